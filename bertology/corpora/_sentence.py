@@ -1,0 +1,117 @@
+"""One annotated sentence: natural text, words with their places in it, and what is said about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+_NOTHING: Mapping[str, tuple[str | None, ...]] = MappingProxyType({})
+_NO_TARGETS: Mapping[str, tuple[Target, ...]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A labelled span, or pair of spans, of words (0-based, end exclusive)."""
+
+    span1: tuple[int, int]
+    label: str
+    span2: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MultiwordToken:
+    """An orthographic token written as one and analysed as several words (French *du* = *de* + *le*)."""
+
+    first: int
+    """Index of its first word, 0-based."""
+    last: int
+    """Index of its last word, 0-based, inclusive."""
+    form: str
+    misc: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence as people wrote it, and its words.
+
+    ``spans[i]`` is where word ``i`` stands in ``text`` (code points, end exclusive). Words of one multiword
+    token that do not spell it share the token's span.
+    """
+
+    id: str
+    text: str
+    words: tuple[str, ...]
+    spans: tuple[tuple[int, int], ...]
+    layers: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+    """Word-level annotation by name (``upos``, ``xpos``, ``lemma``, ``feats``, ``deprel``, ``ner``, ``chunk``,
+    ``misc`` …), one value or ``None`` a word."""
+    heads: tuple[int, ...] | None = None
+    """Head of each word: 0 for the root, otherwise the 1-based index of the head word, as in CoNLL-U."""
+    targets: Mapping[str, tuple[Target, ...]] = field(default_factory=dict)
+    """Span-level annotation by name (``constituents``, ``entities``, ``srl``, ``coref``, ``relations`` …)."""
+    multiword: tuple[MultiwordToken, ...] = ()
+    comments: tuple[str, ...] = ()
+    """Comment lines without the leading ``#``, verbatim."""
+    empty_nodes: tuple[str, ...] = ()
+    """CoNLL-U lines of empty nodes (``8.1``), verbatim."""
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @classmethod
+    def from_words(
+        cls,
+        words: Iterable[str],
+        *,
+        id: str = "",
+        space_after: Sequence[bool] | None = None,
+        multiword: Sequence[MultiwordToken] = (),
+        layers: Mapping[str, tuple[str | None, ...]] = _NOTHING,
+        heads: tuple[int, ...] | None = None,
+        targets: Mapping[str, tuple[Target, ...]] = _NO_TARGETS,
+        comments: tuple[str, ...] = (),
+        empty_nodes: tuple[str, ...] = (),
+    ) -> Sentence:
+        """Build the natural text from words and their spacing.
+
+        Args:
+            words: the syntactic words, in order.
+            id: the sentence's name in its corpus.
+            space_after: for each word, whether a space follows it (all true when left out). Inside a multiword
+                token only the value at its last word counts.
+            multiword: tokens written as one; their ``form`` is what the text shows.
+            layers: word-level annotation.
+            heads: dependency heads, 1-based with 0 for the root.
+            targets: span-level annotation.
+            comments: comment lines.
+            empty_nodes: CoNLL-U empty nodes.
+        """
+        words = tuple(words)
+        starts_token = {token.first: token for token in multiword}
+        pieces: list[str] = []
+        spans: list[tuple[int, int]] = []
+        place = index = 0
+        while index < len(words):
+            token = starts_token.get(index)
+            last = token.last if token else index
+            form = token.form if token else words[index]
+            spans.extend(_spans_inside(form, words[index : last + 1], place))
+            spaced = (space_after is None or space_after[last]) and last + 1 < len(words)
+            pieces.append(form + " " if spaced else form)
+            place += len(pieces[-1])
+            index = last + 1
+        return cls(
+            id, "".join(pieces), words, tuple(spans), layers, heads, targets, tuple(multiword), comments, empty_nodes
+        )
+
+
+def _spans_inside(form: str, words: Sequence[str], start: int) -> list[tuple[int, int]]:
+    """Where each word stands in a token that begins at ``start``: its own part if the words spell the token."""
+    if "".join(words).casefold() == form.casefold() and sum(map(len, words)) == len(form):
+        spans = []
+        for word in words:
+            spans.append((start, start + len(word)))
+            start += len(word)
+        return spans
+    return [(start, start + len(form))] * len(words)
