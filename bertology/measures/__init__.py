@@ -1,0 +1,38 @@
+"""Scores, how sure they are, and what they must be held against."""
+
+from bertology.measures._baselines import majority, word_majority
+from bertology.measures._bootstrap import (
+    Bootstrap,
+    bootstrap,
+    difference,
+    mean_over_seeds,
+    seed_spread,
+    selectivity,
+)
+from bertology.measures._comparisons import Comparison, benjamini_hochberg, best_set, compare
+from bertology.measures._controls import control_labels
+from bertology.measures._counts import Counts, count_labels
+from bertology.measures._metrics import METRICS, LabelScores, Metric, find_metric, label_scores
+
+__all__ = [
+    "METRICS",
+    "Bootstrap",
+    "Comparison",
+    "Counts",
+    "LabelScores",
+    "Metric",
+    "benjamini_hochberg",
+    "best_set",
+    "bootstrap",
+    "compare",
+    "control_labels",
+    "count_labels",
+    "difference",
+    "find_metric",
+    "label_scores",
+    "majority",
+    "mean_over_seeds",
+    "seed_spread",
+    "selectivity",
+    "word_majority",
+]

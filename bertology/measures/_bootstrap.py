@@ -1,0 +1,214 @@
+"""How sure a score is: intervals by resampling clusters, the same resamples for all that is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.measures._metrics import Floats, Metric, find_metric
+
+PERCENTILE = "cluster-bootstrap-percentile"
+EXACT = "exact-over-clusters"
+NO_INTERVAL = "none"
+
+_BLOCK = 256
+_BLOCK_ELEMENTS = 1 << 24
+_EXACT_IN_FLOAT32 = 1 << 24
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """A metric's values by layer, and how far they would move on other sentences of the same kind."""
+
+    metric: str
+    values: Floats
+    """``[layer]`` on the data as they are."""
+    stderr: Floats
+    """``[layer]`` standard deviation over resamples."""
+    ci_low: Floats
+    """``[layer]``"""
+    ci_high: Floats
+    """``[layer]``"""
+    ci_methods: tuple[str, ...]
+    """How each layer's interval was made: ``cluster-bootstrap-percentile``; ``exact-over-clusters`` where every
+    cluster is all right or all wrong and resampling has nothing to vary; ``none`` with fewer than two clusters."""
+    replicates: Floats
+    """``[resample, layer]`` values on each resample. Two bootstraps of equal ``n_clusters``, number of resamples and
+    ``seed`` drew the same clusters, so that their replicates are paired."""
+    n_clusters: int
+    level: float
+    seed: int
+
+
+def bootstrap(
+    counts: NDArray[Any],
+    metrics: Sequence[str | Metric],
+    *,
+    labels: Sequence[str] = (),
+    n_resamples: int = 2000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> dict[str, Bootstrap]:
+    """Intervals of metrics by a bootstrap over clusters (Efron & Tibshirani 1993, ch. 8 and 13).
+
+    Words of a sentence are not independent, so whole clusters are drawn with replacement, as many as there are, and
+    each metric is computed anew from their summed counts; the interval is made of percentiles of these replicates.
+    What is drawn depends on the number of clusters and the seed alone: all layers, metrics and calls share it.
+
+    Args:
+        counts: ``[layer, cluster, label, 3]`` from :func:`count_labels`.
+        metrics: names or metrics.
+        labels: the labels' names, for metrics that leave some out.
+        n_resamples: how many resamples are drawn.
+        level: of the intervals.
+        seed: of the resampling.
+
+    Returns:
+        A :class:`Bootstrap` by metric name. With fewer than two clusters, errors and bounds are NaN: nothing is known
+        about the spread.
+
+    Raises:
+        NameNotFoundError: a metric is not known.
+        ValueError: counts of the wrong shape, no resamples, or a level outside 0…1.
+    """
+    if counts.ndim != 4 or counts.shape[-1] != 3:
+        raise ValueError(f"counts should be [layer, cluster, label, 3], not {counts.shape}")
+    if n_resamples < 1 or not 0 < level < 1:
+        raise ValueError(f"need at least one resample and a level in 0…1, not {n_resamples} and {level}")
+    chosen = [find_metric(metric) if isinstance(metric, str) else metric for metric in metrics]
+    n_layers, n_clusters = counts.shape[:2]
+    totals = counts.sum(axis=1, dtype=np.int64)
+    replicates = {metric.name: np.empty((n_resamples, n_layers)) for metric in chosen}
+    for rows, weights in _weight_blocks(n_clusters, n_resamples, seed, dtype=_sum_dtype(counts)):
+        for layer in range(n_layers):
+            sums = _weighted_sums(weights, counts[layer])
+            for metric in chosen:
+                replicates[metric.name][rows, layer] = metric(sums, labels)
+    return {
+        metric.name: _summarised(metric.name, metric(totals, labels), replicates[metric.name], n_clusters, level, seed)
+        for metric in chosen
+    }
+
+
+def difference(a: Bootstrap, b: Bootstrap, *, metric: str) -> Bootstrap:
+    """``a − b`` layer by layer with a paired interval, as a metric called ``metric``.
+
+    Raises:
+        ValueError: the two were not bootstrapped over the same resamples, so that they are not paired.
+    """
+    _check_paired((a, b))
+    return _summarised(
+        metric, a.values - b.values, a.replicates - b.replicates, a.n_clusters, a.level, a.seed, bounded=False
+    )
+
+
+def selectivity(task: Bootstrap, control: Bootstrap) -> Bootstrap:
+    """Selectivity of a probe: accuracy on its task less accuracy on its control task (Hewitt & Liang 2019, §2).
+
+    Args:
+        task: accuracy on the linguistic task.
+        control: accuracy on the control task, of the same items and clusters.
+    """
+    return difference(task, control, metric="selectivity")
+
+
+def mean_over_seeds(runs: Sequence[Bootstrap]) -> Bootstrap:
+    """The mean over seeds with its interval over test clusters; the spread between seeds does not enter.
+
+    Raises:
+        ValueError: no runs, or runs not bootstrapped over the same resamples.
+    """
+    _check_paired(runs)
+    first = runs[0]
+    values = np.mean([run.values for run in runs], axis=0)
+    replicates = np.mean([run.replicates for run in runs], axis=0)
+    return _summarised(first.metric, values, replicates, first.n_clusters, first.level, first.seed)
+
+
+def seed_spread(values: NDArray[Any]) -> Floats:
+    """Standard deviation over seeds of values ``[seed, layer]``, as ``[layer]``; NaN with fewer than two seeds."""
+    if len(values) < 2:
+        return np.full(np.shape(values)[1:], np.nan)
+    return np.asarray(np.std(values, axis=0, ddof=1), dtype=np.float64)
+
+
+def _check_paired(runs: Sequence[Bootstrap]) -> None:
+    if not runs:
+        raise ValueError("there is nothing to average")
+    keys = {(run.n_clusters, run.replicates.shape, run.seed, run.level) for run in runs}
+    if len(keys) > 1:
+        raise ValueError(f"not bootstrapped over the same resamples: {sorted(keys, key=repr)}")
+
+
+def _sum_dtype(counts: NDArray[Any]) -> type[np.float32] | type[np.float64]:
+    """The smallest type in which every possible sum over a resample is exact."""
+    largest = int(counts.max(initial=0)) * counts.shape[1]
+    return np.float32 if largest < _EXACT_IN_FLOAT32 else np.float64
+
+
+def _weight_blocks(
+    n_clusters: int, n_resamples: int, seed: int, *, dtype: type[np.float32] | type[np.float64]
+) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """How often each resample holds each cluster, as ``[resample, cluster]`` blocks of bounded size."""
+    generator = np.random.default_rng(seed)
+    # The block's size is part of what is drawn, so it must not depend on anything but the number of clusters.
+    height = max(1, min(_BLOCK, _BLOCK_ELEMENTS // max(1, n_clusters)))
+    for start in range(0, n_resamples, height):
+        n_rows = min(height, n_resamples - start)
+        drawn = generator.integers(0, n_clusters, size=(n_rows, n_clusters)) if n_clusters else np.empty((n_rows, 0))
+        drawn = drawn.astype(np.int64) + np.arange(n_rows)[:, None] * n_clusters
+        weights = np.bincount(drawn.ravel(), minlength=n_rows * n_clusters).reshape(n_rows, n_clusters)
+        yield slice(start, start + n_rows), weights.astype(dtype)
+
+
+def _weighted_sums(weights: NDArray[Any], counts: NDArray[Any]) -> NDArray[Any]:
+    """Counts ``[cluster, label, 3]`` summed under weights ``[resample, cluster]``: ``[resample, label, 3]``."""
+    n_clusters, n_labels, n_kinds = counts.shape
+    table = counts.reshape(n_clusters, n_labels * n_kinds)
+    used = np.flatnonzero(table.any(axis=0))
+    sums = np.zeros((len(weights), n_labels * n_kinds), dtype=weights.dtype)
+    sums[:, used] = weights @ table[:, used].astype(weights.dtype)
+    return sums.reshape(len(weights), n_labels, n_kinds)
+
+
+def _summarised(
+    metric: str,
+    values: Floats,
+    replicates: Floats,
+    n_clusters: int,
+    level: float,
+    seed: int,
+    *,
+    bounded: bool = True,
+) -> Bootstrap:
+    """Standard errors and intervals of replicates ``[resample, layer]``."""
+    n_layers = len(values)
+    stderr, low, high = np.full(n_layers, np.nan), np.full(n_layers, np.nan), np.full(n_layers, np.nan)
+    methods = [NO_INTERVAL] * n_layers
+    tail = (1 - level) / 2
+    for layer in range(n_layers if n_clusters > 1 else 0):
+        # A resample in which the metric is undefined (no entity drawn) tells nothing.
+        column = replicates[:, layer]
+        column = column[np.isfinite(column)]
+        if not np.isfinite(values[layer]) or len(column) < 2:
+            continue
+        stderr[layer] = column.std(ddof=1)
+        low[layer], high[layer] = np.quantile(column, (tail, 1 - tail))
+        methods[layer] = PERCENTILE
+        if bounded and low[layer] == high[layer] and values[layer] in (0.0, 1.0):
+            low[layer], high[layer] = _exact(float(values[layer]), n_clusters, tail)
+            methods[layer] = EXACT
+    return Bootstrap(metric, values, stderr, low, high, tuple(methods), replicates, n_clusters, level, seed)
+
+
+def _exact(value: float, n_clusters: int, tail: float) -> tuple[float, float]:
+    """Clopper–Pearson bounds when all of ``n_clusters`` are right (1) or wrong (0).
+
+    Resampling knows no error that it has not seen; an interval of no width would claim certainty.
+    """
+    reach = 1 - tail ** (1 / n_clusters)
+    return (1 - reach, 1.0) if value == 1.0 else (0.0, reach)

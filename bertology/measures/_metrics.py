@@ -1,0 +1,115 @@
+"""Metrics as functions of label counts, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology._names import name_not_found
+from bertology.measures._counts import FN, FP, TP
+
+Floats = NDArray[np.float64]
+
+OUTSIDE = "O"
+"""The label of words outside any span in IOB schemes."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A score computed from label counts."""
+
+    name: str
+    higher_is_better: bool
+    description: str
+    """One line that says what is averaged over what."""
+    function: Callable[[NDArray[Any], Sequence[str]], Floats]
+    """From counts ``[..., label, 3]`` summed over clusters, and the labels' names, to values ``[...]``: a fraction,
+    or NaN where the metric is undefined."""
+
+    def __call__(self, counts: NDArray[Any], labels: Sequence[str] = ()) -> Floats:
+        """The metric of counts ``[..., label, 3]``, as values ``[...]``."""
+        return self.function(counts, labels)
+
+
+def _ratio(over: NDArray[Any], under: NDArray[Any]) -> Floats:
+    """``over / under``, NaN where there is nothing to divide by."""
+    result = np.full(np.broadcast_shapes(np.shape(over), np.shape(under)), np.nan)
+    np.divide(over, under, out=result, where=np.asarray(under) > 0)
+    return result
+
+
+def _f1(counts: NDArray[Any]) -> Floats:
+    return _ratio(2.0 * counts[..., TP], 2.0 * counts[..., TP] + counts[..., FP] + counts[..., FN])
+
+
+def _accuracy(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
+    found = counts[..., TP].sum(axis=-1)
+    return _ratio(found, found + counts[..., FN].sum(axis=-1))
+
+
+def _macro_f1(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
+    present = counts[..., TP] + counts[..., FN] > 0
+    return _ratio(np.where(present, _f1(counts), 0.0).sum(axis=-1), present.sum(axis=-1))
+
+
+def _micro_f1(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
+    keep = [number for number in range(counts.shape[-2]) if number >= len(labels) or labels[number] != OUTSIDE]
+    return _f1(counts[..., keep, :].sum(axis=-2))
+
+
+METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        metric.name: metric
+        for metric in (
+            Metric("accuracy", True, "share of items whose label is predicted", _accuracy),
+            Metric("macro_f1", True, "mean F1 over the labels that occur in the gold items", _macro_f1),
+            Metric("micro_f1", True, "F1 over all items' labels, the label O left out", _micro_f1),
+        )
+    }
+)
+"""The metrics over label counts, by name."""
+
+
+def find_metric(name: str) -> Metric:
+    """The metric called ``name``.
+
+    Raises:
+        NameNotFoundError: there is none; the message names the nearest ones.
+    """
+    if name not in METRICS:
+        raise name_not_found("metric", name, METRICS)
+    return METRICS[name]
+
+
+@dataclass(frozen=True)
+class LabelScores:
+    """How well each label is told from the others; all arrays are ``[..., label]``."""
+
+    precision: Floats
+    """Share of predictions of the label that are right; NaN where it is never predicted."""
+    recall: Floats
+    """Share of the label's items that are found; NaN where it does not occur."""
+    f1: Floats
+    """Harmonic mean of both; NaN where the label neither occurs nor is predicted."""
+    support: NDArray[np.int64]
+    """How many items have the label."""
+    predicted: NDArray[np.int64]
+    """How many items are given the label."""
+
+
+def label_scores(counts: NDArray[Any]) -> LabelScores:
+    """Precision, recall and F1 of each label, from counts ``[..., label, 3]`` summed over clusters."""
+    support = counts[..., TP] + counts[..., FN]
+    predicted = counts[..., TP] + counts[..., FP]
+    return LabelScores(
+        precision=_ratio(counts[..., TP], predicted),
+        recall=_ratio(counts[..., TP], support),
+        f1=_f1(counts),
+        support=support.astype(np.int64),
+        predicted=predicted.astype(np.int64),
+    )
