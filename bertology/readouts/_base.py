@@ -1,0 +1,223 @@
+"""What every readout takes and gives."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.errors import FitError
+from bertology.readouts._features import FeatureSource
+
+Progress = Callable[[str], None]
+"""Called with one line about how far a fit has come."""
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What to predict from the items of a source: one or several problems over the same items.
+
+    Raises:
+        FitError: shapes, labels or weights are out of bounds.
+    """
+
+    labels: NDArray[np.int64]
+    """``[problem, item]`` class of each item, −1 where the item is not used in that problem."""
+    n_classes: int
+    """Classes are ``0 … n_classes − 1``, in every problem."""
+    weights: NDArray[np.float32] | None = None
+    """``[problem, item]`` how often each item counts (resampling by seed), 1 when left out."""
+    names: tuple[str, ...] = ()
+    """What each problem is called in messages."""
+
+    def __post_init__(self) -> None:
+        labels = np.asarray(self.labels)
+        if labels.ndim != 2 or labels.dtype.kind not in "iu":
+            raise FitError(f"labels have shape {list(labels.shape)} of {labels.dtype}: give integers [problem, item]")
+        if labels.size and not -1 <= labels.min() <= labels.max() < self.n_classes:
+            raise FitError(f"labels run from {labels.min()} to {labels.max()}: give -1 to {self.n_classes - 1}")
+        object.__setattr__(self, "labels", labels.astype(np.int64, copy=False))
+        if self.weights is not None:
+            weights = np.asarray(self.weights, dtype=np.float32)
+            if weights.shape != labels.shape:
+                raise FitError(f"weights have shape {list(weights.shape)}: give {list(labels.shape)}, as the labels")
+            if not (np.isfinite(weights).all() and (weights >= 0).all()):
+                raise FitError("some weights are negative or not finite: give finite weights of 0 or more")
+            object.__setattr__(self, "weights", weights)
+
+    @property
+    def n_problems(self) -> int:
+        """How many problems there are."""
+        return int(self.labels.shape[0])
+
+    @property
+    def n_items(self) -> int:
+        """How many items there are."""
+        return int(self.labels.shape[1])
+
+    def name(self, problem: int) -> str:
+        """What problem number ``problem`` is called in messages."""
+        return self.names[problem] if problem < len(self.names) else f"problem {problem}"
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """How a fit went: the path of strengths, which was chosen and why, and whether each fit arrived.
+
+    Problems and layers that a readout does not tell apart repeat their value.
+    """
+
+    strengths: tuple[float, ...]
+    """The path, from the strongest regularisation to the weakest, in the readout's own terms."""
+    chosen: NDArray[np.float64]
+    """``[problem, layer]`` the strength with the best dev accuracy; of equals, the strongest regularisation."""
+    dev_accuracy: NDArray[np.float64]
+    """``[problem, layer, strength]``"""
+    iterations: NDArray[np.int64]
+    """``[problem, layer, strength]`` steps taken, each of them one evaluation of loss and gradient."""
+    converged: NDArray[np.bool_]
+    """``[problem, layer, strength]`` whether the fit met its tolerance."""
+    gradient_norm: NDArray[np.float64]
+    """``[problem, layer, strength]`` what was compared with the tolerance at the end."""
+
+    @property
+    def all_converged(self) -> bool:
+        """Whether every fit met its tolerance."""
+        return bool(self.converged.all())
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What a fitted readout says of every item, whatever items it was fitted on."""
+
+    labels: NDArray[np.int64]
+    """``[problem, layer, item]`` most probable class."""
+    log_prob: NDArray[np.float32]
+    """``[problem, layer, item]`` natural logarithm of that class's probability; NaN where the readout gives none."""
+
+
+class FittedReadout(ABC):
+    """A readout after fitting; it does not change any more."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Registered name of the readout, with its version."""
+
+    @property
+    @abstractmethod
+    def report(self) -> FitReport:
+        """How the fit went."""
+
+    @property
+    @abstractmethod
+    def n_params(self) -> int:
+        """Trained parameters of one layer's readout for one problem."""
+
+    @abstractmethod
+    def predict(self, source: FeatureSource) -> Predictions:
+        """Predict every item of ``source`` in every layer, chunk by chunk.
+
+        Raises:
+            FitError: the source has other layers or another width than the readout was fitted on.
+        """
+
+
+class Readout(ABC):
+    """A way to decode labels from vectors, before it has seen any."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Registered name, with its version."""
+
+    @property
+    @abstractmethod
+    def params(self) -> Mapping[str, Any]:
+        """The settings, as JSON can hold them."""
+
+    @abstractmethod
+    def fit(
+        self,
+        train: FeatureSource,
+        targets: Targets,
+        *,
+        dev: FeatureSource,
+        dev_targets: Targets,
+        seed: int = 0,
+        device: str = "cpu",
+        progress: Progress | None = None,
+    ) -> FittedReadout:
+        """Fit every problem in every layer, all at once, and choose the strength by dev accuracy.
+
+        Args:
+            train: vectors to fit on.
+            targets: what to predict from them.
+            dev: vectors of other items, for the choice of strength.
+            dev_targets: the same problems over ``dev``.
+            seed: of whatever is random in the fit.
+            device: where to compute, as torch names it.
+            progress: told how far the fit has come.
+
+        Raises:
+            FitError: the training data cannot be fitted: nothing labelled, one class alone, vectors that are not
+                finite, shapes that do not agree.
+        """
+
+
+def check_agreement(source: FeatureSource, targets: Targets, what: str) -> None:
+    """Raise :class:`FitError` unless ``targets`` are about the items of ``source``."""
+    if source.n_items != targets.n_items:
+        raise FitError(f"{what} has {source.n_items} items and {targets.n_items} labels: give one label for each item")
+
+
+def check_same_shape(source: FeatureSource, n_layers: int, dim: int) -> None:
+    """Raise :class:`FitError` unless ``source`` has the layers and the width that a readout was fitted on."""
+    if (source.n_layers, source.dim) != (n_layers, dim):
+        raise FitError(
+            f"the readout was fitted on {n_layers} layers of width {dim}: "
+            f"it cannot read {source.n_layers} layers of width {source.dim}"
+        )
+
+
+def check_problems(train: FeatureSource, targets: Targets, dev: FeatureSource, dev_targets: Targets) -> None:
+    """Raise :class:`FitError` unless there is something to learn in every problem and something to choose by."""
+    check_agreement(train, targets, "train")
+    check_agreement(dev, dev_targets, "dev")
+    check_same_shape(dev, train.n_layers, train.dim)
+    if (targets.n_problems, targets.n_classes) != (dev_targets.n_problems, dev_targets.n_classes):
+        raise FitError(
+            f"train has {targets.n_problems} problems of {targets.n_classes} classes and dev {dev_targets.n_problems} "
+            f"of {dev_targets.n_classes}: give the same problems"
+        )
+    for problem in range(targets.n_problems):
+        name = targets.name(problem)
+        counts = class_weights(targets)[problem]
+        if not counts.any():
+            raise FitError(f"{name}: no training item has a label; give labelled training data")
+        if np.count_nonzero(counts) == 1:
+            only = int(counts.argmax())
+            raise FitError(f"{name}: all training items have the one class {only}; give data with at least two")
+        if not class_weights(dev_targets)[problem].any():
+            raise FitError(f"{name}: no dev item has a label; give labelled dev data to choose the strength by")
+
+
+def item_weights(targets: Targets) -> NDArray[np.float32]:
+    """``[problem, item]`` weight of each item, 0 where its label is −1."""
+    used = (targets.labels >= 0).astype(np.float32)
+    return used if targets.weights is None else used * targets.weights
+
+
+def class_weights(targets: Targets) -> NDArray[np.float64]:
+    """``[problem, class]`` total weight of the items of each class."""
+    totals = np.zeros((targets.n_problems, targets.n_classes))
+    for problem, weights in enumerate(item_weights(targets)):
+        used = targets.labels[problem] >= 0
+        totals[problem] = np.bincount(
+            targets.labels[problem][used], weights=weights[used].astype(np.float64), minlength=targets.n_classes
+        )
+    return totals

@@ -1,0 +1,104 @@
+"""Where a readout takes its vectors from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertology.errors import FitError
+
+CHUNK_ITEMS = 2048
+"""Items handed out at once by :class:`ArrayFeatures`: a few megabytes a layer, which stay in the processor's cache."""
+
+
+class FeatureSource(Protocol):
+    """Vectors of the same items in several layers, handed out in chunks as often as they are asked for."""
+
+    @property
+    def n_layers(self) -> int:
+        """How many layers there are."""
+        ...
+
+    @property
+    def n_items(self) -> int:
+        """How many items (words) there are."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """How wide a vector is."""
+        ...
+
+    @property
+    def layers(self) -> Sequence[int]:
+        """``[layer]`` the number of each layer in its model, to name it in messages."""
+        ...
+
+    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """All items once, in an order that is the same from pass to pass.
+
+        Yields:
+            ``[m]`` int64 item numbers and their ``[layer, m, dim]`` float32 vectors. Whoever receives them does not
+            change them.
+        """
+        ...
+
+
+class ArrayFeatures:
+    """Features held in one array.
+
+    Args:
+        values: ``[layer, item, dim]``, any floating type (kept as it is, converted chunk by chunk).
+        layers: the number of each layer in its model, ``0 … layer − 1`` when left out.
+        chunk_items: how many items a chunk holds.
+
+    Raises:
+        FitError: the array has another shape.
+    """
+
+    def __init__(
+        self,
+        values: Tensor | NDArray[np.floating[Any]],
+        *,
+        layers: Sequence[int] | None = None,
+        chunk_items: int = CHUNK_ITEMS,
+    ) -> None:
+        self._values = values if isinstance(values, Tensor) else torch.from_numpy(values)
+        if self._values.ndim != 3 or not self._values.is_floating_point():
+            shape = list(self._values.shape)
+            raise FitError(f"features have shape {shape} of {self._values.dtype}: give floats [layer, item, dim]")
+        self._layers = tuple(range(self.n_layers)) if layers is None else tuple(layers)
+        if len(self._layers) != self.n_layers:
+            raise FitError(f"{len(self._layers)} layer numbers for {self.n_layers} layers: give one for each")
+        self._chunk_items = chunk_items
+
+    @property
+    def n_layers(self) -> int:
+        """How many layers there are."""
+        return int(self._values.shape[0])
+
+    @property
+    def n_items(self) -> int:
+        """How many items there are."""
+        return int(self._values.shape[1])
+
+    @property
+    def dim(self) -> int:
+        """How wide a vector is."""
+        return int(self._values.shape[2])
+
+    @property
+    def layers(self) -> Sequence[int]:
+        """``[layer]`` the number of each layer in its model."""
+        return self._layers
+
+    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """All items in order, as ``[m]`` item numbers and ``[layer, m, dim]`` float32 vectors."""
+        for first in range(0, self.n_items, self._chunk_items):
+            last = min(first + self._chunk_items, self.n_items)
+            yield torch.arange(first, last), self._values[:, first:last].float()

@@ -1,0 +1,40 @@
+"""Readouts by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from bertology._names import name_not_found
+from bertology.readouts._base import Readout
+from bertology.readouts._linear import LinearReadout
+
+_READOUTS: Mapping[str, Callable[..., Readout]] = {"linear.v1": LinearReadout}
+
+
+def known_readouts() -> tuple[str, ...]:
+    """The registered names, each with its version."""
+    return tuple(sorted(_READOUTS))
+
+
+def get_readout(name: str, **settings: Any) -> Readout:
+    """The readout of that name.
+
+    Args:
+        name: ``linear.v1``, or ``linear`` for its newest version.
+        **settings: the readout's own settings, as in its ``params``.
+
+    Raises:
+        NameNotFoundError: no readout has that name, or it has no such setting.
+    """
+    versions = [known for known in _READOUTS if known.rpartition(".v")[0] == name]
+    full_name = max(versions, key=lambda known: int(known.rpartition(".v")[2])) if versions else name
+    if full_name not in _READOUTS:
+        raise name_not_found("readout", name, _READOUTS)
+    make = _READOUTS[full_name]
+    known_settings = [field.name for field in fields(make)] if is_dataclass(make) else []
+    for setting in settings:
+        if setting not in known_settings:
+            raise name_not_found(f"setting of readout {full_name}", setting, known_settings)
+    return make(**settings)
