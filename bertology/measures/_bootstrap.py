@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertology.measures._metrics import Floats, Metric, find_metric
 
-PERCENTILE = "cluster-bootstrap-percentile"
+BCA = "cluster-bootstrap-bca"
 EXACT = "exact-over-clusters"
 NO_INTERVAL = "none"
 
@@ -34,11 +34,13 @@ class Bootstrap:
     ci_high: Floats
     """``[layer]``"""
     ci_methods: tuple[str, ...]
-    """How each layer's interval was made: ``cluster-bootstrap-percentile``; ``exact-over-clusters`` where every
+    """How each layer's interval was made: ``cluster-bootstrap-bca``; ``exact-over-clusters`` where every
     cluster is all right or all wrong and resampling has nothing to vary; ``none`` with fewer than two clusters."""
     replicates: Floats
     """``[resample, layer]`` values on each resample. Two bootstraps of equal ``n_clusters``, number of resamples and
     ``seed`` drew the same clusters, so that their replicates are paired."""
+    jackknife: Floats
+    """``[cluster, layer]`` values with one cluster left out."""
     n_clusters: int
     level: float
     seed: int
@@ -53,11 +55,13 @@ def bootstrap(
     level: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Bootstrap]:
-    """Intervals of metrics by a bootstrap over clusters (Efron & Tibshirani 1993, ch. 8 and 13).
+    """Intervals of metrics by a bootstrap over clusters, bias-corrected and accelerated (Efron 1987).
 
     Words of a sentence are not independent, so whole clusters are drawn with replacement, as many as there are, and
-    each metric is computed anew from their summed counts; the interval is made of percentiles of these replicates.
-    What is drawn depends on the number of clusters and the seed alone: all layers, metrics and calls share it.
+    each metric is computed anew from their summed counts. What is drawn depends on the number of clusters and the
+    seed alone: all layers, metrics and calls share it. Plain percentiles fall short where a metric is skewed or
+    biased in small samples, as macro-F1 over many rare labels is; BCa shifts them by the replicates' median bias and
+    by the skew that leaving out one cluster at a time shows.
 
     Args:
         counts: ``[layer, cluster, label, 3]`` from :func:`count_labels`.
@@ -83,14 +87,20 @@ def bootstrap(
     n_layers, n_clusters = counts.shape[:2]
     totals = counts.sum(axis=1, dtype=np.int64)
     replicates = {metric.name: np.empty((n_resamples, n_layers)) for metric in chosen}
+    jackknife = {metric.name: np.empty((n_clusters, n_layers)) for metric in chosen}
+    for layer in range(n_layers):
+        for clusters in _slices(n_clusters, width=counts[0, 0].size):
+            rest = totals[layer] - counts[layer, clusters]
+            for metric in chosen:
+                jackknife[metric.name][clusters, layer] = metric(rest, labels)
     for rows, weights in _weight_blocks(n_clusters, n_resamples, seed, dtype=_sum_dtype(counts)):
         for layer in range(n_layers):
             sums = _weighted_sums(weights, counts[layer])
             for metric in chosen:
                 replicates[metric.name][rows, layer] = metric(sums, labels)
     return {
-        metric.name: _summarised(metric.name, metric(totals, labels), replicates[metric.name], n_clusters, level, seed)
-        for metric in chosen
+        name: _summarised(name, metric(totals, labels), replicates[name], jackknife[name], level=level, seed=seed)
+        for name, metric in ((metric.name, metric) for metric in chosen)
     }
 
 
@@ -101,9 +111,8 @@ def difference(a: Bootstrap, b: Bootstrap, *, metric: str) -> Bootstrap:
         ValueError: the two were not bootstrapped over the same resamples, so that they are not paired.
     """
     _check_paired((a, b))
-    return _summarised(
-        metric, a.values - b.values, a.replicates - b.replicates, a.n_clusters, a.level, a.seed, bounded=False
-    )
+    values, replicates, jackknife = a.values - b.values, a.replicates - b.replicates, a.jackknife - b.jackknife
+    return _summarised(metric, values, replicates, jackknife, level=a.level, seed=a.seed, bounded=False)
 
 
 def selectivity(task: Bootstrap, control: Bootstrap) -> Bootstrap:
@@ -126,7 +135,8 @@ def mean_over_seeds(runs: Sequence[Bootstrap]) -> Bootstrap:
     first = runs[0]
     values = np.mean([run.values for run in runs], axis=0)
     replicates = np.mean([run.replicates for run in runs], axis=0)
-    return _summarised(first.metric, values, replicates, first.n_clusters, first.level, first.seed)
+    jackknife = np.mean([run.jackknife for run in runs], axis=0)
+    return _summarised(first.metric, values, replicates, jackknife, level=first.level, seed=first.seed)
 
 
 def seed_spread(values: NDArray[Any]) -> Floats:
@@ -175,18 +185,16 @@ def _weighted_sums(weights: NDArray[Any], counts: NDArray[Any]) -> NDArray[Any]:
     return sums.reshape(len(weights), n_labels, n_kinds)
 
 
+def _slices(n_clusters: int, *, width: int) -> Iterator[slice]:
+    height = max(1, _BLOCK_ELEMENTS // max(1, width))
+    return (slice(start, start + height) for start in range(0, n_clusters, height))
+
+
 def _summarised(
-    metric: str,
-    values: Floats,
-    replicates: Floats,
-    n_clusters: int,
-    level: float,
-    seed: int,
-    *,
-    bounded: bool = True,
+    metric: str, values: Floats, replicates: Floats, jackknife: Floats, *, level: float, seed: int, bounded: bool = True
 ) -> Bootstrap:
     """Standard errors and intervals of replicates ``[resample, layer]``."""
-    n_layers = len(values)
+    n_layers, n_clusters = len(values), len(jackknife)
     stderr, low, high = np.full(n_layers, np.nan), np.full(n_layers, np.nan), np.full(n_layers, np.nan)
     methods = [NO_INTERVAL] * n_layers
     tail = (1 - level) / 2
@@ -194,15 +202,33 @@ def _summarised(
         # A resample in which the metric is undefined (no entity drawn) tells nothing.
         column = replicates[:, layer]
         column = column[np.isfinite(column)]
-        if not np.isfinite(values[layer]) or len(column) < 2:
+        value = float(values[layer])
+        if not np.isfinite(value) or len(column) < 2:
             continue
         stderr[layer] = column.std(ddof=1)
-        low[layer], high[layer] = np.quantile(column, (tail, 1 - tail))
-        methods[layer] = PERCENTILE
-        if bounded and low[layer] == high[layer] and values[layer] in (0.0, 1.0):
-            low[layer], high[layer] = _exact(float(values[layer]), n_clusters, tail)
+        if bounded and value in (0.0, 1.0) and np.all(column == value):
+            low[layer], high[layer] = _exact(value, n_clusters, tail)
             methods[layer] = EXACT
-    return Bootstrap(metric, values, stderr, low, high, tuple(methods), replicates, n_clusters, level, seed)
+        else:
+            low[layer], high[layer] = np.quantile(column, _bca_shares(value, column, jackknife[:, layer], tail))
+            methods[layer] = BCA
+    return Bootstrap(metric, values, stderr, low, high, tuple(methods), replicates, jackknife, n_clusters, level, seed)
+
+
+def _bca_shares(value: float, replicates: Floats, jackknife: Floats, tail: float) -> Floats:
+    """Which two quantiles of the replicates bound the interval (Efron 1987, eq. 2.3 and 6.6)."""
+    from scipy.special import ndtr, ndtri
+
+    # Scores of few items come in steps: a replicate equal to the value counts half on either side.
+    below = np.mean(replicates < value) + np.mean(replicates == value) / 2
+    bias = ndtri(np.clip(below, 1 / (len(replicates) + 1), len(replicates) / (len(replicates) + 1)))
+    jackknife = jackknife[np.isfinite(jackknife)]
+    lag = jackknife.mean() - jackknife if len(jackknife) else np.zeros(1)
+    scale = float(np.sum(lag**2)) ** 1.5
+    acceleration = float(np.sum(lag**3)) / (6 * scale) if scale > 0 else 0.0
+    reach = bias + ndtri(np.array([tail, 1 - tail]))
+    # |acceleration| ≤ 1/6, so the divisor only nears zero when nearly all replicates lie on one side of the value.
+    return np.asarray(ndtr(bias + reach / np.maximum(1 - acceleration * reach, 0.05)), dtype=np.float64)
 
 
 def _exact(value: float, n_clusters: int, tail: float) -> tuple[float, float]:

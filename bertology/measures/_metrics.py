@@ -39,7 +39,7 @@ class Metric:
 def _ratio(over: NDArray[Any], under: NDArray[Any]) -> Floats:
     """``over / under``, NaN where there is nothing to divide by."""
     result = np.full(np.broadcast_shapes(np.shape(over), np.shape(under)), np.nan)
-    np.divide(over, under, out=result, where=np.asarray(under) > 0)
+    np.divide(over, under, out=result, where=np.asarray(under) > 0, dtype=np.float64)
     return result
 
 

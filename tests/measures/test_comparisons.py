@@ -1,0 +1,122 @@
+"""Paired comparisons: p-values, their adjustment, and the set of best layers."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bertology.measures import benjamini_hochberg, best_set, bootstrap, compare, count_labels
+
+
+def measured(correct, cluster, **options):
+    """A bootstrap of accuracy of ``correct [layer, item]``."""
+    n_clusters = int(np.max(cluster)) + 1
+    gold = np.zeros(len(cluster), dtype=int)
+    counts = count_labels(gold, np.where(correct, 0, 1), cluster, n_labels=2, n_clusters=n_clusters)
+    return bootstrap(counts, ["accuracy"], **options)["accuracy"]
+
+
+def compared(run, **options):
+    return compare(run.values, run.replicates, n_clusters=run.n_clusters, **options)
+
+
+def test_benjamini_hochberg_equals_scipy():
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 21, 300):
+        p_values = np.round(rng.random(size) ** 3, 3)
+        np.testing.assert_allclose(benjamini_hochberg(p_values), stats.false_discovery_control(p_values))
+
+
+def test_p_values_equal_a_paired_t_test_where_every_cluster_is_one_item():
+    rng = np.random.default_rng(1)
+    correct = rng.random((3, 300)) < np.array([[0.9], [0.84], [0.7]])
+    run = measured(correct, np.arange(300), n_resamples=4000)
+    for comparison in compared(run):
+        test = stats.ttest_rel(correct[comparison.a].astype(float), correct[comparison.b].astype(float))
+        assert comparison.diff == pytest.approx(correct[comparison.a].mean() - correct[comparison.b].mean())
+        assert np.log(comparison.p_raw) == pytest.approx(np.log(test.pvalue), rel=0.15)
+        interval = test.confidence_interval(0.95)
+        assert (comparison.ci_low, comparison.ci_high) == pytest.approx((interval.low, interval.high), abs=0.004)
+        assert comparison.n_pairs == 300
+
+
+def test_pairs_are_all_pairs_in_order_and_one_family():
+    rng = np.random.default_rng(2)
+    run = measured(rng.random((4, 200)) < 0.8, np.arange(200) // 4)
+    comparisons = compared(run)
+    assert [(c.a, c.b) for c in comparisons] == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    raw = [c.p_raw for c in comparisons]
+    np.testing.assert_allclose([c.p_adj for c in comparisons], stats.false_discovery_control(raw))
+    assert [(c.a, c.b) for c in compared(run, pairs=[(3, 0)])] == [(3, 0)]
+    assert compared(run, pairs=[]) == []
+
+
+def test_identical_predictions_do_not_differ():
+    rng = np.random.default_rng(3)
+    one = rng.random(300) < 0.8
+    comparison = compared(measured(np.array([one, one]), np.arange(300) // 3))[0]
+    assert (comparison.diff, comparison.p_raw, comparison.p_adj) == (0, 1, 1)
+    assert (comparison.ci_low, comparison.ci_high) == (0, 0)
+
+
+def test_a_constant_difference_is_a_sign_flip_test():
+    """Every sentence goes the same way: one of 2^n sign patterns, two-sided."""
+    correct = np.array([[True] * 6, [False] * 6])
+    assert compared(measured(correct, np.arange(6)))[0].p_raw == 2**-5
+    assert compared(measured(correct, np.zeros(6, dtype=int)))[0].p_raw == 1
+
+
+def test_no_discoveries_where_there_is_nothing_to_find():
+    """400 families of seven equally good layers: in at most about 5 % is any pair told apart."""
+    rng = np.random.default_rng(4)
+    cluster = np.arange(60 * 5) // 5
+    shared = rng.beta(8, 2, size=(400, 1, 60))[:, :, cluster]
+    found = 0
+    run = measured((rng.random((400, 7, 300)) < shared).reshape(-1, 300), cluster, n_resamples=400)
+    for family in range(400):
+        layers = slice(7 * family, 7 * family + 7)
+        comparisons = compare(run.values[layers], run.replicates[:, layers], n_clusters=60)
+        found += any(c.p_adj < 0.05 for c in comparisons)
+    assert found / 400 < 0.08
+
+
+def test_discoveries_keep_the_false_discovery_rate():
+    """Three layers at 80 %, three at 88 %: few of the pairs told apart are pairs of equals."""
+    rng = np.random.default_rng(5)
+    cluster = np.arange(150 * 5) // 5
+    rates = np.array([0.8, 0.8, 0.8, 0.88, 0.88, 0.88])
+    correct = rng.random((150, 6, 750)) < rates[:, None]
+    run = measured(correct.reshape(-1, 750), cluster, n_resamples=400)
+    shares, power = [], []
+    for family in range(150):
+        layers = slice(6 * family, 6 * family + 6)
+        told = [c for c in compare(run.values[layers], run.replicates[:, layers], n_clusters=150) if c.p_adj < 0.05]
+        false = sum(rates[c.a] == rates[c.b] for c in told)
+        shares.append(false / max(1, len(told)))
+        power.append((len(told) - false) / 9)
+    assert np.mean(shares) < 0.06
+    assert np.mean(power) > 0.8
+
+
+def test_best_set_holds_the_truly_best_and_leaves_out_the_clearly_worse():
+    rng = np.random.default_rng(6)
+    correct = rng.random((4, 6000)) < np.array([[0.80], [0.93], [0.93], [0.90]])
+    run = measured(correct, np.arange(6000) // 10)
+    np.testing.assert_array_equal(best_set(run.values, compared(run)), [False, True, True, False])
+
+
+def test_best_set_by_hand():
+    rng = np.random.default_rng(7)
+    run = measured(rng.random((3, 4000)) < np.array([[0.7], [0.9], [0.2]]), np.arange(4000))
+    comparisons = compared(run)
+    assert best_set(run.values, comparisons, higher_is_better=False).tolist() == [False, False, True]
+    assert best_set(run.values, []).tolist() == [True, True, True]
+    assert best_set([0.5, np.nan], []).tolist() == [True, False]
+    assert best_set([np.nan], []).tolist() == [False]
+
+
+def test_an_undefined_value_is_never_told_apart():
+    replicates = np.random.default_rng(8).normal(size=(100, 2))
+    replicates[:, 1] = np.nan
+    comparison = compare([0.1, np.nan], replicates, n_clusters=10)[0]
+    assert np.isnan(comparison.diff)
+    assert comparison.p_raw == comparison.p_adj == 1
