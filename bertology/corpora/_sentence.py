@@ -29,6 +29,8 @@ class MultiwordToken:
     """Index of its last word, 0-based, inclusive."""
     form: str
     misc: str | None = None
+    feats: str | None = None
+    """Features of the token as a whole, such as ``Typo=Yes``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,22 +90,55 @@ class Sentence:
             empty_nodes: CoNLL-U empty nodes.
         """
         words = tuple(words)
-        starts_token = {token.first: token for token in multiword}
-        pieces: list[str] = []
-        spans: list[tuple[int, int]] = []
-        place = index = 0
-        while index < len(words):
-            token = starts_token.get(index)
-            last = token.last if token else index
-            form = token.form if token else words[index]
-            spans.extend(_spans_inside(form, words[index : last + 1], place))
-            spaced = (space_after is None or space_after[last]) and last + 1 < len(words)
-            pieces.append(form + " " if spaced else form)
-            place += len(pieces[-1])
-            index = last + 1
-        return cls(
-            id, "".join(pieces), words, tuple(spans), layers, heads, targets, tuple(multiword), comments, empty_nodes
-        )
+        spaced = [True] * len(words) if space_after is None else list(space_after)
+        if len(spaced) != len(words):
+            raise ValueError(f"{len(words)} words but {len(spaced)} values of space_after")
+        if multiword:
+            text, spans = _place_multiword(words, spaced, multiword)
+        else:
+            text, spans = _place(words, spaced)
+        return cls(id, text, words, tuple(spans), layers, heads, targets, tuple(multiword), comments, empty_nodes)
+
+
+def _place(tokens: Sequence[str], spaced: Sequence[bool]) -> tuple[str, list[tuple[int, int]]]:
+    """The text of ``tokens``, without a space at its end, and where each token stands in it."""
+    spans: list[tuple[int, int]] = []
+    pieces: list[str] = []
+    start = 0
+    for token, space in zip(tokens, spaced, strict=True):
+        end = start + len(token)
+        spans.append((start, end))
+        pieces.append(token)
+        if space:
+            pieces.append(" ")
+            end += 1
+        start = end
+    if spaced and spaced[-1]:
+        pieces.pop()
+    return "".join(pieces), spans
+
+
+def _place_multiword(
+    words: Sequence[str], spaced: Sequence[bool], multiword: Sequence[MultiwordToken]
+) -> tuple[str, list[tuple[int, int]]]:
+    """The text of words of which some are written as one, and where each word stands in it."""
+    starts_token = {token.first: token for token in multiword}
+    tokens: list[str] = []
+    members: list[Sequence[str]] = []
+    token_spaced: list[bool] = []
+    index = 0
+    while index < len(words):
+        token = starts_token.get(index)
+        last = token.last if token else index
+        tokens.append(token.form if token else words[index])
+        members.append(words[index : last + 1])
+        token_spaced.append(spaced[last])
+        index = last + 1
+    text, token_spans = _place(tokens, token_spaced)
+    spans: list[tuple[int, int]] = []
+    for form, inside, (start, _) in zip(tokens, members, token_spans, strict=True):
+        spans.extend(_spans_inside(form, inside, start))
+    return text, spans
 
 
 def _spans_inside(form: str, words: Sequence[str], start: int) -> list[tuple[int, int]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, overload
+from itertools import chain
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,7 @@ from bertology.corpora._sentence import MultiwordToken, Sentence, Target
 
 Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]
+_Integer = TypeVar("_Integer", np.int32, np.int64)
 
 
 @dataclass(frozen=True)
@@ -28,46 +31,61 @@ class WordLayer:
     """Distinct values in order of first appearance."""
 
 
+_Extras = tuple[Mapping[str, tuple[Target, ...]], tuple[MultiwordToken, ...], tuple[str, ...]]
+"""What few sentences have: span-level annotation, multiword tokens, empty nodes."""
+
+_NO_EXTRAS: _Extras = ({}, (), ())
+_NOT_ANALYSIS = frozenset({"misc", "deps"})
+"""Layers that are kept but name nothing a probe reads, and so do not enter the fingerprint."""
+
+
 class _Strings:
-    """An append-only column of strings, kept as one string and its boundaries."""
+    """An append-only column of strings, kept as UTF-8 (one emoji must not widen all of them) and its boundaries."""
 
     def __init__(self) -> None:
-        self._parts: list[str] = []
+        self._bytes = bytearray()
         self._ends = array("q", [0])
 
     def append(self, value: str) -> None:
-        self._parts.append(value)
-        self._ends.append(self._ends[-1] + len(value))
-        if len(self._parts) > 4096:
-            self._parts = ["".join(self._parts)]
+        self._bytes += value.encode("utf-8", "surrogatepass")
+        self._ends.append(len(self._bytes))
 
     def __getitem__(self, index: int) -> str:
-        if len(self._parts) > 1:
-            self._parts = ["".join(self._parts)]
-        whole = self._parts[0] if self._parts else ""
-        return whole[self._ends[index] : self._ends[index + 1]]
+        return self._bytes[self._ends[index] : self._ends[index + 1]].decode("utf-8", "surrogatepass")
 
-    def __iter__(self) -> Iterator[str]:
-        return (self[i] for i in range(len(self._ends) - 1))
+    def parts(self) -> tuple[memoryview, memoryview]:
+        """All of the text and its boundaries, for hashing."""
+        return memoryview(self._bytes), memoryview(self._ends)
+
+
+class _CodeOf(dict[str | None, int]):
+    """A vocabulary that grows by what it is asked for: codes in order of first appearance, −1 for ``None``."""
+
+    def __init__(self) -> None:
+        super().__init__({None: -1})
+
+    def __missing__(self, value: str) -> int:
+        code = self[value] = len(self) - 1
+        return code
 
 
 class _Column:
     """An append-only column of repeated values as codes into a vocabulary."""
 
-    def __init__(self, length: int) -> None:
-        self.codes = array("i", [-1]) * length
-        self._code_of: dict[str, int] = {}
+    def __init__(self) -> None:
+        self._codes = array("i")
+        self._code_of = _CodeOf()
 
-    def extend(self, values: Iterable[str | None], length: int) -> None:
-        """Append ``values``, filling up to ``length`` words that earlier sentences left out."""
-        if len(self.codes) < length:
-            self.codes.extend([-1] * (length - len(self.codes)))
-        code_of = self._code_of
-        self.codes.extend(-1 if v is None else code_of.setdefault(v, len(code_of)) for v in values)
+    def extend(self, values: Iterable[str | None], before: int) -> None:
+        """Append ``values``, filling up to ``before`` words that earlier sentences left out."""
+        if len(self._codes) < before:
+            self._codes.extend([-1] * (before - len(self._codes)))
+        self._codes.extend(map(self._code_of.__getitem__, values))
 
     def freeze(self, length: int) -> WordLayer:
         self.extend((), length)
-        return WordLayer(np.frombuffer(self.codes, dtype=np.int32), tuple(self._code_of))
+        values = tuple(value for value in self._code_of if value is not None)
+        return WordLayer(_as_array(self._codes, np.int32), values)
 
 
 class Sentences(Sequence[Sentence]):
@@ -79,36 +97,39 @@ class Sentences(Sequence[Sentence]):
 
     def __init__(self, sentences: Iterable[Sentence] = ()) -> None:
         self._ids, self._texts, self._comments = _Strings(), _Strings(), _Strings()
-        forms = _Column(0)
+        forms = _Column()
         columns: dict[str, _Column] = {}
         starts, spans, heads = array("q", [0]), array("i"), array("i")
-        extras: dict[int, tuple[Mapping[str, tuple[Target, ...]], tuple[MultiwordToken, ...], tuple[str, ...]]] = {}
+        extras: dict[int, _Extras] = {}
         any_heads = False
         for number, sentence in enumerate(sentences):
             before = starts[-1]
+            _check_lengths(sentence)
             self._ids.append(sentence.id)
             self._texts.append(sentence.text)
-            self._comments.append("\n".join(sentence.comments))
+            self._comments.append("".join(comment + "\n" for comment in sentence.comments))
             forms.extend(sentence.words, before)
             for name, values in sentence.layers.items():
-                columns.setdefault(name, _Column(before)).extend(values, before)
-            for span in sentence.spans:
-                spans.extend(span)
+                if name not in columns:
+                    columns[name] = _Column()
+                columns[name].extend(values, before)
+            spans.extend(chain.from_iterable(sentence.spans))
             any_heads = any_heads or sentence.heads is not None
             heads.extend(sentence.heads if sentence.heads is not None else [-1] * len(sentence))
             if sentence.targets or sentence.multiword or sentence.empty_nodes:
                 extras[number] = (sentence.targets, sentence.multiword, sentence.empty_nodes)
             starts.append(before + len(sentence))
         n_words = starts[-1]
-        self.starts: Integers = np.frombuffer(starts, dtype=np.int64)
+        self.starts: Integers = _as_array(starts, np.int64)
         """``[sentence + 1]`` number of the first word of each sentence, and the number of words."""
-        self.char_spans: Codes = np.frombuffer(spans, dtype=np.int32).reshape(-1, 2)
+        self.char_spans: Codes = _as_array(spans, np.int32).reshape(-1, 2)
         """``[word, 2]`` place of each word in its sentence's text."""
         self.forms: WordLayer = forms.freeze(n_words)
         """The word forms themselves."""
-        self.layers: Mapping[str, WordLayer] = {name: column.freeze(n_words) for name, column in columns.items()}
-        """Word-level annotation by name."""
-        self.heads: Codes | None = np.frombuffer(heads, dtype=np.int32) if any_heads else None
+        frozen = {name: column.freeze(n_words) for name, column in columns.items()}
+        self.layers: Mapping[str, WordLayer] = {name: layer for name, layer in frozen.items() if layer.values}
+        """Word-level annotation by name; a layer without a single value is not there."""
+        self.heads: Codes | None = _as_array(heads, np.int32) if any_heads else None
         """``[word]`` heads, 1-based inside the sentence, 0 for the root, −1 where a sentence has none."""
         self._extras = extras
 
@@ -136,7 +157,7 @@ class Sentences(Sequence[Sentence]):
         if not 0 <= number < len(self):
             raise IndexError(index)
         first, last = self.starts[number], self.starts[number + 1]
-        targets, multiword, empty_nodes = self._extras.get(number, ({}, (), ()))
+        targets, multiword, empty_nodes = self._extras.get(number, _NO_EXTRAS)
         comments = self._comments[number]
         heads = self.heads[first:last].tolist() if self.heads is not None else None
         layers = {
@@ -152,9 +173,29 @@ class Sentences(Sequence[Sentence]):
             heads=tuple(heads) if heads and heads[0] >= 0 else None,
             targets=targets,
             multiword=multiword,
-            comments=tuple(comments.split("\n")) if comments else (),
+            comments=tuple(comments[:-1].split("\n")) if comments else (),
             empty_nodes=empty_nodes,
         )
+
+    def __repr__(self) -> str:
+        return f"Sentences({len(self)} sentences, {self.n_words} words, layers {', '.join(self.layers) or 'none'})"
+
+    def with_layers(self, layers: Mapping[str, WordLayer]) -> Sentences:
+        """The same sentences with ``layers`` added, or put in place of those of the same name.
+
+        Args:
+            layers: annotation of all words by name, ``codes`` as ``[word]``.
+
+        Raises:
+            ValueError: a layer is not as long as there are words.
+        """
+        for name, layer in layers.items():
+            if layer.codes.shape != (self.n_words,):
+                raise ValueError(f"layer {name} has {len(layer.codes)} values for {self.n_words} words")
+        other = copy.copy(self)
+        other.layers = {**self.layers, **layers}
+        other.__dict__.pop("fingerprint", None)
+        return other
 
     def text(self, number: int) -> str:
         """The natural text of sentence ``number``."""
@@ -166,29 +207,43 @@ class Sentences(Sequence[Sentence]):
 
     def word(self, number: int) -> str:
         """The form of word ``number``, counted through the whole sequence."""
-        return self.forms.values[self.forms.codes[number]]
+        return self.forms.values[int(self.forms.codes[number])]
 
     @cached_property
     def text_fingerprint(self) -> str:
         """Hash of what a model reads and where words are in it, whatever is annotated."""
-        texts = "\0".join(self._texts).encode("utf-8", "surrogatepass")
-        return digest([texts, self.starts.tobytes(), self.char_spans.tobytes()])
+        return digest([*self._texts.parts(), self.starts.data, self.char_spans.tobytes()])
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of text and annotation (identifiers, comments and MISC left out)."""
-        parts = [self.text_fingerprint.encode(), *_layer_parts("form", self.forms)]
+        """Hash of text and annotation (identifiers, comments, MISC and DEPS left out)."""
+        parts: list[bytes | memoryview] = [self.text_fingerprint.encode(), *_layer_parts("form", self.forms)]
         for name in sorted(self.layers):
-            if name != "misc":
+            if name not in _NOT_ANALYSIS:
                 parts += _layer_parts(name, self.layers[name])
         if self.heads is not None:
-            parts.append(self.heads.tobytes())
+            parts.append(self.heads.data)
         targets = {number: _plain_targets(extra[0]) for number, extra in self._extras.items() if extra[0]}
         return digest([*parts, canonical_json(targets)])
 
 
-def _layer_parts(name: str, layer: WordLayer) -> list[bytes]:
-    return [name.encode(), layer.codes.tobytes(), "\0".join(layer.values).encode("utf-8", "surrogatepass")]
+def _check_lengths(sentence: Sentence) -> None:
+    """A column that is too short or too long would shift the annotation of every later sentence."""
+    n_words = len(sentence.words)
+    lengths = {len(sentence.spans), *map(len, sentence.layers.values())}
+    if sentence.heads is not None:
+        lengths.add(len(sentence.heads))
+    if lengths != {n_words}:
+        raise ValueError(f"sentence {sentence.id!r}: {n_words} words, but spans, heads or a layer of another length")
+
+
+def _as_array(column: array[int], dtype: type[_Integer]) -> NDArray[_Integer]:
+    """The column's own memory as an array."""
+    return np.frombuffer(column, dtype=dtype) if column else np.zeros(0, dtype)
+
+
+def _layer_parts(name: str, layer: WordLayer) -> list[bytes | memoryview]:
+    return [name.encode(), layer.codes.data, "\0".join(layer.values).encode("utf-8", "surrogatepass")]
 
 
 def _plain_targets(targets: Mapping[str, tuple[Target, ...]]) -> dict[str, list[list[Any]]]:

@@ -1,0 +1,178 @@
+"""CoNLL-U in: treebanks of Universal Dependencies (format: https://universaldependencies.org/format.html)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from bertology.corpora._conllu_block import N_COLUMNS, Block, Numbers
+from bertology.corpora._corpus import Corpus
+from bertology.corpora._lines import text_lines
+from bertology.corpora._oddities import Oddities
+from bertology.corpora._sentence import MultiwordToken, Sentence
+from bertology.corpora._sentences import Sentences
+from bertology.corpora._splits import files_by_split, name_of, split_of
+from bertology.errors import CorpusError
+
+_Column = tuple[str, ...]
+
+_LAYERS = {"lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "deprel": 7, "deps": 8, "misc": 9}
+_FORM, _LEMMA, _HEAD, _MISC = 1, 2, 6, 9
+_UNSPACED = "SpaceAfter=No"
+
+
+def read_conllu(path: str | Path, *, oddities: Oddities | None = None) -> Iterator[Sentence]:
+    """The sentences of a CoNLL-U file, one at a time.
+
+    The natural text is made from the words and their spacing (``SpaceAfter=No`` of the word, or of the multiword
+    token that covers it), so that offsets hold whatever the ``# text`` comment says; where the two differ by more
+    than the amount of white space, that is counted in ``oddities``. A lone ``_`` is no value, except for the form,
+    and for the lemma of a form that is itself ``_``. Sentences without a ``sent_id`` are named by their number.
+
+    Args:
+        path: the file.
+        oddities: collects what is unusual but no error: differing texts, several roots, a ``sent_id`` used twice.
+
+    Returns:
+        Sentences with the layers ``lemma upos xpos feats deprel deps misc`` as far as a sentence has them, heads,
+        multiword tokens, and comments and empty nodes verbatim.
+
+    Raises:
+        CorpusError: the file or a line of it is not as it should be; the message names file and line.
+    """
+    path = Path(path)
+    oddities = Oddities() if oddities is None else oddities
+    numbers = Numbers()
+    ids: set[str] = set()
+    count = 0
+    for block in _blocks(path):
+        count += 1
+        sentence = _sentence(block, count, numbers, oddities)
+        if sentence.id in ids:
+            oddities.note("sent_id used twice", f"{path.name}:{block.first_line}")
+        ids.add(sentence.id)
+        yield sentence
+    if not count:
+        raise CorpusError(f"{path}: no sentence in it; give a CoNLL-U file with words")
+
+
+def _blocks(path: Path) -> Iterator[Block]:
+    """The lines of each sentence."""
+    comments: list[str] = []
+    rows: list[str] = []
+    number = 0
+    for number, line in enumerate(text_lines(path), 1):
+        start = line[0]
+        if start == "#":
+            if rows:
+                raise CorpusError(f"{path}:{number}: a comment inside a sentence; put a blank line before it")
+            comments.append(line.rstrip("\n")[1:])
+        elif start == "\n" or line.isspace():
+            if rows:
+                yield Block(path, number - len(rows), comments, rows)
+                comments, rows = [], []
+        else:
+            rows.append(line)
+    if rows:
+        yield Block(path, number - len(rows) + 1, comments, rows)
+    elif comments:
+        raise CorpusError(f"{path}:{number}: the file ends in comments with no words; it may be cut short")
+
+
+@lru_cache(maxsize=1024)
+def _plain_ids(length: int) -> tuple[str, ...]:
+    """The identifiers of a sentence that has words only."""
+    return tuple(map(str, range(1, length + 1)))
+
+
+def _sentence(block: Block, count: int, numbers: Numbers, oddities: Oddities) -> Sentence:
+    """Read one block; what most sentences are like is read by column, without a look at each word."""
+    rows = block.cells()
+    columns: list[_Column] = list(zip(*rows, strict=True))
+    multiword: tuple[MultiwordToken, ...] = ()
+    empty_nodes: tuple[str, ...] = ()
+    places: Sequence[int] = range(len(rows))
+    if columns[0] != _plain_ids(len(rows)):
+        rows, places, multiword, empty_nodes = block.parted(rows)
+        columns = list(zip(*rows, strict=True)) if rows else [()] * N_COLUMNS
+    if any("" in column for column in columns):
+        raise block.empty_cell(rows, places)
+    forms = columns[_FORM]
+    name, text = _named(block.comments)
+    sentence = Sentence.from_words(
+        forms,
+        id=name or str(count),
+        space_after=_spacing(columns[_MISC], multiword),
+        multiword=multiword,
+        layers=_layers(columns),
+        heads=block.heads(columns[_HEAD], places, numbers),
+        comments=tuple(block.comments),
+        empty_nodes=empty_nodes,
+    )
+    _note_oddities(sentence, text, f"{block.path.name}:{block.first_line}", oddities)
+    return sentence
+
+
+def _named(comments: Sequence[str]) -> tuple[str, str | None]:
+    """The ``sent_id`` ("" when there is none) and the ``text`` that comments state."""
+    name, text = "", None
+    for comment in comments:
+        key, _, value = comment.partition("=")
+        key = key.strip()
+        if key == "sent_id":
+            name = value.strip()
+        elif key == "text":
+            text = value.strip()
+    return name, text
+
+
+def _layers(columns: Sequence[_Column]) -> dict[str, tuple[str | None, ...]]:
+    layers: dict[str, tuple[str | None, ...]] = {}
+    for name, index in _LAYERS.items():
+        column = columns[index]
+        if "_" not in column:
+            layers[name] = column
+            continue
+        values = tuple(None if value == "_" else value for value in column)
+        if index == _LEMMA and "_" in columns[_FORM]:
+            values = tuple(
+                "_" if form == "_" and lemma == "_" else value
+                for form, lemma, value in zip(columns[_FORM], column, values, strict=True)
+            )
+        if any(values):
+            layers[name] = values
+    return layers
+
+
+def _spacing(misc: _Column, multiword: Sequence[MultiwordToken]) -> list[bool]:
+    """Whether a space follows each word; for a multiword token, its own line says so."""
+    spaced = [not (_UNSPACED in value and _UNSPACED in value.split("|")) for value in misc]
+    for token in multiword:
+        spaced[token.last] = token.misc is None or _UNSPACED not in token.misc.split("|")
+    return spaced
+
+
+def _note_oddities(sentence: Sentence, text: str | None, where: str, oddities: Oddities) -> None:
+    if sentence.heads is not None and sentence.heads.count(0) > 1:
+        oddities.note("sentences with several roots", where)
+    if text is not None and text != sentence.text and text.split() != sentence.text.split():
+        oddities.note("sentences whose words do not spell their `# text`", where)
+
+
+def load_conllu(path: Path) -> Corpus:
+    """The corpus in a folder of CoNLL-U files (``*-ud-{train,dev,test}.conllu`` or the like), or in one file.
+
+    One file is the split its name speaks of, else ``test``.
+
+    Raises:
+        CorpusError: no such file, or one that is not as it should be.
+    """
+    files = files_by_split(path, [".conllu"], what="CoNLL-U") if path.is_dir() else {split_of(path) or "test": [path]}
+    oddities = Oddities()
+    splits = {
+        split: Sentences(sentence for file in paths for sentence in read_conllu(file, oddities=oddities))
+        for split, paths in files.items()
+    }
+    name, language = name_of(path, files)
+    return Corpus(name, splits, language=language, notes=oddities.notes())

@@ -1,0 +1,167 @@
+"""The lines of one CoNLL-U sentence, and every way in which they can be wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertology.corpora._sentence import MultiwordToken
+from bertology.errors import CorpusError
+
+N_COLUMNS = 10
+_NAMES = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+_HEAD, _FEATS, _MISC = 6, 5, 9
+
+_NATURAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
+_RANGE = re.compile(r"([1-9][0-9]*)-([1-9][0-9]*)", re.ASCII)
+_DECIMAL = re.compile(r"(0|[1-9][0-9]*)\.([1-9][0-9]*)", re.ASCII)
+
+Row = list[str]
+
+
+class Numbers(dict[str, int]):
+    """Numerals and what they mean, learnt as they come: quicker than ``int``, and stricter."""
+
+    def __missing__(self, numeral: str) -> int:
+        if not _NATURAL.fullmatch(numeral):
+            raise ValueError(numeral)
+        number = self[numeral] = int(numeral)
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A sentence's lines as they stand in the file."""
+
+    path: Path
+    first_line: int
+    """Number of its first line that is no comment, from 1."""
+    comments: list[str]
+    lines: list[str]
+
+    def error(self, place: int, message: str) -> CorpusError:
+        """The error for the line at ``place``, 0-based, of this block."""
+        return CorpusError(f"{self.path}:{self.first_line + place}: {message}")
+
+    def cells(self) -> list[Row]:
+        """The columns of each line.
+
+        Raises:
+            CorpusError: a line has more or fewer columns than CoNLL-U has.
+        """
+        rows = [line.rstrip("\n").split("\t") for line in self.lines]
+        for place, row in enumerate(rows):
+            if len(row) != N_COLUMNS:
+                raise self._wrong_width(place, len(row))
+        return rows
+
+    def _wrong_width(self, place: int, width: int) -> CorpusError:
+        columns = f"{width} column{'s' if width > 1 else ''}"
+        if width < N_COLUMNS <= len(self.lines[place].split()):
+            return self.error(place, f"{columns}, for some are parted by spaces; CoNLL-U wants a tab between all")
+        return self.error(place, f"{columns} where CoNLL-U has {N_COLUMNS}, parted by tabs; write _ for no value")
+
+    def empty_cell(self, rows: Sequence[Row], places: Sequence[int]) -> CorpusError:
+        """The error for the first column of a word that holds nothing at all."""
+        place, index = next((place, row.index("")) for place, row in zip(places, rows, strict=True) if "" in row)
+        return self.error(place, f"column {index + 1} ({_NAMES[index]}) is empty; write _ for no value")
+
+    def parted(self, rows: Sequence[Row]) -> tuple[list[Row], list[int], tuple[MultiwordToken, ...], tuple[str, ...]]:
+        """Words, multiword tokens and empty nodes apart.
+
+        Returns:
+            The rows of words, the place of each in the block, the multiword tokens, the lines of empty nodes.
+
+        Raises:
+            CorpusError: an identifier is malformed or out of order.
+        """
+        words: list[Row] = []
+        places: list[int] = []
+        multiword: list[MultiwordToken] = []
+        empty_nodes: list[str] = []
+        covered, minor, last_place = 0, 0, 0
+        for place, row in enumerate(rows):
+            due = len(words) + 1
+            if row[0] == str(due):
+                words.append(row)
+                places.append(place)
+                minor = 0
+            elif match := _RANGE.fullmatch(row[0]):
+                first, last = int(match[1]), int(match[2])
+                if first != due or last <= first or first <= covered:
+                    raise self.error(place, f"multiword token {row[0]} where word {due} was due; put tokens in order")
+                multiword.append(self._multiword(place, row, first, last))
+                covered, last_place = last, place
+            elif match := _DECIMAL.fullmatch(row[0]):
+                if int(match[1]) != due - 1 or int(match[2]) <= minor:
+                    raise self.error(place, f"empty node {row[0]} after word {due - 1}; put nodes in order")
+                minor = int(match[2])
+                empty_nodes.append("\t".join(row))
+            else:
+                raise self._wrong_id(place, row[0], due)
+        if covered > len(words):
+            token = rows[last_place][0]
+            raise self.error(last_place, f"multiword token {token} reaches past word {len(words)}, the last")
+        if not words:
+            raise self.error(0, "a sentence without words; give it some, or take it out")
+        return words, places, tuple(multiword), tuple(empty_nodes)
+
+    def _wrong_id(self, place: int, identifier: str, due: int) -> CorpusError:
+        if not _NATURAL.fullmatch(identifier):
+            return self.error(place, f"ID {identifier!r} where word {due} was due; write a number, 1-2 or 1.1")
+        hint = "; is the blank line between two sentences missing?" if identifier == "1" else ", in order"
+        return self.error(place, f"ID {identifier} where {due} was due; number words from 1{hint}")
+
+    def _multiword(self, place: int, row: Row, first: int, last: int) -> MultiwordToken:
+        for index, value in enumerate(row):
+            if value == "":
+                raise self.empty_cell([row], [place])
+            if index > 1 and index not in (_FEATS, _MISC) and value != "_":
+                raise self.error(place, f"multiword token {row[0]} with {_NAMES[index]} {value!r}; write _ there")
+        misc = None if row[_MISC] == "_" else row[_MISC]
+        feats = None if row[_FEATS] == "_" else row[_FEATS]
+        return MultiwordToken(first - 1, last - 1, row[1], misc, feats)
+
+    def heads(self, column: Sequence[str], places: Sequence[int], numbers: Numbers) -> tuple[int, ...] | None:
+        """The heads of a sentence's words, or ``None`` where it has none.
+
+        Raises:
+            CorpusError: a head is no number or no word of the sentence, or following heads leads in a circle.
+        """
+        try:
+            heads = tuple(map(numbers.__getitem__, column))
+        except ValueError:
+            if all(head == "_" for head in column):
+                return None
+            index = next(i for i, head in enumerate(column) if not _NATURAL.fullmatch(head))
+            raise self.error(
+                places[index], f"HEAD {column[index]!r} is not a number; write that of the head word, 0 for the root"
+            ) from None
+        if max(heads) > len(heads):
+            index = next(i for i, head in enumerate(heads) if head > len(heads))
+            raise self.error(
+                places[index], f"HEAD {heads[index]} in a sentence of {len(heads)} words; write 0 to {len(heads)}"
+            )
+        if circle := _circle(heads):
+            path = " → ".join(map(str, circle))
+            raise self.error(places[circle[0] - 1], f"heads in a circle: {path}; let one of these words lead to a root")
+        return heads
+
+
+def _circle(heads: Sequence[int]) -> list[int]:
+    """The words, from 1, that one meets on the first circle of heads, closed; empty when all lead to a root."""
+    seen = [0] * (len(heads) + 1)
+    seen[0] = -1
+    for start in range(1, len(heads) + 1):
+        word = start
+        while not seen[word]:
+            seen[word] = start
+            word = heads[word - 1]
+        if seen[word] == start:
+            circle = [word]
+            while len(circle) == 1 or circle[-1] != word:
+                circle.append(heads[circle[-1] - 1])
+            return circle
+    return []
