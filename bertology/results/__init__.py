@@ -1,0 +1,39 @@
+"""What was found: tidy tables, and views of them."""
+
+from bertology.results._labels import confusion, per_label_scores
+from bertology.results._predictions import (
+    PredictionFolder,
+    Predictions,
+    prediction_schema,
+    read_predictions,
+    write_predictions,
+)
+from bertology.results._rows import SCHEMA_VERSION, ComparisonRow, ResultRow, comparison_rows, score_of
+from bertology.results._schema import comparison_schema, result_schema
+from bertology.results._store import read_comparison_rows, read_result_rows, write_results
+from bertology.results._view import BaselineLine, LayerLine, LayerTable, Score, layer_tables
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "BaselineLine",
+    "ComparisonRow",
+    "LayerLine",
+    "LayerTable",
+    "PredictionFolder",
+    "Predictions",
+    "ResultRow",
+    "Score",
+    "comparison_rows",
+    "comparison_schema",
+    "confusion",
+    "layer_tables",
+    "per_label_scores",
+    "prediction_schema",
+    "read_comparison_rows",
+    "read_predictions",
+    "read_result_rows",
+    "result_schema",
+    "score_of",
+    "write_predictions",
+    "write_results",
+]

@@ -1,0 +1,126 @@
+"""What was predicted for every item of a cell, kept so that any other score can be computed later."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology._files import write_atomically
+from bertology.errors import ResultsError
+from bertology.results._parquet import read_parquet, to_parquet
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FOLDER = "predictions"
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """The items of one cell, by column; arrays and lists may be shared between cells."""
+
+    item_ids: Sequence[str]
+    """``[item]`` such as ``sentence-id:word``"""
+    cluster: NDArray[np.integer]
+    """``[item]`` place in ``cluster_ids``"""
+    cluster_ids: Sequence[str]
+    """Sentence ids."""
+    gold: NDArray[np.integer]
+    """``[item]`` place in ``labels``"""
+    pred: NDArray[np.integer]
+    """``[item]`` place in ``labels``"""
+    score: NDArray[np.floating]
+    """``[item]`` natural log of the probability of the predicted label."""
+    labels: Sequence[str]
+
+
+def prediction_schema() -> pa.Schema:
+    """Columns of ``predictions/<cell_id>.parquet``."""
+    import pyarrow as pa
+
+    coded = pa.dictionary(pa.int32(), pa.string())
+    return pa.schema(
+        [("item_id", pa.string()), ("cluster_id", coded), ("gold", coded), ("pred", coded), ("score", pa.float32())],
+        metadata={"bertology": "predictions 1"},
+    )
+
+
+def write_predictions(folder: Path, cell_id: str, predictions: Predictions) -> str:
+    """Write ``predictions/<cell_id>.parquet`` under ``folder``.
+
+    Returns:
+        The file's SHA-256, as 64 hexadecimal digits.
+    """
+    import pyarrow as pa
+
+    def coded(codes: NDArray[np.integer], values: Sequence[str]) -> pa.DictionaryArray:
+        return pa.DictionaryArray.from_arrays(codes.astype(np.int32), pa.array(list(values), pa.string()))
+
+    columns = [
+        pa.array(predictions.item_ids, pa.string()),
+        coded(predictions.cluster, predictions.cluster_ids),
+        coded(predictions.gold, predictions.labels),
+        coded(predictions.pred, predictions.labels),
+        pa.array(np.asarray(predictions.score, dtype=np.float32)),
+    ]
+    content = to_parquet(pa.Table.from_arrays(columns, schema=prediction_schema()))
+    write_atomically(_path(folder, cell_id), content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_predictions(folder: Path, cell_id: str) -> Predictions:
+    """The predictions of one cell.
+
+    Raises:
+        ResultsError: the file is missing or broken.
+    """
+    path = _path(folder, cell_id)
+    table = read_parquet(path, what="the predictions of a cell")
+    missing = [name for name in prediction_schema().names if name not in table.column_names]
+    if missing:
+        raise ResultsError(f"{path}: no column {', '.join(missing)}; was it written by bertology?")
+    labels: dict[str, int] = {}
+    gold, pred = (_recoded(table[name], labels) for name in ("gold", "pred"))
+    clusters: dict[str, int] = {}
+    cluster = _recoded(table["cluster_id"], clusters)
+    score = table["score"].to_numpy()
+    return Predictions(table["item_id"].to_pylist(), cluster, tuple(clusters), gold, pred, score, tuple(labels))
+
+
+class PredictionFolder(Mapping[str, Predictions]):
+    """The predictions kept in a results folder, read when asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __getitem__(self, cell_id: str) -> Predictions:
+        if cell_id not in self:
+            raise KeyError(cell_id)
+        return read_predictions(self.folder, cell_id)
+
+    def __contains__(self, cell_id: object) -> bool:
+        return isinstance(cell_id, str) and _path(self.folder, cell_id).exists()
+
+    def __iter__(self) -> Iterator[str]:
+        return (path.stem for path in sorted((self.folder / FOLDER).glob("*.parquet")))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _path(folder: Path, cell_id: str) -> Path:
+    return folder / FOLDER / f"{cell_id}.parquet"
+
+
+def _recoded(column: pa.ChunkedArray, numbers: dict[str, int]) -> NDArray[np.int32]:
+    """Codes of a column of strings in a numbering that is shared with, and grows by, other columns."""
+    column = column.combine_chunks().dictionary_encode()
+    places = [numbers.setdefault(value, len(numbers)) for value in column.dictionary.to_pylist()]
+    codes: NDArray[np.int32] = np.asarray(places, dtype=np.int32)[column.indices.to_numpy()]
+    return codes

@@ -1,0 +1,234 @@
+"""What one row of the tidy tables says."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import operator
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bertology.errors import ResultsError
+from bertology.measures import Bootstrap, Comparison
+
+SCHEMA_VERSION = 1
+
+Control = Literal["none", "majority", "word_majority", "control_task"]
+
+
+class _Row:
+    """Fields of the type they say: rows come from JSON, where nothing is checked."""
+
+    def __post_init__(self) -> None:
+        for name, (kind, optional, allowed) in _KINDS[type(self)].items():
+            value = _as_kind(type(self).__name__, name, getattr(self, name), kind, optional=optional)
+            if allowed and value is not None and value not in allowed:
+                raise ResultsError(f"{name} of a row is {value!r}; it should be one of {', '.join(map(str, allowed))}")
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultRow(_Row):
+    """One score of one cell: a row of ``results.parquet``.
+
+    A cell is one task read from one layer of one model with one readout and seed, or a baseline that reads none.
+    """
+
+    # identity
+    experiment: str
+    cell_id: str
+    status: Literal["ok", "failed"] = "ok"
+    # model; all None for a baseline that looks at no vector
+    model: str | None = None
+    model_fingerprint: str | None = None
+    init: Literal["pretrained", "random"] | None = None
+    layer: int | None = None
+    """0 is the embedding output."""
+    n_layers: int | None = None
+    """Number of blocks L; there are L + 1 layers to read."""
+    head: str | None = None
+    pooling: str | None = None
+    # task
+    task: str
+    task_version: str
+    corpus: str
+    corpus_fingerprint: str
+    split: str
+    language: str | None = None
+    annotation: Literal["gold", "silver"] = "gold"
+    n_train: int
+    """Training items."""
+    n_items: int
+    """Items scored."""
+    n_clusters: int
+    """Sentences they stand in."""
+    n_classes: int
+    n_skipped: int = 0
+    """Items of the split that could not be scored."""
+    skip_reasons: str = "{}"
+    """JSON: reason → number of items."""
+    n_unseen_label: int = 0
+    """Scored items whose label training never saw."""
+    # probe
+    readout: str | None = None
+    readout_version: str | None = None
+    n_params: int | None = None
+    params_json: str = "{}"
+    control: Control = "none"
+    seed: int | None = None
+    # score
+    metric: str
+    higher_is_better: bool = True
+    main_metric: bool = False
+    """Whether this is the metric by which the task's layers are ranked."""
+    value: float | None = None
+    """A fraction, not a percentage; None where undefined or failed."""
+    stderr: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    ci_method: str | None = None
+    # provenance
+    versions: str = "{}"
+    """JSON: component → version."""
+    device: str | None = None
+    dtype: str | None = None
+    wall_s: float | None = None
+    started_utc: str | None = None
+    predictions_sha256: str | None = None
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonRow(_Row):
+    """One paired comparison of two layers: a row of ``comparisons.parquet``.
+
+    With several seeds the scores compared are means over them, and ``cell_a`` and ``cell_b`` are the cells of the
+    first seed.
+    """
+
+    family: str
+    """What was adjusted together."""
+    metric: str
+    cell_a: str
+    cell_b: str
+    layer_a: int | None = None
+    layer_b: int | None = None
+    n_pairs: int
+    """Sentences both were measured on."""
+    diff: float | None
+    """Score of a less score of b."""
+    ci_low: float | None
+    ci_high: float | None
+    p_raw: float
+    p_adj: float
+
+
+def score_of(scores: Bootstrap, column: int) -> dict[str, Any]:
+    """The score fields of a :class:`ResultRow` for one column (layer) of a bootstrap."""
+    return {
+        "metric": scores.metric,
+        "value": float(scores.values[column]),
+        "stderr": float(scores.stderr[column]),
+        "ci_low": float(scores.ci_low[column]),
+        "ci_high": float(scores.ci_high[column]),
+        "ci_method": scores.ci_methods[column],
+    }
+
+
+def comparison_rows(
+    comparisons: Sequence[Comparison], *, family: str, metric: str, cells: Sequence[str], layers: Sequence[int]
+) -> tuple[ComparisonRow, ...]:
+    """Rows of one family of comparisons.
+
+    Args:
+        comparisons: between columns.
+        family: its name.
+        metric: what was compared.
+        cells: the cell of each column.
+        layers: the layer of each column.
+    """
+    return tuple(
+        ComparisonRow(
+            family=family,
+            metric=metric,
+            cell_a=cells[found.a],
+            cell_b=cells[found.b],
+            layer_a=layers[found.a],
+            layer_b=layers[found.b],
+            n_pairs=found.n_pairs,
+            diff=found.diff,
+            ci_low=found.ci_low,
+            ci_high=found.ci_high,
+            p_raw=found.p_raw,
+            p_adj=found.p_adj,
+        )
+        for found in comparisons
+    )
+
+
+def sort_key(row: _Row) -> tuple[tuple[bool, Any], ...]:
+    """Orders rows the same whatever order they were computed in."""
+    names = _RESULT_ORDER if isinstance(row, ResultRow) else _COMPARISON_ORDER
+    values = (getattr(row, name) for name in names)
+    return tuple((value is not None, value if value is not None else 0) for value in values)
+
+
+_RESULT_ORDER = (
+    *("experiment", "task", "corpus", "split", "model", "pooling", "readout", "init", "control"),
+    *("layer", "head", "seed", "metric", "cell_id"),
+)
+_COMPARISON_ORDER = ("family", "metric", "layer_a", "layer_b", "cell_a", "cell_b")
+
+
+def _kinds(row: type[ResultRow] | type[ComparisonRow]) -> Mapping[str, tuple[type, bool, tuple[Any, ...]]]:
+    """For each field its plain type, whether it may be None, and the values allowed."""
+    hints = typing.get_type_hints(row)
+    kinds: dict[str, tuple[type, bool, tuple[Any, ...]]] = {}
+    for field in dataclasses.fields(row):
+        hint, optional = hints[field.name], False
+        if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+            optional = True
+            (hint,) = (part for part in typing.get_args(hint) if part is not type(None))
+        allowed = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
+        kinds[field.name] = (type(allowed[0]) if allowed else hint, optional, allowed)
+    return kinds
+
+
+def field_kinds(row: type[_Row]) -> dict[str, type]:
+    """The plain type of each field, in order."""
+    return {name: kind for name, (kind, _, _) in _KINDS[row].items()}
+
+
+def _as_kind(row: str, name: str, value: Any, kind: type, *, optional: bool) -> Any:
+    try:
+        if value is None and optional:
+            return None
+        if kind is float:
+            number = float(value)
+            return None if optional and math.isnan(number) else number
+        if kind is int and not isinstance(value, bool):
+            return operator.index(value)
+        if kind is bool and value in (True, False):
+            return bool(value)
+        if kind is str and isinstance(value, str):
+            return str(value)
+    except (TypeError, ValueError):
+        pass
+    raise ResultsError(f"{name} of a {row} is {value!r}; it should be of type {kind.__name__}")
+
+
+def reasons_of(rows: Sequence[ResultRow]) -> dict[str, int]:
+    """The reasons for skipped items, as the first of ``rows`` that has any tells them."""
+    for row in rows:
+        if row.n_skipped:
+            return {str(reason): int(number) for reason, number in json.loads(row.skip_reasons).items()}
+    return {}
+
+
+_KINDS: Mapping[type[_Row], Mapping[str, tuple[type, bool, tuple[Any, ...]]]] = {
+    row: _kinds(row) for row in (ResultRow, ComparisonRow)
+}

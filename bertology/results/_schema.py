@@ -1,0 +1,60 @@
+"""The tidy tables as Arrow schemas, and rows in and out of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from bertology.errors import ResultsError
+from bertology.results._rows import SCHEMA_VERSION, ComparisonRow, ResultRow, field_kinds, sort_key
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RowT = TypeVar("RowT", ResultRow, ComparisonRow)
+
+
+def result_schema() -> pa.Schema:
+    """Columns of ``results.parquet``: the fields of :class:`ResultRow`, ``schema_version`` first."""
+    return _schema(ResultRow)
+
+
+def comparison_schema() -> pa.Schema:
+    """Columns of ``comparisons.parquet``: the fields of :class:`ComparisonRow`."""
+    return _schema(ComparisonRow)
+
+
+def rows_to_table(rows: Sequence[RowT], kind: type[RowT]) -> pa.Table:
+    """Rows in their fixed order as an Arrow table."""
+    import pyarrow as pa
+
+    ordered = [dataclasses.asdict(row) for row in sorted(rows, key=sort_key)]
+    return pa.Table.from_pylist(ordered, schema=_schema(kind))
+
+
+def table_to_rows(table: pa.Table, kind: type[RowT], *, where: str) -> tuple[RowT, ...]:
+    """Rows of an Arrow table read from ``where``.
+
+    Raises:
+        ResultsError: columns are missing, or the table was written by a newer version.
+    """
+    missing = [name for name in field_kinds(kind) if name not in table.column_names]
+    if missing:
+        raise ResultsError(f"{where}: no column {', '.join(missing)}; was it written by bertology?")
+    rows = table.select(list(field_kinds(kind))).to_pylist()
+    newest = max((row.get("schema_version", 0) for row in rows), default=0)
+    if newest > SCHEMA_VERSION:
+        raise ResultsError(f"{where}: written in schema {newest}, this version reads up to {SCHEMA_VERSION}: upgrade")
+    return tuple(kind(**row) for row in rows)
+
+
+def _schema(kind: type[ResultRow] | type[ComparisonRow]) -> pa.Schema:
+    import pyarrow as pa
+
+    arrow: dict[type, Any] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    kinds = field_kinds(kind)
+    names = sorted(kinds, key=lambda name: name != "schema_version")
+    what = "results" if kind is ResultRow else "comparisons"
+    fields = [pa.field(name, arrow[kinds[name]]) for name in names]
+    return pa.schema(fields, metadata={"bertology": f"{what} {SCHEMA_VERSION}"})

@@ -1,0 +1,249 @@
+"""From tidy rows to what a person reads: a table of layers for each task, and one of layers by tasks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bertology._names import name_not_found
+from bertology.errors import ResultsError
+from bertology.measures import Comparison, best_set, seed_spread
+from bertology.results._rows import ComparisonRow, ResultRow, reasons_of
+
+FALSE_DISCOVERY_RATE = 0.05
+BASELINES = {"majority": "majority label", "word_majority": "majority of the word form"}
+_METRIC_ORDER = ("accuracy", "macro_f1", "micro_f1")
+
+
+@dataclass(frozen=True)
+class Score:
+    """A value with its interval; fractions, not percentages."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class LayerLine:
+    """One layer of one table. With several seeds, scores are means over them and bounds are means of bounds."""
+
+    layer: int
+    main: Score | None
+    """None if its cells failed."""
+    second: Score | None
+    random_init: Score | None
+    control_task: Score | None
+    selectivity: Score | None
+    seed_spread: float | None
+    """Standard deviation over seeds of the main metric."""
+    in_best_set: bool | None
+    """Whether the layer is not separable from the best one; None where layers were not compared."""
+
+
+@dataclass(frozen=True)
+class BaselineLine:
+    """A baseline that looks at no vector."""
+
+    control: str
+    main: Score
+    second: Score | None
+
+
+@dataclass(frozen=True)
+class LayerTable:
+    """All that is said about one task, read from all layers of one model."""
+
+    task: str
+    metric: str
+    second_metric: str | None
+    higher_is_better: bool
+    lines: tuple[LayerLine, ...]
+    baselines: tuple[BaselineLine, ...]
+    about: ResultRow
+    """A row of the table, for what all of them share: model, corpus, readout, counts of items."""
+    skip_reasons: Mapping[str, int]
+    n_seeds: int
+    n_failed: int
+    """Cells without a score."""
+
+    @property
+    def compared(self) -> bool:
+        """Whether layers were compared, so that a best set is known."""
+        return any(line.in_best_set is not None for line in self.lines)
+
+
+def layer_tables(
+    rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow], *, metric: str | None = None
+) -> tuple[LayerTable, ...]:
+    """A table for each task, corpus, split, model and readout, in order of first appearance.
+
+    Args:
+        rows: of results.
+        comparisons: between layers.
+        metric: what the tables are about; each task's own main metric when left out.
+
+    Raises:
+        ResultsError: rows of different data, task or model would stand in one table.
+        NameNotFoundError: a task has no such metric.
+    """
+    _refuse_mixtures(rows)
+    groups: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
+    baselines: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
+    for row in rows:
+        question = (row.task, row.corpus, row.split)
+        if row.control in BASELINES:
+            baselines[question].append(row)
+        elif row.layer is not None:
+            groups[*question, row.model, row.pooling, row.head, row.readout, row.readout_version].append(row)
+    return tuple(_table(group, baselines[key[:3]], comparisons, metric) for key, group in groups.items())
+
+
+def _refuse_mixtures(rows: Sequence[ResultRow]) -> None:
+    """Scores on different data, tasks or weights are not comparable, whatever their names."""
+    _refuse_mixture(rows, ("task",), "task_version")
+    _refuse_mixture(rows, ("task", "corpus"), "corpus_fingerprint")
+    pretrained = [row for row in rows if row.init == "pretrained"]
+    _refuse_mixture(pretrained, ("model",), "model_fingerprint")
+
+
+def _refuse_mixture(rows: Sequence[ResultRow], within: tuple[str, ...], field: str) -> None:
+    seen: dict[tuple[str, ...], str] = {}
+    for row in rows:
+        key, value = tuple(str(getattr(row, name)) for name in within), str(getattr(row, field))
+        if seen.setdefault(key, value) != value:
+            place = ", ".join(f"{name} {part}" for name, part in zip(within, key, strict=True))
+            both = " and ".join(sorted((seen[key], value)))
+            raise ResultsError(
+                f"{place}: rows of {field} {both} cannot stand in one view; keep one with only({field}=…)"
+            )
+
+
+def _table(
+    group: Sequence[ResultRow],
+    baselines: Sequence[ResultRow],
+    comparisons: Sequence[ComparisonRow],
+    metric: str | None,
+) -> LayerTable:
+    scored = [row for row in group if row.value is not None and row.status == "ok"]
+    init = "pretrained" if any(row.init == "pretrained" for row in group) else "random"
+    own = [row for row in scored if row.init == init and row.control == "none"]
+    main, second = _metrics(own, metric, task=group[0].task)
+    layers = sorted({row.layer for row in group if row.init == init and row.layer is not None})
+    of_main = _by_layer(own, main)
+    columns = {
+        "second": _by_layer(own, second) if second else {},
+        "random_init": _by_layer([r for r in scored if r.init == "random" and r.control == "none"], main)
+        if init == "pretrained"
+        else {},
+        "control_task": _by_layer([r for r in scored if r.init == init and r.control == "control_task"], "accuracy"),
+        "selectivity": _by_layer([r for r in scored if r.init == init], "selectivity"),
+    }
+    about = own[0] if own else group[0]
+    higher = next((row.higher_is_better for row in own if row.metric == main), True)
+    best = _best_layers(of_main, comparisons, main, higher_is_better=higher)
+    lines = [
+        LayerLine(
+            layer=layer,
+            main=_mean(of_main.get(layer, ())),
+            **{name: _mean(column.get(layer, ())) for name, column in columns.items()},
+            seed_spread=_seed_spread(of_main.get(layer, ())),
+            in_best_set=best.get(layer),
+        )
+        for layer in layers
+    ]
+    return LayerTable(
+        task=about.task,
+        metric=main,
+        second_metric=second,
+        higher_is_better=higher,
+        lines=tuple(lines),
+        baselines=_baselines(baselines, main, second),
+        about=about,
+        skip_reasons=reasons_of(group),
+        n_seeds=len({row.seed for row in own}),
+        n_failed=len({row.cell_id for row in group if row.status == "failed"}),
+    )
+
+
+def _metrics(own: Sequence[ResultRow], asked: str | None, *, task: str) -> tuple[str, str | None]:
+    """The metric a table is about, and the one beside it."""
+    found = {row.metric for row in own if row.metric != "selectivity"}
+    ordered = sorted(found, key=lambda m: (_METRIC_ORDER.index(m) if m in _METRIC_ORDER else 99, m))
+    if asked is not None and asked not in found:
+        raise name_not_found(f"metric of task {task}", asked, found)
+    flagged = sorted({row.metric for row in own if row.main_metric and row.metric in found})
+    main = asked or (flagged or ordered or ["accuracy"])[0]
+    # Of the metrics there are, the one that says most beside the main one.
+    rest = [m for m in ("macro_f1", *ordered) if m in found and m != main]
+    return main, rest[0] if rest else None
+
+
+def _by_layer(rows: Iterable[ResultRow], metric: str) -> dict[int, list[ResultRow]]:
+    found: dict[int, list[ResultRow]] = defaultdict(list)
+    for row in rows:
+        if row.metric == metric and row.layer is not None:
+            found[row.layer].append(row)
+    return found
+
+
+def _mean(rows: Sequence[ResultRow]) -> Score | None:
+    """The mean over seeds. The mean of bounds is a little wider than the bounds of the mean: it errs on the safe side."""
+    if not rows:
+        return None
+
+    def mean(values: list[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return float(np.mean(known)) if len(known) == len(values) else None
+
+    value = mean([row.value for row in rows])
+    assert value is not None  # rows without a value were left out before
+    return Score(value, mean([row.ci_low for row in rows]), mean([row.ci_high for row in rows]))
+
+
+def _seed_spread(rows: Sequence[ResultRow]) -> float | None:
+    if len(rows) < 2:
+        return None
+    return float(seed_spread(np.array([[row.value] for row in rows], dtype=np.float64))[0])
+
+
+def _best_layers(
+    by_layer: Mapping[int, Sequence[ResultRow]],
+    comparisons: Sequence[ComparisonRow],
+    metric: str,
+    *,
+    higher_is_better: bool,
+) -> dict[int, bool]:
+    """Which layers are in the best set; empty where layers were not compared."""
+    layers = sorted(by_layer)
+    column_of = {row.cell_id: column for column, layer in enumerate(layers) for row in by_layer[layer]}
+    ours = [
+        Comparison(
+            column_of[row.cell_a],
+            column_of[row.cell_b],
+            row.n_pairs,
+            *(float("nan") if value is None else value for value in (row.diff, row.ci_low, row.ci_high)),
+            row.p_raw,
+            row.p_adj,
+        )
+        for row in comparisons
+        if row.metric == metric and row.cell_a in column_of and row.cell_b in column_of
+    ]
+    if not ours:
+        return {}
+    values = [np.mean([row.value for row in by_layer[layer]]) for layer in layers]
+    inside = best_set(values, ours, q=FALSE_DISCOVERY_RATE, higher_is_better=higher_is_better)
+    return dict(zip(layers, inside.tolist(), strict=True))
+
+
+def _baselines(rows: Sequence[ResultRow], main: str, second: str | None) -> tuple[BaselineLine, ...]:
+    found = []
+    for control in BASELINES:
+        ours = [row for row in rows if row.control == control and row.value is not None]
+        score = _mean([row for row in ours if row.metric == main][:1])
+        if score is not None:
+            found.append(BaselineLine(control, score, _mean([row for row in ours if row.metric == second][:1])))
+    return tuple(found)
