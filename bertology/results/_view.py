@@ -191,7 +191,7 @@ def _by_layer(rows: Iterable[ResultRow], metric: str) -> dict[int, list[ResultRo
 
 
 def _mean(rows: Sequence[ResultRow]) -> Score | None:
-    """The mean over seeds. The mean of bounds is a little wider than the bounds of the mean: it errs on the safe side."""
+    """The mean over seeds. Means of bounds lie a little wider than bounds of the mean: they err on the safe side."""
     if not rows:
         return None
 
@@ -220,14 +220,17 @@ def _best_layers(
     """Which layers are in the best set; empty where layers were not compared."""
     layers = sorted(by_layer)
     column_of = {row.cell_id: column for column, layer in enumerate(layers) for row in by_layer[layer]}
+    unknown = float("nan")
     ours = [
         Comparison(
-            column_of[row.cell_a],
-            column_of[row.cell_b],
-            row.n_pairs,
-            *(float("nan") if value is None else value for value in (row.diff, row.ci_low, row.ci_high)),
-            row.p_raw,
-            row.p_adj,
+            a=column_of[row.cell_a],
+            b=column_of[row.cell_b],
+            n_pairs=row.n_pairs,
+            diff=unknown if row.diff is None else row.diff,
+            ci_low=unknown if row.ci_low is None else row.ci_low,
+            ci_high=unknown if row.ci_high is None else row.ci_high,
+            p_raw=row.p_raw,
+            p_adj=row.p_adj,
         )
         for row in comparisons
         if row.metric == metric and row.cell_a in column_of and row.cell_b in column_of
