@@ -1,0 +1,25 @@
+"""Hidden states read once, kept on disk, and given to readouts chunk by chunk."""
+
+from typing import TYPE_CHECKING, Any
+
+from bertology.activations._entry import Entry, Manifest, Recipe, all_entries, find_entry
+from bertology.activations._progress import BarProgress, Progress, silent
+
+if TYPE_CHECKING:
+    from bertology.activations._extract import extract
+    from bertology.activations._vectors import WordVectors
+
+__all__ = [
+    "BarProgress", "Entry", "Manifest", "Progress", "Recipe", "WordVectors", "all_entries", "extract", "find_entry",
+    "silent",
+]  # fmt: skip
+
+_NEEDS_TORCH = {"extract": "_extract", "WordVectors": "_vectors"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NEEDS_TORCH:
+        raise AttributeError(name)
+    from importlib import import_module
+
+    return getattr(import_module(f"bertology.activations.{_NEEDS_TORCH[name]}"), name)

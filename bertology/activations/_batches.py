@@ -1,0 +1,62 @@
+"""Which windows of text go through the model together.
+
+On a processor the shapes decide the speed: batches hold about the same number of pieces, nearly all have windows of
+exactly one length (so nothing is padded and no mask is needed), and shapes repeat.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+PIECES_IN_BATCH = 2048
+_MOST_PADDING = 0.125
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Windows to be read together, padded to ``length`` pieces."""
+
+    windows: NDArray[np.int64]
+    length: int
+    is_padded: bool
+
+
+def plan_batches(lengths: NDArray[np.int64], *, pieces: int = PIECES_IN_BATCH) -> list[Batch]:
+    """Group windows by length, longest first, about ``pieces`` pieces a batch.
+
+    Args:
+        lengths: ``[window]`` pieces in each window.
+        pieces: how many pieces a batch should hold.
+
+    Returns:
+        Batches that hold each window once, the same for the same lengths.
+    """
+    batches: list[Batch] = []
+    waiting: list[int] = []  # windows too few to fill a batch of their own length, longest first
+    order = np.argsort(-lengths, kind="stable")
+    ordered = lengths[order]
+    for length in np.unique(lengths)[::-1].tolist():
+        same = order[np.searchsorted(-ordered, -length, "left") : np.searchsorted(-ordered, -length, "right")]
+        if waiting and length < (1 - _MOST_PADDING) * lengths[waiting[0]]:
+            batches.append(_padded(waiting, lengths))
+            waiting = []
+        rows = max(1, pieces // length)
+        full = len(same) // rows * rows
+        batches += [Batch(same[i : i + rows], length, False) for i in range(0, full, rows)]
+        waiting += same[full:].tolist()
+        while waiting and len(waiting) * lengths[waiting[0]] >= pieces:
+            rows = max(1, pieces // int(lengths[waiting[0]]))
+            batches.append(_padded(waiting[:rows], lengths))
+            waiting = waiting[rows:]
+    if waiting:
+        batches.append(_padded(waiting, lengths))
+    return batches
+
+
+def _padded(windows: list[int], lengths: NDArray[np.int64]) -> Batch:
+    chosen = np.array(windows)
+    longest = int(lengths[chosen].max())
+    return Batch(chosen, longest, bool((lengths[chosen] < longest).any()))

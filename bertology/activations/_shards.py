@@ -1,0 +1,67 @@
+"""One shard of the store: a safetensors file with one tensor a layer and a checksum of its own content.
+
+The checksum stands in the file's own header, so that a shard can be judged before the manifest that lists it exists.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.numpy import save
+
+from bertology._files import write_atomically
+
+_HEADER_LENGTH_BYTES = 8
+_READ_BYTES = 1 << 22
+_CACHE_REMEDY = "name another folder in BERTOLOGY_CACHE or run `bertology cache prune`"
+
+
+def layer_name(layer: int) -> str:
+    """The tensor that holds ``layer`` in a shard."""
+    return f"layer_{layer:02d}"
+
+
+def write_shard(path: Path, vectors: NDArray[np.generic], layers: Sequence[int]) -> str:
+    """Write ``vectors [layer, word, dim]`` as one shard and return its checksum."""
+    tensors = {layer_name(layer): vectors[place] for place, layer in enumerate(layers)}
+    state = hashlib.blake2b(digest_size=16)
+    # safetensors lays tensors of one type out by name, which is the order of layers here.
+    for name in sorted(tensors):
+        state.update(np.ascontiguousarray(tensors[name]).data)
+    checksum = state.hexdigest()
+    write_atomically(path, save(tensors, metadata={"blake2b": checksum}), remedy=_CACHE_REMEDY)
+    return checksum
+
+
+def shard_checksum(path: Path) -> str | None:
+    """The checksum of a shard that is whole and unaltered, or ``None`` for any other file or none."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(_HEADER_LENGTH_BYTES), "little")
+            if not 0 < length < path.stat().st_size:
+                return None
+            declared = json.loads(file.read(length)).get("__metadata__", {}).get("blake2b")
+            state = hashlib.blake2b(digest_size=16)
+            while block := file.read(_READ_BYTES):
+                state.update(block)
+    except (FileNotFoundError, ValueError, AttributeError):
+        return None
+    return declared if declared == state.hexdigest() else None
+
+
+class OpenShard:
+    """A shard read through the memory map; rows of one layer are read without touching the others."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = safe_open(path, framework="numpy")
+
+    def rows(self, layer: int, first: int, last: int) -> NDArray[np.generic]:
+        """Rows ``first … last − 1`` of ``layer``, ``[word, dim]``."""
+        rows: NDArray[np.generic] = self._file.get_slice(layer_name(layer))[first:last]
+        return rows

@@ -1,0 +1,92 @@
+"""Chosen words of a store entry as features for a readout: chunk by chunk through the memory map."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertology._names import name_not_found
+from bertology.activations._entry import Entry
+from bertology.activations._shards import OpenShard
+
+CHUNK_WORDS = 8192
+DEFAULT_MEMORY = 2 << 30
+
+
+class WordVectors:
+    """Features ``[layer, item, dim]`` of chosen words, for readouts.
+
+    Items come in the order of the store, in chunks. Chunks already converted to float32 stay in memory up to
+    ``memory`` bytes, so that passes after the first are faster and memory does not grow with the corpus.
+    """
+
+    def __init__(
+        self,
+        entry: Entry,
+        words: NDArray[np.int64],
+        *,
+        layers: Sequence[int] | None = None,
+        memory: int = DEFAULT_MEMORY,
+    ) -> None:
+        """Choose words.
+
+        Args:
+            entry: where the vectors are.
+            words: ``[item]`` numbers of the words; each must have a vector (see ``Entry.place``).
+            layers: which layers, in this order (all that the entry holds when left out).
+            memory: bytes of converted chunks to keep.
+        """
+        self.layers = tuple(entry.manifest.layers if layers is None else layers)
+        for layer in self.layers:
+            if layer not in entry.manifest.layers:
+                raise name_not_found("layer of the stored vectors", str(layer), map(str, entry.manifest.layers))
+        self.n_layers, self.n_items, self.dim = len(self.layers), len(words), entry.manifest.dim
+        self._entry, self._memory = entry, memory
+        self._kept: dict[int, tuple[Tensor, Tensor]] = {}
+        place = entry.place[words]
+        if (place < 0).any():
+            raise ValueError("words without vectors were chosen; leave them out by Entry.place")
+        self._order = np.lexsort((place[:, 1], place[:, 0]))
+        self._place = place[self._order]
+
+    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Item numbers ``[m]`` and their vectors ``[layer, m, dim]``, each item once, in one order for ever."""
+        kept_bytes = sum(vectors.nbytes for _, vectors in self._kept.values())
+        for number, (first, last) in enumerate(self._cuts()):
+            if number not in self._kept:
+                chunk = torch.from_numpy(self._order[first:last]), self._read(first, last)
+                if kept_bytes + chunk[1].nbytes > self._memory:
+                    yield chunk
+                    continue
+                self._kept[number] = chunk
+                kept_bytes += chunk[1].nbytes
+            yield self._kept[number]
+
+    def array(self) -> NDArray[np.float32]:
+        """All features at once, ``[layer, item, dim]``, in the order the words were given."""
+        whole = np.empty((self.n_layers, self.n_items, self.dim), dtype=np.float32)
+        for items, vectors in self.chunks():
+            whole[:, items.numpy()] = vectors.numpy()
+        return whole
+
+    def _cuts(self) -> Iterator[tuple[int, int]]:
+        shards = self._place[:, 0]
+        edges = [0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(shards)]
+        for start, end in itertools.pairwise(edges):
+            for first in range(start, end, CHUNK_WORDS):
+                yield first, min(first + CHUNK_WORDS, end)
+
+    def _read(self, first: int, last: int) -> Tensor:
+        shard = OpenShard(self._entry.shard_path(int(self._place[first, 0])))
+        rows = self._place[first:last, 1]
+        low, high = int(rows[0]), int(rows[-1]) + 1
+        vectors = torch.empty(self.n_layers, last - first, self.dim)
+        for place, layer in enumerate(self.layers):
+            stored = torch.from_numpy(shard.rows(layer, low, high))
+            vectors[place] = stored if high - low == last - first else stored[torch.from_numpy(rows - low).long()]
+        return vectors
