@@ -1,8 +1,33 @@
 """Annotated sentences in."""
 
+from bertology.corpora._columns import read_columns
 from bertology.corpora._conllu import read_conllu
 from bertology.corpora._corpus import Corpus
+from bertology.corpora._named import known_corpora, load_corpus
+from bertology.corpora._oddities import Oddities
+from bertology.corpora._raw import read_text
 from bertology.corpora._sentence import MultiwordToken, Sentence, Target
 from bertology.corpora._sentences import Sentences, WordLayer
+from bertology.corpora._spacy import annotate_text, from_docs, load_docbin, to_docs, write_docbin
+from bertology.corpora._write_conllu import write_conllu
 
-__all__ = ["Corpus", "MultiwordToken", "Sentence", "Sentences", "Target", "WordLayer", "read_conllu"]
+__all__ = [
+    "Corpus",
+    "MultiwordToken",
+    "Oddities",
+    "Sentence",
+    "Sentences",
+    "Target",
+    "WordLayer",
+    "annotate_text",
+    "from_docs",
+    "known_corpora",
+    "load_corpus",
+    "load_docbin",
+    "read_columns",
+    "read_conllu",
+    "read_text",
+    "to_docs",
+    "write_conllu",
+    "write_docbin",
+]

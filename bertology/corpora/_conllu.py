@@ -12,7 +12,7 @@ from bertology.corpora._lines import text_lines
 from bertology.corpora._oddities import Oddities
 from bertology.corpora._sentence import MultiwordToken, Sentence
 from bertology.corpora._sentences import Sentences
-from bertology.corpora._splits import files_by_split, name_of, split_of
+from bertology.corpora._splits import corpus_name, language_of, split_files
 from bertology.errors import CorpusError
 
 _Column = tuple[str, ...]
@@ -168,11 +168,10 @@ def load_conllu(path: Path) -> Corpus:
     Raises:
         CorpusError: no such file, or one that is not as it should be.
     """
-    files = files_by_split(path, [".conllu"], what="CoNLL-U") if path.is_dir() else {split_of(path) or "test": [path]}
+    files = split_files(path, [".conllu"], what="CoNLL-U")
     oddities = Oddities()
     splits = {
         split: Sentences(sentence for file in paths for sentence in read_conllu(file, oddities=oddities))
         for split, paths in files.items()
     }
-    name, language = name_of(path, files)
-    return Corpus(name, splits, language=language, notes=oddities.notes())
+    return Corpus(corpus_name(path), splits, language=language_of(files), notes=oddities.notes())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from bertology.errors import CorpusError
@@ -38,47 +38,59 @@ def treebank_of(path: Path) -> tuple[str, str] | None:
     return (match["treebank"], match["language"]) if match else None
 
 
-def files_by_split(folder: Path, suffixes: Iterable[str], *, what: str) -> dict[str, list[Path]]:
-    """The files of each split in ``folder``; a single file whose name says nothing is ``test``.
+def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str, list[Path]]:
+    """The files of each split at ``path``, a folder or one file.
 
-    A treebank may come in pieces (``cs_pdt-ud-train-c.conllu``, ``…-train-l.conllu``), which belong together.
+    One file is the split its name speaks of, else ``test``. In a folder a treebank may come in pieces
+    (``cs_pdt-ud-train-c.conllu``, ``…-train-l.conllu``), which belong together.
 
     Args:
-        folder: where to look.
-        suffixes: ends of the names of files that may be meant.
+        path: where to look.
+        suffixes: ends of the names of files in a folder that may be meant.
         what: what such a file is, for the message.
 
     Returns:
-        ``train``, ``dev``, ``test`` as far as there are, each with its files in order of name; empty when there is
-        no file of these suffixes.
+        ``train``, ``dev``, ``test`` as far as there are, each with its files in order of name.
 
     Raises:
-        CorpusError: no name speaks of a split, or two files would be the same split.
+        CorpusError: a folder has no such file, none whose name speaks of a split, or two that would be the same.
     """
-    wanted = set(suffixes)
-    files = sorted(path for path in folder.iterdir() if path.suffix.lower() in wanted and path.is_file())
+    if not path.is_dir():
+        return {split_of(path) or "test": [path]}
+    files = files_in(path, suffixes)
+    if not files:
+        raise CorpusError(f"{path}: no {what} file there ({', '.join(sorted(suffixes))}); name the folder that has one")
     found: dict[str, list[Path]] = {}
-    for path in files:
-        if split := split_of(path):
-            found.setdefault(split, []).append(path)
+    for file in files:
+        if split := split_of(file):
+            found.setdefault(split, []).append(file)
     if len(files) == 1 and not found:
         return {"test": files}
-    if files and not found:
-        names = ", ".join(path.name for path in files[:3])
+    if not found:
+        names = ", ".join(file.name for file in files[:3])
         raise CorpusError(
-            f"{folder}: no {what} file there has train, dev or test in its name ({names} …); rename them, or give one"
+            f"{path}: no {what} file there has train, dev or test in its name ({names} …); rename them, or give one"
         )
     for split, paths in found.items():
-        treebanks = {treebank_of(path) for path in paths}
+        treebanks = {treebank_of(file) for file in paths}
         if len(paths) > 1 and (len(treebanks) > 1 or None in treebanks):
-            names = " and ".join(path.name for path in paths[:2])
-            raise CorpusError(f"{folder}: {names} would both be the {split} split; keep one of them there")
+            names = " and ".join(file.name for file in paths[:2])
+            raise CorpusError(f"{path}: {names} would both be the {split} split; keep one of them there")
     return {split: found[split] for split in ("train", "dev", "test") if split in found}
 
 
-def name_of(path: Path, files: dict[str, list[Path]]) -> tuple[str, str | None]:
-    """What to call the corpus at ``path``, and its language where the names of its files tell."""
+def files_in(folder: Path, suffixes: Collection[str]) -> list[Path]:
+    """The files of a folder whose names end so, in order of name."""
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in suffixes and path.is_file())
+
+
+def corpus_name(path: Path) -> str:
+    """What to call the corpus at ``path``."""
+    return path.stem if path.is_file() else path.resolve().name
+
+
+def language_of(files: Mapping[str, Iterable[Path]]) -> str | None:
+    """The language of files named as Universal Dependencies names them."""
     named = {treebank_of(file) for paths in files.values() for file in paths}
-    if len(named) == 1 and (treebank := named.pop()):
-        return treebank
-    return (path.stem if path.is_file() else path.resolve().name), None
+    treebank = named.pop() if len(named) == 1 else None
+    return treebank[1] if treebank else None
