@@ -1,0 +1,51 @@
+"""Encoders: named models, tokens aligned to words, hidden states, attention maps, masked logits and head gates.
+
+Importing this package, resolving a name, hashing a model and reading its shape import no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from bertology.encoders._fingerprint import model_fingerprint
+from bertology.encoders._pieces import Pieces, SkippedWord
+from bertology.encoders._resolve import known_models, resolve_model
+from bertology.encoders._shape import model_shape
+from bertology.encoders._source import ModelShape, ModelSource
+
+if TYPE_CHECKING:
+    from bertology.encoders._devices import bfloat16_is_fast, choose_device
+    from bertology.encoders._encoder import Encoder
+    from bertology.encoders._load import load_encoder
+    from bertology.encoders._word_maps import word_attentions
+
+__all__ = [
+    "Encoder",
+    "ModelShape",
+    "ModelSource",
+    "Pieces",
+    "SkippedWord",
+    "bfloat16_is_fast",
+    "choose_device",
+    "known_models",
+    "load_encoder",
+    "model_fingerprint",
+    "model_shape",
+    "resolve_model",
+    "word_attentions",
+]
+
+_NEED_TORCH = {
+    "Encoder": "_encoder",
+    "bfloat16_is_fast": "_devices",
+    "choose_device": "_devices",
+    "load_encoder": "_load",
+    "word_attentions": "_word_maps",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NEED_TORCH:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_NEED_TORCH[name]}"), name)

@@ -1,0 +1,97 @@
+"""Which pieces belong to which word, by character offsets in the natural text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+def code_points(text: str) -> NDArray[np.uint32]:
+    """``[character]`` the code points of a text.
+
+    Raises:
+        UnicodeEncodeError: it has half of a surrogate pair in it.
+    """
+    return np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+
+
+def trim_spaces(starts: Integers, ends: Integers, text: NDArray[np.uint32]) -> tuple[Integers, Integers]:
+    """Take white space off both ends of intervals in ``text``; one of white space alone becomes empty."""
+    if not len(text):
+        return starts, ends
+    places = np.arange(len(text))
+    visible = ~_space_table()[np.minimum(text, _TABLE_END)]
+    # [character + 1]: the next visible place from here on, and the end of the last visible one before here.
+    following = np.append(np.minimum.accumulate(np.where(visible, places, len(text))[::-1])[::-1], len(text))
+    preceding = np.append(0, np.maximum.accumulate(np.where(visible, places + 1, 0)))
+    starts = np.minimum(following[starts], ends)
+    return starts, np.maximum(preceding[ends], starts)
+
+
+_TABLE_END = 0x3001
+
+
+@cache
+def _space_table() -> Flags:
+    # No character from U+3001 on is white space, so one entry stands for all of them.
+    return np.array([chr(code).isspace() for code in range(_TABLE_END + 1)])
+
+
+def words_to_pieces(
+    words: tuple[Integers, Integers],
+    pieces: tuple[Integers, Integers],
+    owns: Flags,
+) -> tuple[Integers, Integers]:
+    """For each word the range of pieces whose characters it shares.
+
+    A piece that straddles two words is in the range of both. Where offsets run backwards (a normaliser that reorders
+    combining characters), the range is the smallest that holds all of the word's pieces.
+
+    Args:
+        words: ``[word]`` starts and ends in one numbering of characters for all sentences.
+        pieces: ``[piece]`` starts and ends in the same numbering, sentence after sentence.
+        owns: ``[piece]`` false for pieces that stand for no character of their own.
+
+    Returns:
+        ``[word]`` first piece and end (exclusive), both 0 for a word without pieces.
+    """
+    owns = owns & (pieces[1] > pieces[0])
+    index = np.flatnonzero(owns)
+    starts, ends = pieces[0][index], pieces[1][index]
+    # Sorted bounds that enclose the true ones: equal to them wherever offsets run forward.
+    running_ends = np.maximum.accumulate(ends) if len(ends) else ends
+    running_starts = np.minimum.accumulate(starts[::-1])[::-1] if len(starts) else starts
+    low = np.searchsorted(running_ends, words[0], side="right")
+    high = np.searchsorted(running_starts, words[1], side="left")
+    found = (high > low) & (words[1] > words[0])
+    if not (np.array_equal(running_ends, ends) and np.array_equal(running_starts, starts)):
+        backwards = _ranges_with_disorder(low, high, starts, ends, running_starts, running_ends)
+        for word in np.flatnonzero(found & backwards):
+            inside = np.arange(low[word], high[word])
+            own = inside[(starts[inside] < words[1][word]) & (ends[inside] > words[0][word])]
+            found[word] = len(own) > 0
+            if len(own):
+                low[word], high[word] = own[0], own[-1] + 1
+    first, last = np.zeros_like(words[0]), np.zeros_like(words[0])
+    first[found] = index[low[found]]
+    last[found] = index[high[found] - 1] + 1
+    return first, last
+
+
+def _ranges_with_disorder(
+    low: Integers, high: Integers, starts: Integers, ends: Integers, running_starts: Integers, running_ends: Integers
+) -> Flags:
+    """``[word]`` whether any piece in ``low:high`` is out of order, so that the range may be too wide."""
+    disorder = np.append(0, np.cumsum((running_ends != ends) | (running_starts != starts)))
+    return np.asarray(disorder[np.maximum(high, low)] > disorder[low])
+
+
+def text_bases(texts: Sequence[str]) -> Integers:
+    """``[text + 1]`` where each text begins when all are joined by one character."""
+    return np.append(0, np.cumsum([len(text) + 1 for text in texts])).astype(np.int64)

@@ -1,0 +1,120 @@
+"""The blocks of an encoder, whatever its family calls them, and hooks that know which layer is running."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bertology.errors import ModelError
+
+OnBlock = Callable[[int, Tensor], None]
+"""Called with a block's number (from 1) and its input ``[batch, piece, dim]``."""
+
+
+class StopForward(Exception):  # noqa: N818 - a signal, not an error
+    """Ends a forward pass whose remaining blocks nobody asked for."""
+
+
+def find_blocks(body: nn.Module, *, n_layers: int, family: str) -> list[nn.Module]:
+    """The blocks in the order they run; ALBERT's shared block stands there once for every time it runs.
+
+    Raises:
+        ModelError: no list of ``n_layers`` modules is found in the model.
+    """
+    if family == "albert":
+        return _albert_blocks(body)
+    lists = [
+        (name.count("."), name, module)
+        for name, module in body.named_modules()
+        if isinstance(module, nn.ModuleList) and len(module) == n_layers
+    ]
+    if not lists:
+        raise ModelError(f"no list of {n_layers} blocks in a {type(body).__name__}: this architecture is not supported")
+    depth = min(lists)[0]
+    outermost = [(name, module) for nesting, name, module in lists if nesting == depth]
+    if len(outermost) > 1:
+        names = ", ".join(name for name, _ in outermost)
+        raise ModelError(f"{type(body).__name__} has several lists of {n_layers} blocks ({names}): not supported")
+    return list(outermost[0][1])
+
+
+def _albert_blocks(body: Any) -> list[nn.Module]:
+    config, groups = body.config, body.encoder.albert_layer_groups
+    per_group = config.num_hidden_layers / config.num_hidden_groups
+    return [block for i in range(config.num_hidden_layers) for block in groups[int(i / per_group)].albert_layers]
+
+
+class BlockWatch:
+    """Hooks on all blocks that tell which of them is about to run, also where one module runs several times.
+
+    Args:
+        body: the module whose forward pass runs all blocks once, in order.
+        blocks: its blocks in that order.
+        on_block: called before each block; ``None`` only keeps count.
+    """
+
+    def __init__(self, body: nn.Module, blocks: list[nn.Module], on_block: OnBlock | None = None) -> None:
+        self.current = 0
+        """The block that is running, from 1; 0 before the first."""
+        self._on_block = on_block
+        distinct = list(dict.fromkeys(blocks))
+        self._handles = [body.register_forward_pre_hook(self._begin)]
+        self._handles += [block.register_forward_pre_hook(self._enter, with_kwargs=True) for block in distinct]
+
+    def _begin(self, module: nn.Module, args: Any) -> None:
+        self.current = 0
+
+    def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.current += 1
+        if self._on_block is not None:
+            self._on_block(self.current, args[0] if args else kwargs["hidden_states"])
+
+    def remove(self) -> None:
+        """Take all hooks off."""
+        for handle in self._handles:
+            handle.remove()
+
+
+@contextlib.contextmanager
+def watching(body: nn.Module, blocks: list[nn.Module], on_block: OnBlock | None = None) -> Iterator[BlockWatch]:
+    """A :class:`BlockWatch` for the length of the block."""
+    watch = BlockWatch(body, blocks, on_block)
+    try:
+        yield watch
+    finally:
+        watch.remove()
+
+
+def run_to_layers(
+    body: nn.Module, blocks: list[nn.Module], inputs: dict[str, Any], layers: frozenset[int]
+) -> dict[int, Tensor]:
+    """Hidden states of ``layers``, running no block beyond the deepest of them.
+
+    Layer ``l`` is what block ``l + 1`` is given; the last layer is what the model returns, its final norm included,
+    as Hugging Face's ``hidden_states`` has it.
+    """
+    states: dict[int, Tensor] = {}
+    deepest = max(layers)
+
+    def keep(block: int, state: Tensor) -> None:
+        if block - 1 in layers:
+            states[block - 1] = state
+        if block - 1 == deepest:
+            raise StopForward
+
+    with watching(body, blocks, keep), contextlib.suppress(StopForward):
+        output = body(**inputs, return_dict=True)
+        states[len(blocks)] = output.last_hidden_state
+    missing = layers - states.keys()
+    if missing:
+        raise ModelError(f"{type(body).__name__} ran without passing layers {sorted(missing)}: not supported")
+    return {layer: states[layer] for layer in sorted(layers)}
+
+
+def gradients_if(needed: bool) -> contextlib.AbstractContextManager[Any]:
+    """Record the operations for a backward pass, or leave all bookkeeping out."""
+    return torch.enable_grad() if needed else torch.inference_mode()

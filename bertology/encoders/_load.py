@@ -1,0 +1,185 @@
+"""Load an encoder: tokenizer, weights or fresh ones, and the checks that none of it is silently wrong."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from bertology.encoders._blocks import find_blocks
+from bertology.encoders._devices import choose_device
+from bertology.encoders._encoder import Encoder, Init, LoadedModel, no_parameters_learn
+from bertology.encoders._folder import check_safetensors, read_config, tokenizer_files, weight_files
+from bertology.encoders._quiet import quiet
+from bertology.encoders._resolve import resolve_model
+from bertology.encoders._shape import model_shape
+from bertology.encoders._source import ModelShape, ModelSource
+from bertology.encoders._tokenizer import load_tokenizer, piece_reader
+from bertology.errors import ModelError
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def load_encoder(
+    name_or_source: str | ModelSource,
+    *,
+    init: Init = "pretrained",
+    seed: int = 0,
+    dtype: str = "float32",
+    device: str = "auto",
+    trust_remote_code: bool = False,
+    revision: str | None = None,
+    attention: Literal["fast", "eager"] = "fast",
+    max_pieces: int | None = None,
+) -> Encoder:
+    """Load an encoder, in evaluation mode.
+
+    Args:
+        name_or_source: ``pocket``, a folder, a hub id, or what :func:`resolve_model` made of one.
+        init: ``"random"`` gives the same architecture with fresh weights as its authors initialise it: the
+            random-encoder baseline.
+        seed: seed of fresh weights; the global generators are left as they were.
+        dtype: ``"float32"``, ``"bfloat16"`` (pays where :func:`bfloat16_is_fast`) or ``"float16"``.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``.
+        trust_remote_code: run Python code that comes with the model.
+        revision: branch, tag or commit of a hub model.
+        attention: ``"eager"`` computes attention so that maps can be had without switching over.
+        max_pieces: read in windows of at most this many pieces, special tokens included, instead of as many as the
+            model takes.
+
+    Raises:
+        NameNotFoundError: there is no such model.
+        ModelError: the model cannot be loaded as asked; one line says why and what to do.
+    """
+    source = resolve_model(name_or_source, revision=revision) if isinstance(name_or_source, str) else name_or_source
+    if dtype not in _DTYPES:
+        raise ModelError(f"unknown dtype {dtype!r}: give {', '.join(_DTYPES)}")
+    place = choose_device(device)
+    shape = model_shape(source)
+    tokenizer_files(source.folder)
+    if init == "pretrained":
+        for path in weight_files(source.folder):
+            if path.suffix == ".safetensors":
+                check_safetensors(path)
+    with quiet():
+        tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
+        config = _load_config(source, trust_remote_code)
+        model, has_head = _load_model(source, config, init, seed, _DTYPES[dtype], attention, trust_remote_code)
+    loaded = _take_apart(source, shape, model, has_head=has_head)
+    (loaded.body if loaded.with_head is None else loaded.with_head).to(place)
+    reader = piece_reader(source, tokenizer, loaded.body, max_pieces=max_pieces)
+    return Encoder(
+        source,
+        shape,
+        loaded,
+        tokenizer=tokenizer,
+        reader=reader,
+        init=init,
+        seed=seed,
+        dtype=dtype,
+        eager=attention == "eager",
+    )
+
+
+def _load_config(source: ModelSource, trust_remote_code: bool) -> Any:
+    from transformers import CONFIG_MAPPING, AutoConfig
+
+    path = source.folder / "config.json"
+    raw = read_config(source.folder)
+    if raw["model_type"] not in CONFIG_MAPPING and not trust_remote_code:
+        if "auto_map" in raw:
+            raise ModelError(
+                f"model {source.name} runs Python code of its own: pass --trust-remote-code "
+                "(trust_remote_code=True) if you trust it"
+            )
+        raise ModelError(f"{path}: model_type {raw['model_type']!r} is not known to transformers")
+    try:
+        return AutoConfig.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{path}: not a usable configuration ({_first_line(error)})") from None
+
+
+def _load_model(
+    source: ModelSource,
+    config: Any,
+    init: Init,
+    seed: int,
+    dtype: torch.dtype,
+    attention: Literal["fast", "eager"],
+    trust_remote_code: bool,
+) -> tuple[Any, bool]:
+    """The transformers model, and whether a masked-LM head came with it."""
+    from transformers import AutoModel, AutoModelForMaskedLM
+
+    has_head = _claims_masked_lm_head(config)
+    kind: Any = AutoModelForMaskedLM if has_head else AutoModel
+    options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
+    if attention == "eager":
+        options["attn_implementation"] = "eager"
+    if init == "random":
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            # Drawn in float32 whatever the dtype, so that a seed means the same weights in each.
+            return kind.from_config(config, dtype=torch.float32, **options).to(dtype), has_head
+    try:
+        model, report = kind.from_pretrained(
+            source.folder, config=config, dtype=dtype, output_loading_info=True, **options
+        )
+    except Exception as error:
+        # Broken files show as errors of every kind (safetensors, pickle, shapes); the person sees one line.
+        raise ModelError(
+            f"{source.folder}: the weights cannot be loaded ({_first_line(error)}); check that they belong to its "
+            "config.json, or download the model again"
+        ) from None
+    missing = set(report["missing_keys"])
+    _check_nothing_missing(source, model, missing)
+    return model, has_head and missing <= _names_in_body(model)
+
+
+def _claims_masked_lm_head(config: Any) -> bool:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING
+
+    if config.is_encoder_decoder or type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
+        return False
+    # A model "for pre-training" carries the head beside another one, except that ELECTRA's is a discriminator.
+    endings = ("ForMaskedLM",) if config.model_type == "electra" else ("ForMaskedLM", "ForPreTraining")
+    return any(name.endswith(endings) for name in config.architectures or ())
+
+
+def _body_of(model: Any) -> nn.Module:
+    """The module that runs the encoder's blocks."""
+    base = model.base_model
+    body: nn.Module = base.get_encoder() if model.config.is_encoder_decoder else base
+    return body
+
+
+def _names_in_body(model: Any) -> set[str]:
+    own = {id(parameter) for parameter in _body_of(model).parameters()}
+    return {name for name, parameter in model.named_parameters(remove_duplicate=False) if id(parameter) in own}
+
+
+def _check_nothing_missing(source: ModelSource, model: Any, missing: set[str]) -> None:
+    lost = sorted(name for name in missing & _names_in_body(model) if "pooler." not in name)
+    if lost:
+        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        raise ModelError(
+            f"{source.folder}: the weights lack {lost[0]}{more}, which would be random: give weights that belong to "
+            "its config.json, or ask for init='random'"
+        )
+
+
+def _take_apart(source: ModelSource, shape: ModelShape, model: Any, *, has_head: bool) -> LoadedModel:
+    """Find the body and its blocks, and check them against the configuration."""
+    no_parameters_learn(model)
+    body: Any = _body_of(model)
+    body.config.use_cache = False
+    blocks = find_blocks(body, n_layers=shape.n_layers, family=shape.family)
+    if len(blocks) != shape.n_layers:
+        raise ModelError(f"{source.folder}: {len(blocks)} blocks where config.json says {shape.n_layers}")
+    return LoadedModel(body, blocks, model if has_head else None)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__)[:200]

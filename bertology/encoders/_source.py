@@ -1,0 +1,32 @@
+"""What a model is before it is loaded: where its files are, and its shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model's files on this machine."""
+
+    name: str
+    """As the person wrote it."""
+    folder: Path
+    """A folder in Hugging Face layout: ``config.json``, tokenizer files, weights."""
+    revision: str | None = None
+    """The commit it was taken from, for a model of the hub."""
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """The size of an encoder, as its configuration tells it."""
+
+    n_layers: int
+    """Blocks; hidden states are numbered 0 (embeddings) to ``n_layers``."""
+    dim: int
+    """Width of a hidden state."""
+    n_heads: int
+    """Attention heads in each block."""
+    family: str
+    """The architecture, as ``model_type`` in ``config.json`` names it."""

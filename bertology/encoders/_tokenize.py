@@ -1,0 +1,235 @@
+"""Cut natural text into a model's pieces and find every word among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal
+
+import numpy as np
+
+from bertology.corpora import Sentence, Sentences
+from bertology.encoders._align import Integers, code_points, text_bases, trim_spaces, words_to_pieces
+from bertology.encoders._pieces import Ids, Pieces, SkippedWord
+from bertology.encoders._windows import windows_of
+from bertology.errors import CorpusError, ModelError
+
+OnLong = Literal["window", "error", "skip"]
+
+_CHUNK_CHARACTERS = 1 << 20
+_NOTHING = "the tokenizer maps it to nothing"
+
+
+@dataclass(frozen=True)
+class PieceReader:
+    """A fast tokenizer's core, and what has to be known of it."""
+
+    backend: Any
+    """A ``tokenizers.Tokenizer`` that neither truncates nor pads."""
+    prefix: Ids
+    """Special tokens that open every window."""
+    suffix: Ids
+    """Special tokens that close it."""
+    marker_ids: Ids
+    """Pieces that are a mere word-boundary mark (a lone ``▁``) and stand for no character."""
+    unknown_id: int | None
+    pad_id: int
+    max_pieces: int
+    """Pieces a window may have, special tokens included."""
+
+    @property
+    def capacity(self) -> int:
+        """Pieces of text that a window holds."""
+        return self.max_pieces - len(self.prefix) - len(self.suffix)
+
+
+@dataclass(frozen=True)
+class _Aligned:
+    """Some sentences cut into pieces, without special tokens, and their words' ranges among them."""
+
+    ids: Ids
+    piece_starts: Integers
+    """``[sentence + 1]``"""
+    first: Integers
+    """``[word]`` counted through all pieces of the chunk."""
+    last: Integers
+
+
+def tokenize(sentences: Sequence[Sentence] | Sentences, reader: PieceReader, *, on_long: OnLong = "window") -> Pieces:
+    """Tokenise sentences and align words to pieces; see :meth:`Encoder.tokenize`."""
+    if not isinstance(sentences, Sentences):
+        sentences = Sentences(sentences)
+    collected = _Collected(sentences, reader)
+    for low, high in _chunks(sentences):
+        aligned = _align_chunk(sentences, reader, low, high)
+        collected.add(low, high, aligned, on_long)
+    return collected.pieces()
+
+
+def _chunks(sentences: Sentences) -> Iterator[tuple[int, int]]:
+    """Runs of sentences of about a million characters, so that memory does not grow with the corpus."""
+    low = size = 0
+    for number in range(len(sentences)):
+        size += len(sentences.text(number))
+        if size >= _CHUNK_CHARACTERS or number + 1 == len(sentences):
+            yield low, number + 1
+            low, size = number + 1, 0
+
+
+def _align_chunk(sentences: Sentences, reader: PieceReader, low: int, high: int) -> _Aligned:
+    texts = [sentences.text(number) for number in range(low, high)]
+    try:
+        characters = code_points("\n".join(texts))
+    except UnicodeEncodeError:
+        raise _surrogate_error(sentences, texts, low) from None
+    encodings = reader.backend.encode_batch(texts, add_special_tokens=False)
+    piece_starts = np.append(0, np.cumsum([len(encoding) for encoding in encodings])).astype(np.int64)
+    n_pieces = int(piece_starts[-1])
+    ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int32, n_pieces)
+    flat = chain.from_iterable(chain.from_iterable(encoding.offsets for encoding in encodings))
+    offsets = np.fromiter(flat, np.int64, 2 * n_pieces).reshape(-1, 2)
+    bases = text_bases(texts)
+    offsets = offsets + np.repeat(bases[:-1], np.diff(piece_starts))[:, None]
+    starts, ends = trim_spaces(offsets[:, 0], offsets[:, 1], characters)
+    words = sentences.starts[low : high + 1]
+    spans = sentences.char_spans[words[0] : words[-1]].astype(np.int64)
+    counts = np.diff(words)
+    spans = spans + np.repeat(bases[:-1], counts)[:, None]
+    # A span that overruns its text must not reach the next one.
+    spans = np.minimum(spans, np.repeat(bases[1:] - 1, counts)[:, None])
+    owns = ~np.isin(ids, reader.marker_ids)
+    first, last = words_to_pieces((spans[:, 0], spans[:, 1]), (starts, ends), owns)
+    return _Aligned(ids, piece_starts, first, last)
+
+
+def _surrogate_error(sentences: Sentences, texts: list[str], low: int) -> CorpusError:
+    number = next(i for i, text in enumerate(texts) if any("\ud800" <= character <= "\udfff" for character in text))
+    return CorpusError(
+        f"sentence {sentences.id(low + number)!r}: its text has half of a surrogate pair, which is no character: "
+        "read the source as UTF-8"
+    )
+
+
+class _Collected:
+    """Windows and word places of the chunks read so far."""
+
+    def __init__(self, sentences: Sentences, reader: PieceReader) -> None:
+        self._sentences, self._reader = sentences, reader
+        self._ids: list[Ids] = []
+        self._lengths: list[Integers] = []
+        self._window_sentence: list[Integers] = []
+        self._n_windows = 0
+        self._word_window = np.full(sentences.n_words, -1, dtype=np.int32)
+        self._word_first = np.zeros(sentences.n_words, dtype=np.int32)
+        self._word_last = np.zeros(sentences.n_words, dtype=np.int32)
+        self._skipped: list[SkippedWord] = []
+        self._n_unknown = 0
+
+    def add(self, low: int, high: int, aligned: _Aligned, on_long: OnLong) -> None:
+        """Lay out the windows of sentences ``low:high`` and place their words in them."""
+        n_pieces = np.diff(aligned.piece_starts)
+        words = self._sentences.starts[low : high + 1]
+        word_sentence = np.repeat(np.arange(high - low), np.diff(words))
+        has_pieces = aligned.last > aligned.first
+        # Sentences that fit: one window each, begun at their first piece.
+        fits = (n_pieces > 0) & (n_pieces <= self._reader.capacity)
+        sentence = np.flatnonzero(fits)
+        start = aligned.piece_starts[:-1][sentence]
+        window = np.where(has_pieces, (np.cumsum(fits) - 1)[word_sentence], -1)
+        window[~fits[word_sentence]] = -1
+        reasons: dict[int, str] = {int(word): _NOTHING for word in np.flatnonzero(~has_pieces)}
+        more_sentences, more_starts = [sentence], [start]
+        n_windows = len(sentence)
+        for number in np.flatnonzero(n_pieces > self._reader.capacity):
+            own = slice(int(words[number] - words[0]), int(words[number + 1] - words[0]))
+            if on_long != "window":
+                self._refuse_long(low + int(number), int(n_pieces[number]), own, on_long, reasons)
+                continue
+            base = aligned.piece_starts[number]
+            starts, chosen = windows_of(
+                int(n_pieces[number]),
+                aligned.first[own] - base,
+                aligned.last[own] - base,
+                capacity=self._reader.capacity,
+            )
+            chosen = np.where(has_pieces[own], chosen, -1)
+            for word in np.flatnonzero(has_pieces[own] & (chosen < 0)) + own.start:
+                length = int(aligned.last[word] - aligned.first[word])
+                reasons[int(word)] = f"its {length} pieces are more than a window of {self._reader.capacity} holds"
+            window[own] = np.where(chosen >= 0, chosen + n_windows, -1)
+            more_sentences.append(np.full(len(starts), number))
+            more_starts.append(starts + base)
+            n_windows += len(starts)
+        self._write(low, aligned, window, np.concatenate(more_sentences), np.concatenate(more_starts), n_pieces)
+        self._skip(low, int(words[0]), reasons)
+
+    def _refuse_long(self, number: int, length: int, own: slice, on_long: OnLong, reasons: dict[int, str]) -> None:
+        """What a sentence that does not fit comes to when it is not to be read in windows."""
+        capacity, name = self._reader.capacity, self._sentences.id(number)
+        if on_long == "error":
+            raise ModelError(
+                f"sentence {name!r} has {length} pieces, the model takes {capacity}: read it in windows "
+                "(--on-long window) or leave it out (--on-long skip)"
+            )
+        for word in range(own.start, own.stop):
+            reasons[word] = f"its sentence has {length} pieces, the model takes {capacity}"
+
+    def _write(
+        self, low: int, aligned: _Aligned, window: Integers, sentence: Integers, start: Integers, n_pieces: Integers
+    ) -> None:
+        """Add windows in the order of their sentences; ``window`` numbers them in the order given."""
+        order = np.lexsort((start, sentence))
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        sentence, start = sentence[order], start[order]
+        length = np.minimum(n_pieces[sentence], self._reader.capacity)
+        self._ids.append(_lay_out(aligned.ids, start, length, self._reader))
+        self._lengths.append(length + len(self._reader.prefix) + len(self._reader.suffix))
+        self._window_sentence.append(sentence + low)
+        placed = np.flatnonzero(window >= 0)
+        own_window = rank[window[placed]]
+        word = placed + int(self._sentences.starts[low])
+        shift = len(self._reader.prefix) - start[own_window]
+        self._word_window[word] = own_window + self._n_windows
+        self._word_first[word] = aligned.first[placed] + shift
+        self._word_last[word] = aligned.last[placed] + shift
+        self._n_windows += len(order)
+        if self._reader.unknown_id is not None:
+            unknown = np.append(0, np.cumsum(aligned.ids == self._reader.unknown_id))
+            self._n_unknown += int(np.sum(unknown[aligned.last[placed]] > unknown[aligned.first[placed]]))
+
+    def _skip(self, low: int, base: int, reasons: dict[int, str]) -> None:
+        for word in sorted(reasons):
+            number = base + word
+            sentence = self._sentences.id(int(self._sentences.sentence_of_word[number]))
+            self._skipped.append(SkippedWord(number, sentence, self._sentences.word(number), reasons[word]))
+
+    def pieces(self) -> Pieces:
+        """All that was collected."""
+        lengths = np.concatenate([np.zeros(1, dtype=np.int64), *self._lengths])
+        nothing = np.zeros(0, dtype=np.int32)
+        return Pieces(
+            ids=np.concatenate([nothing, *self._ids]),
+            window_starts=np.cumsum(lengths),
+            window_sentence=np.concatenate([nothing, *self._window_sentence]).astype(np.int32),
+            word_window=self._word_window,
+            word_first=self._word_first,
+            word_last=self._word_last,
+            skipped=tuple(self._skipped),
+            pad_id=self._reader.pad_id,
+            n_unknown=self._n_unknown,
+        )
+
+
+def _lay_out(ids: Ids, start: Integers, length: Integers, reader: PieceReader) -> Ids:
+    """Windows of ``length`` pieces from ``start`` on, each between the special tokens, one after the other."""
+    n_prefix, n_suffix = len(reader.prefix), len(reader.suffix)
+    ends = np.cumsum(length + n_prefix + n_suffix)
+    begins = ends - length - n_prefix - n_suffix
+    out = np.empty(int(ends[-1]) if len(ends) else 0, dtype=np.int32)
+    out[begins[:, None] + np.arange(n_prefix)] = reader.prefix
+    out[ends[:, None] - n_suffix + np.arange(n_suffix)] = reader.suffix
+    within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+    out[np.repeat(begins + n_prefix, length) + within] = ids[np.repeat(start, length) + within]
+    return out

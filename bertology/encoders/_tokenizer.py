@@ -1,0 +1,147 @@
+"""Load a tokenizer and find out what alignment has to know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from bertology.encoders._source import ModelSource
+from bertology.encoders._tokenize import PieceReader
+from bertology.errors import ModelError
+
+_BOUNDARY = "▁"
+_PLAIN_WORDS = ("the", "and", "a", "e", "1", ".", "的")
+_SANE_LENGTH = 1_000_000
+_DEFAULT_LENGTH = 512
+"""Window of models with relative positions and no stated limit (T5), whose training used this length."""
+
+
+def load_tokenizer(source: ModelSource, *, trust_remote_code: bool = False) -> Any:
+    """The model's fast tokenizer, set never to truncate or pad.
+
+    Raises:
+        ModelError: it cannot be loaded, or is a slow one, which gives no character offsets.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
+    except Exception as error:
+        # Tokenizer files fail in many ways (the tokenizers library raises bare Exceptions); the person sees one line.
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        raise ModelError(f"{source.folder}: its tokenizer cannot be loaded ({reason}); save it again") from None
+    if not tokenizer.is_fast:
+        raise ModelError(
+            f"{source.folder}: {type(tokenizer).__name__} gives no character offsets; add a tokenizer.json "
+            "(convert it to a fast tokenizer)"
+        )
+    tokenizer.backend_tokenizer.no_truncation()
+    tokenizer.backend_tokenizer.no_padding()
+    return tokenizer
+
+
+def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pieces: int | None) -> PieceReader:
+    """What tokenising needs to know of a tokenizer and its model, after checking that they fit each other.
+
+    Raises:
+        ModelError: the vocabulary does not fit the weights, knows no plain word, or ``max_pieces`` is out of range.
+    """
+    backend = tokenizer.backend_tokenizer
+    _check_vocabulary(source, tokenizer, body)
+    prefix, suffix = _special_tokens(source, backend, tokenizer)
+    limit = _length_limit(tokenizer, body)
+    lowest = len(prefix) + len(suffix) + 1
+    if max_pieces is not None and not lowest <= max_pieces <= limit:
+        raise ModelError(f"max_pieces {max_pieces}: model {source.name} takes {lowest} to {limit}")
+    pad = tokenizer.pad_token_id
+    return PieceReader(
+        backend=backend,
+        prefix=np.array(prefix, dtype=np.int32),
+        suffix=np.array(suffix, dtype=np.int32),
+        marker_ids=_marker_ids(backend),
+        unknown_id=_unknown_id(tokenizer),
+        pad_id=0 if pad is None else int(pad),
+        max_pieces=limit if max_pieces is None else max_pieces,
+    )
+
+
+def _check_vocabulary(source: ModelSource, tokenizer: Any, body: Any) -> None:
+    vocabulary: dict[str, int] = tokenizer.get_vocab()
+    rows = int(body.get_input_embeddings().num_embeddings)
+    highest = max(vocabulary.values(), default=-1)
+    remedy = "give the tokenizer that belongs to the weights"
+    if highest >= rows:
+        raise ModelError(
+            f"{source.folder}: the vocabulary does not fit the weights (its numbers go up to {highest}, the "
+            f"embeddings have {rows} rows); {remedy}"
+        )
+    if len(vocabulary) < rows // 2:
+        raise ModelError(
+            f"{source.folder}: the vocabulary does not fit the weights ({len(vocabulary)} pieces for {rows} "
+            f"embeddings); {remedy}"
+        )
+    unknown = _unknown_id(tokenizer)
+    special = set(tokenizer.all_special_tokens)
+    words = [*_PLAIN_WORDS, *_some_words(vocabulary, special)]
+    encodings = tokenizer.backend_tokenizer.encode_batch(words, add_special_tokens=False)
+    if all(set(encoding.ids) <= {unknown} for encoding in encodings):
+        raise ModelError(
+            f"{source.folder}: its tokenizer reads every plain word as {tokenizer.unk_token}, so the vocabulary is "
+            f"not the model's; {remedy}"
+        )
+
+
+def _some_words(vocabulary: Iterable[str], special: set[str]) -> list[str]:
+    """A few entries of the vocabulary that look like words, for models of any script."""
+    plain = (entry for entry in sorted(vocabulary) if entry.isalpha() and entry not in special)
+    return [entry for entry, _ in zip(plain, range(8), strict=False)]
+
+
+def _unknown_id(tokenizer: Any) -> int | None:
+    """The unknown piece; ``None`` where any text can be spelled (byte-level vocabularies)."""
+    model = tokenizer.backend_tokenizer.model
+    token = getattr(model, "unk_token", None)
+    if token is not None:
+        number = tokenizer.backend_tokenizer.token_to_id(token)
+        return None if number is None else int(number)
+    if type(model).__name__ == "Unigram" and tokenizer.unk_token_id is not None:
+        return int(tokenizer.unk_token_id)
+    return None
+
+
+def _special_tokens(source: ModelSource, backend: Any, tokenizer: Any) -> tuple[list[int], list[int]]:
+    """The special tokens put before and after a text."""
+    for word in (*_PLAIN_WORDS, *_some_words(tokenizer.get_vocab(), set(tokenizer.all_special_tokens))):
+        bare = backend.encode(word, add_special_tokens=False).ids
+        whole = backend.encode(word).ids
+        for start in range(len(whole) - len(bare) + 1):
+            if bare and whole[start : start + len(bare)] == bare:
+                return whole[:start], whole[start + len(bare) :]
+    raise ModelError(f"{source.folder}: its tokenizer maps every plain word to nothing; save the model's own tokenizer")
+
+
+def _marker_ids(backend: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
+    """Pieces made of SentencePiece's word-boundary mark alone."""
+    steps = f"{backend.normalizer!r} {backend.pre_tokenizer!r}"
+    if _BOUNDARY not in steps and "Metaspace" not in steps:
+        return np.zeros(0, dtype=np.int32)
+    marks = [number for piece, number in backend.get_vocab().items() if piece and not piece.strip(_BOUNDARY)]
+    return np.array(sorted(marks), dtype=np.int32)
+
+
+def _length_limit(tokenizer: Any, body: Any) -> int:
+    """Pieces in the longest input that the tokenizer and the positions of the model allow."""
+    stated = tokenizer.model_max_length
+    limits = [int(stated)] if stated and stated < _SANE_LENGTH else []
+    for name in ("max_position_embeddings", "n_positions"):
+        value = getattr(body.config, name, None)
+        if isinstance(value, int) and value > 0:
+            limits.append(value)
+    for name, module in body.named_modules():
+        # RoBERTa and its kin count positions from the padding number on.
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            limits.append(module.num_embeddings - module.padding_idx - 1)
+    return min(limits, default=_DEFAULT_LENGTH)
