@@ -8,6 +8,7 @@ from bertology.results._predictions import (
     read_predictions,
     write_predictions,
 )
+from bertology.results._results import Results, View, read_results
 from bertology.results._rows import SCHEMA_VERSION, ComparisonRow, ResultRow, comparison_rows, score_of
 from bertology.results._schema import comparison_schema, result_schema
 from bertology.results._store import read_comparison_rows, read_result_rows, write_results
@@ -22,7 +23,9 @@ __all__ = [
     "PredictionFolder",
     "Predictions",
     "ResultRow",
+    "Results",
     "Score",
+    "View",
     "comparison_rows",
     "comparison_schema",
     "confusion",
@@ -32,6 +35,7 @@ __all__ = [
     "read_comparison_rows",
     "read_predictions",
     "read_result_rows",
+    "read_results",
     "result_schema",
     "score_of",
     "write_predictions",

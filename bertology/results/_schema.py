@@ -10,6 +10,7 @@ from bertology.errors import ResultsError
 from bertology.results._rows import SCHEMA_VERSION, ComparisonRow, ResultRow, field_kinds, sort_key
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
 RowT = TypeVar("RowT", ResultRow, ComparisonRow)
@@ -31,6 +32,15 @@ def rows_to_table(rows: Sequence[RowT], kind: type[RowT]) -> pa.Table:
 
     ordered = [dataclasses.asdict(row) for row in sorted(rows, key=sort_key)]
     return pa.Table.from_pylist(ordered, schema=_schema(kind))
+
+
+def rows_to_pandas(rows: Sequence[RowT], kind: type[RowT]) -> pd.DataFrame:
+    """Rows in their fixed order as a data frame; whole numbers stay whole where some are missing."""
+    import pandas as pd
+
+    frame = pd.DataFrame([dataclasses.asdict(row) for row in sorted(rows, key=sort_key)], columns=_schema(kind).names)
+    types = {str: "string", int: "Int64", float: "float64", bool: "bool"}
+    return frame.astype({name: types[found] for name, found in field_kinds(kind).items()})
 
 
 def table_to_rows(table: pa.Table, kind: type[RowT], *, where: str) -> tuple[RowT, ...]:

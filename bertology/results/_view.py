@@ -14,7 +14,7 @@ from bertology.measures import Comparison, best_set, seed_spread
 from bertology.results._rows import ComparisonRow, ResultRow, reasons_of
 
 FALSE_DISCOVERY_RATE = 0.05
-BASELINES = {"majority": "majority label", "word_majority": "majority of the word form"}
+BASELINES = {"majority": "majority", "word_majority": "word majority"}
 _METRIC_ORDER = ("accuracy", "macro_f1", "micro_f1")
 
 
@@ -66,6 +66,8 @@ class LayerTable:
     about: ResultRow
     """A row of the table, for what all of them share: model, corpus, readout, counts of items."""
     skip_reasons: Mapping[str, int]
+    ci_methods: tuple[str, ...]
+    """How the main metric's intervals were made."""
     n_seeds: int
     n_failed: int
     """Cells without a score."""
@@ -164,6 +166,7 @@ def _table(
         baselines=_baselines(baselines, main, second),
         about=about,
         skip_reasons=reasons_of(group),
+        ci_methods=tuple(sorted({row.ci_method for row in own if row.metric == main and row.ci_method})),
         n_seeds=len({row.seed for row in own}),
         n_failed=len({row.cell_id for row in group if row.status == "failed"}),
     )

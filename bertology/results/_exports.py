@@ -1,0 +1,187 @@
+"""Tables as Markdown, LaTeX, HTML, CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import html
+import io
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from bertology.results._grid import STAR, Cell, Grid, GridLine, Note, layer_label
+from bertology.results._view import LayerTable, Score
+
+
+def grid_to_markdown(grid: Grid) -> str:
+    """A pipe table under a bold title, the best set in bold and starred, notes as a list."""
+
+    def cell(line: GridLine, column: int) -> str:
+        text = str(line.cells[column]).replace("|", "\\|")
+        return f"**{text}** {STAR}" if column in line.best else text
+
+    header = ["Layer", *grid.headers]
+    rows = [[line.label, *(cell(line, column) for column in range(len(line.cells)))] for line in grid.lines]
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    lines = [
+        "| " + " | ".join(_padded(text, width, first=place == 0) for place, (text, width) in enumerate(pairs)) + " |"
+        for pairs in (list(zip(row, widths, strict=True)) for row in (header, rule, *rows))
+    ]
+    notes = [f"- {note}" for note in grid.notes]
+    return "\n".join([f"**{grid.title}**", "", *lines, "", *notes]) + "\n"
+
+
+def _padded(text: str, width: int, *, first: bool) -> str:
+    return text.ljust(width) if first else text.rjust(width)
+
+
+_LATEX = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$"},
+    **{STAR: r"$\star$", "·": r"$\cdot$", "−": "$-$", "–": "--"},
+}
+
+
+def latex_escaped(text: str) -> str:
+    """Text that LaTeX sets as it stands."""
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+def grid_to_latex(grid: Grid) -> str:
+    """A booktabs table; the caption states what the numbers are and how they were had."""
+
+    def cell(line: GridLine, column: int) -> str:
+        content: Cell = line.cells[column]
+        text = latex_escaped(content.text)
+        text = rf"\textbf{{{text}}}" if column in line.best else text
+        return rf"{text} {{\footnotesize {latex_escaped(content.interval)}}}" if content.interval else text
+
+    def row(line: GridLine) -> str:
+        return " & ".join([latex_escaped(line.label), *(cell(line, c) for c in range(len(line.cells)))]) + r" \\"
+
+    notes = [Note("Bold", note.text) if note.about == STAR else note for note in grid.notes]
+    caption = latex_escaped(". ".join([grid.title, *(_sentence(str(note)) for note in notes)]))
+    label = re.sub(r"[^a-z0-9]+", "-", grid.title.split("·")[0].lower()).strip("-")
+    layers = [row(line) for line in grid.lines if not line.baseline]
+    baselines = [row(line) for line in grid.lines if line.baseline]
+    return "\n".join(
+        [
+            r"\begin{table}[t]",
+            r"  \centering",
+            rf"  \caption{{{caption}.}}",
+            rf"  \label{{tab:{label}}}",
+            rf"  \begin{{tabular}}{{l{'r' * len(grid.headers)}}}",
+            r"    \toprule",
+            "    " + " & ".join(latex_escaped(h) for h in ("Layer", *grid.headers)) + r" \\",
+            r"    \midrule",
+            *(f"    {line}" for line in layers),
+            *([r"    \midrule"] if baselines else []),
+            *(f"    {line}" for line in baselines),
+            r"    \bottomrule",
+            r"  \end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _sentence(note: str) -> str:
+    return note[:1].upper() + note[1:]
+
+
+_CELL = "padding:.15em .7em;text-align:right;white-space:nowrap"
+_RULE = "border-top:1px solid currentColor;"
+
+
+def grid_to_html(grid: Grid) -> str:
+    """A table that stands in a page or notebook, light or dark, without any style sheet."""
+    parts = [
+        '<table style="border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.6em 0">',
+        f'<caption style="caption-side:top;text-align:left;font-weight:bold;padding:.3em 0">'
+        f"{html.escape(grid.title)}</caption>",
+        f'<thead><tr style="border-bottom:1px solid currentColor">{_heads(grid)}</tr></thead><tbody>',
+    ]
+    ruled = False
+    for line in grid.lines:
+        rule = _RULE if line.baseline and not ruled else ""
+        ruled = ruled or line.baseline
+        cells = "".join(_html_cell(line, column) for column in range(len(line.cells)))
+        label = html.escape(line.label)
+        parts.append(
+            f'<tr style="{rule}"><th style="{_CELL};text-align:left;font-weight:normal">{label}</th>{cells}</tr>'
+        )
+    notes = "<br>".join(html.escape(str(note)) for note in grid.notes)
+    parts.append(
+        f'</tbody><tfoot><tr style="{_RULE}"><td colspan="{len(grid.headers) + 1}" '
+        f'style="text-align:left;font-size:85%;opacity:.75;padding:.4em .7em">{notes}</td></tr></tfoot></table>'
+    )
+    return "\n".join(parts)
+
+
+def _heads(grid: Grid) -> str:
+    first = f'<th style="{_CELL};text-align:left">Layer</th>'
+    return first + "".join(f'<th style="{_CELL}">{html.escape(header)}</th>' for header in grid.headers)
+
+
+def _html_cell(line: GridLine, column: int) -> str:
+    content = line.cells[column]
+    text = html.escape(content.text)
+    if column in line.best:
+        text = f"<b>{text}</b>"
+    if content.interval:
+        text += f' <span style="opacity:.65;font-size:85%">{html.escape(content.interval)}</span>'
+    star = f" {STAR}" if column in line.best else ""
+    return f'<td style="{_CELL}">{text}{star}</td>'
+
+
+_CSV_FIELDS = (
+    *("task", "model", "corpus", "split", "row", "layer", "metric", "value", "ci_low", "ci_high", "in_best_set"),
+    *("second_metric", "second_value", "random_init", "control_task_accuracy", "selectivity"),
+    *("selectivity_ci_low", "selectivity_ci_high", "seed_sd"),
+)
+
+
+def tables_to_csv(tables: Sequence[LayerTable]) -> str:
+    """One line for each layer and baseline of each table; numbers are those of ``results.parquet``, not percentages."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, _CSV_FIELDS, lineterminator="\n", restval="")
+    writer.writeheader()
+    for table in tables:
+        about = table.about
+        common = {
+            **{name: getattr(about, name) for name in ("task", "model", "corpus", "split")},
+            "metric": table.metric,
+            "second_metric": table.second_metric,
+        }
+        for line in table.lines:
+            fields = {
+                **{"row": layer_label(line.layer), "layer": line.layer, "in_best_set": line.in_best_set},
+                **_spread(line.main, "value", "ci_low", "ci_high"),
+                **_spread(line.second, "second_value"),
+                **_spread(line.random_init, "random_init"),
+                **_spread(line.control_task, "control_task_accuracy"),
+                **_spread(line.selectivity, "selectivity", "selectivity_ci_low", "selectivity_ci_high"),
+                "seed_sd": line.seed_spread,
+            }
+            writer.writerow({**common, **fields})
+        for baseline in table.baselines:
+            fields = {
+                **_spread(baseline.main, "value", "ci_low", "ci_high"),
+                **_spread(baseline.second, "second_value"),
+            }
+            writer.writerow({**common, **fields, "row": baseline.control, "model": ""})
+    return out.getvalue()
+
+
+def _spread(score: Score | None, *names: str) -> dict[str, Any]:
+    values = () if score is None else (score.value, score.low, score.high)
+    return dict(zip(names, values, strict=False))
+
+
+def tables_to_json(tables: Sequence[LayerTable]) -> str:
+    """The tables with all their fields; numbers are those of ``results.parquet``, not percentages."""
+    plain = [dataclasses.asdict(dataclasses.replace(table, skip_reasons=dict(table.skip_reasons))) for table in tables]
+    return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"

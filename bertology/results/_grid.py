@@ -1,0 +1,233 @@
+"""A table as text in cells, before any format: what each cell, title and note says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bertology.results._view import BASELINES, BaselineLine, LayerLine, LayerTable, Score
+
+STAR = "★"
+NOTHING = "–"
+
+_TITLES = {"macro_f1": "macro-F1", "micro_f1": "micro-F1"}
+_NOT_FRACTIONS = frozenset({"codelength_bits", "compression"})
+_INTERVALS = {
+    "cluster-bootstrap-bca": "bootstrap over sentences (BCa)",
+    "exact-over-clusters": "exact over sentences where all are right or all wrong",
+    "none": "none from a single sentence",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number as text, and its interval as text."""
+
+    text: str
+    interval: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text} {self.interval}".rstrip()
+
+
+@dataclass(frozen=True)
+class GridLine:
+    """A row of cells."""
+
+    label: str
+    cells: tuple[Cell, ...]
+    best: frozenset[int] = frozenset()
+    """Which cells are in the best set of their column."""
+    baseline: bool = False
+
+
+@dataclass(frozen=True)
+class Note:
+    """A line below the table: what it is about, and what it says."""
+
+    about: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.about}{' ' if self.about == STAR else ': '}{self.text}"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of text."""
+
+    title: str
+    headers: tuple[str, ...]
+    """One a cell; the labels' own header is "Layer"."""
+    lines: tuple[GridLine, ...]
+    notes: tuple[Note, ...]
+
+
+def metric_title(metric: str) -> str:
+    """A metric's name as one writes it in text."""
+    return _TITLES.get(metric, metric.replace("_", " "))
+
+
+def layer_label(layer: int) -> str:
+    """A layer's number; layer 0 says what it is."""
+    return "0 · embeddings" if layer == 0 else str(layer)
+
+
+def is_fraction(metric: str) -> bool:
+    """Whether a metric is shown in percent."""
+    return metric not in _NOT_FRACTIONS
+
+
+def number(value: float, *, metric: str = "accuracy") -> str:
+    """A value with one decimal, in percent if the metric is a fraction."""
+    text = f"{100 * value if is_fraction(metric) else value:.1f}"
+    return "0.0" if text == "-0.0" else text.replace("-", "−")
+
+
+def layer_grid(table: LayerTable) -> Grid:
+    """The table of one task: layers, then baselines, then all that is needed to read them."""
+    columns = _columns(table)
+    best = frozenset({0})
+    layers = [
+        GridLine(
+            layer_label(line.layer),
+            tuple(_layer_cell(line, name, metric) for name, (_, metric) in columns.items()),
+            best if line.in_best_set else frozenset(),
+        )
+        for line in table.lines
+    ]
+    baselines = [_baseline_line(line, table, columns) for line in table.baselines]
+    unit = ", %" if is_fraction(table.metric) else ""
+    silver = " · silver labels" if table.about.annotation == "silver" else ""
+    return Grid(
+        title=f"{table.task} · {metric_title(table.metric)} by layer{unit}{silver}",
+        headers=tuple(header for header, _ in columns.values()),
+        lines=(*layers, *baselines),
+        notes=tuple(_notes(table)),
+    )
+
+
+def summary_grid(tables: Sequence[LayerTable]) -> Grid:
+    """Layers by tasks: the main metric of each table side by side."""
+    layers = sorted({line.layer for table in tables for line in table.lines})
+    of_layer = [{line.layer: line for line in table.lines} for table in tables]
+    lines = []
+    for layer in layers:
+        found = [lines_of.get(layer) for lines_of in of_layer]
+        cells = tuple(
+            _cell(line.main if line else None, table.metric) for line, table in zip(found, tables, strict=True)
+        )
+        best = frozenset(column for column, line in enumerate(found) if line and line.in_best_set)
+        lines.append(GridLine(layer_label(layer), cells, best))
+    for control, label in BASELINES.items():
+        scores = [{b.control: b.main for b in table.baselines}.get(control) for table in tables]
+        if any(scores):
+            cells = tuple(_cell(score, table.metric) for score, table in zip(scores, tables, strict=True))
+            lines.append(GridLine(label, cells, baseline=True))
+    notes = [_best_note()] if any(table.compared for table in tables) else []
+    shared = _shared(tables)
+    return Grid("layers by tasks, %", _summary_headers(tables), tuple(lines), (*notes, *shared))
+
+
+def _columns(table: LayerTable) -> Mapping[str, tuple[str, str]]:
+    """The columns there is anything to say in: field of the line → header, metric."""
+    every = {
+        "main": (metric_title(table.metric), table.metric),
+        "second": (metric_title(table.second_metric or ""), table.second_metric or ""),
+        "random_init": ("random init", table.metric),
+        "control_task": ("control task", "accuracy"),
+        "selectivity": ("selectivity", "selectivity"),
+        "seed_spread": ("seed s.d.", table.metric),
+    }
+    return {
+        name: what
+        for name, what in every.items()
+        if name == "main" or any(getattr(line, name) is not None for line in table.lines)
+    }
+
+
+def _layer_cell(line: LayerLine, name: str, metric: str) -> Cell:
+    value = getattr(line, name)
+    if name == "seed_spread" and value is not None:
+        return Cell(number(value, metric=metric))
+    return _cell(value, metric, interval=name in ("main", "selectivity"))
+
+
+def _cell(score: Score | None, metric: str, *, interval: bool = True) -> Cell:
+    if score is None:
+        return Cell(NOTHING)
+    if not interval or score.low is None or score.high is None:
+        return Cell(number(score.value, metric=metric))
+    bounds = f"[{number(score.low, metric=metric)}, {number(score.high, metric=metric)}]"
+    return Cell(number(score.value, metric=metric), bounds)
+
+
+def _baseline_line(line: BaselineLine, table: LayerTable, columns: Mapping[str, tuple[str, str]]) -> GridLine:
+    cells = {
+        "main": _cell(line.main, table.metric),
+        "second": _cell(line.second, table.second_metric or "", interval=False),
+    }
+    return GridLine(BASELINES[line.control], tuple(cells.get(name, Cell("")) for name in columns), baseline=True)
+
+
+def _notes(table: LayerTable) -> list[Note]:
+    """What one must know to read the numbers."""
+    about = table.about
+    notes = [_best_note()] if table.compared else []
+    notes.append(Note("data", f"{about.corpus} {about.split}: {_counts(table)}"))
+    parts = [
+        str(about.model),
+        f"{about.n_layers} layers" if about.n_layers is not None else "",
+        "random weights" if about.init == "random" else "",
+        f"{about.pooling} of a word's pieces" if about.pooling else "",
+    ]
+    notes.append(Note("model", ", ".join(filter(None, parts))))
+    readout = ".".join(filter(None, (about.readout, about.readout_version)))
+    seeds = f", mean of {table.n_seeds} seeds" if table.n_seeds > 1 else ""
+    notes.append(Note("readout", f"{readout} trained on {about.n_train:,} items{seeds}"))
+    methods = "; ".join(_INTERVALS.get(method, method) for method in table.ci_methods)
+    notes.append(Note("interval", f"[ ] 95 %, {methods or 'not computed'}"))
+    if any(line.control_task for line in table.lines):
+        notes.append(Note("control", "each word form has a random label (Hewitt & Liang 2019); selectivity: less that"))
+    if any(line.control == "word_majority" for line in table.baselines):
+        notes.append(Note("majority", "the label most frequent in training, of all words or of the same word form"))
+    if table.n_failed:
+        notes.append(Note("failed", f"{table.n_failed} cell{'s' * (table.n_failed > 1)} without a score"))
+    return notes
+
+
+def _counts(table: LayerTable) -> str:
+    about = table.about
+    parts = [f"{about.n_items:,} items in {about.n_clusters:,} sentences", f"{about.n_classes} classes"]
+    if about.n_skipped:
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(table.skip_reasons.items()))
+        parts.append(f"{about.n_skipped:,} skipped ({reasons})" if reasons else f"{about.n_skipped:,} skipped")
+    else:
+        parts.append("none skipped")
+    if about.n_unseen_label:
+        parts.append(f"{about.n_unseen_label:,} with a label unseen in training")
+    if about.annotation == "silver":
+        parts.append("labels made by a program (silver)")
+    return ", ".join(parts)
+
+
+def _best_note() -> Note:
+    return Note(STAR, "not separable from the best layer (paired bootstrap, Benjamini–Hochberg q < .05)")
+
+
+def _summary_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
+    """The task, its metric, and whatever else sets the tables apart."""
+    fields = [name for name in ("model", "corpus", "split", "pooling", "readout") if _differ(tables, name)]
+    return tuple(
+        " ".join([table.task, metric_title(table.metric), *(str(getattr(table.about, name)) for name in fields)])
+        for table in tables
+    )
+
+
+def _shared(tables: Sequence[LayerTable]) -> list[Note]:
+    fields = [name for name in ("model", "corpus", "split") if not _differ(tables, name)]
+    return [Note(name, str(getattr(tables[0].about, name))) for name in fields]
+
+
+def _differ(tables: Sequence[LayerTable], field: str) -> bool:
+    return len({getattr(table.about, field) for table in tables}) > 1

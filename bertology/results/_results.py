@@ -1,0 +1,295 @@
+"""Results as one object: what ``probe`` returns, what a folder holds."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from bertology._files import write_atomically
+from bertology._names import name_not_found
+from bertology.errors import ResultsError
+from bertology.results._exports import (
+    grid_to_html,
+    grid_to_latex,
+    grid_to_markdown,
+    tables_to_csv,
+    tables_to_json,
+)
+from bertology.results._grid import Grid, layer_grid, summary_grid
+from bertology.results._labels import confusion, per_label_scores
+from bertology.results._predictions import PredictionFolder, Predictions, write_predictions
+from bertology.results._rows import ComparisonRow, Control, ResultRow, sort_key
+from bertology.results._schema import rows_to_pandas
+from bertology.results._store import read_comparison_rows, read_result_rows, write_results
+from bertology.results._view import LayerTable, layer_tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+
+@dataclass(frozen=True)
+class View:
+    """Results as people read them: a table of layers for each task, and one of layers by tasks."""
+
+    tables: tuple[LayerTable, ...]
+
+    def grids(self) -> tuple[Grid, ...]:
+        """The tables as text in cells; the summary last, where there are several tasks."""
+        grids = tuple(layer_grid(table) for table in self.tables)
+        return (*grids, summary_grid(self.tables)) if len(grids) > 1 else grids
+
+    def to_markdown(self) -> str:
+        """Pipe tables."""
+        return "\n".join(grid_to_markdown(grid) for grid in self.grids())
+
+    def to_latex(self) -> str:
+        """Booktabs tables, the best set in bold, captions that state the protocol."""
+        return "\n".join(grid_to_latex(grid) for grid in self.grids())
+
+    def to_html(self) -> str:
+        """Tables that stand in a page or notebook without a style sheet."""
+        return "\n".join(grid_to_html(grid) for grid in self.grids())
+
+    def to_csv(self) -> str:
+        """One line a layer and baseline; fractions, not percentages."""
+        return tables_to_csv(self.tables)
+
+    def to_json(self) -> str:
+        """The tables with all their fields; fractions, not percentages."""
+        return tables_to_json(self.tables)
+
+    def to_text(self, *, width: int = 100) -> str:
+        """As in a terminal of ``width`` columns, without colour."""
+        from rich.console import Console
+
+        out = io.StringIO()
+        Console(file=out, width=width, no_color=True, highlight=False).print(self)
+        return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Score by layer, with intervals and baselines; several tasks side by side.
+
+        Args:
+            ax: where to draw; a new figure when left out.
+
+        Raises:
+            ResultsError: several tasks for one ``ax``, or nothing to draw.
+        """
+        from bertology.results._plot import plot_tables
+
+        return plot_tables(self.tables, ax=ax)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from bertology.results._terminal import render_tables
+
+        yield render_tables(self.tables, width=options.max_width)
+
+
+@dataclass(frozen=True, repr=False)
+class Results:
+    """The tidy tables of one or several runs, and views of them.
+
+    It shows as a table in a notebook, in ``print`` and in a rich console.
+    """
+
+    rows: tuple[ResultRow, ...]
+    comparisons: tuple[ComparisonRow, ...] = ()
+    predictions: Mapping[str, Predictions] = field(default_factory=dict, compare=False)
+    """Predictions of every item, by cell."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", tuple(self.rows))
+        object.__setattr__(self, "comparisons", tuple(self.comparisons))
+
+    def only(self, **values: Any) -> Results:
+        """The results whose rows have these values, such as ``only(task="pos", model="pocket")``.
+
+        Baselines, which belong to no model, stay whatever is asked of the model.
+
+        Raises:
+            ResultsError: there is no such column, or no row is left.
+        """
+        columns = ResultRow.__dataclass_fields__
+        for name in values:
+            if name not in columns:
+                raise name_not_found("column of the results", name, columns)
+        rows = tuple(row for row in self.rows if all(_fits(row, name, value) for name, value in values.items()))
+        if not rows:
+            asked = ", ".join(f"{name} {value!r}" for name, value in values.items())
+            raise ResultsError(f"no results with {asked}: see .to_pandas() for what there is")
+        cells = {row.cell_id for row in rows}
+        kept = tuple(row for row in self.comparisons if row.cell_a in cells and row.cell_b in cells)
+        return Results(rows, kept, self.predictions)
+
+    def view(self, metric: str | None = None) -> View:
+        """Tables as people read them.
+
+        Args:
+            metric: what to rank layers by; each task's own main metric when left out.
+
+        Raises:
+            ResultsError: rows of different data, task versions or models would stand in one table.
+            NameNotFoundError: a task has no such metric.
+        """
+        tables = layer_tables(self.rows, self.comparisons, metric=metric)
+        if not tables:
+            raise ResultsError("there are no scores of any layer to show")
+        return View(tables)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows and columns of ``results.parquet``."""
+        return rows_to_pandas(self.rows, ResultRow)
+
+    def comparisons_to_pandas(self) -> pd.DataFrame:
+        """All rows and columns of ``comparisons.parquet``."""
+        return rows_to_pandas(self.comparisons, ComparisonRow)
+
+    def plot(self, ax: Axes | None = None, metric: str | None = None) -> Figure:
+        """Score by layer, with intervals and baselines: :meth:`View.plot`."""
+        return self.view(metric).plot(ax)
+
+    def to_markdown(self, metric: str | None = None) -> str:
+        """:meth:`View.to_markdown`."""
+        return self.view(metric).to_markdown()
+
+    def to_latex(self, metric: str | None = None) -> str:
+        """:meth:`View.to_latex`."""
+        return self.view(metric).to_latex()
+
+    def to_html(self, metric: str | None = None) -> str:
+        """:meth:`View.to_html`."""
+        return self.view(metric).to_html()
+
+    def to_csv(self, metric: str | None = None) -> str:
+        """:meth:`View.to_csv`."""
+        return self.view(metric).to_csv()
+
+    def to_json(self, metric: str | None = None) -> str:
+        """:meth:`View.to_json`."""
+        return self.view(metric).to_json()
+
+    def print_table(self, console: Console | None = None, *, metric: str | None = None) -> None:
+        """Print the tables to a rich console, the standard output's when left out."""
+        from rich.console import Console
+
+        (console or Console()).print(self.view(metric))
+
+    def per_label(self, task: str, layer: int, **chosen: Any) -> pd.DataFrame:
+        """Precision, recall and F1 of each label at one layer: :func:`per_label_scores`.
+
+        Args:
+            task: its name.
+            layer: 0 is the embedding output.
+            chosen: further columns to choose the cell by, such as ``seed``, ``model``, ``init`` or ``control``;
+                the probe itself on the pretrained model with the lowest seed when left out.
+
+        Raises:
+            ResultsError: no such cell, several of them, or none of its predictions kept.
+        """
+        return per_label_scores(self._predictions_of(task, layer, **chosen))
+
+    def confusion(self, task: str, layer: int, **chosen: Any) -> pd.DataFrame:
+        """Gold by predicted labels at one layer: :func:`confusion`; arguments as in :meth:`per_label`."""
+        return confusion(self._predictions_of(task, layer, **chosen))
+
+    def _predictions_of(
+        self,
+        task: str,
+        layer: int,
+        *,
+        init: Literal["pretrained", "random"] = "pretrained",
+        control: Control = "none",
+        **chosen: Any,
+    ) -> Predictions:
+        found = self.only(task=task, layer=layer, init=init, control=control, **chosen)
+        seeds = [row.seed for row in found.rows if row.seed is not None]
+        cells = sorted({row.cell_id for row in found.rows if not seeds or row.seed == min(seeds)})
+        if len(cells) > 1:
+            raise ResultsError(f"task {task}, layer {layer}: {len(cells)} cells fit; choose one by model=… or corpus=…")
+        if cells[0] not in self.predictions:
+            raise ResultsError(f"task {task}, layer {layer}: no predictions kept of cell {cells[0]}; run it with --out")
+        return self.predictions[cells[0]]
+
+    def save(
+        self,
+        folder: str | Path,
+        *,
+        tables: Sequence[Literal["md", "csv", "tex"]] = ("md",),
+        plots: Sequence[Literal["png", "svg", "pdf"]] = ("png", "svg"),
+    ) -> Path:
+        """Write the tidy tables, the predictions, and views of them, into ``folder``.
+
+        Args:
+            folder: made if absent. It will hold ``results.parquet``, ``comparisons.parquet``,
+                ``predictions/<cell_id>.parquet``, ``layers.md`` and ``layers.png`` …
+            tables: formats of the tables.
+            plots: formats of the plot.
+
+        Returns:
+            The folder.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        folder = Path(folder)
+        if not (isinstance(self.predictions, PredictionFolder) and self.predictions.folder == folder):
+            cells = {row.cell_id for row in self.rows}
+            for cell_id in sorted(cells & set(self.predictions)):
+                write_predictions(folder, cell_id, self.predictions[cell_id])
+        write_results(folder, self.rows, comparisons=self.comparisons)
+        if not tables and not plots:
+            return folder
+        view = self.view()
+        for ending, export in (("md", view.to_markdown), ("csv", view.to_csv), ("tex", view.to_latex)):
+            if ending in tables:
+                write_atomically(folder / f"layers.{ending}", export().encode())
+        if plots:
+            from bertology.results._plot import figure_bytes
+
+            figure = view.plot()
+            for image in plots:
+                write_atomically(folder / f"layers.{image}", figure_bytes(figure, image))
+        return folder
+
+    def __repr__(self) -> str:
+        tasks = sorted({row.task for row in self.rows})
+        return f"Results({', '.join(tasks) or 'no tasks'}: {len(self.rows)} rows, {len(self.comparisons)} comparisons)"
+
+    def __str__(self) -> str:
+        return str(self.view())
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self.view()
+
+
+def read_results(folder: str | Path) -> Results:
+    """The results that a run left in ``folder``; predictions are read when asked for.
+
+    Raises:
+        ResultsError: there are none, or a file is broken.
+    """
+    folder = Path(folder)
+    return Results(
+        tuple(sorted(read_result_rows(folder), key=sort_key)), read_comparison_rows(folder), PredictionFolder(folder)
+    )
+
+
+def _fits(row: ResultRow, name: str, value: Any) -> bool:
+    found = getattr(row, name)
+    belongs_to_no_model = row.model is None and name in ("model", "model_fingerprint", "init", "pooling", "readout")
+    return belongs_to_no_model or found == value

@@ -1,0 +1,99 @@
+"""Tables in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.box import Box
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from bertology.results._grid import STAR, Grid, GridLine, layer_grid, summary_grid
+from bertology.results._view import LayerTable, Score
+
+_RULES_ONLY = Box("    \n    \n ── \n    \n ── \n ── \n    \n    \n")
+_STRIP_MOST, _STRIP_LEAST = 28, 12
+_BEST = "bold green"
+_TWO_LINES = {"selectivity": "selec-\ntivity", "macro-F1": "macro-\nF1", "micro-F1": "micro-\nF1"}
+
+
+def render_tables(tables: Sequence[LayerTable], *, width: int) -> RenderableType:
+    """All tables one under the other, and their summary where there are several."""
+    parts = [_rendered(layer_grid(table), width=width, table=table) for table in tables]
+    if len(tables) > 1:
+        parts.append(_rendered(summary_grid(tables), width=width))
+    return Group(*parts)
+
+
+def print_tables(tables: Sequence[LayerTable], console: Console) -> None:
+    """Print all tables to ``console``."""
+    console.print(render_tables(tables, width=console.width))
+
+
+def _rendered(grid: Grid, *, width: int, table: LayerTable | None = None) -> RenderableType:
+    out = _table(grid, (), interval_columns=1 if table else len(grid.headers))
+    if table is not None:
+        room = min(_STRIP_MOST, width - Console(width=1000).measure(out).maximum - 6)
+        out = _table(grid, _strips(table, room), interval_columns=1)
+    notes = Table.grid(padding=(0, 2))
+    for note in grid.notes:
+        notes.add_row(Text(note.about, style=_BEST if note.about == STAR else "dim"), Text(note.text, style="dim"))
+    return Padding(Group(Text(grid.title, style="bold"), Text(), out, Text(), notes), (1, 1))
+
+
+def _table(grid: Grid, strips: Sequence[str], *, interval_columns: int) -> Table:
+    """The table itself, its first columns with intervals, and the drawing as a last column."""
+    out = Table(box=_RULES_ONLY, pad_edge=False, padding=(0, 1), header_style="bold", show_edge=False)
+    out.add_column("layer", no_wrap=True)
+    for header in grid.headers:
+        out.add_column(_header(header), justify="right", no_wrap=True)
+    if strips:
+        out.add_column("", no_wrap=True)
+    for place, line in enumerate(grid.lines):
+        ends = place + 1 < len(grid.lines) and grid.lines[place + 1].baseline and not line.baseline
+        strip = [Text(strips[place], style=_BEST if line.best else "")] if place < len(strips) else []
+        out.add_row(_label(line), *_cells(line, interval_columns), *strip, end_section=ends)
+    return out
+
+
+def _header(header: str) -> str:
+    return _TWO_LINES.get(header, header.replace(" ", "\n"))
+
+
+def _label(line: GridLine) -> Text:
+    return Text(line.label, style="dim" if line.baseline else _BEST if line.best else "")
+
+
+def _cells(line: GridLine, interval_columns: int) -> Iterator[Text]:
+    for column, cell in enumerate(line.cells):
+        best = column in line.best
+        text = Text(cell.text, style=_BEST if best else "dim" if line.baseline else "")
+        if column < interval_columns:
+            text.append(f" {cell.interval}" if cell.interval else "", style="dim")
+            text.append(f" {STAR}" if best else "  ", style=_BEST)
+        yield text
+
+
+def _strips(table: LayerTable, room: int) -> tuple[str, ...]:
+    """A drawing of each layer's interval; none where there is no room or nothing to tell apart."""
+    scores = [line.main for line in table.lines]
+    bounds = [b for score in scores if score for b in (score.value, score.low, score.high) if b is not None]
+    if room < _STRIP_LEAST or len(scores) < 2 or not bounds or min(bounds) == max(bounds):
+        return ()
+    return tuple(_strip(score, min(bounds), max(bounds), room) for score in scores)
+
+
+def _strip(score: Score | None, least: float, most: float, room: int) -> str:
+    """``──●──``: where a score and its interval lie between ``least`` and ``most``."""
+    if score is None:
+        return ""
+
+    def place(value: float) -> int:
+        return round((value - least) / (most - least) * (room - 1))
+
+    low, high = (place(score.value if bound is None else bound) for bound in (score.low, score.high))
+    line = [" "] * low + ["─"] * (high - low + 1)
+    line[place(score.value)] = "●"
+    return "".join(line)
