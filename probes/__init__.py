@@ -1,0 +1,1 @@
+"""One probe a file. Each plugs into the core through its entry point, as a third party's would."""

@@ -1,0 +1,17 @@
+"""What a probe is, and the probes that are installed."""
+
+from bertology.probing._contract import ProbeFamily, RepresentationProbe
+from bertology.probing._examples import Examples, layer_examples, mapped_examples, word_examples
+from bertology.probing._registry import Registered, get_probe, registered_probes
+
+__all__ = [
+    "Examples",
+    "ProbeFamily",
+    "Registered",
+    "RepresentationProbe",
+    "get_probe",
+    "layer_examples",
+    "mapped_examples",
+    "registered_probes",
+    "word_examples",
+]

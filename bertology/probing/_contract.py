@@ -1,0 +1,69 @@
+"""What a probe is: a question put to an encoder's signals. The core does the work."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bertology.corpora import Sentences
+from bertology.probing._examples import Examples
+
+
+class RepresentationProbe(ABC):
+    """A question put to word vectors: can this label be read off them, and in which layer?
+
+    Subclasses are frozen dataclasses without state. They say what is asked (:meth:`examples`) and how it is scored;
+    reading the encoder, fitting every layer at once, controls, intervals and tables are the core's.
+    """
+
+    @property
+    @abstractmethod
+    def task(self) -> str:
+        """The task's name, as its file (and after a colon its argument): ``pos``, ``feats:Number``."""
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """Raised by every change that moves scores."""
+
+    @property
+    @abstractmethod
+    def question(self) -> str:
+        """One line: what is asked."""
+
+    @property
+    @abstractmethod
+    def reference(self) -> str:
+        """The paper it comes from."""
+
+    @property
+    @abstractmethod
+    def readout(self) -> str:
+        """Registered name of the readout unless another is asked for: ``linear.v1``."""
+
+    @property
+    @abstractmethod
+    def metrics(self) -> tuple[str, ...]:
+        """Registered metrics, the main one (by which layers are ranked) first."""
+
+    @abstractmethod
+    def examples(self, sentences: Sentences) -> Examples:
+        """The items of a split.
+
+        Raises:
+            CorpusError: the split has no such labels.
+        """
+
+
+@dataclass(frozen=True)
+class ProbeFamily:
+    """Probes that differ by an argument after a colon: ``feats:Number``, ``feats:Tense``."""
+
+    argument: str
+    """What the argument is, for people."""
+    instances: tuple[str, ...]
+    """A few arguments to show in listings."""
+    question: str
+    reference: str
+    make: Callable[[str], RepresentationProbe]

@@ -1,0 +1,171 @@
+"""From finished cells to tidy tables: scores with intervals, selectivity, and which layers differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.measures import Bootstrap, bootstrap, compare, count_labels, find_metric, mean_over_seeds, selectivity
+from bertology.results import (
+    ComparisonRow,
+    PredictionFolder,
+    Predictions,
+    ResultRow,
+    Results,
+    comparison_rows,
+    read_predictions,
+    score_of,
+)
+from bertology.runner._cells import Cell, CellRecord, read_cell
+from bertology.runner._plan import Group, Plan
+
+
+@dataclass(frozen=True)
+class _Column:
+    """Finished cells that share their items, scored together: the layers of one control and seed."""
+
+    cells: tuple[Cell, ...]
+    layers: tuple[int | None, ...]
+    records: tuple[CellRecord, ...]
+    scores: Mapping[str, Bootstrap]
+
+
+def assemble(plan: Plan, run: Path, *, experiment: str) -> Results:
+    """The results of a plan whose cells are all finished in folder ``run``."""
+    rows: list[ResultRow] = []
+    comparisons: list[ComparisonRow] = []
+    for group in plan.groups:
+        columns = _columns(group, run)
+        shared = _shared(plan, group, experiment)
+        for (control, seed), column in columns.items():
+            for place, layer in enumerate(column.layers):
+                where = {**shared, "control": control, "seed": seed, "layer": layer}
+                rows += _rows(column, place, where, metrics=group.probe.metrics)
+            if control == "control_task" and "accuracy" in columns["none", seed].scores:
+                rows += _selectivity_rows(columns["none", seed], column, {**shared, "seed": seed})
+        if group.init == "pretrained":
+            comparisons += _compare_layers(plan, group, columns)
+    for found in plan.baselines:
+        for control, cell in found.cells.items():
+            column = _column((cell,), (None,), run, found.probe.metrics)
+            where = {**_shared_task(plan, found.probe.task, found.probe.version, experiment), "control": control}
+            rows += _rows(column, 0, where, metrics=found.probe.metrics)
+    return Results(tuple(rows), tuple(comparisons), PredictionFolder(run))
+
+
+def _columns(group: Group, run: Path) -> dict[tuple[str, int], _Column]:
+    keys = list(dict.fromkeys((control, seed) for control, seed, _ in group.cells))
+    layers = tuple(dict.fromkeys(layer for _, _, layer in group.cells))
+    columns: dict[tuple[str, int], _Column] = {}
+    for control, seed in keys:
+        cells = tuple(group.cells[control, seed, layer] for layer in layers)
+        # A control task has labels of its own, of which only the share of right ones means anything.
+        metrics = group.probe.metrics if control == "none" else ("accuracy",)
+        if control == "none" and "accuracy" not in metrics:
+            metrics = (*metrics, "accuracy")
+        columns[control, seed] = _column(cells, layers, run, metrics)
+    return columns
+
+
+def _column(cells: tuple[Cell, ...], layers: tuple[int | None, ...], run: Path, metrics: Sequence[str]) -> _Column:
+    records = []
+    for cell in cells:
+        record = read_cell(run, cell)
+        if record is None:
+            raise RuntimeError(f"cell {cell.id} is not finished")
+        records.append(record)
+    predictions = [read_predictions(run, cell.id) for cell in cells]
+    labels = tuple(dict.fromkeys(label for found in predictions for label in found.labels))
+    gold, pred = _renumbered(predictions[0], "gold", labels), [_renumbered(p, "pred", labels) for p in predictions]
+    first = predictions[0]
+    counts = count_labels(gold, np.stack(pred), first.cluster, n_labels=len(labels), n_clusters=len(first.cluster_ids))
+    return _Column(cells, layers, tuple(records), bootstrap(counts, metrics, labels=labels))
+
+
+def _renumbered(found: Predictions, column: str, labels: tuple[str, ...]) -> NDArray[np.int64]:
+    number = {label: place for place, label in enumerate(labels)}
+    table = np.array([number[label] for label in found.labels], dtype=np.int64)
+    renumbered: NDArray[np.int64] = table[getattr(found, column)]
+    return renumbered
+
+
+def _shared_task(plan: Plan, task: str, version: int, experiment: str) -> dict[str, Any]:
+    return {
+        "experiment": experiment,
+        "task": task,
+        "task_version": f"v{version}",
+        "corpus": plan.corpus.name,
+        "corpus_fingerprint": plan.corpus.fingerprint,
+        "split": plan.request.test_split,
+        "language": plan.corpus.language,
+        "annotation": "silver" if plan.corpus.is_silver else "gold",
+    }
+
+
+def _shared(plan: Plan, group: Group, experiment: str) -> dict[str, Any]:
+    name, _, version = group.readout.rpartition(".")
+    return {
+        **_shared_task(plan, group.probe.task, group.probe.version, experiment),
+        "model": plan.source.name,
+        "model_fingerprint": plan.fingerprints[group.init],
+        "init": group.init,
+        "n_layers": plan.shape.n_layers,
+        "pooling": plan.request.pooling,
+        "readout": name,
+        "readout_version": version,
+        "dtype": plan.request.dtype,
+    }
+
+
+def _rows(column: _Column, place: int, where: Mapping[str, Any], *, metrics: Sequence[str]) -> list[ResultRow]:
+    """One row a metric of one cell."""
+    record = column.records[place]
+    facts, provenance = dict(record.facts), record.provenance
+    shared = {
+        **where,
+        "cell_id": record.cell_id,
+        "skip_reasons": json.dumps(facts.pop("skip_reasons"), sort_keys=True),
+        "params_json": json.dumps(facts.pop("params", {}), sort_keys=True),
+        **facts,
+        "versions": json.dumps(provenance["versions"], sort_keys=True),
+        "device": provenance.get("device"),
+        "wall_s": provenance["wall_s"],
+        "started_utc": provenance.get("fit_started_utc"),
+        "predictions_sha256": record.predictions_sha256,
+    }
+    return [
+        ResultRow(
+            **shared,
+            higher_is_better=find_metric(name).higher_is_better,
+            main_metric=where["control"] != "control_task" and name == metrics[0],
+            **score_of(scores, place),
+        )
+        for name, scores in column.scores.items()
+    ]
+
+
+def _selectivity_rows(task: _Column, control: _Column, where: Mapping[str, Any]) -> list[ResultRow]:
+    """Accuracy on the task less accuracy on its control task, as rows of the task's own cells."""
+    difference = selectivity(task.scores["accuracy"], control.scores["accuracy"])
+    made = _Column(task.cells, task.layers, task.records, {"selectivity": difference})
+    rows = []
+    for place, layer in enumerate(task.layers):
+        rows += _rows(made, place, {**where, "control": "none", "layer": layer}, metrics=("",))
+    return rows
+
+
+def _compare_layers(plan: Plan, group: Group, columns: Mapping[tuple[str, int], _Column]) -> list[ComparisonRow]:
+    """All pairs of layers on the task's main metric, means over seeds, as one family."""
+    metric = group.probe.metrics[0]
+    of_task = [column for (control, _), column in columns.items() if control == "none"]
+    scores = mean_over_seeds([column.scores[metric] for column in of_task])
+    found = compare(scores.values, scores.replicates, n_clusters=scores.n_clusters)
+    family = f"{group.probe.task} on {plan.corpus.name}: layers of {plan.source.name} by {metric}"
+    cells, layers = [cell.id for cell in of_task[0].cells], [layer for layer in of_task[0].layers if layer is not None]
+    return list(comparison_rows(found, family=family, metric=metric, cells=cells, layers=layers))

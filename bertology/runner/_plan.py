@@ -1,0 +1,143 @@
+"""From a request to cells: what is to be computed, known before anything is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from bertology._files import canonical_json, digest
+from bertology.corpora import Corpus, load_corpus
+from bertology.encoders import ModelShape, ModelSource, model_fingerprint, model_shape, resolve_model
+from bertology.errors import BertologyError
+from bertology.probing import RepresentationProbe, get_probe
+from bertology.runner._cells import Cell
+from bertology.runner._request import ProbeRequest, parse_layers
+from bertology.runner._task_data import Splits, choose_splits
+
+Init = Literal["pretrained", "random"]
+RowControl = Literal["none", "control_task"]
+_BASELINES: tuple[Literal["majority", "word_majority"], ...] = ("majority", "word_majority")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cells fitted together: one task on one initialisation of the model, all layers, controls and seeds."""
+
+    probe: RepresentationProbe
+    readout: str
+    init: Init
+    cells: Mapping[tuple[RowControl, int, int], Cell]
+    """By control, seed and layer."""
+
+
+@dataclass(frozen=True)
+class BaselineCells:
+    """The cells of one task that look at no vector."""
+
+    probe: RepresentationProbe
+    cells: Mapping[Literal["majority", "word_majority"], Cell]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a request comes to, resolved."""
+
+    request: ProbeRequest
+    source: ModelSource
+    shape: ModelShape
+    corpus: Corpus
+    splits: Splits
+    layers: tuple[int, ...]
+    probes: tuple[RepresentationProbe, ...]
+    fingerprints: Mapping[Init, str]
+    """The model's, by initialisation."""
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """Cells fitted together, in the order they are computed: the pretrained model first."""
+        return tuple(self._group(probe, init) for init in self.fingerprints for probe in self.probes)
+
+    @cached_property
+    def baselines(self) -> tuple[BaselineCells, ...]:
+        """The baselines asked for, by task."""
+        return tuple(
+            BaselineCells(
+                probe,
+                {
+                    control: Cell({**self._task_identity(probe), "control": control})
+                    for control in _BASELINES
+                    if control in self.request.controls
+                },
+            )
+            for probe in self.probes
+        )
+
+    @cached_property
+    def run_id(self) -> str:
+        """Hash of all cells: where a run is kept that names no folder."""
+        cells = [cell.id for group in self.groups for cell in group.cells.values()]
+        cells += [cell.id for found in self.baselines for cell in found.cells.values()]
+        return digest([canonical_json(sorted(cells))])
+
+    def readout_of(self, probe: RepresentationProbe) -> str:
+        """The registered name of the readout a task is read with."""
+        name = self.request.readout or probe.readout
+        if ".v" in name:
+            return name
+        from bertology.readouts import get_readout
+
+        return get_readout(name).name
+
+    def _task_identity(self, probe: RepresentationProbe) -> dict[str, Any]:
+        return {
+            "task": probe.task,
+            "task_version": probe.version,
+            **{f"{name}_fingerprint": split.fingerprint for name, split in self.splits.by_name.items()},
+        }
+
+    def _group(self, probe: RepresentationProbe, init: Init) -> Group:
+        request, readout = self.request, self.readout_of(probe)
+        controls: tuple[RowControl, ...] = ("none",)
+        # The control task asks what the pretrained vectors allow by heart; of random ones nothing is claimed.
+        if init == "pretrained" and "control_task" in request.controls:
+            controls = ("none", "control_task")
+        shared = {
+            **self._task_identity(probe),
+            "model_fingerprint": self.fingerprints[init],
+            "readout": readout,
+            "pooling": request.pooling,
+            "dtype": request.dtype,
+            "stored_dtype": request.stored_dtype,
+            "on_long": request.on_long,
+            "max_pieces": request.max_pieces,
+        }
+        cells = {
+            (control, seed, layer): Cell({**shared, "control": control, "seed": seed, "layer": layer})
+            for control in controls
+            for seed in range(request.seeds)
+            for layer in self.layers
+        }
+        return Group(probe, readout, init, cells)
+
+
+def make_plan(request: ProbeRequest) -> Plan:
+    """Resolve every name in a request; imports no torch for a model that is on this machine.
+
+    Raises:
+        BertologyError: a task, model, layer, corpus or split that there is not.
+    """
+    probes = tuple(get_probe(task) for task in dict.fromkeys(request.tasks))
+    names = [probe.task for probe in probes]
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled:
+        raise BertologyError(f"task {doubled!r} is asked for twice: name each once")
+    source = resolve_model(request.model, revision=request.revision)
+    shape = model_shape(source)
+    layers = parse_layers(request.layers, shape.n_layers)
+    corpus = load_corpus(request.corpus)
+    splits = choose_splits(corpus, train=request.train_split, test=request.test_split)
+    inits: tuple[Init, ...] = ("pretrained", "random") if "random" in request.controls else ("pretrained",)
+    fingerprints = {init: model_fingerprint(source, init=init) for init in inits}
+    return Plan(request, source, shape, corpus, splits, layers, probes, fingerprints)

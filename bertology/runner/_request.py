@@ -1,0 +1,102 @@
+"""What a person asks for, checked before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from bertology._names import name_not_found
+from bertology.errors import BertologyError, NameNotFoundError
+
+Control = Literal["majority", "word_majority", "random", "control_task"]
+CONTROLS: tuple[Control, ...] = get_args(Control)
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "pooling": ("mean", "first", "last"),
+    "dtype": ("float32", "bfloat16", "float16"),
+    "stored_dtype": ("float16", "float32"),
+    "on_long": ("window", "error", "skip"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeRequest:
+    """Tasks put to the layers of one model on one corpus.
+
+    Raises:
+        BertologyError: a setting is not among its choices.
+    """
+
+    tasks: tuple[str, ...] = ("pos",)
+    model: str = "pocket"
+    corpus: str = "pocket"
+    layers: str = "all"
+    """``all``, or numbers and ranges with commas: ``0-6``, ``3,5,-1``."""
+    seeds: int = 1
+    """Seed 0 is the training split as it is; each further seed draws as many of its sentences with replacement."""
+    controls: tuple[str, ...] = CONTROLS
+    readout: str | None = None
+    """A registered readout instead of the probe's own."""
+    pooling: str = "mean"
+    dtype: str = "float32"
+    stored_dtype: str = "float16"
+    on_long: str = "window"
+    max_pieces: int | None = None
+    device: str = "auto"
+    train_split: str = "train"
+    test_split: str = "test"
+    revision: str | None = None
+    trust_remote_code: bool = False
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise name_not_found(name.replace("_", " "), getattr(self, name), choices)
+        for control in self.controls:
+            if control not in CONTROLS:
+                raise name_not_found("control", control, CONTROLS)
+        if not self.tasks:
+            raise BertologyError("no task is asked for; `bertology tasks` lists them")
+        if self.seeds < 1:
+            raise BertologyError(f"seeds is {self.seeds}; it should be at least 1")
+        if self.max_pieces is not None and self.max_pieces < 8:
+            raise BertologyError(f"max_pieces is {self.max_pieces}; it should be at least 8")
+
+
+def parse_layers(spec: str | Sequence[int], n_layers: int) -> tuple[int, ...]:
+    """Layers as numbers, ascending: 0 the embeddings, 1…``n_layers`` the blocks.
+
+    Args:
+        spec: ``all``; or numbers and ranges with commas, negative ones counted from the last layer (−1); or numbers.
+        n_layers: how many blocks the model has.
+
+    Raises:
+        NameNotFoundError: a layer that the model does not have, or a text that names none.
+    """
+    if isinstance(spec, str) and spec.strip().lower() == "all":
+        return tuple(range(n_layers + 1))
+    parts = spec.split(",") if isinstance(spec, str) else [str(layer) for layer in spec]
+    found = sorted({layer for part in parts for layer in _expand(part.strip(), n_layers)})
+    if not found:
+        raise _no_layer(str(spec), n_layers)
+    return tuple(found)
+
+
+def _expand(part: str, n_layers: int) -> range:
+    try:
+        first, dash, last = part.partition("-") if not part.startswith("-") else (part, "", "")
+        low = int(first)
+        high = int(last) if dash else low
+    except ValueError:
+        raise _no_layer(part, n_layers) from None
+    low, high = (value + n_layers + 1 if value < 0 else value for value in (low, high))
+    if not 0 <= low <= high <= n_layers:
+        raise _no_layer(part, n_layers)
+    return range(low, high + 1)
+
+
+def _no_layer(part: str, n_layers: int) -> NameNotFoundError:
+    return NameNotFoundError(
+        f"layer {part!r}: the model has layers 0 (embeddings) to {n_layers}; "
+        f"write all, numbers or ranges such as 0-{n_layers} or 1,-1"
+    )

@@ -1,0 +1,127 @@
+"""The main job: a request in, results out; whatever is already there is not computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bertology._cache import cache_folder
+from bertology._files import canonical_json, write_atomically
+from bertology.activations import Entry, Progress, Recipe, silent
+from bertology.results import Results
+from bertology.runner._assemble import assemble
+from bertology.runner._cells import read_cell
+from bertology.runner._fit import fit_group, write_baselines
+from bertology.runner._plan import Group, Init, Plan, make_plan
+from bertology.runner._request import ProbeRequest
+from bertology.runner._task_data import TaskData
+
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder
+
+ProgressFor = Callable[[str], Progress]
+
+
+def run_probes(
+    request: ProbeRequest,
+    *,
+    out: Path | None = None,
+    experiment: str = "probe",
+    progress: ProgressFor = lambda _: silent,
+) -> Results:
+    """Compute what a request asks for, or read it where it has been computed.
+
+    Cells are written as they are finished, so that a killed run goes on where it was.
+
+    Args:
+        request: what is asked.
+        out: the run's folder; one in the cache, named by the content of the run, when left out.
+        experiment: what the rows are filed under.
+        progress: gives the progress display of a job from its label.
+
+    Raises:
+        BertologyError: something asked for cannot be done.
+    """
+    plan = make_plan(request)
+    run = out if out is not None else cache_folder() / "runs" / plan.run_id
+    write_atomically(run / "request.json", canonical_json(asdict(request)), remedy="name another folder with --out")
+    data = _data_of_unfinished_tasks(plan, run)
+    for found in plan.baselines:
+        if any(read_cell(run, cell) is None for cell in found.cells.values()):
+            write_baselines(found, data[found.probe.task], run)
+    for init in plan.fingerprints:
+        groups = [group for group in plan.groups if group.init == init and not _is_finished(group, run)]
+        if groups:
+            _run_groups(plan, groups, data, run, init, progress)
+    return assemble(plan, run, experiment=experiment)
+
+
+def _data_of_unfinished_tasks(plan: Plan, run: Path) -> dict[str, TaskData]:
+    """Items of every task that is not finished; all are asked for before anything is computed."""
+    unfinished = {group.probe.task for group in plan.groups if not _is_finished(group, run)}
+    for found in plan.baselines:
+        if any(read_cell(run, cell) is None for cell in found.cells.values()):
+            unfinished.add(found.probe.task)
+    return {probe.task: TaskData.of(probe, plan.splits) for probe in plan.probes if probe.task in unfinished}
+
+
+def _is_finished(group: Group, run: Path) -> bool:
+    return all(read_cell(run, cell) is not None for cell in group.cells.values())
+
+
+def _run_groups(
+    plan: Plan, groups: list[Group], data: Mapping[str, TaskData], run: Path, init: Init, progress: ProgressFor
+) -> None:
+    """Read the model once for all tasks, then fit them."""
+    from bertology.encoders import choose_device
+
+    device = str(choose_device(plan.request.device))
+    entries = _extract_splits(plan, init, device, progress)
+    for group in groups:
+        fit_group(group, data[group.probe.task], entries, run, device=device, notify=progress("").note)
+
+
+def _extract_splits(plan: Plan, init: Init, device: str, progress: ProgressFor) -> dict[str, Entry]:
+    from bertology.activations import extract
+
+    request = plan.request
+    loaded: list[Encoder] = []
+
+    def get_encoder() -> Encoder:
+        # Loaded once, and only if some split is not in the store yet.
+        if not loaded:
+            from bertology.encoders import load_encoder
+
+            loaded.append(
+                load_encoder(
+                    plan.source,
+                    init=init,
+                    dtype=request.dtype,
+                    device=device,
+                    trust_remote_code=request.trust_remote_code,
+                    max_pieces=request.max_pieces,
+                )
+            )
+        return loaded[0]
+
+    recipe = Recipe(
+        model_fingerprint=plan.fingerprints[init],
+        text_fingerprint="",
+        pooling=request.pooling,
+        compute_dtype=request.dtype,
+        stored_dtype=request.stored_dtype,  # type: ignore[arg-type]
+        on_long=request.on_long,
+        max_pieces=request.max_pieces,
+    )
+    return {
+        split: extract(
+            get_encoder,
+            sentences,
+            recipe=replace(recipe, text_fingerprint=sentences.text_fingerprint),
+            layers=plan.layers,
+            progress=progress(f"{'random ' if init == 'random' else ''}{plan.source.name}, {split}"),
+        )
+        for split, sentences in plan.splits.by_name.items()
+    }
