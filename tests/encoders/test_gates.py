@@ -1,0 +1,146 @@
+"""Head gates, against the same heads silenced by hand in the projection's weights."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from bertology.encoders import Encoder
+from bertology.encoders._gates import head_projection
+from bertology.errors import ModelError
+
+Encoders = Callable[[str], Encoder]
+# All families but ALBERT, whose layers share one block: it has a test of its own.
+UNSHARED = ("bert", "roberta", "xlm-roberta", "distilbert", "electra", "deberta-v2", "deberta-v3", "mpnet")
+UNSHARED += ("modernbert", "t5", "bart", "gpt2")
+
+
+def ids_for(encoder: Encoder) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(5)
+    return torch.randint(6, len(encoder.tokenizer), (2, 13), generator=generator)
+
+
+def silence(encoder: Encoder, layer: int, head: int) -> Callable[[], None]:
+    """Zero a head's columns of the projection's weight; the function returned puts them back."""
+    projection: Any = head_projection(encoder.model.blocks[layer - 1], encoder.family)
+    weight = projection.weight
+    saved = copy.deepcopy(weight.data)
+    width = encoder.dim // encoder.n_heads
+    own = slice((head - 1) * width, head * width)
+    if type(projection).__name__ == "Conv1D":  # GPT-2 keeps weights as [in, out]
+        weight.data[own] = 0
+    else:
+        weight.data[:, own] = 0
+
+    def restore() -> None:
+        weight.data = saved
+
+    return restore
+
+
+def test_gate_of_one_changes_nothing(family: str, encoder: Encoders) -> None:
+    own = encoder(family)
+    ids = ids_for(own)
+    before = own.hidden_states(ids, layers=[3])[3]
+    with own.gated_heads({(1, 1): 1.0, (3, 4): 1.0}):
+        gated = own.hidden_states(ids, layers=[3])[3]
+    torch.testing.assert_close(gated, before, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", UNSHARED)
+def test_gate_of_zero_silences_the_head(family: str, encoder: Encoders) -> None:
+    own = encoder(family)
+    ids = ids_for(own)
+    before = own.hidden_states(ids, layers=[1, 2, 3])
+    with own.gated_heads({(2, 3): 0.0}):
+        gated = own.hidden_states(ids, layers=[1, 2, 3])
+    restore = silence(own, 2, 3)
+    try:
+        expected = own.hidden_states(ids, layers=[1, 2, 3])
+    finally:
+        restore()
+    torch.testing.assert_close(gated[1], before[1], rtol=0, atol=0)
+    assert (gated[2] - before[2]).abs().max() > 1e-3
+    for layer in (2, 3):
+        torch.testing.assert_close(gated[layer], expected[layer], rtol=1e-5, atol=1e-6)
+    after = own.hidden_states(ids, layers=[3])[3]
+    torch.testing.assert_close(after, before[3], rtol=0, atol=0)
+
+
+def test_albert_gates_one_layer_of_a_shared_block(encoder: Encoders) -> None:
+    own = encoder("albert")
+    ids = ids_for(own)
+    before = own.hidden_states(ids, layers=[1, 2, 3])
+    restore = silence(own, 1, 3)
+    try:
+        everywhere = own.hidden_states(ids, layers=[1, 2, 3])
+    finally:
+        restore()
+    with own.gated_heads({(layer, 3): 0.0 for layer in (1, 2, 3)}):
+        all_gated = own.hidden_states(ids, layers=[1, 2, 3])
+    with own.gated_heads({(2, 3): 0.0}):
+        second = own.hidden_states(ids, layers=[1, 2, 3])
+        again = own.hidden_states(ids, layers=[1, 2, 3])
+    for layer in (1, 2, 3):
+        torch.testing.assert_close(all_gated[layer], everywhere[layer], rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(second[layer], again[layer], rtol=0, atol=0)
+    torch.testing.assert_close(second[1], before[1], rtol=0, atol=0)
+    assert (second[2] - before[2]).abs().max() > 1e-3
+
+
+def test_gradients_reach_the_gates(family: str, encoder: Encoders) -> None:
+    """The gradient at a gate equals the slope measured by moving the gate."""
+    own = encoder(family)
+    ids = ids_for(own)
+
+    def total(gate: float | torch.Tensor) -> torch.Tensor:
+        with own.gated_heads({(2, 1): gate}):
+            state = own.hidden_states(ids, layers=[3])[3]
+        return (state.double() * torch.linspace(-1, 1, own.dim).double()).sum()
+
+    gate = torch.tensor(1.0, requires_grad=True)
+    total(gate).backward()  # type: ignore[no-untyped-call]
+    assert gate.grad is not None
+    slope = float(total(1.01) - total(0.99)) / 0.02
+    assert float(gate.grad) == pytest.approx(slope, rel=0.02, abs=2e-3)
+    assert all(parameter.grad is None for parameter in own.model.body.parameters())
+
+
+def test_gates_act_on_logits_and_attentions(encoder: Encoders) -> None:
+    own = encoder("bert")
+    ids, places = ids_for(own), torch.tensor([[0, 4], [1, 2]])
+    before = own.masked_logits(ids, places)[3]
+    maps = own.attentions(ids, layers=[1, 2])
+    with own.gated_heads({(1, 2): 0.0}):
+        assert (own.masked_logits(ids, places)[3] - before).abs().max() > 1e-3
+        gated = own.attentions(ids, layers=[1, 2])
+    torch.testing.assert_close(gated[1], maps[1], rtol=0, atol=0)
+    assert (gated[2] - maps[2]).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        ((4, 1), "head L4H1: the model has 3 layers, so gates are of layers 1…3"),
+        ((0, 1), "head L0H1"),
+        ((1, 5), "head L1H5: each layer has 4 heads, so heads are 1…4"),
+    ],
+)
+def test_heads_out_of_range(encoder: Encoders, head: tuple[int, int], message: str) -> None:
+    with pytest.raises(ModelError, match=message), encoder("bert").gated_heads({head: 0.0}):
+        raise AssertionError("the gate should have been refused")
+
+
+def test_a_gate_is_one_number(encoder: Encoders) -> None:
+    with pytest.raises(ModelError, match="one number"), encoder("bert").gated_heads({(1, 1): torch.ones(2)}):
+        raise AssertionError("the gate should have been refused")
+
+
+def test_gates_do_not_nest(encoder: Encoders) -> None:
+    own = encoder("bert")
+    with own.gated_heads({(1, 1): 0.0}), pytest.raises(ModelError, match="gated already"), own.gated_heads({}):
+        raise AssertionError("the second gating should have been refused")
