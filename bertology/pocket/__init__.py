@@ -1,0 +1,53 @@
+"""The pocket world: a small world whose truth is known, its annotated sentences, and a BERT trained on its text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bertology.pocket._agreement import AgreementItem, agreement_items
+from bertology.pocket._corpus import generate_corpus, load_corpus
+from bertology.pocket._documents import pretraining_documents
+from bertology.pocket._world import Fact, candidates, facts
+
+if TYPE_CHECKING:
+    from bertology.pocket._pretrain import Pretrained, pretrain, training_record
+    from bertology.pocket._settings import PretrainSettings, load_settings
+
+__all__ = [
+    "AgreementItem",
+    "Fact",
+    "PretrainSettings",
+    "Pretrained",
+    "agreement_items",
+    "candidates",
+    "facts",
+    "generate_corpus",
+    "load_corpus",
+    "load_settings",
+    "model_folder",
+    "pretrain",
+    "pretraining_documents",
+    "training_record",
+]
+
+_LAZY = {
+    "Pretrained": "_pretrain",
+    "pretrain": "_pretrain",
+    "training_record": "_pretrain",
+    "PretrainSettings": "_settings",
+    "load_settings": "_settings",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+
+
+def model_folder() -> Path:
+    """The folder of Pocket BERT, in Hugging Face layout."""
+    return Path(__file__).parent / "model"

@@ -1,0 +1,179 @@
+"""Pretraining examples: sentence pairs with masked pieces, each batch a function of the seed and the step alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+Integers = NDArray[np.int64]
+IGNORED = -100
+"""The label of what is not predicted."""
+IS_NEXT, IS_RANDOM = 0, 1
+
+
+@dataclass(frozen=True)
+class EncodedText:
+    """Documents as pieces."""
+
+    pieces: NDArray[np.int32]
+    """``[piece]``"""
+    starts: Integers
+    """``[sentence + 1]`` first piece of each sentence, and the number of pieces."""
+    document: Integers
+    """``[sentence]`` document that each sentence stands in."""
+    document_end: Integers
+    """``[sentence]`` one past the last sentence of its document."""
+
+    @property
+    def n_sentences(self) -> int:
+        """How many sentences there are."""
+        return len(self.document)
+
+
+def encode(documents: Iterable[list[str]], tokenizer: Tokenizer) -> EncodedText:
+    """Turn text into pieces, without special tokens."""
+    sentences: list[str] = []
+    lengths: list[int] = []
+    for document in documents:
+        sentences += document
+        lengths.append(len(document))
+    encoded = tokenizer.encode_batch_fast(sentences, add_special_tokens=False)
+    starts = np.cumsum([0, *(len(encoding.ids) for encoding in encoded)])
+    pieces = np.concatenate([np.asarray(encoding.ids, dtype=np.int32) for encoding in encoded])
+    ends = np.cumsum(lengths)
+    return EncodedText(pieces, starts, np.repeat(np.arange(len(lengths)), lengths), np.repeat(ends, lengths))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One step's examples."""
+
+    input_ids: Integers
+    """``[row, piece]``"""
+    attention_mask: Integers
+    """``[row, piece]``"""
+    token_type_ids: Integers
+    """``[row, piece]`` 0 in the first segment, 1 in the second."""
+    masked: Integers
+    """``[row, mask]`` places to predict."""
+    masked_labels: Integers
+    """``[row, mask]`` what stood there, or −100."""
+    next_labels: Integers
+    """``[row]`` 0 where the second segment follows the first, 1 where it is from elsewhere, −100 without one."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Makes batches of one text.
+
+    Args:
+        text: the encoded documents.
+        tokenizer: gives the special tokens and the size of the vocabulary.
+        seed: decides everything.
+        max_pieces: longest row.
+        batch_pieces: pieces in a batch of full rows.
+        short_share: share of batches with rows of half the length.
+        mask_rate: share of pieces to predict.
+    """
+
+    text: EncodedText
+    tokenizer: Tokenizer
+    seed: int
+    max_pieces: int
+    batch_pieces: int
+    short_share: float
+    mask_rate: float
+
+    def batch(self, step: int) -> Batch:
+        """The batch of a step, the same whenever it is asked for."""
+        chance = np.random.default_rng([self.seed, step, 1])
+        short = chance.random() < self.short_share
+        length = self.max_pieces // 2 if short else self.max_pieces
+        n_rows = max(1, self.batch_pieces // self.max_pieces)
+        # Rows of all steps walk through one permutation of sentences after another, so that each epoch sees each.
+        turn, place = divmod(step * n_rows, self.text.n_sentences)
+        order = _order(self.text.n_sentences, self.seed, turn)
+        input_ids = np.full((n_rows, length), self._id("[PAD]"), dtype=np.int64)
+        segments = np.zeros_like(input_ids)
+        next_labels = np.full(n_rows, IGNORED, dtype=np.int64)
+        lengths = np.zeros(n_rows, dtype=np.int64)
+        for row in range(n_rows):
+            start = int(order[(place + row) % len(order)])
+            first, second, next_labels[row] = self._pair(chance, start, length, short=short)
+            lengths[row] = self._write(input_ids[row], segments[row], first, second)
+        attention_mask = (np.arange(length) < lengths[:, None]).astype(np.int64)
+        masked, labels = self._mask(chance, input_ids, attention_mask)
+        return Batch(input_ids, attention_mask, segments, masked, labels, next_labels)
+
+    def _pair(
+        self, chance: np.random.Generator, start: int, length: int, *, short: bool
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32] | None, int]:
+        """Two segments and whether the second follows the first; in short rows often one sentence alone."""
+        text, room = self.text, length - 3
+        if short and chance.random() < 0.5:
+            return self._pieces(start, start + 1)[: length - 2], None, IGNORED
+        end = start + 1
+        wanted = 1 if short else chance.integers(8, room - 8)
+        while end < text.document_end[start] - 1 and text.starts[end] - text.starts[start] < wanted:
+            end += 1
+        first = self._pieces(start, end)[: room - 8]
+        follows = end < text.document_end[start] and chance.random() < 0.5
+        other = end if follows else self._elsewhere(chance, start)
+        last = other + 1 if short else int(text.document_end[other])
+        return first, self._pieces(other, last)[: room - len(first)], IS_NEXT if follows else IS_RANDOM
+
+    def _elsewhere(self, chance: np.random.Generator, start: int) -> int:
+        while True:
+            other = int(chance.integers(self.text.n_sentences))
+            if self.text.document[other] != self.text.document[start]:
+                return other
+
+    def _pieces(self, first: int, end: int) -> NDArray[np.int32]:
+        return self.text.pieces[self.text.starts[first] : self.text.starts[end]]
+
+    def _write(
+        self, ids: Integers, segments: Integers, first: NDArray[np.int32], second: NDArray[np.int32] | None
+    ) -> int:
+        end = len(first) + 1
+        ids[0], ids[1:end], ids[end] = self._id("[CLS]"), first, self._id("[SEP]")
+        if second is None:
+            return end + 1
+        last = end + 1 + len(second)
+        ids[end + 1 : last], ids[last] = second, self._id("[SEP]")
+        segments[end + 1 : last + 1] = 1
+        return last + 1
+
+    def _mask(
+        self, chance: np.random.Generator, input_ids: Integers, attention_mask: Integers
+    ) -> tuple[Integers, Integers]:
+        """Choose places to predict and disguise them, in place: 80 % [MASK], 10 % any piece, 10 % as they are."""
+        special = np.isin(input_ids, [self._id(token) for token in ("[CLS]", "[SEP]", "[PAD]")])
+        n_rows, length = input_ids.shape
+        n_masks = max(1, round(self.mask_rate * length))
+        masked = np.argsort(chance.random(input_ids.shape) + special, axis=1)[:, :n_masks]
+        rows = np.arange(n_rows)[:, None]
+        wanted = np.maximum(1, np.round(self.mask_rate * attention_mask.sum(axis=1, keepdims=True)))
+        labels = np.where(np.arange(n_masks) < wanted, input_ids[rows, masked], IGNORED)
+        labels = np.where(special[rows, masked], IGNORED, labels)
+        disguise = chance.random(masked.shape)
+        random_pieces = chance.integers(5, self.tokenizer.get_vocab_size(), masked.shape)
+        shown = np.where(disguise < 0.8, self._id("[MASK]"), random_pieces)
+        shown = np.where((disguise >= 0.9) | (labels == IGNORED), input_ids[rows, masked], shown)
+        input_ids[rows, masked] = shown
+        return masked, labels
+
+    def _id(self, token: str) -> int:
+        return int(self.tokenizer.token_to_id(token))
+
+
+@lru_cache(maxsize=2)
+def _order(n_sentences: int, seed: int, turn: int) -> Integers:
+    return np.random.default_rng([seed, turn, 2]).permutation(n_sentences)

@@ -1,0 +1,75 @@
+"""The probing corpus: annotated sentences of the pocket world, in splits that share none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from bertology.corpora import Corpus, Sentence, Sentences
+from bertology.pocket._clauses import Clauses
+from bertology.pocket._dice import Dice
+from bertology.pocket._lexicon import Reach, lexicon
+from bertology.pocket._reading import Line, read, text
+from bertology.pocket._scene import Scene
+from bertology.pocket._statements import statement
+from bertology.pocket._world import facts
+
+SIZES: Mapping[str, int] = MappingProxyType({"train": 3000, "dev": 500, "test": 800, "unseen": 300})
+"""Sentences in each split."""
+_STATEMENT_SHARE = 0.07
+_LONGEST = 40
+"""Words; longer sentences are left out, for the model reads 64 pieces at a time."""
+
+
+def generate_corpus(*, seed: int = 0, sizes: Mapping[str, int] = SIZES) -> Corpus:
+    """The pocket corpus from its grammar.
+
+    Args:
+        seed: which sentences.
+        sizes: how many of them in each split; a split called ``unseen`` gets only sentences with a word that no
+            other split holds.
+    """
+    used: set[str] = set()
+    splits = {}
+    for split, size in sizes.items():
+        sentences = _sentences(split, seed, used)
+        splits[split] = Sentences(next(sentences) for _ in range(size))
+    return Corpus(
+        name="pocket",
+        splits=splits,
+        language="en",
+        licence="Apache-2.0",
+        notes={"seed": str(seed), "unseen": "every sentence holds a content word that no other split holds"},
+    )
+
+
+def _sentences(split: str, seed: int, used: set[str]) -> Iterator[Sentence]:
+    reach: Reach = "unseen" if split == "unseen" else "known"
+    dice = Dice(f"pocket {split} {seed}")
+    words = lexicon(reach)
+    known_facts = facts()
+    number = 0
+    while True:
+        if reach == "known" and dice.chance(_STATEMENT_SHARE):
+            fact = dice.one_of(known_facts)
+            line = statement(fact, dice.below(len(fact.templates)))
+        else:
+            line = Line(Clauses(Scene(dice, words)).sentence())
+        written = text(line.tree)
+        if written in used:
+            continue
+        sentence = read(line, id=f"{split}-{number + 1}")
+        if len(sentence) > _LONGEST or (reach == "unseen" and "misc" not in sentence.layers):
+            continue
+        used.add(written)
+        number += 1
+        yield sentence
+
+
+def load_corpus(seed: int = 0) -> Corpus:
+    """The pocket corpus: ``train``, ``dev``, ``test`` and ``unseen``, which share no sentence.
+
+    Each sentence of ``unseen`` holds a content word that no other split holds; its ``misc`` layer says of each such
+    word whether Pocket BERT met it in pretraining (``Novelty=held``) or never (``Novelty=new``).
+    """
+    return generate_corpus(seed=seed)

@@ -1,0 +1,136 @@
+"""What a pretrained model knows: held-out text, agreement by attractors, facts by how often they were stated."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bertology.pocket._agreement import AgreementItem
+from bertology.pocket._batches import IGNORED, Examples
+from bertology.pocket._world import Fact, candidates
+
+if TYPE_CHECKING:
+    import torch
+    from tokenizers import Tokenizer
+    from transformers import BertForPreTraining
+
+_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Held-out figures, all shares of 1."""
+
+    masked_accuracy: float
+    """Masked pieces of held-out text predicted exactly."""
+    next_sentence_accuracy: float
+    """Held-out sentence pairs told apart from random pairs."""
+    agreement_by_attractors: dict[int, float]
+    """Agreement items where the right form is preferred, by nouns of the other number between subject and verb."""
+    agreement_across_attractors: float
+    """The same, over all items with at least one such noun."""
+    fact_recall_by_exposure: dict[int, float]
+    """Facts whose object is the best piece of the whole vocabulary, by how often the text states them."""
+    candidate_recall_by_exposure: dict[int, float]
+    """Facts whose object is the best among all that it could be: chance is one in 23 to 28."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, rounded to four places."""
+        return {
+            key: {str(k): round(v, 4) for k, v in value.items()} if isinstance(value, dict) else round(value, 4)
+            for key, value in asdict(self).items()
+        }
+
+
+def evaluate(
+    model: BertForPreTraining,
+    tokenizer: Tokenizer,
+    *,
+    held_out: Examples,
+    agreement: Sequence[AgreementItem],
+    facts: Sequence[Fact],
+    n_batches: int = 12,
+) -> Evaluation:
+    """Measure a model; it is left in the mode it was in."""
+    import torch
+
+    was_training = model.training
+    model.eval()
+    with torch.inference_mode():
+        masked, following = _held_out_accuracy(model, held_out, n_batches)
+        right = _agreement(model, tokenizer, agreement)
+        recalled = _facts(model, tokenizer, facts)
+    model.train(was_training)
+    across = [hit for item, hit in zip(agreement, right, strict=True) if item.n_attractors]
+    exposures = [fact.n_stated for fact in facts]
+    return Evaluation(
+        masked_accuracy=masked,
+        next_sentence_accuracy=following,
+        agreement_by_attractors=_shares([item.n_attractors for item in agreement], right),
+        agreement_across_attractors=float(np.mean(across)),
+        fact_recall_by_exposure=_shares(exposures, [top for top, _ in recalled]),
+        candidate_recall_by_exposure=_shares(exposures, [best for _, best in recalled]),
+    )
+
+
+def _shares(keys: Sequence[int], hits: Sequence[bool]) -> dict[int, float]:
+    grouped: dict[int, list[bool]] = defaultdict(list)
+    for key, hit in zip(keys, hits, strict=True):
+        grouped[key].append(hit)
+    return {key: float(np.mean(grouped[key])) for key in sorted(grouped)}
+
+
+def _held_out_accuracy(model: BertForPreTraining, held_out: Examples, n_batches: int) -> tuple[float, float]:
+    import torch
+
+    masked: list[np.ndarray[Any, Any]] = []
+    following: list[np.ndarray[Any, Any]] = []
+    for step in range(n_batches):
+        batch = held_out.batch(step)
+        ids, mask, segments = (
+            torch.from_numpy(array).to(model.device)
+            for array in (batch.input_ids, batch.attention_mask, batch.token_type_ids)
+        )
+        output = model(input_ids=ids, attention_mask=mask, token_type_ids=segments)
+        guessed = output.prediction_logits.argmax(-1).cpu().numpy()
+        guessed = np.take_along_axis(guessed, batch.masked, axis=1)
+        masked.append((guessed == batch.masked_labels)[batch.masked_labels != IGNORED])
+        nexts = output.seq_relationship_logits.argmax(-1).cpu().numpy()
+        following.append((nexts == batch.next_labels)[batch.next_labels != IGNORED])
+    return float(np.concatenate(masked).mean()), float(np.concatenate(following).mean())
+
+
+def _agreement(model: BertForPreTraining, tokenizer: Tokenizer, items: Sequence[AgreementItem]) -> list[bool]:
+    right = []
+    for item, logits in zip(items, _mask_logits(model, tokenizer, [item.text for item in items]), strict=True):
+        right.append(bool(logits[tokenizer.token_to_id(item.good)] > logits[tokenizer.token_to_id(item.bad)]))
+    return right
+
+
+def _facts(model: BertForPreTraining, tokenizer: Tokenizer, facts: Sequence[Fact]) -> list[tuple[bool, bool]]:
+    """For each fact, whether its object is the best piece of all, and the best candidate."""
+    prompts = [fact.templates[0].replace("[X]", fact.subject).replace("[Y]", "[MASK]") for fact in facts]
+    found = []
+    for fact, logits in zip(facts, _mask_logits(model, tokenizer, prompts), strict=True):
+        named = list(candidates(fact.relation))
+        ids = [tokenizer.token_to_id(name.lower()) for name in named]
+        best = named[int(logits[ids].argmax())]
+        found.append((int(logits.argmax()) == tokenizer.token_to_id(fact.object.lower()), best == fact.object))
+    return found
+
+
+def _mask_logits(model: BertForPreTraining, tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[torch.Tensor]:
+    """The logits ``[piece]`` at the mask of each text."""
+    import torch
+
+    for start in range(0, len(texts), _ROWS):
+        encoded = [encoding.ids for encoding in tokenizer.encode_batch(list(texts[start : start + _ROWS]))]
+        length = max(map(len, encoded))
+        ids = torch.tensor([row + [0] * (length - len(row)) for row in encoded], device=model.device)
+        logits = model(input_ids=ids, attention_mask=(ids != 0).long()).prediction_logits
+        rows, places = (ids == tokenizer.token_to_id("[MASK]")).nonzero(as_tuple=True)
+        yield from logits[rows, places].cpu()

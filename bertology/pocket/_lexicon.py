@@ -1,0 +1,227 @@
+"""The lexicon: nouns, verbs and modifiers with their inflected forms, made once from the word lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from bertology.pocket import _words
+from bertology.pocket._dice import Menu
+from bertology.pocket._morphology import third_person, with_ed, with_ing, with_s
+from bertology.pocket._tree import Word
+
+Number = Literal["Sing", "Plur"]
+Pattern = Literal["intransitive", "transitive", "ditransitive", "prepositional", "particle", "that", "to"]
+Reach = Literal["known", "all", "unseen"]
+"""Which words a text may use: those of the probing splits, held-out ones besides, or all and mostly unseen ones."""
+
+KINDS = ("person", "animal", "food", "stuff", "object", "tool", "place", "plant", "part", "event", "role")
+_GROUPS = {
+    "animate": ("person", "animal"),
+    "thing": ("object", "food", "tool", "plant"),
+    "any": ("person", "animal", "food", "stuff", "object", "tool", "place", "plant", "event"),
+}
+_HELD_MARKS = {"~": "held", "~~": "new"}
+
+
+class Agreement(NamedTuple):
+    """What a finite verb agrees with."""
+
+    person: int
+    number: Number
+
+
+SINGULAR, PLURAL = Agreement(3, "Sing"), Agreement(3, "Plur")
+
+
+@dataclass(frozen=True, eq=False)
+class Noun:
+    """A common noun. Mass nouns have no plural."""
+
+    lemma: str
+    kind: str
+    singular: Word
+    plural: Word | None
+
+
+@dataclass(frozen=True, eq=False)
+class Verb:
+    """A verb and its forms, by Penn Treebank tag; the present agrees."""
+
+    lemma: str
+    base: Word
+    past: Word
+    participle: Word
+    passive_participle: Word
+    gerund: Word
+    _present: dict[Agreement, Word] = field(default_factory=dict)
+
+    def present(self, agreement: Agreement) -> Word:
+        """The present that agrees with a subject."""
+        return self._present[agreement]
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """One way to use a verb: who does it, and what it takes."""
+
+    verb: Verb
+    pattern: Pattern
+    subjects: tuple[str, ...]
+    objects: tuple[str, ...]
+    """Kinds or single nouns that the object may be."""
+    particle: str = ""
+    """The preposition of its object, or the particle of the verb."""
+    stative: bool = False
+    """A place named after the object belongs to the object (*knew the man in the park*)."""
+    instrumental: bool = False
+    """Takes an instrument (*cut the bread with a knife*)."""
+
+
+def agreements() -> Iterator[Agreement]:
+    """All that a verb can agree with."""
+    for number in ("Sing", "Plur"):
+        for person in (1, 2, 3):
+            yield Agreement(person, number)
+
+
+def make_verb(parts: list[str], novelty: str | None) -> Verb:
+    """A verb from its principal parts: base, and past and participle where they are irregular."""
+    base = parts[0]
+    past, participle = parts[1:] if len(parts) == 3 else (with_ed(base), with_ed(base))
+
+    def form(spelling: str, xpos: str, feats: str) -> Word:
+        return Word(spelling, base, "VERB", xpos, feats, novelty=novelty)
+
+    present = {}
+    for agreement in agreements():
+        third = agreement == SINGULAR
+        feats = f"Mood=Ind|Number={agreement.number}|Person={agreement.person}|Tense=Pres|VerbForm=Fin"
+        present[agreement] = form(third_person(base) if third else base, "VBZ" if third else "VBP", feats)
+    return Verb(
+        lemma=base,
+        base=form(base, "VB", "VerbForm=Inf"),
+        past=form(past, "VBD", "Mood=Ind|Tense=Past|VerbForm=Fin"),
+        participle=form(participle, "VBN", "Tense=Past|VerbForm=Part"),
+        passive_participle=form(participle, "VBN", "Tense=Past|VerbForm=Part|Voice=Pass"),
+        gerund=form(with_ing(base), "VBG", "Tense=Pres|VerbForm=Part"),
+        _present=present,
+    )
+
+
+def _make_noun(entry: str, kind: str, novelty: str | None) -> Noun:
+    lemma, _, plural = entry.partition("/")
+    singular = Word(lemma, lemma, "NOUN", "NN", "Number=Sing", novelty=novelty)
+    if "/" in entry and not plural:
+        return Noun(lemma, kind, singular, None)
+    spelled = plural or with_s(lemma)
+    return Noun(lemma, kind, singular, Word(spelled, lemma, "NOUN", "NNS", "Number=Plur", novelty=novelty))
+
+
+def _make_frames(line: str, novelty: str | None) -> Iterator[Frame]:
+    parts, subject, frames = (column.strip() for column in line.split("|"))
+    verb = make_verb(parts.split(), novelty)
+    subjects = _GROUPS.get(subject, (subject,))
+    for written in frames.split(","):
+        words = written.replace("!", "").split()
+        flags = {"stative": "state" in words, "instrumental": "!" in written}
+        words = [word for word in words if word != "state"]
+        pattern: Pattern
+        particle, objects = "", _GROUPS.get(words[-1], (words[-1],))
+        if len(words) == 1:
+            pattern = {"-": "intransitive", "that": "that", "to": "to"}.get(words[0], "transitive")  # type: ignore[assignment]
+        elif words[0] == "2":
+            pattern = "ditransitive"
+        elif words[0].startswith("+"):
+            pattern, particle = "particle", words[0][1:]
+        else:
+            pattern, particle = "prepositional", words[0]
+        yield Frame(verb, pattern, subjects, objects, particle, **flags)
+
+
+def _ranked(entries: Iterable[str], reach: Reach) -> Iterator[tuple[str, str | None, float]]:
+    """Entries that a text may use, each with its novelty and its weight: rank decides, and novelty where wanted."""
+    novelty: str | None = None
+    for rank, entry in enumerate(entries):
+        if entry in _HELD_MARKS:
+            novelty = _HELD_MARKS[entry]
+            continue
+        weight = 1.0 / (rank + 12)
+        if novelty is None:
+            yield entry, None, weight
+        elif reach == "unseen":
+            yield entry, novelty, 12 * weight
+        elif reach == "all" and novelty == "held":
+            yield entry, novelty, weight
+
+
+def _adjective(form: str, novelty: str | None) -> Word:
+    return Word(form, form, "ADJ", "JJ", "Degree=Pos", novelty=novelty)
+
+
+def _adverb(form: str, novelty: str | None) -> Word:
+    pronominal = {"here": "PronType=Dem", "there": "PronType=Dem", "then": "PronType=Dem", "now": "PronType=Dem"}
+    return Word(form, form, "ADV", "RB", pronominal.get(form), novelty=novelty)
+
+
+def _verb_lines() -> Iterator[str]:
+    """The verb table line by line, with a mark of its own before each held-out verb."""
+    mark = None
+    for line in filter(None, _words.VERBS.split("\n")):
+        sign, _, rest = line.partition(" ")
+        if sign in _HELD_MARKS:
+            if sign != mark:
+                mark = sign
+                yield sign
+            yield rest
+        else:
+            yield line
+
+
+class Lexicon:
+    """Menus of words, by what they mean and how they combine."""
+
+    def __init__(self, reach: Reach) -> None:
+        self.nouns: dict[str, Menu[Noun]] = {}
+        for kind, listed in _words.NOUNS.items():
+            made = [(_make_noun(e, kind, novelty), weight) for e, novelty, weight in _ranked(listed.split(), reach)]
+            self.nouns[kind] = Menu(made)
+            for noun, weight in made:
+                self.nouns.setdefault(noun.lemma, Menu([(noun, weight)]))
+        self.countable = {
+            kind: Menu([(noun, 1.0) for noun in menu.items if noun.plural]) for kind, menu in self.nouns.items()
+        }
+        self.noun_words = frozenset(
+            word for menu in self.nouns.values() for noun in menu.items for word in (noun.singular, noun.plural) if word
+        )
+        frames: list[tuple[Frame, float]] = []
+        for line, novelty, weight in _ranked(_verb_lines(), reach):
+            made_frames = list(_make_frames(line, novelty))
+            frames += [(frame, weight / len(made_frames)) for frame in made_frames]
+        self.frames = Menu(frames)
+        self._verbs = {frame.verb.lemma: frame.verb for frame, _ in reversed(frames)}
+        self.frames_by_subject = {
+            kind: Menu((frame, weight) for frame, weight in frames if kind in frame.subjects) for kind in KINDS
+        }
+        self.frames_by_object = {
+            kind: Menu((f, weight) for f, weight in frames if kind in f.objects and f.pattern == "transitive")
+            for kind in KINDS
+        }
+        self.infinitives = Menu((f, w) for f, w in frames if f.pattern in ("intransitive", "transitive", "prepositional"))
+        self.adjectives = Menu((_adjective(e, n), w) for e, n, w in _ranked(_words.ADJECTIVES, reach))
+        self.adverbs = {
+            use: Menu((_adverb(e, n), w) for e, n, w in _ranked(listed, reach)) for use, listed in _words.ADVERBS.items()
+        }
+
+
+    def verbs(self, lemmas: Sequence[str]) -> list[Verb]:
+        """The verbs of these lemmas."""
+        return [self._verbs[lemma] for lemma in lemmas]
+
+
+@lru_cache(maxsize=3)
+def lexicon(reach: Reach) -> Lexicon:
+    """The lexicon of all words within reach, made once."""
+    return Lexicon(reach)

@@ -1,0 +1,293 @@
+"""Pretraining of Pocket BERT: masked words and next sentences, resumable, the same every time."""
+
+from __future__ import annotations
+
+import io
+import json
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bertology._files import canonical_json, digest, read_json, write_atomically
+from bertology.errors import BertologyError
+from bertology.pocket._agreement import agreement_items
+from bertology.pocket._batches import Batch, Examples, encode
+from bertology.pocket._documents import pretraining_documents
+from bertology.pocket._evaluation import Evaluation, evaluate
+from bertology.pocket._model import new_model, save_model
+from bertology.pocket._settings import PretrainSettings
+from bertology.pocket._tokenizer import train_tokenizer
+from bertology.pocket._world import facts
+
+if TYPE_CHECKING:
+    import torch
+    from tokenizers import Tokenizer
+    from transformers import BertForPreTraining
+
+Echo = Callable[[str], None]
+_HELD_OUT_SEED = 1_000_003
+"""Added to the seed for text that is only evaluated on."""
+_TOKENIZER_DOCUMENTS = 5000
+_REPORT_SECONDS = 20.0
+_STATE = "state.pt"
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """What a run of pretraining made."""
+
+    folder: Path
+    """A model folder in Hugging Face layout."""
+    evaluation: Evaluation
+    """Held-out figures of the weights as stored."""
+
+
+def pretrain(
+    settings: PretrainSettings, out: Path, *, device: str = "auto", threads: int | None = None, echo: Echo = print
+) -> Pretrained:
+    """Make the text, learn the vocabulary, train the model, and write its folder.
+
+    A run that was killed goes on from its last state in ``out/training`` when started again, and ends with the same
+    weights as one that was not.
+
+    Args:
+        settings: the recipe.
+        out: folder for the model.
+        device: ``auto`` takes a GPU where there is one.
+        threads: processor threads for torch; its own choice when left out.
+        echo: told about progress, a line at a time.
+
+    Raises:
+        BertologyError: ``out`` holds the state of a run with other settings, or cannot be written.
+    """
+    import torch
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    started = time.monotonic()
+    tokenizer, examples, held_out = _text(settings, echo)
+    trainer = Trainer(settings, new_model(settings, tokenizer.get_vocab_size()).to(device), examples)
+    work = out / "training"
+    trainer.resume(work / _STATE, echo)
+
+    def measured() -> Evaluation:
+        found = evaluate(
+            trainer.model, tokenizer, held_out=held_out, agreement=agreement_items(seed=settings.seed), facts=facts()
+        )
+        echo(f"step {trainer.step}: {_in_words(found)}")
+        return found
+
+    _train(trainer, tokenizer, out, measured, echo)
+    save_model(trainer.model, tokenizer, out)
+    evaluation = _evaluation_as_stored(trainer, out, measured)
+    _write_provenance(settings, out, evaluation, device=device, seconds=time.monotonic() - started)
+    return Pretrained(out, evaluation)
+
+
+def _text(settings: PretrainSettings, echo: Echo) -> tuple[Tokenizer, Examples, Examples]:
+    """The tokenizer, and examples to train on and to evaluate on."""
+    echo(f"writing {settings.documents} documents")
+    documents = list(pretraining_documents(settings.documents, seed=settings.seed))
+    tokenizer = train_tokenizer(
+        (sentence for document in documents[:_TOKENIZER_DOCUMENTS] for sentence in document),
+        vocabulary_size=settings.vocabulary_size,
+    )
+    held_out_documents = pretraining_documents(
+        settings.held_out_documents, seed=settings.seed + _HELD_OUT_SEED, stated=()
+    )
+
+    def examples(written: Any) -> Examples:
+        return Examples(
+            encode(written, tokenizer),
+            tokenizer,
+            settings.seed,
+            max_pieces=settings.max_pieces,
+            batch_pieces=settings.batch_pieces,
+            short_share=settings.short_share,
+            mask_rate=settings.mask_rate,
+        )
+
+    train = examples(documents)
+    echo(f"{train.text.n_sentences} sentences, {len(train.text.pieces)} pieces, {tokenizer.get_vocab_size()} known")
+    return tokenizer, train, examples(held_out_documents)
+
+
+class Trainer:
+    """A model, its optimizer, and the step they have reached."""
+
+    def __init__(self, settings: PretrainSettings, model: BertForPreTraining, examples: Examples) -> None:
+        import torch
+
+        self.settings = settings
+        self.model = model.train()
+        self.examples = examples
+        self.step = 0
+        matrices = [p for p in model.parameters() if p.ndim > 1]
+        vectors = [p for p in model.parameters() if p.ndim <= 1]
+        self.optimizer = torch.optim.AdamW(
+            [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
+            lr=settings.learning_rate,
+            betas=(0.9, 0.98),
+            fused=True,
+        )
+
+    def advance(self) -> float:
+        """Take one step; returns the loss."""
+        import torch
+
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._learning_rate()
+        if self.settings.dropout:
+            torch.manual_seed(self.settings.seed + self.step)  # so that a resumed run drops the same units
+        loss = pretraining_loss(self.model, self.examples.batch(self.step))
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.step += 1
+        return float(loss.detach())
+
+    def _learning_rate(self) -> float:
+        """Linear warm-up, then linear decay to zero."""
+        settings, step = self.settings, self.step + 1
+        if step <= settings.warmup_steps:
+            return settings.learning_rate * step / settings.warmup_steps
+        left = (settings.steps - self.step) / max(1, settings.steps - settings.warmup_steps)
+        return settings.learning_rate * min(1.0, left)
+
+    def save(self, path: Path) -> None:
+        """Write all that a resumed run needs; what is masked and in which order depends on the step alone."""
+        import torch
+
+        buffer = io.BytesIO()
+        state = {
+            "settings": _settings_digest(self.settings),
+            "step": self.step,
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+        }
+        torch.save(state, buffer)
+        write_atomically(path, buffer.getvalue())
+
+    def resume(self, path: Path, echo: Echo) -> None:
+        """Go on from a saved state, if there is one."""
+        import torch
+
+        if not path.exists():
+            return
+        try:
+            state = torch.load(path, map_location=self.model.device, weights_only=True)
+        except (RuntimeError, EOFError, OSError, ValueError) as error:
+            raise BertologyError(f"{path}: not a training state ({error}); delete it to start over") from None
+        if state["settings"] != _settings_digest(self.settings):
+            raise BertologyError(f"{path}: from a run with other settings; delete it or choose another --out")
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step = int(state["step"])
+        echo(f"going on from step {self.step}")
+
+
+def pretraining_loss(model: BertForPreTraining, batch: Batch) -> torch.Tensor:
+    """Cross-entropy of the masked pieces plus that of the next sentence (Devlin et al. 2019, section 3.1).
+
+    Only masked places go through the projection onto the vocabulary.
+    """
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    def on_device(array: Any) -> torch.Tensor:
+        return torch.from_numpy(array).to(model.device)
+
+    hidden = model.bert(
+        input_ids=on_device(batch.input_ids),
+        attention_mask=on_device(batch.attention_mask),
+        token_type_ids=on_device(batch.token_type_ids),
+    )
+    places = on_device(batch.masked).unsqueeze(-1).expand(-1, -1, hidden.last_hidden_state.shape[-1])
+    masked, following = model.cls(hidden.last_hidden_state.gather(1, places), hidden.pooler_output)
+    loss = cross_entropy(masked.flatten(0, 1), on_device(batch.masked_labels).flatten())
+    if (batch.next_labels >= 0).any():
+        loss = loss + cross_entropy(following, on_device(batch.next_labels))
+    return loss
+
+
+def _train(trainer: Trainer, tokenizer: Tokenizer, out: Path, measured: Callable[[], Evaluation], echo: Echo) -> None:
+    settings, work = trainer.settings, out / "training"
+    first, began, told = trainer.step, time.monotonic(), time.monotonic()
+    loss = float("nan")
+    while True:
+        if trainer.step in settings.keep_checkpoints:
+            save_model(trainer.model, tokenizer, out / "checkpoints" / f"step-{trainer.step:06d}")
+        if trainer.step >= settings.steps:
+            return
+        loss = trainer.advance()
+        if trainer.step % settings.checkpoint_every == 0 or trainer.step == settings.steps:
+            trainer.save(work / _STATE)
+        if trainer.step % settings.evaluate_every == 0 and trainer.step < settings.steps:
+            measured()
+        if time.monotonic() - told > _REPORT_SECONDS:
+            told = time.monotonic()
+            rate = (trainer.step - first) / (told - began)
+            left = (settings.steps - trainer.step) / rate / 60
+            echo(f"step {trainer.step}/{settings.steps}, loss {loss:.3f}, {rate:.1f} steps/s, {left:.0f} min left")
+
+
+def _evaluation_as_stored(trainer: Trainer, out: Path, measured: Callable[[], Evaluation]) -> Evaluation:
+    """The figures of the weights after their rounding to float16."""
+    from safetensors.torch import load_file
+
+    trainer.model.load_state_dict(load_file(out / "model.safetensors"), strict=False)
+    return measured()
+
+
+def _settings_digest(settings: PretrainSettings) -> str:
+    return digest([canonical_json(settings.model_dump(mode="json"))])
+
+
+def _in_words(found: Evaluation) -> str:
+    def table(shares: dict[int, float]) -> str:
+        return " ".join(f"{key}:{share:.0%}" for key, share in shares.items())
+
+    return (
+        f"masked {found.masked_accuracy:.1%}, next sentence {found.next_sentence_accuracy:.1%}, "
+        f"agreement by attractors {table(found.agreement_by_attractors)}, "
+        f"facts by exposure {table(found.fact_recall_by_exposure)} "
+        f"(among candidates {table(found.candidate_recall_by_exposure)})"
+    )
+
+
+def _write_provenance(
+    settings: PretrainSettings, out: Path, evaluation: Evaluation, *, device: str, seconds: float
+) -> None:
+    import tokenizers
+    import torch
+    import transformers
+
+    import bertology
+    from bertology.pocket._card import model_card
+
+    record = {
+        "settings": settings.model_dump(mode="json"),
+        "evaluation": evaluation.to_dict(),
+        "device": device,
+        "wall_s": round(seconds),
+        "versions": {
+            "bertology": bertology.__version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+            "tokenizers": tokenizers.__version__,
+        },
+    }
+    write_atomically(out / "training.json", (json.dumps(record, indent=2) + "\n").encode())
+    write_atomically(out / "README.md", model_card(settings, evaluation).encode())
+
+
+def training_record(folder: Path) -> dict[str, Any]:
+    """How a pocket model was trained, and what it scored."""
+    record: dict[str, Any] = read_json(folder / "training.json", what="a record of pretraining")
+    return record

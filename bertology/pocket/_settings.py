@@ -1,0 +1,122 @@
+"""The pretraining recipe, as read from a YAML file."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bertology.errors import BertologyError
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(gt=0)]
+
+
+class PretrainSettings(BaseModel):
+    """Everything that decides what pretraining makes: the same settings make the same model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+
+    seed: int = 0
+    """Decides the text, the initial weights, the order of examples and what is masked."""
+
+    documents: Count = 16000
+    """Documents of pretraining text, of 5 to 9 sentences each."""
+    held_out_documents: Count = 300
+    """Documents of text that is only evaluated on."""
+    vocabulary_size: Count = 1150
+    """Pieces that the tokenizer learns; words that must be whole come on top."""
+
+    layers: Count = 4
+    """Transformer blocks."""
+    width: Count = 128
+    """Size of hidden states."""
+    heads: Count = 4
+    """Attention heads of each block."""
+    inner_width: Count = 512
+    """Size of the feed-forward layers."""
+    max_pieces: Count = 64
+    """Longest input, special tokens included."""
+    dropout: Share = 0.0
+    """Dropout of hidden states and attention."""
+
+    steps: Count = 7000
+    """Optimisation steps."""
+    batch_pieces: Count = 2048
+    """Pieces in a batch of full rows; a batch of short rows has as many rows."""
+    short_share: Share = 0.4
+    """Share of batches that hold single sentences and pairs of two, at half the length."""
+    mask_rate: Share = 0.16
+    """Share of pieces to predict: 80 % of them masked, 10 % replaced, 10 % left as they are."""
+    learning_rate: Annotated[float, Field(gt=0)] = 0.0015
+    """At its peak, after the warm-up; from there it falls linearly to zero."""
+    warmup_steps: Annotated[int, Field(ge=0)] = 400
+    """Steps of linear warm-up."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    """AdamW's decay, of matrices only."""
+    clip_norm: Annotated[float, Field(gt=0)] = 1.0
+    """Largest norm of the gradient."""
+
+    checkpoint_every: Count = 500
+    """Steps between states from which a killed run resumes."""
+    evaluate_every: Count = 1000
+    """Steps between evaluations on held-out text."""
+    keep_checkpoints: tuple[int, ...] = ()
+    """Steps at which a whole model folder is kept under ``checkpoints/``, to probe across training; 0 is the
+    untrained model."""
+
+
+def load_settings(path: Path, *, changes: Sequence[str] = ()) -> PretrainSettings:
+    """Read a recipe.
+
+    Args:
+        path: a YAML file.
+        changes: ``key=value`` pairs that replace what the file says.
+
+    Raises:
+        BertologyError: the file is missing or is no mapping, or a key or value is wrong; the message names the file
+            and the key, and the nearest known key.
+    """
+    try:
+        written = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BertologyError(f"{path}: no such file; it should be a pretraining recipe in YAML") from None
+    except (IsADirectoryError, UnicodeDecodeError) as error:
+        raise BertologyError(f"{path}: not a text file ({error}); it should be a pretraining recipe in YAML") from None
+    except yaml.YAMLError as error:
+        raise BertologyError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
+    if written is None:
+        written = {}
+    if not isinstance(written, dict):
+        raise BertologyError(f"{path}: a recipe is a mapping of keys to values, such as 'steps: 7000'")
+    settings = {str(key): _checked(value, str(key), path) for key, value in written.items()}
+    for change in changes:
+        key, separator, value = change.partition("=")
+        if not separator:
+            raise BertologyError(f"--set {change}: write key=value, such as steps=20")
+        settings[key.strip()] = _checked(yaml.safe_load(value), key.strip(), Path("--set"))
+    try:
+        return PretrainSettings.model_validate(settings)
+    except ValidationError as error:
+        raise BertologyError(f"{path}: {_first_problem(error)}") from None
+
+
+def _checked(value: Any, key: str, source: Path) -> Any:
+    """A value with YAML's traps undone: ``no`` is not a number, ``1e-3`` is one."""
+    if isinstance(value, bool):
+        raise BertologyError(f"{source}: {key}: YAML reads yes, no, on, off as true or false; write a number")
+    return value
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    key = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(key, PretrainSettings.model_fields, n=1, cutoff=0.4)
+        known = f"did you mean {near[0]}?" if near else f"known are {', '.join(PretrainSettings.model_fields)}"
+        return f"unknown key {key!r}: {known}"
+    return f"{key}: {problem['msg'].lower()} (got {problem['input']!r})"
