@@ -181,7 +181,20 @@ def _spread(score: Score | None, *names: str) -> dict[str, Any]:
     return dict(zip(names, values, strict=False))
 
 
+_OF_ONE_ROW = frozenset(
+    {
+        *("cell_id", "status", "layer", "seed", "control", "n_params", "params_json", "skip_reasons"),
+        *("metric", "main_metric", "higher_is_better", "value", "stderr", "ci_low", "ci_high", "ci_method"),
+        *("device", "dtype", "wall_s", "started_utc", "predictions_sha256"),
+    }
+)
+
+
 def tables_to_json(tables: Sequence[LayerTable]) -> str:
     """The tables with all their fields; numbers are those of ``results.parquet``, not percentages."""
-    plain = [dataclasses.asdict(dataclasses.replace(table, skip_reasons=dict(table.skip_reasons))) for table in tables]
-    return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
+    plain = []
+    for table in tables:
+        fields = dataclasses.asdict(dataclasses.replace(table, skip_reasons=dict(table.skip_reasons)))
+        fields["about"] = {name: value for name, value in fields["about"].items() if name not in _OF_ONE_ROW}
+        plain.append(fields)
+    return json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -74,8 +73,7 @@ def plot_tables(tables: Sequence[LayerTable], *, ax: Axes | None = None) -> Figu
         _draw(panel, table)
     for panel in panels[len(tables) :]:
         panel.remove()
-    caption = textwrap.fill(_caption(tables), width=int(15.5 * width * columns))
-    figure.supxlabel(caption, fontsize=7.5, color=_GREY, x=0.01, ha="left", multialignment="left")
+    figure.supxlabel(_caption(tables), fontsize=7.5, color=_GREY, x=0.01, ha="left", multialignment="left")
     return figure
 
 
@@ -214,4 +212,4 @@ def _caption(tables: Sequence[LayerTable]) -> str:
     parts = ["Bands: 95 % intervals over sentences."]
     if any(table.compared for table in tables):
         parts.insert(0, "Filled: layers not separable from the best (paired bootstrap, Benjamini–Hochberg q < .05).")
-    return " ".join(parts)
+    return "\n".join(parts)

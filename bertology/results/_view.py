@@ -186,10 +186,18 @@ def _metrics(own: Sequence[ResultRow], asked: str | None, *, task: str) -> tuple
 
 
 def _by_layer(rows: Iterable[ResultRow], metric: str) -> dict[int, list[ResultRow]]:
+    """The rows of each layer, one a seed."""
     found: dict[int, list[ResultRow]] = defaultdict(list)
     for row in rows:
         if row.metric == metric and row.layer is not None:
             found[row.layer].append(row)
+    for layer, same in found.items():
+        by_seed = {row.seed: row for row in same}
+        for row in same:
+            if by_seed[row.seed].cell_id != row.cell_id:
+                both = " and ".join(sorted((row.cell_id, by_seed[row.seed].cell_id)))
+                where = f"task {row.task}, layer {layer}, seed {row.seed}"
+                raise ResultsError(f"{where}: cells {both} give two scores; keep one with only(experiment=…)")
     return found
 
 

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 
 from bertology.measures import bootstrap, compare, count_labels, selectivity
 from bertology.results import Predictions, ResultRow, Results, comparison_rows, score_of
@@ -104,3 +105,21 @@ def made_up_results(tasks=("pos",), *, n_seeds=1, n_sentences=300, n_layers=5, c
             for name, rate in (("majority", 0.40), ("word_majority", 0.82)):
                 rows += cell(f"{task}-{name}", scored(answers([rate])), 0, control=name)
     return Results(tuple(rows), tuple(comparisons), predictions)
+
+
+@pytest.fixture(scope="session")
+def made_up():
+    """The function that makes results up."""
+    return made_up_results
+
+
+@pytest.fixture(scope="session")
+def pos():
+    """One task, one seed, with all controls."""
+    return made_up_results()
+
+
+@pytest.fixture(scope="session")
+def two_tasks():
+    """Two tasks, two seeds."""
+    return made_up_results(("pos", "ner"), n_seeds=2)

@@ -1,0 +1,199 @@
+"""Tidy tables in and out of a folder."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertology.errors import ResultsError, StoreError
+from bertology.results import (
+    SCHEMA_VERSION,
+    ComparisonRow,
+    PredictionFolder,
+    ResultRow,
+    Results,
+    comparison_schema,
+    prediction_schema,
+    read_predictions,
+    read_result_rows,
+    read_results,
+    result_schema,
+    write_predictions,
+    write_results,
+)
+
+DESIGNED = {
+    "results": """schema_version experiment cell_id status model model_fingerprint init layer n_layers head pooling
+        task task_version corpus corpus_fingerprint split language n_train n_items n_clusters n_classes n_skipped
+        readout readout_version n_params params_json control seed metric higher_is_better value stderr ci_low ci_high
+        ci_method versions device dtype wall_s started_utc predictions_sha256""",
+    "comparisons": "family cell_a cell_b n_pairs diff ci_low ci_high p_raw p_adj",
+    "predictions": "item_id cluster_id gold pred score",
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "schema"),
+    [("results", result_schema), ("comparisons", comparison_schema), ("predictions", prediction_schema)],
+)
+def test_tables_have_the_columns_that_others_rely_on(table, schema):
+    assert set(DESIGNED[table].split()) <= set(schema().names)
+
+
+def test_what_is_written_is_read_back(pos, tmp_path):
+    write_results(tmp_path, pos.rows, comparisons=pos.comparisons)
+    found = read_results(tmp_path)
+    assert set(found.rows) == set(pos.rows)
+    assert set(found.comparisons) == set(pos.comparisons)
+    assert pq.read_schema(tmp_path / "results.parquet").equals(result_schema(), check_metadata=False)
+    assert {row.schema_version for row in found.rows} == {SCHEMA_VERSION}
+
+
+def test_same_rows_in_any_order_are_the_same_bytes(pos, tmp_path):
+    write_results(tmp_path / "a", pos.rows, comparisons=pos.comparisons)
+    write_results(tmp_path / "b", pos.rows[::-1], comparisons=pos.comparisons[::-1])
+    for name in ("results.parquet", "comparisons.parquet"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_rows_survive_json(pos):
+    for row in pos.rows[:5]:
+        assert ResultRow(**json.loads(json.dumps(dataclasses.asdict(row)))) == row
+    assert ComparisonRow(**json.loads(json.dumps(dataclasses.asdict(pos.comparisons[0])))) == pos.comparisons[0]
+
+
+def test_undefined_numbers_are_missing_numbers(pos):
+    row = dataclasses.replace(pos.rows[0], value=float("nan"), stderr=np.float64("nan"), layer=np.int64(3))
+    assert (row.value, row.stderr, row.layer) == (None, None, 3)
+    assert type(row.layer) is int
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"control": "nothing"}, "control of a row is 'nothing'; it should be one of none, majority"),
+        ({"init": "Random"}, "init of a row is 'Random'"),
+        ({"value": "high"}, "value of a ResultRow is 'high'; it should be of type float"),
+        ({"n_items": 2.5}, "n_items of a ResultRow is 2.5; it should be of type int"),
+        ({"n_items": None}, "n_items of a ResultRow is None"),
+        ({"task": 3}, "task of a ResultRow is 3"),
+        ({"higher_is_better": "yes"}, "higher_is_better of a ResultRow is 'yes'"),
+    ],
+)
+def test_a_row_says_which_field_is_wrong(pos, change, message):
+    with pytest.raises(ResultsError, match=message):
+        dataclasses.replace(pos.rows[0], **change)
+
+
+def test_missing_results_are_one_line(tmp_path):
+    with pytest.raises(
+        ResultsError, match=r"results\.parquet: no such file; it should be the scores of a run"
+    ) as caught:
+        read_results(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("damage", [b"", b"PAR1 nonsense PAR1", "half"])
+def test_broken_results_are_one_line(pos, tmp_path, damage):
+    write_results(tmp_path, pos.rows)
+    path = tmp_path / "results.parquet"
+    path.write_bytes(path.read_bytes()[:2000] if damage == "half" else damage)
+    with pytest.raises(ResultsError, match=r"results\.parquet: not readable as the scores of a run") as caught:
+        read_results(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_results_without_a_column_name_it(pos, tmp_path):
+    write_results(tmp_path, pos.rows)
+    path = tmp_path / "results.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["ci_low"]), path)
+    with pytest.raises(ResultsError, match="no column ci_low"):
+        read_result_rows(tmp_path)
+
+
+def test_results_of_a_newer_version_ask_for_it(pos, tmp_path):
+    write_results(tmp_path, [dataclasses.replace(row, schema_version=SCHEMA_VERSION + 1) for row in pos.rows])
+    with pytest.raises(ResultsError, match="upgrade"):
+        read_results(tmp_path)
+
+
+def test_further_columns_of_a_later_version_are_no_obstacle(pos, tmp_path):
+    write_results(tmp_path, pos.rows)
+    path = tmp_path / "results.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("mood", pa.array(["fine"] * len(table))), path)
+    assert set(read_results(tmp_path).rows) == set(pos.rows)
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(pos, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot write"):
+        write_results(tmp_path / "file", pos.rows)
+
+
+def test_predictions_are_read_back(pos, tmp_path):
+    name, kept = next(iter(pos.predictions.items()))
+    digest = write_predictions(tmp_path, name, kept)
+    assert digest == hashlib.sha256((tmp_path / "predictions" / f"{name}.parquet").read_bytes()).hexdigest()
+    frame = pd.read_parquet(tmp_path / "predictions" / f"{name}.parquet")
+    assert frame["gold"].tolist() == [kept.labels[code] for code in kept.gold]
+    found = read_predictions(tmp_path, name)
+    assert list(found.item_ids) == list(kept.item_ids)
+    for field, values in (("gold", "labels"), ("pred", "labels"), ("cluster", "cluster_ids")):
+        mine, theirs = (np.array(p.__dict__[values])[p.__dict__[field]] for p in (found, kept))
+        assert mine.tolist() == theirs.tolist()
+    np.testing.assert_allclose(found.score, kept.score, rtol=1e-6)
+
+
+def test_predictions_of_a_folder_are_read_when_asked_for(pos, tmp_path):
+    for name in ("pos-0-1", "pos-0-2"):
+        write_predictions(tmp_path, name, pos.predictions[name])
+    folder = PredictionFolder(tmp_path)
+    assert list(folder) == ["pos-0-1", "pos-0-2"]
+    assert len(folder) == 2
+    assert "pos-0-3" not in folder
+    with pytest.raises(KeyError):
+        folder["pos-0-3"]
+    (tmp_path / "predictions" / "pos-0-2.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ResultsError, match="not readable as the predictions of a cell"):
+        folder["pos-0-2"]
+
+
+def test_save_keeps_everything(pos, tmp_path):
+    folder = pos.save(tmp_path / "run", tables=("md", "csv", "tex"), plots=("png", "svg", "pdf"))
+    names = {path.name for path in folder.iterdir()}
+    images = {"layers.png", "layers.svg", "layers.pdf"}
+    assert (
+        names
+        == {"results.parquet", "comparisons.parquet", "predictions", "layers.md", "layers.csv", "layers.tex"} | images
+    )
+    again = read_results(folder)
+    assert set(again.predictions) == set(pos.predictions)
+    copied = read_results(again.save(tmp_path / "copy", plots=()))
+    assert copied.per_label("pos", 2).equals(pos.per_label("pos", 2))
+    assert (folder / "results.parquet").read_bytes() == (tmp_path / "copy" / "results.parquet").read_bytes()
+
+
+def test_importing_brings_in_nothing_heavy():
+    code = "import sys, bertology.results, bertology.measures; print(' '.join(sys.modules))"
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert not {"torch", "pandas", "pyarrow", "matplotlib", "scipy", "rich", "sklearn"} & set(found.stdout.split())
+
+
+def test_results_hold_what_they_are_given(pos):
+    assert repr(pos) == f"Results(pos: {len(pos.rows)} rows, {len(pos.comparisons)} comparisons)"
+    frame = pos.to_pandas()
+    assert list(frame.columns) == result_schema().names
+    assert len(frame) == len(pos.rows)
+    assert frame["layer"].dtype == "Int64"
+    assert len(pos.comparisons_to_pandas()) == len(pos.comparisons)
+    assert Results(pos.rows[::-1]).to_pandas().equals(Results(pos.rows).to_pandas())

@@ -1,0 +1,152 @@
+"""The figure shows the rows' numbers, in every format, and leaves pyplot alone."""
+
+import dataclasses
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from bertology.errors import ResultsError
+from bertology.results._plot import figure_bytes, plot_tables
+
+BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
+
+
+def drawn(figure):
+    """Draw without showing, so that places are settled."""
+    FigureCanvasAgg(figure).draw()
+    return figure
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def test_lines_are_the_scores(pos):
+    (table,) = pos.view().tables
+    (ax,) = pos.plot().axes
+    lines = {to_hex(line.get_color()): line for line in ax.lines}
+    for color, field in ((BLUE, "main"), (VERMILION, "random_init"), (GREEN, "control_task")):
+        np.testing.assert_array_equal(lines[color].get_xdata(), range(6))
+        np.testing.assert_allclose(lines[color].get_ydata(), [100 * getattr(e, field).value for e in table.lines])
+    assert {"probe", "random init", "control task"} <= set(texts(ax))
+
+
+def test_bands_are_the_intervals(pos):
+    (table,) = pos.view().tables
+    (ax,) = pos.plot().axes
+    (band,) = (c for c in ax.collections if to_hex(c.get_facecolor()[0]) == BLUE and len(c.get_paths()) == 1)
+    heights = band.get_paths()[0].vertices[:, 1]
+    expected = [100 * bound for line in table.lines for bound in (line.main.low, line.main.high)]
+    assert set(np.round(expected, 8)) <= set(np.round(heights, 8))
+
+
+def test_filled_markers_are_the_best_set(pos):
+    (table,) = pos.view().tables
+    (ax,) = pos.plot().axes
+    markers = next(c for c in ax.collections if len(c.get_offsets()) == 6)
+    filled = [to_hex(color) == BLUE for color in markers.get_facecolors()]
+    assert filled == [line.in_best_set for line in table.lines]
+    assert "not separable from the best" in pos.plot().get_supxlabel()
+    assert "not separable" not in dataclasses.replace(pos, comparisons=()).plot().get_supxlabel()
+
+
+def test_baselines_are_named_with_their_values(pos):
+    (table,) = pos.view().tables
+    (ax,) = pos.plot().axes
+    word_majority = 100 * table.baselines[1].main.value
+    assert f"word majority {word_majority:.1f}" in texts(ax)
+    assert any(np.allclose(line.get_ydata(), word_majority) for line in ax.lines)
+    # Far below all else: named at the edge, so that the layers keep their room.
+    assert f"↓ majority {100 * table.baselines[0].main.value:.1f}" in texts(ax)
+    assert ax.get_ylim()[0] > 50
+
+
+def test_names_do_not_overlap(made_up):
+    """Three lines that end at the very same place."""
+    results = made_up()
+    level = tuple(dataclasses.replace(row, value=0.9) if row.layer == 5 else row for row in results.rows)
+    figure = drawn(dataclasses.replace(results, rows=level).plot())
+    (ax,) = figure.axes
+    boxes = sorted(
+        (t.get_window_extent() for t in ax.texts if t.get_text() in ("probe", "random init", "control task")),
+        key=lambda box: box.y0,
+    )
+    assert len(boxes) == 3
+    assert all(below.y1 <= above.y0 + 1 for below, above in zip(boxes, boxes[1:], strict=False))
+
+
+def test_all_names_lie_inside_the_figure(two_tasks):
+    figure = drawn(two_tasks.plot())
+    width, height = figure.canvas.get_width_height()
+    for ax in figure.axes:
+        for text in ax.texts:
+            box = text.get_window_extent()
+            assert box.x0 >= 0
+            assert box.x1 <= width + 1
+            assert box.y0 >= 0
+            assert box.y1 <= height + 1
+
+
+@pytest.mark.parametrize(("n_tables", "n_panels"), [(1, 1), (2, 2), (4, 4), (5, 5)])
+def test_several_tables_are_several_panels(pos, n_tables, n_panels):
+    (table,) = pos.view().tables
+    assert len(plot_tables([table] * n_tables).axes) == n_panels
+
+
+def test_one_layer_and_no_interval_can_be_drawn(pos):
+    (table,) = pos.only(layer=3).view().tables
+    line = dataclasses.replace(table.lines[0], main=dataclasses.replace(table.lines[0].main, low=None, high=None))
+    (ax,) = drawn(plot_tables([dataclasses.replace(table, lines=(line,))])).axes
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["3"]
+
+
+def test_given_axes_are_drawn_on(pos, two_tasks):
+    figure = Figure()
+    ax = figure.subplots()
+    assert pos.plot(ax) is figure
+    assert ax.get_title(loc="left") == "pos · accuracy, %"
+    inside = Figure().subfigures(1, 2)[0].subplots()
+    assert pos.plot(inside) is inside.figure.figure
+    with pytest.raises(ResultsError, match="2 tables do not fit one plot"):
+        two_tasks.plot(ax)
+
+
+def test_nothing_to_draw_is_said(pos):
+    (table,) = pos.view().tables
+    with pytest.raises(ResultsError, match="no scores to draw"):
+        plot_tables([])
+    with pytest.raises(ResultsError, match="no scores to draw"):
+        plot_tables([dataclasses.replace(table, lines=())])
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_the_same_figure_is_the_same_bytes(pos, ending):
+    before = dict(mpl.rcParams)
+    first, second = (figure_bytes(pos.plot(), ending) for _ in range(2))
+    assert first == second
+    assert dict(mpl.rcParams) == before
+    starts = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+    assert first.startswith(starts[ending])
+    if ending == "svg":
+        assert ElementTree.fromstring(first).tag.endswith("svg")
+
+
+def test_an_unknown_format_is_refused(pos):
+    with pytest.raises(ResultsError, match="choose one of png, svg, pdf"):
+        figure_bytes(pos.plot(), "bmp")
+
+
+def test_a_notebook_shows_the_figure(pos):
+    assert pos.plot()._repr_png_().startswith(b"\x89PNG")
+
+
+def test_pyplot_is_never_imported():
+    code = "import sys, bertology.results._plot; print('matplotlib.pyplot' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
