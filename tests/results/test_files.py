@@ -94,9 +94,7 @@ def test_a_row_says_which_field_is_wrong(pos, change, message):
 
 
 def test_missing_results_are_one_line(tmp_path):
-    with pytest.raises(
-        ResultsError, match=r"results\.parquet: no such file; it should be the scores of a run"
-    ) as caught:
+    with pytest.raises(ResultsError, match=r"results\.parquet: no such file; it should be") as caught:
         read_results(tmp_path)
     assert "\n" not in str(caught.value)
 
@@ -168,13 +166,9 @@ def test_predictions_of_a_folder_are_read_when_asked_for(pos, tmp_path):
 
 
 def test_save_keeps_everything(pos, tmp_path):
-    folder = pos.save(tmp_path / "run", tables=("md", "csv", "tex"), plots=("png", "svg", "pdf"))
-    names = {path.name for path in folder.iterdir()}
-    images = {"layers.png", "layers.svg", "layers.pdf"}
-    assert (
-        names
-        == {"results.parquet", "comparisons.parquet", "predictions", "layers.md", "layers.csv", "layers.tex"} | images
-    )
+    folder = pos.save(tmp_path / "run", tables=("md", "csv", "tex"))
+    tidy, views = {"results.parquet", "comparisons.parquet", "predictions"}, {"md", "csv", "tex", "png", "svg"}
+    assert {path.name for path in folder.iterdir()} == tidy | {f"layers.{ending}" for ending in views}
     again = read_results(folder)
     assert set(again.predictions) == set(pos.predictions)
     copied = read_results(again.save(tmp_path / "copy", plots=()))

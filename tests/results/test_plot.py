@@ -1,6 +1,7 @@
 """The figure shows the rows' numbers, in every format, and leaves pyplot alone."""
 
 import dataclasses
+import itertools
 import subprocess
 import sys
 from xml.etree import ElementTree
@@ -79,7 +80,7 @@ def test_names_do_not_overlap(made_up):
         key=lambda box: box.y0,
     )
     assert len(boxes) == 3
-    assert all(below.y1 <= above.y0 + 1 for below, above in zip(boxes, boxes[1:], strict=False))
+    assert all(below.y1 <= above.y0 + 1 for below, above in itertools.pairwise(boxes))
 
 
 def test_all_names_lie_inside_the_figure(two_tasks):
