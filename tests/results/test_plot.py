@@ -69,18 +69,19 @@ def test_baselines_are_named_with_their_values(pos):
     assert ax.get_ylim()[0] > 50
 
 
-def test_names_do_not_overlap(made_up):
-    """Three lines that end at the very same place."""
-    results = made_up()
-    level = tuple(dataclasses.replace(row, value=0.9) if row.layer == 5 else row for row in results.rows)
-    figure = drawn(dataclasses.replace(results, rows=level).plot())
+@pytest.mark.parametrize("value", [0.2, 0.8, 1.0])
+def test_names_do_not_overlap(pos, value):
+    """Three lines that end at the very same place: below, amid or above all else."""
+    level = tuple(dataclasses.replace(row, value=value) if row.layer == 5 else row for row in pos.rows)
+    figure = drawn(dataclasses.replace(pos, rows=level).plot())
     (ax,) = figure.axes
-    boxes = sorted(
-        (t.get_window_extent() for t in ax.texts if t.get_text() in ("probe", "random init", "control task")),
-        key=lambda box: box.y0,
-    )
-    assert len(boxes) == 3
+    names = [text for text in ax.texts if text.get_position()[0] == 6]
+    assert {"probe", "random init", "control task"} < {text.get_text() for text in names}
+    boxes = sorted((text.get_window_extent() for text in names), key=lambda box: box.y0)
     assert all(below.y1 <= above.y0 + 1 for below, above in itertools.pairwise(boxes))
+    frame = ax.get_window_extent()
+    assert boxes[0].y1 > frame.y0
+    assert boxes[-1].y0 < frame.y1
 
 
 def test_all_names_lie_inside_the_figure(two_tasks):
