@@ -7,8 +7,9 @@ from bertology.corpora._named import known_corpora, load_corpus
 from bertology.corpora._oddities import Oddities
 from bertology.corpora._raw import read_text
 from bertology.corpora._sentence import MultiwordToken, Sentence, Target
-from bertology.corpora._sentences import Sentences, WordLayer
+from bertology.corpora._sentences import Sentences
 from bertology.corpora._spacy import annotate_text, from_docs, load_docbin, to_docs, write_docbin
+from bertology.corpora._storage import WordLayer
 from bertology.corpora._write_conllu import write_conllu
 
 __all__ = [

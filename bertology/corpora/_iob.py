@@ -7,7 +7,8 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.corpora._sentences import Integers, WordLayer
+from bertology.corpora._sentences import Integers
+from bertology.corpora._storage import WordLayer
 
 IOB_TAG = re.compile(r"O|[BI]-\S+")
 _OTHER_SCHEMES = re.compile(r"[SELUMW]-\S+")

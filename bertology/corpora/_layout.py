@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from bertology.corpora._conllu_block import N_COLUMNS
 from bertology.corpora._iob import IOB_TAG
 from bertology.corpora._lines import text_lines
 from bertology.errors import CorpusError
@@ -59,9 +60,12 @@ class Layout:
 
 
 def cells_of(line: str, *, tabbed: bool) -> list[str]:
-    """The columns of a line, parted by single tabs or by any number of spaces."""
+    """The columns of a line, parted by single tabs, or by any number of spaces (not white space of other kinds)."""
     line = line.rstrip("\r\n")
-    return line.split("\t") if tabbed else [cell for cell in re.split("[ \t]+", line) if cell]
+    if tabbed:
+        return line.split("\t")
+    cells = line.replace("\t", " ").split(" ")
+    return [cell for cell in cells if cell] if "" in cells else cells
 
 
 def layout_told(columns: str | Sequence[str], path: Path) -> Layout:
@@ -106,6 +110,10 @@ def layout_seen(path: Path) -> Layout:
     columns = [tuple(column) for column in zip(*even, strict=True)]
     numbered = columns[0][0] == "1" and all(cell.isdecimal() for cell in columns[0])
     first = 2 if numbered else 1
+    if numbered and width == N_COLUMNS and tabbed:
+        raise CorpusError(f"{path}: numbered lines of {N_COLUMNS} columns look like CoNLL-U; name the file .conllu")
+    if sum(" " in form for form in columns[first - 1]) > len(even) / 2:
+        raise CorpusError(f"{path}: column {first} holds whole sentences, not words; give one word a line")
     names = ["id", "form"] if numbered else ["form"]
     if numbered and width == 5 and set(columns[3]) == {"-"} and _role(columns[2]) == "ner":
         return Layout(("id", "form", "ner", IGNORED, IGNORED), tabbed=tabbed)

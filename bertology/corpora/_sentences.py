@@ -5,31 +5,18 @@ from __future__ import annotations
 import copy
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any, TypeVar, overload
+from typing import Any, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology._files import canonical_json, digest
 from bertology.corpora._sentence import MultiwordToken, Sentence, Target
+from bertology.corpora._storage import CodeColumn, Codes, StringColumn, WordLayer, as_array
 
 Integers = NDArray[np.int64]
-Codes = NDArray[np.int32]
-_Integer = TypeVar("_Integer", np.int32, np.int64)
-
-
-@dataclass(frozen=True)
-class WordLayer:
-    """One word-level annotation layer of many sentences: ``values[codes[i]]`` for word ``i``, −1 for none."""
-
-    codes: Codes
-    """``[word]``"""
-    values: tuple[str, ...]
-    """Distinct values in order of first appearance."""
-
 
 _Extras = tuple[Mapping[str, tuple[Target, ...]], tuple[MultiwordToken, ...], tuple[str, ...]]
 """What few sentences have: span-level annotation, multiword tokens, empty nodes."""
@@ -37,68 +24,21 @@ _Extras = tuple[Mapping[str, tuple[Target, ...]], tuple[MultiwordToken, ...], tu
 _NO_EXTRAS: _Extras = ({}, (), ())
 _NOT_ANALYSIS = frozenset({"misc", "deps"})
 """Layers that are kept but name nothing a probe reads, and so do not enter the fingerprint."""
-
-
-class _Strings:
-    """An append-only column of strings, kept as UTF-8 (one emoji must not widen all of them) and its boundaries."""
-
-    def __init__(self) -> None:
-        self._bytes = bytearray()
-        self._ends = array("q", [0])
-
-    def append(self, value: str) -> None:
-        self._bytes += value.encode("utf-8", "surrogatepass")
-        self._ends.append(len(self._bytes))
-
-    def __getitem__(self, index: int) -> str:
-        return self._bytes[self._ends[index] : self._ends[index + 1]].decode("utf-8", "surrogatepass")
-
-    def parts(self) -> tuple[memoryview, memoryview]:
-        """All of the text and its boundaries, for hashing."""
-        return memoryview(self._bytes), memoryview(self._ends)
-
-
-class _CodeOf(dict[str | None, int]):
-    """A vocabulary that grows by what it is asked for: codes in order of first appearance, −1 for ``None``."""
-
-    def __init__(self) -> None:
-        super().__init__({None: -1})
-
-    def __missing__(self, value: str) -> int:
-        code = self[value] = len(self) - 1
-        return code
-
-
-class _Column:
-    """An append-only column of repeated values as codes into a vocabulary."""
-
-    def __init__(self) -> None:
-        self._codes = array("i")
-        self._code_of = _CodeOf()
-
-    def extend(self, values: Iterable[str | None], before: int) -> None:
-        """Append ``values``, filling up to ``before`` words that earlier sentences left out."""
-        if len(self._codes) < before:
-            self._codes.extend([-1] * (before - len(self._codes)))
-        self._codes.extend(map(self._code_of.__getitem__, values))
-
-    def freeze(self, length: int) -> WordLayer:
-        self.extend((), length)
-        values = tuple(value for value in self._code_of if value is not None)
-        return WordLayer(_as_array(self._codes, np.int32), values)
+_MARK = "\0"
+_ID_MARK, _TEXT_MARK = _MARK + "i", _MARK + "t"
 
 
 class Sentences(Sequence[Sentence]):
     """An immutable sequence of :class:`Sentence`, held by column.
 
     Words of all sentences are numbered through: word ``w`` of sentence ``s`` is ``starts[s] + w``. A million words
-    with the layers of a treebank take some 50 MB.
+    with the layers of a treebank take some 40 MB.
     """
 
     def __init__(self, sentences: Iterable[Sentence] = ()) -> None:
-        self._ids, self._texts, self._comments = _Strings(), _Strings(), _Strings()
-        forms = _Column()
-        columns: dict[str, _Column] = {}
+        self._ids, self._texts, self._comments = StringColumn(), StringColumn(), StringColumn()
+        forms = CodeColumn()
+        columns: dict[str, CodeColumn] = {}
         starts, spans, heads = array("q", [0]), array("i"), array("i")
         extras: dict[int, _Extras] = {}
         any_heads = False
@@ -107,11 +47,11 @@ class Sentences(Sequence[Sentence]):
             _check_lengths(sentence)
             self._ids.append(sentence.id)
             self._texts.append(sentence.text)
-            self._comments.append("".join(comment + "\n" for comment in sentence.comments))
+            self._comments.append(_packed_comments(sentence))
             forms.extend(sentence.words, before)
             for name, values in sentence.layers.items():
                 if name not in columns:
-                    columns[name] = _Column()
+                    columns[name] = CodeColumn()
                 columns[name].extend(values, before)
             spans.extend(chain.from_iterable(sentence.spans))
             any_heads = any_heads or sentence.heads is not None
@@ -120,16 +60,16 @@ class Sentences(Sequence[Sentence]):
                 extras[number] = (sentence.targets, sentence.multiword, sentence.empty_nodes)
             starts.append(before + len(sentence))
         n_words = starts[-1]
-        self.starts: Integers = _as_array(starts, np.int64)
+        self.starts: Integers = as_array(starts)
         """``[sentence + 1]`` number of the first word of each sentence, and the number of words."""
-        self.char_spans: Codes = _as_array(spans, np.int32).reshape(-1, 2)
+        self.char_spans: Codes = as_array(spans).reshape(-1, 2)
         """``[word, 2]`` place of each word in its sentence's text."""
         self.forms: WordLayer = forms.freeze(n_words)
         """The word forms themselves."""
         frozen = {name: column.freeze(n_words) for name, column in columns.items()}
         self.layers: Mapping[str, WordLayer] = {name: layer for name, layer in frozen.items() if layer.values}
         """Word-level annotation by name; a layer without a single value is not there."""
-        self.heads: Codes | None = _as_array(heads, np.int32) if any_heads else None
+        self.heads: Codes | None = as_array(heads) if any_heads else None
         """``[word]`` heads, 1-based inside the sentence, 0 for the root, −1 where a sentence has none."""
         self._extras = extras
 
@@ -158,22 +98,19 @@ class Sentences(Sequence[Sentence]):
             raise IndexError(index)
         first, last = self.starts[number], self.starts[number + 1]
         targets, multiword, empty_nodes = self._extras.get(number, _NO_EXTRAS)
-        comments = self._comments[number]
+        name, text = self._ids[number], self._texts[number]
         heads = self.heads[first:last].tolist() if self.heads is not None else None
-        layers = {
-            name: tuple(None if c < 0 else layer.values[c] for c in layer.codes[first:last].tolist())
-            for name, layer in self.layers.items()
-        }
+        layers = {name: layer.decoded(first, last) for name, layer in self.layers.items()}
         return Sentence(
-            id=self._ids[number],
-            text=self._texts[number],
-            words=tuple(self.forms.values[c] for c in self.forms.codes[first:last].tolist()),
-            spans=tuple((int(a), int(b)) for a, b in self.char_spans[first:last].tolist()),
-            layers={name: values for name, values in layers.items() if any(v is not None for v in values)},
+            id=name,
+            text=text,
+            words=cast(tuple[str, ...], self.forms.decoded(first, last)),
+            spans=tuple(map(tuple, self.char_spans[first:last].tolist())),
+            layers={name: values for name, values in layers.items() if values.count(None) < len(values)},
             heads=tuple(heads) if heads and heads[0] >= 0 else None,
             targets=targets,
             multiword=multiword,
-            comments=tuple(comments[:-1].split("\n")) if comments else (),
+            comments=_unpacked_comments(self._comments[number], name, text),
             empty_nodes=empty_nodes,
         )
 
@@ -190,8 +127,8 @@ class Sentences(Sequence[Sentence]):
             ValueError: a layer is not as long as there are words.
         """
         for name, layer in layers.items():
-            if layer.codes.shape != (self.n_words,):
-                raise ValueError(f"layer {name} has {len(layer.codes)} values for {self.n_words} words")
+            if layer.packed.shape != (self.n_words,):
+                raise ValueError(f"layer {name} has {len(layer.packed)} values for {self.n_words} words")
         other = copy.copy(self)
         other.layers = {**self.layers, **layers}
         other.__dict__.pop("fingerprint", None)
@@ -207,7 +144,7 @@ class Sentences(Sequence[Sentence]):
 
     def word(self, number: int) -> str:
         """The form of word ``number``, counted through the whole sequence."""
-        return self.forms.values[int(self.forms.codes[number])]
+        return self.forms.values[int(self.forms.packed[number])]
 
     @cached_property
     def text_fingerprint(self) -> str:
@@ -237,13 +174,21 @@ def _check_lengths(sentence: Sentence) -> None:
         raise ValueError(f"sentence {sentence.id!r}: {n_words} words, but spans, heads or a layer of another length")
 
 
-def _as_array(column: array[int], dtype: type[_Integer]) -> NDArray[_Integer]:
-    """The column's own memory as an array."""
-    return np.frombuffer(column, dtype=dtype) if column else np.zeros(0, dtype)
+def _packed_comments(sentence: Sentence) -> str:
+    """All comments as one string; what the sentence holds anyway, its id and text, as a mark in their place."""
+    marks = {f" sent_id = {sentence.id}": _ID_MARK, f" text = {sentence.text}": _TEXT_MARK}
+    packed = (marks.get(comment) or comment.replace(_MARK, _MARK * 2) for comment in sentence.comments)
+    return "".join(comment + "\n" for comment in packed)
+
+
+def _unpacked_comments(packed: str, name: str, text: str) -> tuple[str, ...]:
+    marked = {_ID_MARK: f" sent_id = {name}", _TEXT_MARK: f" text = {text}"}
+    comments = packed[:-1].split("\n") if packed else []
+    return tuple(marked.get(comment) or comment.replace(_MARK * 2, _MARK) for comment in comments)
 
 
 def _layer_parts(name: str, layer: WordLayer) -> list[bytes | memoryview]:
-    return [name.encode(), layer.codes.data, "\0".join(layer.values).encode("utf-8", "surrogatepass")]
+    return [name.encode(), layer.packed.astype(np.int32).data, "\0".join(layer.values).encode("utf-8", "surrogatepass")]
 
 
 def _plain_targets(targets: Mapping[str, tuple[Target, ...]]) -> dict[str, list[list[Any]]]:

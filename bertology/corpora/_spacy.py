@@ -231,7 +231,7 @@ def _layers(span: Span, tokens: list[Token]) -> dict[str, tuple[str | None, ...]
         "upos": ("POS", lambda token: token.pos_),
         "xpos": ("TAG", lambda token: token.tag_),
         "lemma": ("LEMMA", lambda token: token.lemma_),
-        "feats": ("MORPH", lambda token: str(token.morph)),
+        "feats": ("MORPH", lambda token: _feats(str(token.morph))),
         "deprel": ("DEP", lambda token: "root" if token.dep_ == "ROOT" else token.dep_),
     }
     layers: dict[str, tuple[str | None, ...]] = {}
@@ -241,6 +241,11 @@ def _layers(span: Span, tokens: list[Token]) -> dict[str, tuple[str | None, ...]
     if span.doc.has_annotation("ENT_IOB"):
         layers["ner"] = _entities(span)
     return layers
+
+
+def _feats(morph: str) -> str:
+    """Features in the order of Universal Dependencies, whatever their case; spaCy puts capitals first."""
+    return "|".join(sorted(morph.split("|"), key=str.lower))
 
 
 def _entities(span: Span) -> tuple[str | None, ...]:

@@ -1,0 +1,153 @@
+"""Sentences held by column."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertology.corpora import Corpus, MultiwordToken, Sentence, Sentences, Target, WordLayer
+from bertology.errors import NameNotFoundError
+
+_tag = st.one_of(st.none(), st.sampled_from(["NOUN", "VERB", "ADJ"]))
+_comment = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=8)
+
+
+@st.composite
+def made_sentences(draw: st.DrawFn) -> Sentence:
+    words = draw(st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=5))
+    n = len(words)
+    layers = {}
+    for name in draw(st.sets(st.sampled_from(["upos", "xpos", "misc"]))):
+        values = tuple(draw(st.lists(_tag, min_size=n, max_size=n)))
+        if any(values):
+            layers[name] = values
+    heads = draw(st.one_of(st.none(), st.lists(st.integers(0, n), min_size=n, max_size=n).map(tuple)))
+    targets = draw(st.sampled_from([{}, {"entities": (Target((0, 1), "PER"),)}]))
+    return Sentence.from_words(
+        words,
+        id=draw(st.text(max_size=4)),
+        space_after=draw(st.lists(st.booleans(), min_size=n, max_size=n)),
+        multiword=draw(st.sampled_from([(), (MultiwordToken(0, n - 1, "".join(words), "x=y"),)])),
+        layers=layers,
+        heads=heads,
+        targets=targets,
+        comments=tuple(draw(st.lists(_comment, max_size=3))),
+        empty_nodes=draw(st.sampled_from([(), ("0.1\ta",)])),
+    )
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(made_sentences(), max_size=6))
+def test_what_goes_in_comes_out(made):
+    held = Sentences(iter(made))
+    assert list(held) == made
+    assert held.n_words == sum(map(len, made))
+    assert [held.text(i) for i in range(len(held))] == [sentence.text for sentence in made]
+    assert [held.id(i) for i in range(len(held))] == [sentence.id for sentence in made]
+    assert [held.word(i) for i in range(held.n_words)] == [word for sentence in made for word in sentence.words]
+    assert held.sentence_of_word.tolist() == [i for i, sentence in enumerate(made) for _ in sentence.words]
+    assert list(held[1:]) == made[1:]
+    assert Sentences(held).fingerprint == held.fingerprint
+
+
+def _two() -> list[Sentence]:
+    return [
+        Sentence.from_words(["Light", "fell"], id="a", layers={"upos": ("NOUN", "VERB")}, heads=(2, 0)),
+        Sentence.from_words(["Run", "!"], id="b", layers={"upos": ("VERB", "PUNCT"), "misc": ("x=1", None)}),
+    ]
+
+
+def test_columns_line_up_when_a_sentence_lacks_a_layer_or_heads():
+    held = Sentences(_two())
+    assert held.layers["misc"].codes.tolist() == [-1, -1, 0, -1]
+    assert held.heads is not None
+    assert held.heads.tolist() == [2, 0, -1, -1]
+    assert held[1].heads is None
+    assert held[-1] == _two()[1]
+    with pytest.raises(IndexError):
+        held[2]
+
+
+@pytest.mark.parametrize("n_values", [127, 128, 129, 32_767, 32_769, 40_000])
+def test_a_layer_of_many_values_keeps_them_apart(n_values):
+    """Codes take as many bytes as they need, whenever the need shows."""
+    values = [f"v{i}" for i in range(n_values)]
+    half = n_values // 2
+    held = Sentences(
+        Sentence.from_words(["w"] * len(part), layers={"tag": tuple(part)}) for part in (values[:half], values[half:])
+    )
+    layer = held.layers["tag"]
+    assert layer.codes.tolist() == list(range(n_values))
+    assert layer.codes.dtype == np.int32
+    assert layer.decoded(0, n_values) == tuple(values)
+    rebuilt = held.with_layers({"tag": WordLayer(layer.codes.astype(np.int64), layer.values)})
+    assert rebuilt.fingerprint == held.fingerprint
+
+
+def test_comments_stay_as_they_are_whatever_they_say():
+    comments = (" sent_id = a", " text = Hi", " text = Ho", "\0i", "\0t", "\0\0", "", " sent_id = a ")
+    sentence = Sentence.from_words(["Hi"], id="a", comments=comments)
+    assert Sentences([sentence])[0].comments == comments
+
+
+def test_a_layer_without_a_single_value_is_not_there():
+    held = Sentences([Sentence.from_words(["a"], layers={"xpos": (None,)})])
+    assert held.layers == {}
+
+
+@pytest.mark.parametrize("wrong", [{"layers": {"upos": ("NOUN",)}}, {"heads": (0,)}])
+def test_a_column_of_another_length_is_refused(wrong):
+    with pytest.raises(ValueError, match="2 words, but spans, heads or a layer of another length"):
+        Sentences([Sentence.from_words(["a", "b"], id="s", **wrong)])
+
+
+def test_the_fingerprint_is_of_text_and_analysis_only():
+    plain = Sentences(_two())
+    first, second = _two()
+    other_names = Sentence.from_words(first.words, id="z", layers=first.layers, heads=first.heads, comments=("c",))
+    other_misc = Sentence.from_words(
+        second.words, id="b", layers={"upos": second.layers["upos"], "misc": ("y", "z"), "deps": ("0:root", None)}
+    )
+    assert Sentences([other_names, other_misc]).fingerprint == plain.fingerprint
+    other_tag = Sentence.from_words(first.words, id="a", layers={"upos": ("VERB", "VERB")}, heads=first.heads)
+    other_head = Sentence.from_words(first.words, id="a", layers=first.layers, heads=(0, 1))
+    other_spacing = Sentence.from_words(first.words, layers=first.layers, heads=first.heads, space_after=[False, True])
+    prints = {Sentences([one, second]).fingerprint for one in (first, other_tag, other_head, other_spacing)}
+    assert len(prints) == 4
+    texts = {Sentences([one, second]).text_fingerprint for one in (first, other_tag, other_head, other_spacing)}
+    assert len(texts) == 2
+    # the same characters and words, cut into sentences elsewhere
+    assert Sentences([Sentence.from_words(["a"]), Sentence.from_words(["b"])]).text_fingerprint != (
+        Sentences([Sentence.from_words(["a", "b"], space_after=[False, True])]).text_fingerprint
+    )
+
+
+def test_layers_can_be_added_and_replaced():
+    held = Sentences(_two())
+    before = held.fingerprint
+    layer = WordLayer(np.array([0, -1, 0, 1], dtype=np.int32), ("B-LOC", "O"))
+    more = held.with_layers({"ner": layer})
+    assert more[0].layers["ner"] == ("B-LOC", None)
+    assert more.fingerprint != before
+    assert "ner" not in held.layers
+    assert held.fingerprint == before
+    with pytest.raises(ValueError, match="3 values for 4 words"):
+        held.with_layers({"ner": WordLayer(np.zeros(3, dtype=np.int32), ("O",))})
+
+
+def test_an_unknown_split_is_answered_by_the_nearest():
+    corpus = Corpus("made", {"train": Sentences(_two()), "test": Sentences(_two())})
+    assert "train" in corpus
+    assert len(corpus["test"]) == 2
+    with pytest.raises(NameNotFoundError, match=r"split of corpus made 'tset': did you mean test\?"):
+        corpus["tset"]
+
+
+def test_a_corpus_is_silver_when_a_program_made_its_labels():
+    splits = {"test": Sentences(_two())}
+    assert not Corpus("gold", splits).is_silver
+    assert Corpus("silver", splits, annotator="en_x 1").is_silver
+    assert Corpus("gold", splits).fingerprint == Corpus("other name", dict(splits)).fingerprint
+    assert Corpus("gold", splits).fingerprint != Corpus("gold", {"dev": splits["test"]}).fingerprint
