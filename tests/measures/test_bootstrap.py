@@ -88,6 +88,38 @@ def test_interval_equals_scipy_bca():
     assert np.abs(bounds - percentiles).min() > 2 * close
 
 
+def test_interval_of_a_biased_metric_equals_scipy_bca():
+    """Macro-F1 over many rare labels: a resample lacks some of them, and scores otherwise than the whole."""
+    rng = np.random.default_rng(4)
+    gold = np.minimum(rng.zipf(1.5, 300) - 1, 29)
+    pred = np.where(rng.random((1, 300)) < np.where(gold > 4, 0.5, 0.95), gold, rng.integers(0, 30, 300))
+    counts = count_labels(gold, pred, np.arange(300) // 5, n_labels=30, n_clusters=60)
+    found = bootstrap(counts, ["macro_f1"], n_resamples=10_000)["macro_f1"]
+    reference = stats.bootstrap(
+        (np.arange(60),),
+        lambda drawn, axis: METRICS["macro_f1"](counts[0][drawn].sum(axis=-3)),
+        n_resamples=5_000,
+        batch=250,
+        method="BCa",
+        rng=np.random.default_rng(0),
+    )
+    bounds, close = np.array([found.ci_low[0], found.ci_high[0]]), 0.12 * reference.standard_error
+    np.testing.assert_allclose(bounds, reference.confidence_interval, atol=close)
+    percentiles = np.quantile(found.replicates[:, 0], [0.025, 0.975])
+    assert np.abs(bounds - percentiles).min() > 2 * close
+
+
+def test_intervals_of_scores_in_steps_equal_scipy_bca():
+    """Forty data sets of fifty items: where many replicates equal the value, ties decide the bias."""
+    correct = np.random.default_rng(5).random((40, 50)) < 0.85
+    found = bootstrap(counts_of(correct, np.arange(50), 50), ["accuracy"], n_resamples=5_000)["accuracy"]
+    reference = stats.bootstrap(
+        (correct.astype(float),), np.mean, axis=1, n_resamples=5_000, batch=500, rng=np.random.default_rng(0)
+    )
+    same = np.isclose([found.ci_low, found.ci_high], reference.confidence_interval, atol=1e-6)
+    assert same.mean() > 0.9
+
+
 def test_intervals_cover_the_truth_as_often_as_they_say():
     """1,500 independent data sets at once, as the layers of one array; the mean rate is known to be 0.9."""
     rng = np.random.default_rng(4)
@@ -191,9 +223,9 @@ def test_mean_over_seeds_keeps_the_test_interval_only():
 
 def test_a_treebank_takes_little_time():
     counts = ewt_like()
-    started = time.perf_counter()
+    started = time.process_time()
     found = bootstrap(counts, list(METRICS.values()))
-    assert time.perf_counter() - started < 1.5
+    assert time.process_time() - started < 1.5
     assert found["accuracy"].replicates.shape == (2000, 7)
 
 
