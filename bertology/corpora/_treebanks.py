@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -140,7 +141,7 @@ def _fetch(treebank: Treebank, file_name: str, sha256: str, folder: Path) -> Non
     home = os.environ.get("BERTOLOGY_UD_MIRROR", "").rstrip("/") or _HOME
     url = f"{home}/{treebank.repository}/{treebank.commit}/{file_name}"
     pooch.get_logger().setLevel("WARNING")
-    downloader = pooch.HTTPDownloader(timeout=_TIMEOUT_S)
+    downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=_TIMEOUT_S)
     try:
         with explained_write_errors(folder / file_name, remedy="set BERTOLOGY_CACHE to another folder"):
             pooch.retrieve(url, f"sha256:{sha256}", fname=file_name, path=folder, downloader=downloader)
