@@ -244,9 +244,10 @@ class Results:
             StoreError: it cannot be written.
         """
         folder = Path(folder)
-        if not (isinstance(self.predictions, PredictionFolder) and self.predictions.folder == folder):
-            cells = {row.cell_id for row in self.rows}
-            for cell_id in sorted(cells & set(self.predictions)):
+        for cell_id in sorted({row.cell_id for row in self.rows} & set(self.predictions)):
+            if isinstance(self.predictions, PredictionFolder):
+                self.predictions.copy(cell_id, folder)
+            else:
                 write_predictions(folder, cell_id, self.predictions[cell_id])
         write_results(folder, self.rows, comparisons=self.comparisons)
         if not tables and not plots:

@@ -173,6 +173,10 @@ def test_save_keeps_everything(pos, tmp_path):
     assert set(again.predictions) == set(pos.predictions)
     copied = read_results(again.save(tmp_path / "copy", plots=()))
     assert copied.per_label("pos", 2).equals(pos.per_label("pos", 2))
+    for path in (folder / "predictions").iterdir():
+        assert path.read_bytes() == (tmp_path / "copy" / "predictions" / path.name).read_bytes()
+    again.save(folder, tables=(), plots=())
+    assert read_results(folder).rows == again.rows
     assert (folder / "results.parquet").read_bytes() == (tmp_path / "copy" / "results.parquet").read_bytes()
 
 
