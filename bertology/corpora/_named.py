@@ -25,7 +25,7 @@ _KINDS = (
 
 def known_corpora() -> Mapping[str, str]:
     """The names that :func:`load_corpus` knows, each with one line on what it is."""
-    known = {POCKET: "the pocket world: small, embedded, made by a grammar whose truth is known (train, dev, test, unseen)"}
+    known = {POCKET: "the pocket world: embedded, made by a grammar, its truth known (train, dev, test, unseen)"}
     for name, treebank in TREEBANKS.items():
         known[name] = f"{treebank.description} ({', '.join(treebank.sha256)}; {treebank.licence})"
     return known
