@@ -39,11 +39,10 @@ def write_atomically(path: Path, content: bytes, *, remedy: str = "choose anothe
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(path)
         except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
+            Path(temporary).unlink(missing_ok=True)
             raise
 
 

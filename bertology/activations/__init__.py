@@ -4,15 +4,27 @@ from typing import TYPE_CHECKING, Any
 
 from bertology.activations._entry import Entry, Manifest, Recipe, all_entries, find_entry
 from bertology.activations._progress import BarProgress, Progress, silent
+from bertology.activations._upkeep import StoreStatus, prune_store, store_status
 
 if TYPE_CHECKING:
     from bertology.activations._extract import extract
     from bertology.activations._vectors import WordVectors
 
 __all__ = [
-    "BarProgress", "Entry", "Manifest", "Progress", "Recipe", "WordVectors", "all_entries", "extract", "find_entry",
+    "BarProgress",
+    "Entry",
+    "Manifest",
+    "Progress",
+    "Recipe",
+    "StoreStatus",
+    "WordVectors",
+    "all_entries",
+    "extract",
+    "find_entry",
+    "prune_store",
     "silent",
-]  # fmt: skip
+    "store_status",
+]
 
 _NEEDS_TORCH = {"extract": "_extract", "WordVectors": "_vectors"}
 

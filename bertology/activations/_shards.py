@@ -63,5 +63,5 @@ class OpenShard:
 
     def rows(self, layer: int, first: int, last: int) -> NDArray[np.generic]:
         """Rows ``first … last − 1`` of ``layer``, ``[word, dim]``."""
-        rows: NDArray[np.generic] = self._file.get_slice(layer_name(layer))[first:last]
+        rows: NDArray[np.generic] = self._file.get_slice(layer_name(layer))[first:last]  # type: ignore[no-untyped-call]
         return rows

@@ -14,7 +14,7 @@ from bertology._names import name_not_found
 from bertology.activations._entry import Entry
 from bertology.activations._shards import OpenShard
 
-CHUNK_WORDS = 8192
+CHUNK_WORDS = 2048
 DEFAULT_MEMORY = 2 << 30
 
 
@@ -47,6 +47,7 @@ class WordVectors:
                 raise name_not_found("layer of the stored vectors", str(layer), map(str, entry.manifest.layers))
         self.n_layers, self.n_items, self.dim = len(self.layers), len(words), entry.manifest.dim
         self._entry, self._memory = entry, memory
+        self._open: tuple[int, OpenShard] | None = None
         self._kept: dict[int, tuple[Tensor, Tensor]] = {}
         place = entry.place[words]
         if (place < 0).any():
@@ -82,7 +83,7 @@ class WordVectors:
                 yield first, min(first + CHUNK_WORDS, end)
 
     def _read(self, first: int, last: int) -> Tensor:
-        shard = OpenShard(self._entry.shard_path(int(self._place[first, 0])))
+        shard = self._shard(int(self._place[first, 0]))
         rows = self._place[first:last, 1]
         low, high = int(rows[0]), int(rows[-1]) + 1
         vectors = torch.empty(self.n_layers, last - first, self.dim)
@@ -90,3 +91,8 @@ class WordVectors:
             stored = torch.from_numpy(shard.rows(layer, low, high))
             vectors[place] = stored if high - low == last - first else stored[torch.from_numpy(rows - low).long()]
         return vectors
+
+    def _shard(self, number: int) -> OpenShard:
+        if self._open is None or self._open[0] != number:
+            self._open = number, OpenShard(self._entry.shard_path(number))
+        return self._open[1]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 from bertology._files import canonical_json, digest
-from bertology.corpora import Corpus, load_corpus
+from bertology.corpora import Corpus, Sentences, annotate_text, load_corpus
 from bertology.encoders import ModelShape, ModelSource, model_fingerprint, model_shape, resolve_model
-from bertology.errors import BertologyError
+from bertology.errors import BertologyError, CorpusError
 from bertology.probing import RepresentationProbe, get_probe
 from bertology.runner._cells import Cell
 from bertology.runner._request import ProbeRequest, parse_layers
@@ -122,8 +123,12 @@ class Plan:
         return Group(probe, readout, init, cells)
 
 
-def make_plan(request: ProbeRequest) -> Plan:
+def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None) -> Plan:
     """Resolve every name in a request; imports no torch for a model that is on this machine.
+
+    Args:
+        request: what is asked.
+        corpus: the corpus itself, instead of the one the request names.
 
     Raises:
         BertologyError: a task, model, layer, corpus or split that there is not.
@@ -136,8 +141,24 @@ def make_plan(request: ProbeRequest) -> Plan:
     source = resolve_model(request.model, revision=request.revision)
     shape = model_shape(source)
     layers = parse_layers(request.layers, shape.n_layers)
-    corpus = load_corpus(request.corpus)
+    if corpus is None:
+        corpus = _annotated(request) if request.annotate else load_corpus(request.corpus)
     splits = choose_splits(corpus, train=request.train_split, test=request.test_split)
     inits: tuple[Init, ...] = ("pretrained", "random") if "random" in request.controls else ("pretrained",)
     fingerprints = {init: model_fingerprint(source, init=init) for init in inits}
     return Plan(request, source, shape, corpus, splits, layers, probes, fingerprints)
+
+
+def _annotated(request: ProbeRequest) -> Corpus:
+    """A raw text labelled by a spaCy pipeline: of ten sentences in a row one is for dev and one for test."""
+    path = Path(request.corpus).expanduser()
+    if not path.is_file():
+        raise CorpusError(f"--annotate labels a raw text file: there is no file {path}")
+    whole = annotate_text(path, request.annotate or "")
+    sentences = next(iter(whole.splits.values()))
+    parts = {"train": range(8), "dev": (8,), "test": (9,)}
+    splits = {
+        name: Sentences(sentences[i] for i in range(len(sentences)) if i % 10 in places)
+        for name, places in parts.items()
+    }
+    return replace(whole, splits=splits)

@@ -45,6 +45,8 @@ class ProbeRequest:
     device: str = "auto"
     train_split: str = "train"
     test_split: str = "test"
+    annotate: str | None = None
+    """A spaCy pipeline that labels the corpus, then a raw text file; its labels are silver."""
     revision: str | None = None
     trust_remote_code: bool = False
 

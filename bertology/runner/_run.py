@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bertology._cache import cache_folder
 from bertology._files import canonical_json, write_atomically
 from bertology.activations import Entry, Progress, Recipe, silent
+from bertology.corpora import Corpus
 from bertology.results import Results
 from bertology.runner._assemble import assemble
 from bertology.runner._cells import read_cell
@@ -27,6 +28,7 @@ ProgressFor = Callable[[str], Progress]
 def run_probes(
     request: ProbeRequest,
     *,
+    corpus: Corpus | None = None,
     out: Path | None = None,
     experiment: str = "probe",
     progress: ProgressFor = lambda _: silent,
@@ -37,6 +39,7 @@ def run_probes(
 
     Args:
         request: what is asked.
+        corpus: the corpus itself, instead of the one the request names.
         out: the run's folder; one in the cache, named by the content of the run, when left out.
         experiment: what the rows are filed under.
         progress: gives the progress display of a job from its label.
@@ -44,7 +47,7 @@ def run_probes(
     Raises:
         BertologyError: something asked for cannot be done.
     """
-    plan = make_plan(request)
+    plan = make_plan(request, corpus=corpus)
     run = out if out is not None else cache_folder() / "runs" / plan.run_id
     write_atomically(run / "request.json", canonical_json(asdict(request)), remedy="name another folder with --out")
     data = _data_of_unfinished_tasks(plan, run)
@@ -55,7 +58,10 @@ def run_probes(
         groups = [group for group in plan.groups if group.init == init and not _is_finished(group, run)]
         if groups:
             _run_groups(plan, groups, data, run, init, progress)
-    return assemble(plan, run, experiment=experiment)
+    results = assemble(plan, run, experiment=experiment)
+    if out is not None:
+        results.save(run)
+    return results
 
 
 def _data_of_unfinished_tasks(plan: Plan, run: Path) -> dict[str, TaskData]:

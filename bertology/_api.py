@@ -1,0 +1,68 @@
+"""The main job in one call."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bertology.activations import BarProgress, silent
+from bertology.corpora import Corpus
+from bertology.results import Results
+from bertology.runner import CONTROLS, ProbeRequest, run_probes
+
+
+def probe(
+    task: str | Sequence[str] = "pos",
+    *,
+    model: str | Path = "pocket",
+    corpus: str | Path | Corpus = "pocket",
+    layers: str | Sequence[int] = "all",
+    seeds: int = 1,
+    controls: Sequence[str] = CONTROLS,
+    out: str | Path | None = None,
+    progress: bool | None = None,
+    **settings: Any,
+) -> Results:
+    """Ask what can be read off each layer of an encoder, and how sure that is.
+
+    >>> from bertology import probe
+    >>> table = probe("pos", model="pocket", corpus="pocket")  # doctest: +SKIP
+
+    Args:
+        task: the name of a probe, or several: ``pos``, ``feats:Number`` … (``bertology tasks`` lists them).
+        model: ``pocket``, a folder in Hugging Face layout, or a hub id.
+        corpus: a corpus, or the name or path of one.
+        layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output, 1…L the blocks.
+        seeds: how many times to fit: once on the training split as it is, then on resamples of its sentences.
+        controls: what the scores stand beside: ``majority``, ``word_majority``, ``random`` (the encoder with random
+            weights) and ``control_task`` (Hewitt & Liang 2019).
+        out: a folder to keep the run in; the cache when left out.
+        progress: whether to draw a bar; by default, if standard error is a terminal.
+        settings: further fields of :class:`bertology.runner.ProbeRequest`, such as ``dtype``, ``pooling``,
+            ``readout``, ``on_long``, ``device``, ``test_split`` or ``annotate``.
+
+    Returns:
+        The scores of every layer with their controls and 95 % intervals: shows as a table in a notebook; has
+        ``.to_pandas()``, ``.plot()``, ``.save(folder)``, ``.per_label(task, layer)`` and ``.confusion(task, layer)``.
+
+    Raises:
+        BertologyError: something asked for cannot be done; the message says what, and what would be right.
+    """
+    show = sys.stderr.isatty() if progress is None else progress
+    request = ProbeRequest(
+        tasks=(task,) if isinstance(task, str) else tuple(task),
+        model=str(model),
+        corpus=corpus.name if isinstance(corpus, Corpus) else str(corpus),
+        layers=layers if isinstance(layers, str) else ",".join(map(str, layers)),
+        seeds=seeds,
+        controls=tuple(controls),
+        **settings,
+    )
+    return run_probes(
+        request,
+        corpus=corpus if isinstance(corpus, Corpus) else None,
+        out=None if out is None else Path(out),
+        progress=BarProgress if show else lambda _: silent,
+    )

@@ -1,0 +1,42 @@
+"""The commands together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bertology import __version__
+from bertology.cli import cache, doctor, listings, pretrain, probe
+
+app = typer.Typer(
+    name="bertology",
+    help="Where in a BERT-like encoder does a piece of knowledge live, and how sure are we?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"bertology {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Where in a BERT-like encoder does a piece of knowledge live, and how sure are we?"""
+
+
+app.command("probe")(probe.probe)
+app.command("tasks")(listings.tasks)
+app.command("models")(listings.models)
+app.command("corpora")(listings.corpora)
+app.command("doctor")(doctor.doctor)
+app.command("pretrain")(pretrain.pretrain)
+app.add_typer(cache.app, name="cache")

@@ -1,0 +1,116 @@
+"""``bertology doctor``: what works on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+
+import typer
+
+from bertology.errors import BertologyError
+
+_CORE = ("torch", "transformers", "tokenizers", "scikit-learn", "pandas", "pyarrow", "matplotlib", "spacy")
+_OPTIONAL = {"h5py": "reads and writes NeuroX files (pip install 'bertology[hdf5]')"}
+
+
+def doctor() -> None:
+    """Say what works on this machine; exit status 1 if the main job does not."""
+    checks: list[tuple[str, Callable[[], str]]] = [
+        ("versions", _versions),
+        ("optional", _optional),
+        ("compute", _compute),
+        ("cache", _cache),
+        ("tasks", _tasks),
+        ("model pocket", _pocket_model),
+        ("corpus pocket", _pocket_corpus),
+        ("hub", _hub),
+        ("spaCy pipelines", _spacy),
+    ]
+    failed = False
+    for name, check in checks:
+        try:
+            typer.echo(f"ok    {name}: {check()}")
+        except (BertologyError, ImportError, PackageNotFoundError, OSError) as error:
+            failed = True
+            typer.echo(f"FAIL  {name}: {error}")
+    raise typer.Exit(1 if failed else 0)
+
+
+def _versions() -> str:
+    return ", ".join(f"{name} {version(name)}" for name in ("bertology", *_CORE))
+
+
+def _optional() -> str:
+    found = []
+    for name, use in _OPTIONAL.items():
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(f"no {name}, which {use}")
+    return ", ".join(found)
+
+
+def _compute() -> str:
+    import torch
+
+    from bertology.encoders import bfloat16_is_fast, choose_device
+
+    device = choose_device("auto")
+    speed = "fast" if bfloat16_is_fast(device) else "slow here, stay with float32"
+    return f"device {device}, {torch.get_num_threads()} threads of {os.cpu_count()} processors; bfloat16 is {speed}"
+
+
+def _cache() -> str:
+    from bertology._cache import cache_folder
+    from bertology._files import explained_write_errors
+
+    folder = cache_folder()
+    with explained_write_errors(folder, remedy="name another folder in BERTOLOGY_CACHE"):
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".doctor"
+        probe.write_bytes(b"")
+        probe.unlink()
+    return f"{folder}, {shutil.disk_usage(folder).free / 1e9:.0f} GB free"
+
+
+def _tasks() -> str:
+    from bertology.probing import registered_probes
+
+    probes = registered_probes()
+    for registered in probes.values():
+        registered.load()
+    return ", ".join(sorted(probes))
+
+
+def _pocket_model() -> str:
+    from bertology.encoders import model_fingerprint, model_shape, resolve_model
+
+    source = resolve_model("pocket")
+    shape = model_shape(source)
+    return (
+        f"{shape.n_layers} layers of {shape.dim}, {shape.n_heads} heads, fingerprint {model_fingerprint(source)[:12]}"
+    )
+
+
+def _pocket_corpus() -> str:
+    from bertology.corpora import load_corpus
+
+    splits = load_corpus("pocket").splits
+    return ", ".join(f"{name} {len(sentences):,} sentences" for name, sentences in splits.items())
+
+
+def _hub() -> str:
+    offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return (
+        f"{'offline by HF_HUB_OFFLINE' if offline else 'asked when a model is not in its cache'}, cache {HF_HUB_CACHE}"
+    )
+
+
+def _spacy() -> str:
+    from spacy.util import get_installed_models
+
+    return ", ".join(get_installed_models()) or "none (needed only to label raw text: python -m spacy download …)"

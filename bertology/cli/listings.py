@@ -1,0 +1,49 @@
+"""``bertology tasks``, ``models`` and ``corpora``: what can be named, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import typer
+
+from bertology.errors import BertologyError
+
+
+def tasks() -> None:
+    """List the tasks there are."""
+    from bertology.probing import ProbeFamily, registered_probes
+
+    lines = []
+    for name, registered in sorted(registered_probes().items()):
+        try:
+            probe = registered.load()
+        except BertologyError as error:
+            # A broken plugin is shown, and does not hide the others.
+            lines.append((name, f"cannot be used: {error}"))
+            continue
+        shown = registered.task
+        if isinstance(probe, ProbeFamily):
+            shown = ", ".join(f"{registered.task}:{instance}" for instance in probe.instances) + " …"
+        lines.append((shown, f"{probe.question} ({probe.reference}; v{registered.version})"))
+    _show(lines)
+
+
+def models() -> None:
+    """List models by name; any folder in Hugging Face layout and any hub id does as well."""
+    from bertology.encoders import known_models
+
+    _show(known_models().items())
+
+
+def corpora() -> None:
+    """List corpora by name; any folder or file of annotated sentences does as well."""
+    from bertology.corpora import known_corpora
+
+    _show(known_corpora().items())
+
+
+def _show(lines: Iterable[tuple[str, str]]) -> None:
+    lines = list(lines)
+    width = max(len(name) for name, _ in lines)
+    for name, text in lines:
+        typer.echo(f"{name:<{width}}  {text}")

@@ -1,0 +1,94 @@
+"""``bertology probe``: put tasks to the layers of an encoder."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Format(StrEnum):
+    """What the table is printed as."""
+
+    table = "table"
+    md = "md"
+    csv = "csv"
+    json = "json"
+    latex = "latex"
+
+
+def probe(
+    task: Annotated[str, typer.Option("--task", "-t", help="Tasks, with commas: pos,ner,feats:Number.")] = "pos",
+    *,
+    model: Annotated[str, typer.Option("--model", "-m", help="pocket, a folder, or a hub id.")] = "pocket",
+    corpus: Annotated[str, typer.Option("--corpus", "-c", help="pocket, ud:en_ewt, a folder or a file.")] = "pocket",
+    layers: Annotated[str, typer.Option("--layers", "-l", help="all, 0-6, or 3,5,-1; 0 is the embeddings.")] = "all",
+    seeds: Annotated[int, typer.Option(help="Fits: one on all of train, further ones on resamples of it.")] = 1,
+    controls: Annotated[
+        str, typer.Option(help="all, none, or some of majority,word_majority,random,control_task.")
+    ] = "all",
+    readout: Annotated[str | None, typer.Option(help="linear, ridge or mlp instead of the task's own.")] = None,
+    pooling: Annotated[str, typer.Option(help="A word's vector from its pieces': mean, first or last.")] = "mean",
+    dtype: Annotated[str, typer.Option(help="The model computes in float32, bfloat16 or float16.")] = "float32",
+    store_dtype: Annotated[str, typer.Option(help="Vectors are kept in float16 or float32.")] = "float16",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    on_long: Annotated[str, typer.Option(help="Sentences too long for the model: window, error or skip.")] = "window",
+    max_pieces: Annotated[int | None, typer.Option(help="Read windows of at most so many pieces.")] = None,
+    train_split: Annotated[str, typer.Option(help="Split to fit on.")] = "train",
+    split: Annotated[str, typer.Option("--split", "--test-split", help="Split to score on.")] = "test",
+    annotate: Annotated[
+        str | None, typer.Option(help="Label the corpus, a raw text file, by this spaCy pipeline (silver).")
+    ] = None,
+    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
+    trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for tables, plot and predictions.")] = None,
+    format: Annotated[Format, typer.Option("--format", "-f", help="What to print.")] = Format.table,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Ask what can be read off each layer of an encoder, and how sure that is.
+
+    Prints a table by layer with 95 % intervals, controls and baselines; the layers marked are those that cannot be
+    told from the best. Stopped at any moment, the same command goes on from there.
+    """
+    from bertology.activations import BarProgress, silent
+    from bertology.runner import CONTROLS, ProbeRequest, run_probes
+
+    request = ProbeRequest(
+        tasks=_names(task),
+        model=model,
+        corpus=corpus,
+        layers=layers,
+        seeds=seeds,
+        controls={"all": CONTROLS, "none": ()}.get(controls, tuple(n.replace("-", "_") for n in _names(controls))),
+        readout=readout,
+        pooling=pooling,
+        dtype=dtype,
+        stored_dtype=store_dtype,
+        device=device,
+        on_long=on_long,
+        max_pieces=max_pieces,
+        train_split=train_split,
+        test_split=split,
+        annotate=annotate,
+        revision=revision,
+        trust_remote_code=trust_remote_code,
+    )
+    show = not quiet and sys.stderr.isatty()
+    results = run_probes(request, out=out, progress=BarProgress if show else lambda _: silent)
+    if format is Format.table:
+        results.print_table()
+    else:
+        view = results.view()
+        exports = {"md": view.to_markdown, "csv": view.to_csv, "json": view.to_json, "latex": view.to_latex}
+        typer.echo(exports[format.value](), nl=False)
+    if out is not None and format is Format.table:
+        typer.echo(
+            f"tables and plots in {out}: results.parquet, comparisons.parquet, layers.md, layers.png, layers.svg"
+        )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
