@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertology.pocket._agreement import AgreementItem, agreement_items
-from bertology.pocket._corpus import generate_corpus, load_corpus
+from bertology.pocket._corpus import generate_corpus
 from bertology.pocket._documents import pretraining_documents
+from bertology.pocket._packed import load_corpus
 from bertology.pocket._world import Fact, candidates, facts
 
 if TYPE_CHECKING:

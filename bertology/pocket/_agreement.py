@@ -18,6 +18,13 @@ _PREPOSITIONS = ("near", "behind", "beside")
 _MAX_ATTRACTORS = 3
 
 
+def tested_forms() -> list[str]:
+    """Every verb form that the test set asks for."""
+    verbs = lexicon("known").verbs(TEST_VERBS)
+    forms = [be_or_verb for number in (SINGULAR, PLURAL) for be_or_verb in (fw.BE.present[number], fw.HAVE.present[number])]
+    return [word.form for word in forms] + [verb.present(number).form for verb in verbs for number in (SINGULAR, PLURAL)]
+
+
 @dataclass(frozen=True)
 class AgreementItem:
     """A sentence up to its verb, and the two forms of the verb."""

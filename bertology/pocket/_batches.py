@@ -124,7 +124,7 @@ class Examples:
         wanted = 1 if short else chance.integers(8, room - 8)
         while end < text.document_end[start] - 1 and text.starts[end] - text.starts[start] < wanted:
             end += 1
-        first = self._pieces(start, end)[: room - 8]
+        first = self._pieces(start, end)[8 - room :]  # cut at its beginning, so that what follows still does
         follows = end < text.document_end[start] and chance.random() < 0.5
         other = end if follows else self._elsewhere(chance, start)
         last = other + 1 if short else int(text.document_end[other])

@@ -9,7 +9,7 @@ from bertology.corpora import Corpus, Sentence, Sentences
 from bertology.pocket._clauses import Clauses
 from bertology.pocket._dice import Dice
 from bertology.pocket._lexicon import Reach, lexicon
-from bertology.pocket._reading import Line, read, text
+from bertology.pocket._reading import Line, read
 from bertology.pocket._scene import Scene
 from bertology.pocket._statements import statement
 from bertology.pocket._world import facts
@@ -34,12 +34,20 @@ def generate_corpus(*, seed: int = 0, sizes: Mapping[str, int] = SIZES) -> Corpu
     for split, size in sizes.items():
         sentences = _sentences(split, seed, used)
         splits[split] = Sentences(next(sentences) for _ in range(size))
+    return corpus_of(splits)
+
+
+def corpus_of(splits: Mapping[str, Sentences]) -> Corpus:
+    """The splits with what is known of where they come from."""
     return Corpus(
         name="pocket",
         splits=splits,
         language="en",
         licence="Apache-2.0",
-        notes={"seed": str(seed), "unseen": "every sentence holds a content word that no other split holds"},
+        notes={
+            "source": "made by the grammar in bertology.pocket, annotation and all",
+            "unseen": "every sentence holds a content word that no other split holds",
+        },
     )
 
 
@@ -55,21 +63,12 @@ def _sentences(split: str, seed: int, used: set[str]) -> Iterator[Sentence]:
             line = statement(fact, dice.below(len(fact.templates)))
         else:
             line = Line(Clauses(Scene(dice, words)).sentence())
-        written = text(line.tree)
-        if written in used:
-            continue
         sentence = read(line, id=f"{split}-{number + 1}")
-        if len(sentence) > _LONGEST or (reach == "unseen" and "misc" not in sentence.layers):
+        if sentence.text in used or len(sentence) > _LONGEST:
             continue
-        used.add(written)
+        if reach == "unseen" and "misc" not in sentence.layers:
+            continue
+        used.add(sentence.text)
         number += 1
         yield sentence
 
-
-def load_corpus(seed: int = 0) -> Corpus:
-    """The pocket corpus: ``train``, ``dev``, ``test`` and ``unseen``, which share no sentence.
-
-    Each sentence of ``unseen`` holds a content word that no other split holds; its ``misc`` layer says of each such
-    word whether Pocket BERT met it in pretraining (``Novelty=held``) or never (``Novelty=new``).
-    """
-    return generate_corpus(seed=seed)

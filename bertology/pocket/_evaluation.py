@@ -36,7 +36,7 @@ class Evaluation:
     fact_recall_by_exposure: dict[int, float]
     """Facts whose object is the best piece of the whole vocabulary, by how often the text states them."""
     candidate_recall_by_exposure: dict[int, float]
-    """Facts whose object is the best among all that it could be: chance is one in 23 to 28."""
+    """Facts whose object is the best among all that it could be: chance is one in 24 to 28."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, rounded to four places."""

@@ -29,6 +29,7 @@ def new_model(settings: PretrainSettings, vocabulary_size: int) -> BertForPreTra
         max_position_embeddings=settings.max_pieces,
         hidden_dropout_prob=settings.dropout,
         attention_probs_dropout_prob=settings.dropout,
+        initializer_range=settings.initializer_range,
         pad_token_id=0,
     )
     with torch.random.fork_rng(devices=[]):

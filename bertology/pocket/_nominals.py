@@ -84,7 +84,7 @@ class Nominals:
             pronoun = self._pronoun(tuple(kinds), case, embedded=embedded)
             if pronoun is not None:
                 return self.scene.remember(pronoun)
-        if kind == "person" and dice.chance(0.45):
+        if kind == "person" and dice.chance(0.55):
             return self.name()
         if kind == "place" and dice.chance(0.22):
             return self.place_name()

@@ -15,6 +15,7 @@ from bertology._files import canonical_json, digest, read_json, write_atomically
 from bertology.errors import BertologyError
 from bertology.pocket._agreement import agreement_items
 from bertology.pocket._batches import Batch, Examples, encode
+from bertology.pocket._card import model_card
 from bertology.pocket._documents import pretraining_documents
 from bertology.pocket._evaluation import Evaluation, evaluate
 from bertology.pocket._model import new_model, save_model
@@ -84,6 +85,8 @@ def pretrain(
     _train(trainer, tokenizer, out, measured, echo)
     save_model(trainer.model, tokenizer, out)
     evaluation = _evaluation_as_stored(trainer, out, measured)
+    card = model_card(settings, evaluation, vocabulary_size=tokenizer.get_vocab_size())
+    write_atomically(out / "README.md", card.encode())
     _write_provenance(settings, out, evaluation, device=device, seconds=time.monotonic() - started)
     return Pretrained(out, evaluation)
 
@@ -268,8 +271,6 @@ def _write_provenance(
     import transformers
 
     import bertology
-    from bertology.pocket._card import model_card
-
     record = {
         "settings": settings.model_dump(mode="json"),
         "evaluation": evaluation.to_dict(),
@@ -284,7 +285,6 @@ def _write_provenance(
         },
     }
     write_atomically(out / "training.json", (json.dumps(record, indent=2) + "\n").encode())
-    write_atomically(out / "README.md", model_card(settings, evaluation).encode())
 
 
 def training_record(folder: Path) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class _Reader:
         for index, relation, role, span in dependents:
             self.heads[index] = top
             self.relations[index] = relation
-            if role:
+            if role and self.words[top].upos == "VERB":  # the predicates of copular clauses have no frames
                 self.roles.append(Target((top, top + 1), role, span))
         for index, role, span in gaps:
             self.roles.append(Target((index, index + 1), role, span))

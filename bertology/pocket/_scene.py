@@ -56,14 +56,14 @@ class Scene:
 
     def noun(self, kind: str) -> Noun:
         """A noun of some kind, often one that the text is about; a noun's own lemma is a kind of its own."""
-        if kind in self.nouns and self.dice.chance(0.3):
+        if kind in self.nouns and self.dice.chance(0.4):
             return self.nouns[kind]
         return self.dice.choose(self.lexicon.nouns[kind])
 
     def person(self) -> Person:
         """Someone by name, mostly of the cast, and not mentioned twice in a sentence by chance."""
         dice = self.dice
-        return dice.one_of(self.people) if dice.chance(0.75) else dice.one_of(people())
+        return dice.one_of(self.people) if dice.chance(0.85) else dice.one_of(people())
 
     def antecedent(self, kinds: tuple[str, ...]) -> Nominal | None:
         """A mention of this sentence that a third-person pronoun would take up without doubt."""

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertology._files import write_atomically
 from bertology.pocket import _words
-from bertology.pocket._lexicon import SINGULAR, lexicon
-from bertology.pocket._lexicon import PLURAL as _PLURAL
-from bertology.pocket._agreement import TEST_VERBS
+from bertology.pocket._agreement import tested_forms
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -20,9 +18,7 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 def whole_words() -> list[str]:
     """Words that are one piece each, so that a single mask can ask for them: names, places, trades, tested verbs."""
-    listed = [*_words.WOMEN, *_words.MEN, *_words.TOWNS, *_words.COUNTRIES, *_words.TRADES]
-    for verb in lexicon("known").verbs(TEST_VERBS):
-        listed += [verb.present(SINGULAR).form, verb.present(_PLURAL).form]
+    listed = [*_words.WOMEN, *_words.MEN, *_words.TOWNS, *_words.COUNTRIES, *_words.TRADES, *tested_forms()]
     return list(dict.fromkeys(word.lower() for word in listed))
 
 

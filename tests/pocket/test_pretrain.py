@@ -1,0 +1,214 @@
+"""The recipe: settings from YAML, batches, resuming, the folder it makes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+
+from bertology.errors import BertologyError
+from bertology.pocket import PretrainSettings, load_settings, pretrain, pretraining_documents
+from bertology.pocket import _pretrain as pretraining
+from bertology.pocket._batches import IGNORED, IS_NEXT, Examples, encode
+from bertology.pocket._tokenizer import train_tokenizer, whole_words
+
+RECIPE = Path(__file__).parents[2] / "experiments" / "pretrain-pocket.yaml"
+MICRO = PretrainSettings(
+    documents=30, held_out_documents=10, vocabulary_size=300, layers=1, width=16, heads=2, inner_width=32, steps=6,
+    batch_pieces=256, warmup_steps=2, checkpoint_every=3, evaluate_every=100, dropout=0.1,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    sentences = [sentence for document in pretraining_documents(60) for sentence in document]
+    return train_tokenizer(sentences, vocabulary_size=400)
+
+
+@pytest.fixture(scope="module")
+def examples(tokenizer: Tokenizer) -> Examples:
+    text = encode(pretraining_documents(60), tokenizer)
+    return Examples(text, tokenizer, seed=0, max_pieces=64, batch_pieces=2048, short_share=0.4, mask_rate=0.16)
+
+
+def silent(line: str) -> None:
+    assert isinstance(line, str)
+
+
+def test_the_shipped_recipe_is_the_default() -> None:
+    assert load_settings(RECIPE) == PretrainSettings()
+
+
+def test_settings_can_be_changed(tmp_path: Path) -> None:
+    settings = load_settings(RECIPE, changes=["steps=20", "learning_rate=1e-3", "keep_checkpoints=[0, 10]"])
+    assert (settings.steps, settings.learning_rate, settings.keep_checkpoints) == (20, 1e-3, (0, 10))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stepz: 20", r"recipe.yaml: unknown key 'stepz': did you mean steps\?"),
+        ("steps: many", r"recipe.yaml: steps: .*integer.*'many'"),
+        ("dropout: no", "recipe.yaml: dropout: YAML reads yes, no, on, off as true or false; write a number"),
+        ("steps: -1", "recipe.yaml: steps: .*greater than 0"),
+        ("- 1\n- 2", "recipe.yaml: a recipe is a mapping"),
+        ("steps: [", "recipe.yaml: not valid YAML"),
+        ("heads: 3", "recipe.yaml: width: 128 cannot be split over 3 heads"),
+        ("keep_checkpoints: [9000]", "recipe.yaml: keep_checkpoints: 9000 is beyond the last of 8000 steps"),
+    ],
+)
+def test_a_wrong_recipe_is_one_line(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(text)
+    with pytest.raises(BertologyError, match=message) as caught:
+        load_settings(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_yaml_traps_are_undone(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text("learning_rate: 1e-3\n")
+    assert load_settings(path).learning_rate == 0.001
+
+
+def test_missing_recipe_and_broken_change(tmp_path: Path) -> None:
+    with pytest.raises(BertologyError, match="no such file"):
+        load_settings(tmp_path / "none.yaml")
+    with pytest.raises(BertologyError, match="--set steps: write key=value"):
+        load_settings(RECIPE, changes=["steps"])
+    with pytest.raises(BertologyError, match="unknown key 'step'.*steps"):
+        load_settings(RECIPE, changes=["step=3"])
+
+
+def test_tokenizer_spells_every_word(tokenizer: Tokenizer) -> None:
+    sentences = [sentence for document in pretraining_documents(40, seed=5) for sentence in document]
+    assert all("[UNK]" not in encoding.tokens for encoding in tokenizer.encode_batch(sentences))
+    assert tokenizer.encode("The zyxomorph isn't here.").tokens.count("[UNK]") == 0
+    assert all(len(tokenizer.encode(word, add_special_tokens=False).ids) == 1 for word in whole_words())
+
+
+def test_tokenizer_is_the_same_every_time(tokenizer: Tokenizer) -> None:
+    sentences = [sentence for document in pretraining_documents(60) for sentence in document]
+    assert train_tokenizer(sentences, vocabulary_size=400).to_str() == tokenizer.to_str()
+
+
+def test_batches_hold_what_they_say(examples: Examples, tokenizer: Tokenizer) -> None:
+    special = [tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]", "[PAD]")]
+    lengths, shown, n_masked = set(), [], 0
+    for step in range(30):
+        batch = examples.batch(step)
+        lengths.add(batch.input_ids.shape[1])
+        assert (batch.input_ids[:, 0] == special[0]).all()
+        assert ((batch.input_ids == special[2]) == (batch.attention_mask == 0)).all()
+        segments = (batch.input_ids == special[1]).sum(axis=1)
+        assert (segments == np.where(batch.next_labels == IGNORED, 1, 2)).all()
+        wanted = batch.masked_labels != IGNORED
+        assert not np.isin(batch.masked_labels[wanted], special).any()
+        here = np.take_along_axis(batch.input_ids, batch.masked, axis=1)[wanted]
+        shown.append(np.stack([here, batch.masked_labels[wanted]]))
+        n_masked += int(wanted.sum())
+        assert abs(wanted.sum() / batch.attention_mask.sum() - 0.16) < 0.03
+    assert lengths == {32, 64}
+    here, labels = np.concatenate(shown, axis=1)
+    masked = here == tokenizer.token_to_id("[MASK]")
+    assert abs(masked.mean() - 0.8) < 0.03
+    assert abs((here == labels).mean() - 0.1) < 0.03
+
+
+def test_batches_depend_on_seed_and_step_alone(examples: Examples) -> None:
+    one, again = examples.batch(7), examples.batch(7)
+    assert (one.input_ids == again.input_ids).all()
+    assert (one.masked_labels == again.masked_labels).all()
+    assert examples.batch(8).input_ids.shape != one.input_ids.shape or (examples.batch(8).input_ids != one.input_ids).any()
+
+
+def test_pairs_labelled_next_do_follow(examples: Examples, tokenizer: Tokenizer) -> None:
+    whole = " ".join(map(str, examples.text.pieces.tolist()))
+    unmasked = Examples(examples.text, tokenizer, 0, max_pieces=64, batch_pieces=2048, short_share=0.4, mask_rate=0.0)
+    seen = set()
+    for step in range(6):
+        batch = unmasked.batch(step)
+        rows, places = np.nonzero(batch.masked_labels != IGNORED)
+        batch.input_ids[rows, batch.masked[rows, places]] = batch.masked_labels[rows, places]
+        for ids, label in zip(batch.input_ids, batch.next_labels, strict=True):
+            kept = ids[~np.isin(ids, [tokenizer.token_to_id(t) for t in ("[CLS]", "[SEP]", "[PAD]")])]
+            if label == IS_NEXT:
+                assert " ".join(map(str, kept.tolist())) in whole
+            seen.add(int(label))
+    assert seen == {IGNORED, 0, 1}
+
+
+def test_the_loss_is_that_of_the_model_itself(examples: Examples) -> None:
+    """Projecting only masked places gives what Hugging Face computes from all of them."""
+    from bertology.pocket._model import new_model
+
+    model = new_model(MICRO.model_copy(update={"dropout": 0.0, "max_pieces": 64}), 1000)
+    batch = examples.batch(0)
+    labels = np.full_like(batch.input_ids, IGNORED)
+    np.put_along_axis(labels, batch.masked, batch.masked_labels, axis=1)
+    expected = model(
+        input_ids=torch.from_numpy(batch.input_ids),
+        attention_mask=torch.from_numpy(batch.attention_mask),
+        token_type_ids=torch.from_numpy(batch.token_type_ids),
+        labels=torch.from_numpy(labels),
+        next_sentence_label=torch.from_numpy(batch.next_labels),
+    ).loss
+    torch.testing.assert_close(pretraining.pretraining_loss(model, batch), expected)
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretrain(MICRO, tmp_path / "whole", device="cpu", threads=1, echo=silent)
+    advance = pretraining.Trainer.advance
+
+    def dies_at_step_four(trainer: pretraining.Trainer) -> float:
+        if trainer.step == 4:
+            raise Killed
+        return advance(trainer)
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(pretraining.Trainer, "advance", dies_at_step_four)
+        pretrain(MICRO, tmp_path / "killed", device="cpu", threads=1, echo=silent)
+    assert not (tmp_path / "killed" / "model.safetensors").exists()
+    said: list[str] = []
+    pretrain(MICRO, tmp_path / "killed", device="cpu", threads=1, echo=said.append)
+    assert "going on from step 3" in said
+    for name in ("model.safetensors", "tokenizer.json", "config.json", "README.md"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_checkpoints_are_model_folders(tmp_path: Path) -> None:
+    from transformers import AutoModelForPreTraining, AutoTokenizer
+
+    settings = MICRO.model_copy(update={"keep_checkpoints": (0, 6)})
+    made = pretrain(settings, tmp_path, device="cpu", threads=1, echo=silent)
+    folders = sorted((tmp_path / "checkpoints").iterdir())
+    assert [folder.name for folder in folders] == ["step-000000", "step-000006"]
+    assert (folders[1] / "model.safetensors").read_bytes() == (tmp_path / "model.safetensors").read_bytes()
+    assert (folders[0] / "model.safetensors").read_bytes() != (tmp_path / "model.safetensors").read_bytes()
+    model = AutoModelForPreTraining.from_pretrained(folders[0])
+    assert model.dtype == torch.float32
+    stored = load_file(folders[0] / "model.safetensors")
+    assert all(tensor.dtype == torch.float16 for tensor in stored.values())
+    assert torch.equal(model.cls.predictions.decoder.weight, model.bert.embeddings.word_embeddings.weight)
+    assert AutoTokenizer.from_pretrained(folders[0]).is_fast
+    record = json.loads((made.folder / "training.json").read_text())
+    assert record["settings"]["steps"] == 6
+    assert record["evaluation"] == made.evaluation.to_dict()
+
+
+def test_a_state_of_other_settings_is_refused(tmp_path: Path) -> None:
+    pretrain(MICRO, tmp_path, device="cpu", threads=1, echo=silent)
+    with pytest.raises(BertologyError, match="other settings; delete it or choose another"):
+        pretrain(MICRO.model_copy(update={"seed": 1}), tmp_path, device="cpu", threads=1, echo=silent)
+    (tmp_path / "training" / "state.pt").write_bytes(b"no state")
+    with pytest.raises(BertologyError, match="not a training state"):
+        pretrain(MICRO, tmp_path, device="cpu", threads=1, echo=silent)
