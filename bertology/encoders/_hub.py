@@ -17,7 +17,7 @@ _WAIT_SECONDS = 10.0
 
 
 def fetch(
-    name: str, *, revision: str | None, known: bool, unknown: Callable[[], BertologyError]
+    name: str, *, revision: str | None, known: bool, unknown: Callable[[str], BertologyError]
 ) -> tuple[Path, str | None]:
     """The folder of a hub model's files and the commit they are of.
 
@@ -28,33 +28,67 @@ def fetch(
         name: hub id.
         revision: branch, tag or commit; the main branch when left out.
         known: whether the name is one of those listed, so that its absence is a matter of the connection.
-        unknown: makes the error for a name that the hub does not have.
+        unknown: makes the error for a name that is not known, given what the hub had to say to it.
 
     Raises:
-        NameNotFoundError: the hub has no such model.
+        NameNotFoundError: the hub has no such model, or cannot be asked about a name that looks like a short one.
         ModelError: the hub cannot be reached, refuses, or has no such revision.
     """
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
     try:
-        folder = _download(name, revision, (*_DESCRIPTION, *_SAFE))
+        offline = _offline() or not _answers(name, revision)
+        folder = _download(name, revision, (*_DESCRIPTION, *_SAFE), offline)
         if not any(folder.glob("*.safetensors")):
-            folder = _download(name, revision, (*_DESCRIPTION, *_PICKLED))
+            folder = _download(name, revision, (*_DESCRIPTION, *_PICKLED), offline)
     except GatedRepoError:
         raise ModelError(f"model {name} is gated: accept its terms on the hub and log in (`hf auth login`)") from None
     except RevisionNotFoundError:
         raise ModelError(f"model {name} has no revision {revision!r}: check the branch, tag or commit") from None
     except RepositoryNotFoundError:
-        raise unknown() from None
+        raise unknown("the hub has none of that name that you may read") from None
     except Exception as error:
-        # httpx, OSError and the hub's own errors alike: whatever kept the files away, the person sees one line.
+        # Connection, file and the hub's own errors alike: whatever kept the files away, the person sees one line.
         if not known and "/" not in name:
-            raise unknown() from None
-        raise ModelError(_unreachable(name, revision, error)) from None
+            raise unknown(f"the hub cannot be asked for others ({_reason(error)})") from None
+        at = f" at {revision}" if revision else ""
+        raise ModelError(
+            f"cannot get model {name}{at} from {_place()} ({_reason(error)}): check the connection, or give a folder"
+        ) from None
     return folder, folder.name if folder.parent.name == "snapshots" else None
 
 
-def _download(name: str, revision: str | None, patterns: tuple[str, ...]) -> Path:
+def _answers(name: str, revision: str | None) -> bool:
+    """Whether the hub answers in time; false where it does not but the cache has the model.
+
+    Asked first because the download itself would wait for a silent hub without end.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+
+    try:
+        HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None).model_info(name, revision=revision, timeout=_WAIT_SECONDS)
+    except (RepositoryNotFoundError, RevisionNotFoundError):
+        raise
+    except Exception:
+        # No answer, or a hub in trouble. What the cache has will do; without it, this is the error to report.
+        if not _is_cached(name, revision):
+            raise
+        return False
+    return True
+
+
+def _is_cached(name: str, revision: str | None) -> bool:
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        _download(name, revision, ("config.json",), offline=True)
+    except LocalEntryNotFoundError:
+        return False
+    return True
+
+
+def _download(name: str, revision: str | None, patterns: tuple[str, ...], offline: bool) -> Path:
     from huggingface_hub import snapshot_download
 
     with quiet():
@@ -63,7 +97,7 @@ def _download(name: str, revision: str | None, patterns: tuple[str, ...]) -> Pat
                 name,
                 revision=revision,
                 allow_patterns=list(patterns),
-                local_files_only=_offline(),
+                local_files_only=offline,
                 cache_dir=_cache_folder(),
                 endpoint=os.environ.get("HF_ENDPOINT") or None,
                 etag_timeout=_WAIT_SECONDS,
@@ -86,10 +120,13 @@ def _cache_folder() -> str | None:
     return str(Path(home) / "hub") if home else None
 
 
-def _unreachable(name: str, revision: str | None, error: Exception) -> str:
-    at = f" at {revision}" if revision else ""
+def _place() -> str:
+    return os.environ.get("HF_ENDPOINT") or "the hub"
+
+
+def _reason(error: Exception) -> str:
+    """Why the hub gave nothing, in a few words."""
     if _offline():
-        return f"model {name}{at} is not in the hub's cache and HF_HUB_OFFLINE is set: unset it, or give a folder"
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
-    where = os.environ.get("HF_ENDPOINT") or "the hub"
-    return f"cannot get model {name}{at} from {where} ({reason}): check the connection, or give a folder"
+        return "not in its cache, and HF_HUB_OFFLINE is set"
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return line.removeprefix("Got: ")[:160]

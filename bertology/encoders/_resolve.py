@@ -35,7 +35,7 @@ _KNOWN = MappingProxyType(
     }
 )
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
-_LIST = "`bertology models` lists some, any folder or hub id does"
+_LIST = "`bertology models` lists some"
 
 
 def known_models() -> Mapping[str, str]:
@@ -67,12 +67,12 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
         raise name_not_found("model", name, _KNOWN, remedy=_LIST)
     from bertology.encoders._hub import fetch
 
-    folder, commit = fetch(name, revision=revision, known=name in _KNOWN, unknown=lambda: _unknown(name))
+    folder, commit = fetch(name, revision=revision, known=name in _KNOWN, unknown=lambda why: _unknown(name, why))
     return ModelSource(name, folder, commit)
 
 
-def _unknown(name: str) -> NameNotFoundError:
-    return name_not_found("model", name, _KNOWN, remedy=_LIST)
+def _unknown(name: str, why: str) -> NameNotFoundError:
+    return name_not_found("model", name, _KNOWN, remedy=f"{why}; {_LIST}")
 
 
 def _pocket_folder() -> Path:

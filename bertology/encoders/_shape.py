@@ -60,5 +60,10 @@ def _defaults(source: ModelSource, config: Mapping[str, Any]) -> dict[str, Any]:
     family = config["model_type"]
     if family not in CONFIG_MAPPING:
         raise ModelError(f"{source.folder / 'config.json'}: model_type {family!r} is not known to transformers")
-    filled = CONFIG_MAPPING[family](**config)
+    try:
+        filled = CONFIG_MAPPING[family](**config)
+    except Exception as error:
+        # Each architecture validates in its own way; the person sees one line.
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelError(f"{source.folder / 'config.json'}: not a usable configuration ({reason})") from None
     return {name: getattr(filled, name, None) for names in (_LAYERS, _DIM, _HEADS) for name in names}

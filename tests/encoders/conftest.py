@@ -12,6 +12,7 @@ import torch
 import transformers
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
+from bertology.corpora import Sentence
 from bertology.encoders import Encoder, load_encoder
 
 TEXTS = [
@@ -238,3 +239,22 @@ def masked_family(request: pytest.FixtureRequest) -> str:
 def save_model_fixture() -> Callable[..., Path]:
     """Save a family's tiny model to a folder of one's own, with changes to its configuration."""
     return save_model
+
+
+@pytest.fixture(scope="session")
+def overlaps() -> Callable[[Any, Sentence], list[list[int]]]:
+    """For each word of a sentence the pieces of the encoded text that show any of its characters, by brute force."""
+
+    def search(tokenizer: Any, sentence: Sentence) -> list[list[int]]:
+        encoded = tokenizer(sentence.text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
+        tokens = tokenizer.convert_ids_to_tokens(encoded["input_ids"])
+        metaspace = "Metaspace" in repr(tokenizer.backend_tokenizer.pre_tokenizer)
+        shown = []
+        offsets, special = encoded["offset_mapping"], encoded["special_tokens_mask"]
+        for token, (start, end), is_special in zip(tokens, offsets, special, strict=True):
+            visible = [place for place in range(start, end) if not sentence.text[place].isspace()]
+            nothing = not visible or is_special or (metaspace and not token.strip("▁"))
+            shown.append(set() if nothing else set(range(visible[0], visible[-1] + 1)))
+        return [[i for i, places in enumerate(shown) if places & set(range(*span))] for span in sentence.spans]
+
+    return search

@@ -1,0 +1,292 @@
+"""Loading: fresh weights, number formats, and every way in which a model folder can be wrong."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from bertology.encoders import Encoder, load_encoder, resolve_model
+from bertology.errors import ModelError
+
+Tiny = Callable[[str], Path]
+IDS = torch.tensor([[6, 9, 12, 30, 8]])
+
+
+@pytest.fixture
+def folder(tiny: Tiny, tmp_path: Path) -> Path:
+    """A copy of the tiny BERT to damage."""
+    return shutil.copytree(tiny("bert"), tmp_path / "model")
+
+
+def last_layer(encoder: Encoder) -> torch.Tensor:
+    return encoder.hidden_states(IDS, layers=[encoder.n_layers])[encoder.n_layers]
+
+
+def refused(folder: Path, message: str, **options: Any) -> None:
+    with pytest.raises(ModelError, match=message) as caught:
+        load_encoder(str(folder), device="cpu", **options)
+    assert "\n" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_what_an_encoder_says_of_itself(tiny: Tiny) -> None:
+    encoder = load_encoder(resolve_model(str(tiny("bert"))), device="cpu")
+    assert (encoder.family, encoder.n_layers, encoder.dim, encoder.n_heads) == ("bert", 3, 32, 4)
+    assert (encoder.init, encoder.dtype, encoder.device) == ("pretrained", "float32", "cpu")
+    assert (encoder.n_prefix, encoder.n_suffix, encoder.mask_token) == (1, 1, "[MASK]")
+    assert "3 layers of 32, 4 heads, float32 on cpu" in repr(encoder)
+    assert not any(parameter.requires_grad for parameter in encoder.model.body.parameters())
+    assert not encoder.model.body.training
+
+
+def test_random_weights(family: str, tiny: Tiny) -> None:
+    """Same shape, fresh weights: a seed is a model, and the global generator is left as it was."""
+    folder = str(tiny(family))
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first = load_encoder(folder, device="cpu", init="random", seed=1)
+    assert torch.equal(torch.get_rng_state(), before)
+    again = load_encoder(folder, device="cpu", init="random", seed=1)
+    other = load_encoder(folder, device="cpu", init="random", seed=2)
+    pretrained = load_encoder(folder, device="cpu")
+    torch.testing.assert_close(last_layer(first), last_layer(again), rtol=0, atol=0)
+    assert (last_layer(first) - last_layer(other)).abs().max() > 0.01
+    shapes = {name: value.shape for name, value in pretrained.model.body.named_parameters()}
+    drawn = dict(first.model.body.named_parameters())
+    assert {name: value.shape for name, value in drawn.items()} == shapes
+    assert len({first.fingerprint, other.fingerprint, pretrained.fingerprint}) == 3
+    assert first.fingerprint == again.fingerprint
+
+
+def test_random_weights_are_drawn_as_the_authors_draw_them(tiny: Tiny) -> None:
+    body = load_encoder(str(tiny("bert")), device="cpu", init="random").model.body
+    weights = torch.cat([p.flatten() for n, p in body.named_parameters() if n.endswith("query.weight")])
+    assert float(weights.std()) == pytest.approx(body.config.initializer_range, rel=0.05)
+    biases = [p for n, p in body.named_parameters() if n.endswith("query.bias")]
+    assert all(not bias.any() for bias in biases)
+
+
+def test_random_needs_no_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    assert load_encoder(str(folder), device="cpu", init="random").init == "random"
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [("bfloat16", 0.3), ("float16", 0.05)])
+def test_number_formats(tiny: Tiny, dtype: str, atol: float) -> None:
+    narrow = load_encoder(str(tiny("bert")), device="cpu", dtype=dtype)
+    state = last_layer(narrow)
+    assert state.dtype == getattr(torch, dtype)
+    torch.testing.assert_close(
+        state.float(), last_layer(load_encoder(str(tiny("bert")), device="cpu")), atol=atol, rtol=0
+    )
+    random = load_encoder(str(tiny("bert")), device="cpu", dtype=dtype, init="random")
+    assert next(random.model.body.parameters()).dtype == getattr(torch, dtype)
+
+
+def test_weights_stored_in_half_are_read_in_float32(folder: Path) -> None:
+    weights = {name: value.half() for name, value in load_file(folder / "model.safetensors").items()}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"dtype": "float16"}))
+    for init in ("pretrained", "random"):
+        encoder = load_encoder(str(folder), device="cpu", init=init)
+        assert {parameter.dtype for parameter in encoder.model.body.parameters()} == {torch.float32}
+
+
+def test_sharded_weights(tiny: Tiny, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny("bert"), tmp_path / "sharded")
+    model = transformers.AutoModelForMaskedLM.from_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    model.save_pretrained(folder, max_shard_size="30KB")
+    shards = sorted(folder.glob("model-*.safetensors"))
+    assert len(shards) > 2
+    torch.testing.assert_close(
+        last_layer(load_encoder(str(folder), device="cpu")), last_layer(load_encoder(str(tiny("bert")), device="cpu"))
+    )
+    shards[1].unlink()
+    refused(folder, rf"{shards[1].name}: missing, though model.safetensors.index.json names it")
+
+
+def test_loading_says_nothing(tiny: Tiny, capfd: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder) -> None:
+    from transformers.utils import logging
+
+    level = logging.get_verbosity()
+    for name in ("bert", "t5", "gpt2"):
+        load_encoder(str(tiny(name)), device="cpu")
+    assert capfd.readouterr() == ("", "")
+    assert not recwarn.list
+    assert logging.get_verbosity() == level
+    assert logging.is_progress_bar_enabled()
+
+
+# What can be wrong with a folder.
+
+
+def test_no_config(folder: Path) -> None:
+    (folder / "config.json").unlink()
+    refused(folder, r"no config.json, so this is not a model folder; give a folder written by save_pretrained")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "config.json: not readable as JSON"),
+        ("[]", "should hold a JSON object, not list"),
+        ("{}", "no model_type"),
+        ('{"model_type": "nonsense", "hidden_size": 4}', "model_type 'nonsense' is not known"),
+        ('{"model_type": "nonsense", "num_hidden_layers": 2, "hidden_size": 4, "num_heads": 2}', "is not known"),
+        ('{"model_type": "vit_mae", "hidden_size": "wide"}', "config.json"),
+    ],
+)
+def test_bad_config(folder: Path, content: str, message: str) -> None:
+    (folder / "config.json").write_text(content)
+    refused(folder, message)
+
+
+def test_code_of_its_own_is_not_run(folder: Path, tmp_path: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "own", "auto_map": {"AutoConfig": "own.Config", "AutoModel": "own.Model"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    refused(folder, "runs Python code of its own: pass --trust-remote-code")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_no_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    refused(folder, r"no weights \(model.safetensors or pytorch_model.bin\)")
+
+
+@pytest.mark.parametrize("keep", [0, 4, 100, -1])
+def test_truncated_weights(folder: Path, keep: int) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:keep])
+    refused(folder, r"model.safetensors: not a whole safetensors file .*copy or download the model again")
+
+
+def test_garbage_for_weights(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0" + b"this is no JSON!" + b"x" * 50)
+    refused(folder, "its header is not readable")
+    (folder / "model.safetensors").write_bytes(b"<html>not found</html>" * 10)
+    refused(folder, "its header does not fit")
+
+
+def test_pickled_weights_are_loaded_as_weights_only(folder: Path, tmp_path: Path) -> None:
+    (folder / "model.safetensors").unlink()
+
+    class Trap:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return Path.touch, (tmp_path / "ran",)
+
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Trap()))
+    refused(folder, "the weights cannot be loaded")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_missing_encoder_weights_are_not_made_up(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    lost = "bert.encoder.layer.1.attention.self.query.weight"
+    save_file({n: v for n, v in weights.items() if n != lost}, folder / "model.safetensors", metadata={"format": "pt"})
+    refused(folder, rf"the weights lack {re.escape(lost)}, which would be random")
+    kept = {n: v for n, v in weights.items() if "encoder" not in n}
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    refused(folder, r"the weights lack bert.encoder.layer.0\S+ and \d+ more")
+
+
+def test_weights_of_another_shape(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"hidden_size": 48}))
+    refused(folder, "the weights cannot be loaded .*check that they belong to its config.json")
+
+
+def test_weights_of_another_family(tiny: Tiny, folder: Path) -> None:
+    shutil.copy(tiny("gpt2") / "model.safetensors", folder / "model.safetensors")
+    refused(folder, "the weights lack bert")
+
+
+def test_a_missing_pooler_is_nobodys_concern(tiny: Tiny, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny("bert"), tmp_path / "body")
+    body = transformers.AutoModel.from_pretrained(folder, add_pooling_layer=False)
+    body.save_pretrained(folder)
+    encoder = load_encoder(str(folder), device="cpu")
+    assert not encoder.has_masked_lm_head
+    torch.testing.assert_close(last_layer(encoder), last_layer(load_encoder(str(tiny("bert")), device="cpu")))
+
+
+def test_no_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+    refused(folder, r"no tokenizer \(tokenizer.json, vocab.txt …\)")
+
+
+def test_broken_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").write_text('{"version": "1.0"')
+    refused(folder, "its tokenizer cannot be loaded")
+
+
+def test_vocabulary_larger_than_the_embeddings(tiny: Tiny, folder: Path) -> None:
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tiny("roberta") / name, folder / name)
+    refused(folder, r"does not fit the weights \(its numbers go up to 329, the embeddings have 220 rows\)")
+
+
+def test_vocabulary_far_smaller_than_the_embeddings(folder: Path) -> None:
+    from tokenizers import Tokenizer, models
+
+    vocabulary = {piece: number for number, piece in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the"])}
+    Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]")).save(str(folder / "tokenizer.json"))
+    refused(folder, r"does not fit the weights \(\d+ pieces for 220 embeddings\)")
+
+
+def test_vocabulary_that_knows_no_word(folder: Path) -> None:
+    from tokenizers import Tokenizer, models
+
+    vocabulary = {f"[unused{number}]": number for number in range(200)} | {"[UNK]": 1}
+    vocabulary.pop("[unused1]")
+    Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]")).save(str(folder / "tokenizer.json"))
+    refused(folder, r"reads every plain word as \[UNK\]")
+
+
+def test_truncation_saved_with_a_tokenizer_is_not_obeyed(folder: Path) -> None:
+    from tokenizers import Tokenizer
+
+    from bertology.corpora import Sentence
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.enable_truncation(6)
+    tokenizer.enable_padding(length=6)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    pieces = load_encoder(str(folder), device="cpu").tokenize(
+        [Sentence.from_words(["x"] * 30), Sentence.from_words("y")]
+    )
+    assert pieces.window_lengths.tolist() == [32, 3]
+
+
+def test_slow_tokenizers_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transformers.PreTrainedTokenizerFast, "is_fast", property(lambda self: False))
+    refused(folder, "gives no character offsets; add a tokenizer.json")
+
+
+@pytest.mark.parametrize("dtype", ["float8", "int8", ""])
+def test_unknown_dtype(tiny: Tiny, dtype: str) -> None:
+    refused(tiny("bert"), "give float32, bfloat16, float16", dtype=dtype)
+
+
+def test_no_mask_token(tiny: Tiny) -> None:
+    with pytest.raises(ModelError, match="its tokenizer has no mask token"):
+        _ = load_encoder(str(tiny("gpt2")), device="cpu").mask_id
+
+
+@pytest.mark.parametrize("device", ["tpu9", "cuda:99", "nonsense"])
+def test_devices_that_are_not_there(tiny: Tiny, device: str) -> None:
+    with pytest.raises(ModelError, match="device"):
+        load_encoder(str(tiny("bert")), device=device)
