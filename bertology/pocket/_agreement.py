@@ -21,8 +21,12 @@ _MAX_ATTRACTORS = 3
 def tested_forms() -> list[str]:
     """Every verb form that the test set asks for."""
     verbs = lexicon("known").verbs(TEST_VERBS)
-    forms = [be_or_verb for number in (SINGULAR, PLURAL) for be_or_verb in (fw.BE.present[number], fw.HAVE.present[number])]
-    return [word.form for word in forms] + [verb.present(number).form for verb in verbs for number in (SINGULAR, PLURAL)]
+    forms = [
+        be_or_verb for number in (SINGULAR, PLURAL) for be_or_verb in (fw.BE.present[number], fw.HAVE.present[number])
+    ]
+    return [word.form for word in forms] + [
+        verb.present(number).form for verb in verbs for number in (SINGULAR, PLURAL)
+    ]
 
 
 @dataclass(frozen=True)
@@ -95,11 +99,12 @@ def _item(dice: Dice, words: Lexicon, structure: Structure, n_attractors: int, s
 
 
 def _prepositional(dice: Dice, words: Lexicon, agreement: Agreement, number: int) -> str:
-    phrases = (
-        f" {dice.one_of(_PREPOSITIONS)} {_noun_phrase(dice, words, dice.one_of(('person', 'place', 'animal')), agreement)}"
-        for _ in range(number)
-    )
-    return "".join(phrases)
+    phrases = ""
+    for _ in range(number):
+        preposition = dice.one_of(_PREPOSITIONS)
+        kind = dice.one_of(("person", "place", "animal"))
+        phrases += f" {preposition} {_noun_phrase(dice, words, kind, agreement)}"
+    return phrases
 
 
 def _noun_phrase(dice: Dice, words: Lexicon, kind: str, agreement: Agreement) -> str:

@@ -171,7 +171,15 @@ class Examples:
         return masked, labels
 
     def _id(self, token: str) -> int:
-        return int(self.tokenizer.token_to_id(token))
+        return piece_id(self.tokenizer, token)
+
+
+def piece_id(tokenizer: Tokenizer, piece: str) -> int:
+    """The number of a piece that the vocabulary must hold."""
+    number = tokenizer.token_to_id(piece)
+    if number is None:
+        raise KeyError(f"{piece!r} is no piece of the vocabulary")
+    return number
 
 
 @lru_cache(maxsize=2)

@@ -35,9 +35,7 @@ def chunks(words: Sequence[Word], heads: Sequence[int], relations: Sequence[str]
     return tuple(tags)
 
 
-def _kind(
-    place: int, words: Sequence[Word], tops: Sequence[int], relations: Sequence[str]
-) -> tuple[str, int] | None:
+def _kind(place: int, words: Sequence[Word], tops: Sequence[int], relations: Sequence[str]) -> tuple[str, int] | None:
     """The label of a word's chunk, and the word that the chunk is built around."""
     word, relation, top = words[place], relations[place], tops[place]
     if relation in ("cc", "punct"):
@@ -52,10 +50,14 @@ def _kind(
         return ("VP", top) if word.upos == "PART" else ("SBAR", place)
     if relation in _VERBAL or word.upos == "VERB":
         return "VP", top if relation in _VERBAL else place
-    if word.xpos == "RB" and relation == "advmod" and (word.upos == "PART" or _before_verb(place, words, tops, relations)):
+    if (
+        word.xpos == "RB"
+        and relation == "advmod"
+        and (word.upos == "PART" or _before_verb(place, words, tops, relations))
+    ):
         return "VP", top
     if relation in _INSIDE_NP or word.xpos == "PRP$":
-        return "NP", top if relation != "nmod:poss" else top
+        return "NP", top
     if word.upos in ("NOUN", "PROPN", "PRON", "NUM"):
         return "NP", place
     if relation == "advmod" and words[top].upos == "ADJ":
@@ -67,6 +69,8 @@ def _before_verb(place: int, words: Sequence[Word], tops: Sequence[int], relatio
     """Whether an adverb stands directly before its verb, with nothing but the verbal group between."""
     top = tops[place]
     between = range(place + 1, top + 1)
-    return place < top and words[top].upos == "VERB" and all(
-        other == top or relations[other] in _VERBAL or words[other].xpos == "RB" for other in between
+    return (
+        place < top
+        and words[top].upos == "VERB"
+        and all(other == top or relations[other] in _VERBAL or words[other].xpos == "RB" for other in between)
     )

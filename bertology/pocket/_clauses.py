@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from bertology.pocket import _function_words as fw
 from bertology.pocket._dice import Menu
-from bertology.pocket._lexicon import PLURAL, SINGULAR, Agreement, Frame
+from bertology.pocket._lexicon import PLURAL, SINGULAR, Frame
 from bertology.pocket._nominals import Nominals, prepositional
 from bertology.pocket._scene import Nominal, Scene
 from bertology.pocket._tree import Part, Phrase, Word, head, phrase
@@ -49,19 +49,19 @@ class Clauses:
     # Main clauses
 
     def declarative(self, depth: int) -> Phrase:
-        """*The cook watched the dog.*"""
+        """A statement: *The cook watched the dog*."""
         return _ended(self.clause(depth), fw.PERIOD)
 
     def passive(self, depth: int) -> Phrase:
-        """*The bread was cut by the cook.*"""
+        """A passive: *The bread was cut by the cook*."""
         return _ended(self._passive_clause(depth), fw.PERIOD)
 
     def copular(self, depth: int) -> Phrase:
-        """*The keys near the box are old.*"""
+        """A predicate with a copula: *The keys near the box are old*."""
         return _ended(self._copular_clause(depth), fw.PERIOD)
 
     def existential(self, depth: int) -> Phrase:
-        """*There is a light in the park.*"""
+        """Existence: *There is a light in the park*."""
         agreement = PLURAL if self.dice.chance(0.4) else SINGULAR
         kind = self.dice.one_of(("object", "animal", "plant", "tool", "food"))
         nominal = self.nominals.common(kind, 0, agreement=agreement)
@@ -70,7 +70,7 @@ class Clauses:
         return _ended(phrase("S", *parts, Part("obl", self.nominals.location())), fw.PERIOD)
 
     def with_subordinate(self, depth: int) -> Phrase:
-        """*Because the dog ran, the cook laughed.* Either clause may come first."""
+        """A clause under another: *Because the dog ran, the cook laughed*. Either may come first."""
         if self.dice.chance(0.5):
             subordinate = self._subordinate(depth - 1, embedded=False)
             main = self.clause(depth - 1, embedded=True)
@@ -81,19 +81,19 @@ class Clauses:
         return _ended(main._replace(parts=(*main.parts, Part("advcl", subordinate, "AM-ADV"))), fw.PERIOD)
 
     def coordination(self, depth: int) -> Phrase:
-        """*The dog ran, but the cat slept.*"""
+        """Two clauses side by side: *The dog ran, but the cat slept*."""
         first, second = self.clause(depth - 1), self.clause(depth - 1, embedded=True)
         conjunction = self.dice.one_of((fw.AND, fw.BUT, fw.AND, fw.OR))
         conjunct = phrase(None, Part("punct", fw.COMMA), Part("cc", conjunction), head(second))
         return _ended(phrase("S", head(first), Part("conj", conjunct)), fw.PERIOD)
 
     def polar_question(self, depth: int) -> Phrase:
-        """*Did the cook see the dog?*, *Is the light old?*"""
+        """A question for yes or no: *Did the cook see the dog?* or *Is the light old?*."""
         make = self._copular_clause if self.dice.chance(0.3) else self.clause
         return _ended(make(depth, style=random_style(self.dice, inverted=True))._replace(label="SQ"), fw.QUESTION_MARK)
 
     def subject_question(self, depth: int) -> Phrase:
-        """*Who saw the dog?*, *Which dogs run?*"""
+        """A question for the subject: *Who saw the dog?* or *Which dogs run?*."""
         frame = self.dice.choose(self.lexicon.frames)
         if "person" in frame.subjects and self.dice.chance(0.6):
             subject = Nominal(phrase("WHNP", head(fw.WHO)), SINGULAR, "person")
@@ -103,7 +103,7 @@ class Clauses:
         return _ended(phrase("SBARQ", Part("nsubj", subject.tree, "A0"), head(verb_phrase)), fw.QUESTION_MARK)
 
     def object_question(self, depth: int) -> Phrase:
-        """*What did the cook see?*, *Which book did Anna read?*"""
+        """A question for the object: *What did the cook see?* or *Which book did Anna like?*."""
         kind = self.dice.one_of(("object", "food", "person", "animal", "place"))
         frame = self.dice.choose(self.lexicon.frames_by_object[kind])
         if self.dice.chance(0.6):
@@ -114,15 +114,15 @@ class Clauses:
         return _ended(phrase("SBARQ", Part("obj", asked, "A1"), head(clause._replace(label="SQ"))), fw.QUESTION_MARK)
 
     def adverbial_question(self, depth: int) -> Phrase:
-        """*Where does the king sleep?*"""
+        """A question for place, time or reason: *Where does the king sleep?*."""
         word, role = self.dice.one_of(((fw.WHERE, "AM-LOC"), (fw.WHEN, "AM-TMP"), (fw.WHY, "AM-CAU")))
         clause = self.clause(depth - 1, style=random_style(self.dice, inverted=True))._replace(label="SQ")
         asked = phrase("WHADVP", head(word))
         return _ended(phrase("SBARQ", Part("advmod", asked, role), head(clause)), fw.QUESTION_MARK)
 
     def imperative(self, depth: int) -> Phrase:
-        """*Watch the light!*, *Don't open the box.*"""
-        frame = self._frame_for("person", _PURE_OBJECTS + ("particle", "ditransitive"))
+        """A command: *Watch the light!* or *Don't open the box*."""
+        frame = self._frame_for("person", (*_PURE_OBJECTS, "particle", "ditransitive"))
         negated = self.dice.chance(0.2)
         style = Style(form="base", negated=negated, contracted=True)
         you = Nominal(phrase("NP", head(fw.YOU.subject)), fw.YOU.agreement, "person", pronominal=True)
@@ -200,14 +200,14 @@ class Clauses:
         return None
 
     def _subject_relative(self, antecedent: Nominal, depth: int) -> Phrase:
-        """*the dogs that chase the cat*"""
+        """The antecedent is its subject: *the dogs that chase the cat*."""
         frame = self.dice.choose(self.lexicon.frames_by_subject[antecedent.kind])
         verb_phrase, _ = self.verb_phrase(frame, antecedent, depth, random_style(self.dice), embedded=True)
         subject = phrase("WHNP", head(self._relative_pronoun(antecedent.kind)))
         return Phrase("RelC", (Part("nsubj", subject), head(verb_phrase)), gap="A0")
 
     def _object_relative(self, antecedent: Nominal, depth: int) -> Phrase:
-        """*the dog that the cat saw*; its subject may hold another one: centre embedding."""
+        """The antecedent is its object: *the dog that the cat saw*. Its subject may hold another: centre embedding."""
         frame = self.dice.choose(self.lexicon.frames_by_object[antecedent.kind])
         clause = self._clause_of(frame, depth, random_style(self.dice), embedded=True, omit_object=True)
         if self.dice.chance(0.25):
@@ -222,7 +222,7 @@ class Clauses:
         return fw.RELATIVE["who" if kind in ("person", "role") else "which"]
 
     def _which(self, kind: str) -> Nominal:
-        """*which dogs*, *what book*"""
+        """An interrogative noun phrase: *which dogs*, *what book*."""
         noun = self.scene.noun(kind)
         plural = noun.plural is not None and self.dice.chance(0.4)
         word = noun.plural if plural and noun.plural else noun.singular
@@ -261,7 +261,11 @@ class Clauses:
         parts += complements
         if not closed:
             parts += self._adjuncts(frame, subject, depth)
-        if depth > 1 and not (closed or omit_object or embedded) and style == Style(past=style.past, contracted=style.contracted):
+        if (
+            depth > 1
+            and not (closed or omit_object or embedded)
+            and style == Style(past=style.past, contracted=style.contracted)
+        ):
             parts += self._conjoined(subject, style)
         return phrase("VP", *parts), group.fronted
 
@@ -302,7 +306,7 @@ class Clauses:
         return nominal._replace(heavy=nominal.heavy or frame.stative)
 
     def _two_objects(self, thing: Nominal, depth: int) -> list[Part]:
-        """*gave the dog a bone* or *gave a bone to the dog*"""
+        """Either *gave the dog a bone* or *gave a bone to the dog*."""
         if thing.pronominal or self.dice.chance(0.5):
             receiver = self.nominals.object(("person",), 0)
             return [Part("obj", thing.tree, "A1"), Part("obl", prepositional("to", receiver), "A2")]
@@ -364,8 +368,3 @@ def _main(group: VerbalGroup) -> Word:
 
 def _ended(clause: Phrase, mark: Word) -> Phrase:
     return clause._replace(parts=(*clause.parts, Part("punct", mark)))
-
-
-def plural_or_singular(number: str) -> Agreement:
-    """The third person of a number."""
-    return PLURAL if number == "Plur" else SINGULAR

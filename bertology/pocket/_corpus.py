@@ -71,4 +71,3 @@ def _sentences(split: str, seed: int, used: set[str]) -> Iterator[Sentence]:
         used.add(sentence.text)
         number += 1
         yield sentence
-

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bertology.pocket._agreement import AgreementItem
-from bertology.pocket._batches import IGNORED, Examples
+from bertology.pocket._batches import IGNORED, Examples, piece_id
 from bertology.pocket._world import Fact, candidates
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def evaluate(
     import torch
 
     was_training = model.training
-    model.eval()
+    model.train(False)
     with torch.inference_mode():
         masked, following = _held_out_accuracy(model, held_out, n_batches)
         right = _agreement(model, tokenizer, agreement)
@@ -107,7 +107,7 @@ def _held_out_accuracy(model: BertForPreTraining, held_out: Examples, n_batches:
 def _agreement(model: BertForPreTraining, tokenizer: Tokenizer, items: Sequence[AgreementItem]) -> list[bool]:
     right = []
     for item, logits in zip(items, _mask_logits(model, tokenizer, [item.text for item in items]), strict=True):
-        right.append(bool(logits[tokenizer.token_to_id(item.good)] > logits[tokenizer.token_to_id(item.bad)]))
+        right.append(bool(logits[piece_id(tokenizer, item.good)] > logits[piece_id(tokenizer, item.bad)]))
     return right
 
 
@@ -117,9 +117,9 @@ def _facts(model: BertForPreTraining, tokenizer: Tokenizer, facts: Sequence[Fact
     found = []
     for fact, logits in zip(facts, _mask_logits(model, tokenizer, prompts), strict=True):
         named = list(candidates(fact.relation))
-        ids = [tokenizer.token_to_id(name.lower()) for name in named]
+        ids = [piece_id(tokenizer, name.lower()) for name in named]
         best = named[int(logits[ids].argmax())]
-        found.append((int(logits.argmax()) == tokenizer.token_to_id(fact.object.lower()), best == fact.object))
+        found.append((int(logits.argmax()) == piece_id(tokenizer, fact.object.lower()), best == fact.object))
     return found
 
 
@@ -132,5 +132,5 @@ def _mask_logits(model: BertForPreTraining, tokenizer: Tokenizer, texts: Sequenc
         length = max(map(len, encoded))
         ids = torch.tensor([row + [0] * (length - len(row)) for row in encoded], device=model.device)
         logits = model(input_ids=ids, attention_mask=(ids != 0).long()).prediction_logits
-        rows, places = (ids == tokenizer.token_to_id("[MASK]")).nonzero(as_tuple=True)
+        rows, places = torch.where(ids == piece_id(tokenizer, "[MASK]"))
         yield from logits[rows, places].cpu()

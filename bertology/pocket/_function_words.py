@@ -46,11 +46,9 @@ IT = _pronoun("it it its itself", 3, "Sing", "Neut")
 THEY = _pronoun("they them their themselves", 3, "Plur")
 
 
-def third_person_pronoun(number: Number, gender: str | None) -> Pronoun | None:
-    """The pronoun that takes up a mention, or none where its gender is not known."""
-    if number == "Plur":
-        return THEY
-    return {"Fem": SHE, "Masc": HE, "Neut": IT}.get(gender or "")
+def third_person_pronoun(number: Number, gender: str) -> Pronoun:
+    """The pronoun that takes up a mention."""
+    return THEY if number == "Plur" else {"Fem": SHE, "Masc": HE, "Neut": IT}[gender]
 
 
 def _determiners(forms: str, xpos: str, feats: str | None, lemma: str | None = None) -> dict[str, Word]:
@@ -100,18 +98,23 @@ WHEN = Word("when", "when", "ADV", "WRB", "PronType=Int")
 WHY = Word("why", "why", "ADV", "WRB", "PronType=Int")
 EXISTENTIAL = Word("there", "there", "PRON", "EX")
 
+
+def _forms(listed: str) -> list[str]:
+    return listed.split()
+
+
 PREPOSITIONS = {
     form: Word(form, form, "ADP", "IN")
-    for form in (
+    for form in _forms(
         "in on at near by with from of about behind under over across through past before after during without for "
         "like around inside outside down up beside since until"
-    ).split()
+    )
 } | {"to": Word("to", "to", "ADP", "TO")}
 PARTICLES = {form: Word(form, form, "ADP", "RP") for form in ("up", "down", "away", "back", "on", "off")} | {
     form: Word(form, form, "ADV", "RB") for form in ("away", "back")
 }
 SUBORDINATORS = {
-    form: Word(form, form, "SCONJ", "IN") for form in "because if while before after since until although".split()
+    form: Word(form, form, "SCONJ", "IN") for form in _forms("because if while before after since until although")
 }
 THAT = Word("that", "that", "SCONJ", "IN")
 TO = Word("to", "to", "PART", "TO")

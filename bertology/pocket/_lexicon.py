@@ -209,12 +209,14 @@ class Lexicon:
             kind: Menu((f, weight) for f, weight in frames if kind in f.objects and f.pattern == "transitive")
             for kind in KINDS
         }
-        self.infinitives = Menu((f, w) for f, w in frames if f.pattern in ("intransitive", "transitive", "prepositional"))
+        self.infinitives = Menu(
+            (f, w) for f, w in frames if f.pattern in ("intransitive", "transitive", "prepositional")
+        )
         self.adjectives = Menu((_adjective(e, n), w) for e, n, w in _ranked(_words.ADJECTIVES, reach))
         self.adverbs = {
-            use: Menu((_adverb(e, n), w) for e, n, w in _ranked(listed, reach)) for use, listed in _words.ADVERBS.items()
+            use: Menu((_adverb(e, n), w) for e, n, w in _ranked(listed, reach))
+            for use, listed in _words.ADVERBS.items()
         }
-
 
     def verbs(self, lemmas: Sequence[str]) -> list[Verb]:
         """The verbs of these lemmas."""

@@ -12,16 +12,18 @@ from bertology.pocket._scene import Nominal, Scene
 from bertology.pocket._tree import Part, Phrase, Tree, Word, first_word, head, phrase
 from bertology.pocket._world import people, proper_noun
 
-_GENDERS = dict.fromkeys("man boy king father brother uncle".split(), "Masc") | dict.fromkeys(
-    "woman girl queen mother sister aunt".split(), "Fem"
+_GENDERS = dict.fromkeys(("man", "boy", "king", "father", "brother", "uncle"), "Masc") | dict.fromkeys(
+    ("woman", "girl", "queen", "mother", "sister", "aunt"), "Fem"
 )
 _PEOPLE = ("person", "role")
 _SINGULAR_DETERMINERS = Menu(
     [("the", 46), ("a", 26), ("this", 5), ("that", 8), ("every", 3), ("each", 1), ("no", 2), ("my", 4), ("'s", 9)]
 )
 _PLURAL_DETERMINERS = Menu(
-    [("the", 42), ("", 14), ("these", 5), ("those", 5), ("some", 6), ("many", 5), ("few", 2), ("all", 2), ("two", 10)]
-    + [("no", 2), ("my", 4), ("'s", 9)]
+    [
+        *(("the", 42), ("", 14), ("these", 5), ("those", 5), ("some", 6), ("many", 5), ("few", 2), ("all", 2)),
+        *(("two", 10), ("no", 2), ("my", 4), ("'s", 9)),
+    ]
 )
 _MASS_DETERMINERS = Menu([("the", 50), ("", 28), ("this", 3), ("that", 5), ("some", 6), ("my", 4), ("'s", 6)])
 _SPEAKERS = Menu([(fw.I, 4), (fw.YOU, 3), (fw.WE, 3)])
@@ -57,7 +59,9 @@ class Nominals:
             return self.located(nominal)
         return nominal
 
-    def object(self, kinds: Sequence[str], depth: int, *, embedded: bool = False, owner: Nominal | None = None) -> Nominal:
+    def object(
+        self, kinds: Sequence[str], depth: int, *, embedded: bool = False, owner: Nominal | None = None
+    ) -> Nominal:
         """A noun phrase after a verb or preposition.
 
         Args:
@@ -97,19 +101,23 @@ class Nominals:
 
     def _pronoun(self, kinds: tuple[str, ...], case: Callable[[fw.Pronoun], Word], *, embedded: bool) -> Nominal | None:
         if "person" in kinds and self.dice.chance(0.4):
-            chosen: fw.Pronoun | None = self.dice.choose(_SPEAKERS)
+            chosen = self.dice.choose(_SPEAKERS)
         elif embedded:
-            mention = self.scene.antecedent(kinds)
-            if mention is None:
-                return None
-            gender = mention.gender or self.dice.one_of(("Fem", "Masc"))
-            chosen = fw.third_person_pronoun(mention.agreement.number, gender)
-            return self._pronominal(case(chosen), mention.agreement, mention.kind, gender, mention.referent)
+            return self._taken_up(kinds, case)
         elif "person" in kinds:
             chosen = self.dice.choose(_OTHERS)
         else:
             chosen = self.dice.one_of((fw.IT, fw.THEY))
         return self._pronominal(case(chosen), chosen.agreement, kinds[0], chosen.gender, self.scene.new_referent())
+
+    def _taken_up(self, kinds: tuple[str, ...], case: Callable[[fw.Pronoun], Word]) -> Nominal | None:
+        """A pronoun for something mentioned before in the sentence, if there is one without rivals."""
+        mention = self.scene.antecedent(kinds)
+        if mention is None:
+            return None
+        gender = mention.gender or self.dice.one_of(("Fem", "Masc"))
+        pronoun = fw.third_person_pronoun(mention.agreement.number, gender)
+        return self._pronominal(case(pronoun), mention.agreement, mention.kind, gender, mention.referent)
 
     def _pronominal(self, word: Word, agreement: Agreement, kind: str, gender: str | None, referent: int) -> Nominal:
         tree = Phrase("NP", (head(word),), referent=referent)
@@ -120,7 +128,9 @@ class Nominals:
         for pronoun in (fw.I, fw.YOU, fw.WE, fw.SHE, fw.HE, fw.IT, fw.THEY):
             plural = pronoun.agreement.number == "Plur"
             if pronoun.agreement == subject.agreement and (plural or pronoun.gender == subject.gender):
-                return self._pronominal(pronoun.reflexive, subject.agreement, subject.kind, subject.gender, subject.referent)
+                return self._pronominal(
+                    pronoun.reflexive, subject.agreement, subject.kind, subject.gender, subject.referent
+                )
         return None
 
     def name(self) -> Nominal:
@@ -141,7 +151,9 @@ class Nominals:
         scene, dice = self.scene, self.dice
         town = scene.town if dice.chance(0.6) else dice.one_of(_words.TOWNS)
         if dice.chance(0.12):
-            company = phrase("NP", Part("compound", proper_noun(town)), head(proper_noun(dice.one_of(_words.COMPANIES))))
+            company = phrase(
+                "NP", Part("compound", proper_noun(town)), head(proper_noun(dice.one_of(_words.COMPANIES)))
+            )
             tree = phrase("NP", Part("det", fw.DET["the"]), head(company._replace(label=None, entity="ORG")))
             return Nominal(tree, SINGULAR, "place", "Neut")
         country = dice.chance(0.22)
@@ -215,10 +227,9 @@ class Nominals:
         return phrase("NP", head(owner.tree), Part("case", mark))
 
     def _possessive_pronoun(self, owner: Nominal | None) -> Phrase:
-        if owner is not None and owner.agreement.person == 3 and owner.referent:
-            pronoun = fw.third_person_pronoun(owner.agreement.number, owner.gender)
-            if pronoun is not None:
-                return Phrase("NP", (head(pronoun.possessive),), referent=owner.referent)
+        if owner and owner.agreement.person == 3 and owner.referent and (owner.gender or owner.agreement == PLURAL):
+            pronoun = fw.third_person_pronoun(owner.agreement.number, owner.gender or "")
+            return Phrase("NP", (head(pronoun.possessive),), referent=owner.referent)
         speaker = self.dice.choose(_SPEAKERS)
         return phrase("NP", head(speaker.possessive))
 
@@ -261,7 +272,9 @@ class Nominals:
             return prepositional("about", self.common(dice.one_of(("animal", "place", "person")), 0))
         if kind in ("person", "animal", "food", "stuff") or dice.chance(0.3):
             return prepositional("from", self.place_name() if dice.chance(0.4) else self.common("place", 0))
-        return prepositional("of", self.name() if dice.chance(0.3) else self.common(dice.one_of(("person", "place")), 0))
+        return prepositional(
+            "of", self.name() if dice.chance(0.3) else self.common(dice.one_of(("person", "place")), 0)
+        )
 
     def located(self, bare: Nominal) -> Nominal:
         """The noun phrase with a place after it that belongs to it: *the man in the park*."""

@@ -71,7 +71,7 @@ def pretrain(
     device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     started = time.monotonic()
     tokenizer, examples, held_out = _text(settings, echo)
-    trainer = Trainer(settings, new_model(settings, tokenizer.get_vocab_size()).to(device), examples)
+    trainer = Trainer(settings, _moved(new_model(settings, tokenizer.get_vocab_size()), device), examples)
     work = out / "training"
     trainer.resume(work / _STATE, echo)
 
@@ -147,7 +147,7 @@ class Trainer:
         if self.settings.dropout:
             torch.manual_seed(self.settings.seed + self.step)  # so that a resumed run drops the same units
         loss = pretraining_loss(self.model, self.examples.batch(self.step))
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -221,13 +221,13 @@ def pretraining_loss(model: BertForPreTraining, batch: Batch) -> torch.Tensor:
 def _train(trainer: Trainer, tokenizer: Tokenizer, out: Path, measured: Callable[[], Evaluation], echo: Echo) -> None:
     settings, work = trainer.settings, out / "training"
     first, began, told = trainer.step, time.monotonic(), time.monotonic()
-    loss = float("nan")
+    losses: list[float] = []
     while True:
         if trainer.step in settings.keep_checkpoints:
             save_model(trainer.model, tokenizer, out / "checkpoints" / f"step-{trainer.step:06d}")
         if trainer.step >= settings.steps:
             return
-        loss = trainer.advance()
+        losses.append(trainer.advance())
         if trainer.step % settings.checkpoint_every == 0 or trainer.step == settings.steps:
             trainer.save(work / _STATE)
         if trainer.step % settings.evaluate_every == 0 and trainer.step < settings.steps:
@@ -236,7 +236,9 @@ def _train(trainer: Trainer, tokenizer: Tokenizer, out: Path, measured: Callable
             told = time.monotonic()
             rate = (trainer.step - first) / (told - began)
             left = (settings.steps - trainer.step) / rate / 60
+            loss = sum(losses) / len(losses)
             echo(f"step {trainer.step}/{settings.steps}, loss {loss:.3f}, {rate:.1f} steps/s, {left:.0f} min left")
+            losses.clear()
 
 
 def _evaluation_as_stored(trainer: Trainer, out: Path, measured: Callable[[], Evaluation]) -> Evaluation:
@@ -245,6 +247,14 @@ def _evaluation_as_stored(trainer: Trainer, out: Path, measured: Callable[[], Ev
 
     trainer.model.load_state_dict(load_file(out / "model.safetensors"), strict=False)
     return measured()
+
+
+def _moved(model: BertForPreTraining, device: str) -> BertForPreTraining:
+    """The model on a device; its own ``to`` is not typed for device names."""
+    import torch
+
+    torch.nn.Module.to(model, device)
+    return model
 
 
 def _settings_digest(settings: PretrainSettings) -> str:
@@ -271,6 +281,7 @@ def _write_provenance(
     import transformers
 
     import bertology
+
     record = {
         "settings": settings.model_dump(mode="json"),
         "evaluation": evaluation.to_dict(),

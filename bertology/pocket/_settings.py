@@ -54,9 +54,9 @@ class PretrainSettings(BaseModel):
     """Share of batches that hold single sentences and pairs of two, at half the length."""
     mask_rate: Share = 0.16
     """Share of pieces to predict: 80 % of them masked, 10 % replaced, 10 % left as they are."""
-    learning_rate: Annotated[float, Field(gt=0)] = 0.0012
+    learning_rate: Annotated[float, Field(gt=0)] = 0.0015
     """At its peak, after the warm-up; from there it falls linearly to zero."""
-    warmup_steps: Annotated[int, Field(ge=0)] = 300
+    warmup_steps: Annotated[int, Field(ge=0)] = 200
     """Steps of linear warm-up."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """AdamW's decay, of matrices only."""

@@ -12,9 +12,9 @@ from bertology.pocket._world import Fact, proper_noun
 
 _SUBJECT, _OBJECT = 1, 2
 _LIVE, _COME, _WORK, _RULE = (
-    make_verb(parts.split(), None) for parts in ("live", "come came come", "work", "rule")
+    make_verb(parts, None) for parts in (["live"], ["come", "came", "come"], ["work"], ["rule"])
 )
-_BEAR = make_verb("bear bore born".split(), None)
+_BEAR = make_verb(["bear", "bore", "born"], None)
 _HOME, _CAPITAL, _KING, _TRADE = (
     Word(form, form, "NOUN", "NN", "Number=Sing") for form in ("home", "capital", "king", "trade")
 )
@@ -49,7 +49,7 @@ def _pp(preposition: str, nominal: Tree) -> Phrase:
 
 
 def _of(noun: Word, owner: Phrase) -> Phrase:
-    """*the capital of Arvia*"""
+    """What is of someone: *the capital of Arvia*."""
     return phrase("NP", head(phrase("NP", Part("det", fw.DET["the"]), head(noun))), Part("nmod", _pp("of", owner)))
 
 
@@ -69,7 +69,9 @@ def _home_of(subject: Phrase, town: str) -> tuple[Part, ...]:
 def _born_in(subject: Phrase, country: str) -> tuple[Part, ...]:
     group = verbal_group(_BEAR, SINGULAR, Style(past=True, passive=True))
     place = Part("obl", _pp("in", _place(country)), "AM-LOC")
-    return Part("nsubj:pass", subject, "A1"), head(phrase("VP", *group.auxiliaries, head(_BEAR.passive_participle), place))
+    return Part("nsubj:pass", subject, "A1"), head(
+        phrase("VP", *group.auxiliaries, head(_BEAR.passive_participle), place)
+    )
 
 
 def _comes_from(subject: Phrase, country: str) -> tuple[Part, ...]:

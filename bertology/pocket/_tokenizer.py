@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from bertology._files import write_atomically
 from bertology.pocket import _words
 from bertology.pocket._agreement import tested_forms
+from bertology.pocket._pieces import learn_pieces
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
 
 def whole_words() -> list[str]:
     """Words that are one piece each, so that a single mask can ask for them: names, places, trades, tested verbs."""
@@ -32,24 +35,16 @@ def train_tokenizer(sentences: Iterable[str], *, vocabulary_size: int) -> Tokeni
     Returns:
         The tokenizer. The same text gives the same vocabulary, in alphabetical order after the special tokens.
     """
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+    from tokenizers import normalizers, pre_tokenizers
 
-    learner = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    learner.normalizer = normalizers.BertNormalizer(lowercase=True)
-    learner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    alphabet = list("abcdefghijklmnopqrstuvwxyz'")
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=vocabulary_size,
-        special_tokens=list(SPECIAL_TOKENS),
-        initial_alphabet=alphabet,
-        min_frequency=2,
-        show_progress=False,
-    )
-    learner.train_from_iterator(sentences, trainer)
-    # The learner numbers its pieces in an order that changes from run to run, so they are put in order here; and
-    # as a word is spelled with continuation pieces, each letter is needed in that form too.
-    learnt = set(learner.get_vocab()) | {f"##{letter}" for letter in alphabet} | set(whole_words())
-    return _bert_tokenizer([*SPECIAL_TOKENS, *sorted(learnt - set(SPECIAL_TOKENS))])
+    normalizer, splitter = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
+    counts: Counter[str] = Counter()
+    for sentence in sentences:
+        counts.update(word for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(sentence)))
+    # Words outside the text are spelled letter by letter, so each letter is needed at the start and inside.
+    alphabet = {prefix + letter for letter in "abcdefghijklmnopqrstuvwxyz'" for prefix in ("", "##")}
+    pieces = learn_pieces(counts, vocabulary_size) | alphabet | set(whole_words())
+    return _bert_tokenizer([*SPECIAL_TOKENS, *sorted(pieces)])
 
 
 def _bert_tokenizer(vocabulary: list[str]) -> Tokenizer:

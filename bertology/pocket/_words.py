@@ -9,10 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-TRADES = """
+
+def _listed(words: str) -> list[str]:
+    return words.split()
+
+
+TRADES = _listed("""
 baker cook tailor farmer judge sailor guard nurse miller pilot weaver guide painter hunter teacher potter doctor
 barber mason clerk singer butcher smith porter
-""".split()
+""")
 """What people work as."""
 
 NOUNS: Mapping[str, str] = {
@@ -22,15 +27,16 @@ NOUNS: Mapping[str, str] = {
     "animal": """dog cat fish/fish duck bear horse fly/flies bird fox/foxes hound bat crow cow swallow snake
     wolf/wolves goat sheep/sheep mouse/mice ~ goose/geese rabbit seal ~~ otter lynx/lynxes""",
     "food": """drink roll cake nut apple egg sandwich/sandwiches pie pear orange bite ~ plum carrot ~~ muffin""",
-    "stuff": """water/ fish/ milk/ bread/ oil/ butter/ salt/ soup/ sugar/ cheese/ rice/ meat/ pepper/ ~ honey/ ~~ cider/""",
+    "stuff": """water/ fish/ milk/ bread/ oil/ butter/ salt/ soup/ sugar/ cheese/ rice/ meat/ pepper/ ~ honey/
+    ~~ cider/""",
     "object": """watch/watches light box/boxes book letter train ring picture stone rock dress/dresses coat ship can
     note bag bottle paper drum cup clock bell chair table plate ball wheel card key map boat lamp pipe cart coin
     painting drawing bowl ~ mirror basket trunk ~~ kettle lantern""",
     "tool": """saw hammer brush/brushes nail iron rope knife/knives hook comb shovel spoon fork pen plow needle broom
     net ~ rake ladder ~~ chisel""",
     "place": """park shop farm house garden field bridge market bank camp square harbor school mill river hill street
-    road lake station well church/churches kitchen room tower village building castle forest corner island ~ beach/beaches
-    valley meadow ~~ quarry/quarries""",
+    road lake station well church/churches kitchen room tower village building castle forest corner island
+    ~ beach/beaches valley meadow ~~ quarry/quarries""",
     "plant": """plant rose tree flower leaf/leaves seed root branch/branches bush/bushes oak grass/ ~ vine ~~ willow""",
     "part": """hand face back arm head eye tail voice smile hat beard nose foot/feet wing scarf/scarves hair/ ~ belt
     ~~ cape""",
@@ -235,40 +241,42 @@ infinitive), ``2`` (two objects), ``+`` a particle. ``state`` says that a place 
 object; ``!`` that the verb takes an instrument.
 """
 
-ADJECTIVES = """
+ADJECTIVES = _listed("""
 old light big cold young small open red square clean dry green plain white warm dark empty round blue black hard
 happy fast quiet calm cool long short strong free tame slow early late secret mean tall sad orange left heavy new
 cross wild tidy bright loud kind clever brave sweet sour bitter fresh weak rich poor proud gentle soft strange famous
 busy lazy narrow wide thick sharp flat smooth rough honest polite painted broken lost
 ~ grumpy silver ancient ~~ purple nimble
-""".split()
+""")
 
 ADVERBS: Mapping[str, list[str]] = {
-    "manner": "fast hard well slowly quickly quietly early late loudly gladly badly gently alone again ~ happily ~~ bravely".split(),
-    "place": "back outside inside there here around home away down up over near".split(),
-    "frequency": "often always never sometimes usually still now also rarely just".split(),
-    "degree": "very pretty so quite too rather".split(),
-    "sentence": "then now soon sometimes today yesterday".split(),
+    "manner": _listed(
+        "fast hard well slowly quickly quietly early late loudly gladly badly gently alone again ~ happily ~~ bravely"
+    ),
+    "place": _listed("back outside inside there here around home away down up over near"),
+    "frequency": _listed("often always never sometimes usually still now also rarely just"),
+    "degree": _listed("very pretty so quite too rather"),
+    "sentence": _listed("then now soon sometimes today yesterday"),
 }
 
-WOMEN = """
+WOMEN = _listed("""
 Anna Rose Grace Mary Dawn Clara Hope May Lucy Joy Emma Ivy Sarah Pearl Nora Daisy Julia Iris Ruby Helen Faith Ellen
 Sue Martha Carol Alice Laura Edith Nina Olive Sofia Vera Irene Agnes Bella Diana Flora Greta Hanna Paula
-""".split()
-MEN = """
+""")
+MEN = _listed("""
 Tom Will Mark Peter Bill Frank Jack Adam Grant Henry Drew Oscar Chase Paul Pat Simon Art Hugo Rob Martin Gene Felix
 Leo Victor Max David Oliver Walter Edgar Boris Carl Dennis Ernest Fred George Harold Ivan Karl Louis Nick
-""".split()
-SURNAMES = """
+""")
+SURNAMES = _listed("""
 Brown Green White Young Long Short Wood Hill Stone Field Walker Bell Fox Bird Rivers Banks Reed Marsh Ford Lane
-""".split()
-TOWNS = """
+""")
+TOWNS = _listed("""
 Arbury Belmar Carrow Dunmere Elsby Fenwick Garton Harlow Ilford Jarrow Kelby Lorne Marlow Norwick Oxley Penrith Quorn
 Ripley Selby Tarn Upton Verlin Wexham Yarrow Zellin Brack Corley Drayton
-""".split()
-COUNTRIES = """
+""")
+COUNTRIES = _listed("""
 Arvia Belland Cordia Dravia Estoria Fallonia Galdor Hestia Ivoria Jorland Kestria Lumeria Morvia Nordal Ostria Pelland
 Quendia Ruvia Sardor Tavonia Ulmar Valdia Westria Zembla
-""".split()
-COMPANIES = "Bank Press Times School Guild".split()
+""")
+COMPANIES = _listed("Bank Press Times School Guild")
 """What a town's name is put before to name a company."""

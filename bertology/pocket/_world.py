@@ -54,11 +54,9 @@ class Fact:
 def people() -> tuple[Person, ...]:
     """Everyone, women first."""
     dice = Dice("pocket people")
-    return tuple(
-        Person(name, dice.one_of(_words.SURNAMES), gender)
-        for names, gender in ((_words.WOMEN, "Fem"), (_words.MEN, "Masc"))
-        for name in names
-    )  # type: ignore[arg-type]
+    women = [Person(name, dice.one_of(_words.SURNAMES), "Fem") for name in _words.WOMEN]
+    men = [Person(name, dice.one_of(_words.SURNAMES), "Masc") for name in _words.MEN]
+    return (*women, *men)
 
 
 @lru_cache(maxsize=1)

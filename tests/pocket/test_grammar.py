@@ -16,7 +16,9 @@ from bertology.pocket._packed import pack
 from bertology.pocket._tree import Part, Phrase, Word, head, phrase
 from bertology.pocket._verbs import Style, verbal_group
 
-UPOS = set("ADJ ADP ADV AUX CCONJ DET NOUN NUM PART PRON PROPN PUNCT SCONJ VERB".split())
+UPOS = {
+    "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ", "VERB",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -235,12 +237,23 @@ def test_questions_front_the_first_auxiliary() -> None:
 @pytest.mark.parametrize(
     ("function", "base", "form"),
     [
-        (with_s, "box", "boxes"), (with_s, "story", "stories"), (with_s, "play", "plays"), (third_person, "have", "has"),
-        (with_ed, "stop", "stopped"), (with_ed, "like", "liked"), (with_ed, "tidy", "tidied"), (with_ed, "play", "played"),
-        (with_ed, "visit", "visited"), (with_ed, "box", "boxed"), (with_ing, "lie", "lying"), (with_ing, "run", "running"),
-        (with_ing, "free", "freeing"), (with_ing, "forget", "forgetting"), (with_ing, "cook", "cooking"),
+        (with_s, "box", "boxes"),
+        (with_s, "story", "stories"),
+        (with_s, "play", "plays"),
+        (third_person, "have", "has"),
+        (with_ed, "stop", "stopped"),
+        (with_ed, "like", "liked"),
+        (with_ed, "tidy", "tidied"),
+        (with_ed, "play", "played"),
+        (with_ed, "visit", "visited"),
+        (with_ed, "box", "boxed"),
+        (with_ing, "lie", "lying"),
+        (with_ing, "run", "running"),
+        (with_ing, "free", "freeing"),
+        (with_ing, "forget", "forgetting"),
+        (with_ing, "cook", "cooking"),
     ],
-)  # fmt: skip
+)
 def test_morphology(function: object, base: str, form: str) -> None:
     assert callable(function)
     assert function(base) == form

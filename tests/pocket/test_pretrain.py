@@ -81,7 +81,7 @@ def test_missing_recipe_and_broken_change(tmp_path: Path) -> None:
         load_settings(tmp_path / "none.yaml")
     with pytest.raises(BertologyError, match="--set steps: write key=value"):
         load_settings(RECIPE, changes=["steps"])
-    with pytest.raises(BertologyError, match="unknown key 'step'.*steps"):
+    with pytest.raises(BertologyError, match=r"unknown key 'step'.*steps"):
         load_settings(RECIPE, changes=["step=3"])
 
 
@@ -124,7 +124,9 @@ def test_batches_depend_on_seed_and_step_alone(examples: Examples) -> None:
     one, again = examples.batch(7), examples.batch(7)
     assert (one.input_ids == again.input_ids).all()
     assert (one.masked_labels == again.masked_labels).all()
-    assert examples.batch(8).input_ids.shape != one.input_ids.shape or (examples.batch(8).input_ids != one.input_ids).any()
+    assert (
+        examples.batch(8).input_ids.shape != one.input_ids.shape or (examples.batch(8).input_ids != one.input_ids).any()
+    )
 
 
 def test_pairs_labelled_next_do_follow(examples: Examples, tokenizer: Tokenizer) -> None:
@@ -174,9 +176,10 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path, monkeypatch: p
             raise Killed
         return advance(trainer)
 
-    with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(pretraining.Trainer, "advance", dies_at_step_four)
+    monkeypatch.setattr(pretraining.Trainer, "advance", dies_at_step_four)
+    with pytest.raises(Killed):
         pretrain(MICRO, tmp_path / "killed", device="cpu", threads=1, echo=silent)
+    monkeypatch.setattr(pretraining.Trainer, "advance", advance)
     assert not (tmp_path / "killed" / "model.safetensors").exists()
     said: list[str] = []
     pretrain(MICRO, tmp_path / "killed", device="cpu", threads=1, echo=said.append)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -70,7 +71,7 @@ def test_documents_keep_to_their_subject(documents: list[list[str]]) -> None:
 
     halves = [(mentioned(d[: len(d) // 2]), mentioned(d[len(d) // 2 :])) for d in documents]
     same = sum(bool(first & second) for first, second in halves)
-    other = sum(bool(first & second) for (first, _), (_, second) in zip(halves, halves[1:], strict=False))
+    other = sum(bool(first & second) for (first, _), (_, second) in pairwise(halves))
     assert same > 2 * other
 
 
