@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 import platform
 import time
 from collections.abc import Callable
@@ -184,8 +185,8 @@ class Trainer:
             return
         try:
             state = torch.load(path, map_location=self.model.device, weights_only=True)
-        except (RuntimeError, EOFError, OSError, ValueError) as error:
-            raise BertologyError(f"{path}: not a training state ({error}); delete it to start over") from None
+        except (RuntimeError, EOFError, OSError, ValueError, pickle.UnpicklingError):
+            raise BertologyError(f"{path}: not a whole training state; delete it to start over") from None
         if state["settings"] != _settings_digest(self.settings):
             raise BertologyError(f"{path}: from a run with other settings; delete it or choose another --out")
         self.model.load_state_dict(state["model"])

@@ -213,5 +213,5 @@ def test_a_state_of_other_settings_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BertologyError, match="other settings; delete it or choose another"):
         pretrain(MICRO.model_copy(update={"seed": 1}), tmp_path, device="cpu", threads=1, echo=silent)
     (tmp_path / "training" / "state.pt").write_bytes(b"no state")
-    with pytest.raises(BertologyError, match="not a training state"):
+    with pytest.raises(BertologyError, match="not a whole training state"):
         pretrain(MICRO, tmp_path, device="cpu", threads=1, echo=silent)

@@ -62,8 +62,9 @@ def test_pretraining_text_is_fixed_by_its_seed(documents: list[list[str]]) -> No
     assert list(pretraining_documents(5, seed=1)) != documents[:5]
 
 
-def test_documents_keep_to_their_subject(documents: list[list[str]]) -> None:
+def test_documents_keep_to_their_subject() -> None:
     """Sentences of one document share more names than sentences of two: that is what makes next sentences guessable."""
+    documents = list(pretraining_documents(150, stated=()))
     names = {person.name for person in people()}
 
     def mentioned(document: list[str]) -> set[str]:
@@ -72,7 +73,7 @@ def test_documents_keep_to_their_subject(documents: list[list[str]]) -> None:
     halves = [(mentioned(d[: len(d) // 2]), mentioned(d[len(d) // 2 :])) for d in documents]
     same = sum(bool(first & second) for first, second in halves)
     other = sum(bool(first & second) for (first, _), (_, second) in pairwise(halves))
-    assert same > 2 * other
+    assert same > 5 * max(1, other)
 
 
 def test_words_kept_out_of_the_text_are_not_in_it(documents: list[list[str]]) -> None:
