@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from itertools import pairwise
 
 Pair = tuple[str, str]
 _CONTINUES = "##"
@@ -26,7 +27,7 @@ def learn_pieces(counts: Mapping[str, int], size: int) -> set[str]:
     pairs: Counter[Pair] = Counter()
     words_with: dict[Pair, set[int]] = defaultdict(set)
     for number, (parts, n) in enumerate(spelled):
-        for pair in zip(parts, parts[1:], strict=False):
+        for pair in pairwise(parts):
             pairs[pair] += n
             words_with[pair].add(number)
     while len(pieces) < size and pairs:
@@ -36,10 +37,10 @@ def learn_pieces(counts: Mapping[str, int], size: int) -> set[str]:
         pieces.add(_joined(best))
         for number in words_with.pop(best):
             parts, n = spelled[number]
-            for pair in zip(parts, parts[1:], strict=False):
+            for pair in pairwise(parts):
                 pairs[pair] -= n
             parts[:] = _merged(parts, best)
-            for pair in zip(parts, parts[1:], strict=False):
+            for pair in pairwise(parts):
                 pairs[pair] += n
                 words_with[pair].add(number)
         del pairs[best]
