@@ -15,6 +15,13 @@ OnBlock = Callable[[int, Tensor], None]
 """Called with a block's number (from 1) and its input ``[batch, piece, dim]``."""
 
 
+# Families whose blocks are known to be read rightly; any other proves itself when it is loaded.
+_FAMILIAR = frozenset(
+    {"albert", "bart", "bert", "deberta-v2", "distilbert", "electra", "gpt2", "modernbert", "mpnet", "roberta"}
+    | {"t5", "xlm-roberta"}
+)
+
+
 class StopForward(Exception):  # noqa: N818 - a signal, not an error
     """Ends a forward pass whose remaining blocks nobody asked for."""
 
@@ -40,6 +47,30 @@ def find_blocks(body: nn.Module, *, n_layers: int, family: str) -> list[nn.Modul
         names = ", ".join(name for name, _ in outermost)
         raise ModelError(f"{type(body).__name__} has several lists of {n_layers} blocks ({names}): not supported")
     return list(outermost[0][1])
+
+
+def check_unfamiliar(body: Any, blocks: list[nn.Module], *, family: str) -> None:
+    """Read a few pieces block by block and compare with the model's own account, for families not seen before.
+
+    Raises:
+        ModelError: the two differ, or the model gives no account of its hidden states.
+    """
+    if family in _FAMILIAR:
+        return
+    remedy = f"{family} models ({type(body).__name__}) are not supported"
+    ids = torch.arange(body.get_input_embeddings().num_embeddings)[-7:][None]
+    with torch.inference_mode():
+        try:
+            expected = body(input_ids=ids, output_hidden_states=True, return_dict=True).hidden_states
+            read = run_to_layers(body, blocks, {"input_ids": ids}, frozenset(range(len(blocks) + 1)))
+        except (TypeError, ValueError, AttributeError, RuntimeError, IndexError, KeyError) as error:
+            raise ModelError(f"a trial reading failed ({str(error).splitlines()[0][:120]}): {remedy}") from None
+    if expected is None or len(expected) != len(read):
+        raise ModelError(f"the model does not tell its hidden states by layer: {remedy}")
+    for layer, state in read.items():
+        own = expected[layer]
+        if own.shape != state.shape or not torch.allclose(own.float(), state.float(), rtol=1e-3, atol=1e-3):
+            raise ModelError(f"layer {layer} read from its block is not what the model says it is: {remedy}")
 
 
 def _albert_blocks(body: Any) -> list[nn.Module]:

@@ -42,10 +42,15 @@ def model_fingerprint(
     for path in files:
         parts += [path.name.encode(), _json_content(path)]
     if init == "random":
-        parts += [b"random", str(seed).encode(), version("transformers").encode(), version("torch").encode()]
+        parts += [b"random", str(seed).encode(), *(_release(name) for name in ("transformers", "torch"))]
     else:
         parts += [_file_digest(path).encode() for path in weight_files(source.folder)]
     return digest(parts)
+
+
+def _release(package: str) -> bytes:
+    """The version of a library, whatever processor it was built for."""
+    return version(package).partition("+")[0].encode()
 
 
 def _content(value: dict[str, Any]) -> bytes:

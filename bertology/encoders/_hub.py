@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bertology.encoders._folder import TOKENIZER_FILES
-from bertology.encoders._quiet import quiet
+from bertology.encoders._quiet import quiet_download
 from bertology.errors import BertologyError, ModelError
 
 _DESCRIPTION = ("config.json", *TOKENIZER_FILES, "*.py")
@@ -91,7 +91,7 @@ def _is_cached(name: str, revision: str | None) -> bool:
 def _download(name: str, revision: str | None, patterns: tuple[str, ...], offline: bool) -> Path:
     from huggingface_hub import snapshot_download
 
-    with quiet():
+    with quiet_download():
         return Path(
             snapshot_download(
                 name,

@@ -7,11 +7,11 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from bertology.encoders._blocks import find_blocks
+from bertology.encoders._blocks import check_unfamiliar, find_blocks
 from bertology.encoders._devices import choose_device
 from bertology.encoders._encoder import Encoder, Init, LoadedModel, no_parameters_learn
 from bertology.encoders._folder import check_safetensors, read_config, tokenizer_files, weight_files
-from bertology.encoders._quiet import quiet
+from bertology.encoders._quiet import quiet_loading
 from bertology.encoders._resolve import resolve_model
 from bertology.encoders._shape import model_shape
 from bertology.encoders._source import ModelShape, ModelSource
@@ -53,8 +53,13 @@ def load_encoder(
         ModelError: the model cannot be loaded as asked; one line says why and what to do.
     """
     source = resolve_model(name_or_source, revision=revision) if isinstance(name_or_source, str) else name_or_source
-    if dtype not in _DTYPES:
-        raise ModelError(f"unknown dtype {dtype!r}: give {', '.join(_DTYPES)}")
+    for what, given, known in (
+        ("dtype", dtype, tuple(_DTYPES)),
+        ("init", init, ("pretrained", "random")),
+        ("attention", attention, ("fast", "eager")),
+    ):
+        if given not in known:
+            raise ModelError(f"unknown {what} {given!r}: give {', '.join(known)}")
     place = choose_device(device)
     shape = model_shape(source)
     tokenizer_files(source.folder)
@@ -62,7 +67,7 @@ def load_encoder(
         for path in weight_files(source.folder):
             if path.suffix == ".safetensors":
                 check_safetensors(path)
-    with quiet():
+    with quiet_loading():
         tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
         config = _load_config(source, trust_remote_code)
         model, has_head = _load_model(source, config, init, seed, _DTYPES[dtype], attention, trust_remote_code)
@@ -176,8 +181,13 @@ def _take_apart(source: ModelSource, shape: ModelShape, model: Any, *, has_head:
     body: Any = _body_of(model)
     body.config.use_cache = False
     blocks = find_blocks(body, n_layers=shape.n_layers, family=shape.family)
-    if len(blocks) != shape.n_layers:
-        raise ModelError(f"{source.folder}: {len(blocks)} blocks where config.json says {shape.n_layers}")
+    found = (len(blocks), body.config.hidden_size, body.config.num_attention_heads)
+    if found != (shape.n_layers, shape.dim, shape.n_heads):
+        raise ModelError(
+            f"{source.folder}: the loaded model has {found[0]} layers of {found[1]} with {found[2]} heads, where its "
+            f"config.json reads as {shape.n_layers} of {shape.dim} with {shape.n_heads}: not supported"
+        )
+    check_unfamiliar(body, blocks, family=shape.family)
     return LoadedModel(body, blocks, model if has_head else None)
 
 

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def quiet_loading() -> Iterator[None]:
     """Silence progress bars, warnings and log lines of the model libraries inside the block.
 
     What matters about a load (missing weights, a vocabulary that does not fit) is checked and raised by the caller;
     nothing is left to a log line.
     """
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(warnings.catch_warnings())
+    with warnings.catch_warnings(), quiet_download(), _transformers_quiet():
         warnings.simplefilter("ignore")
-        stack.enter_context(_hub_bars_off())
-        if "transformers" in sys.modules:
-            stack.enter_context(_transformers_quiet())
         yield
 
 
 @contextlib.contextmanager
-def _hub_bars_off() -> Iterator[None]:
+def quiet_download() -> Iterator[None]:
+    """Silence the hub's progress bars inside the block."""
     import huggingface_hub.utils as hub_utils
 
     hub: Any = hub_utils

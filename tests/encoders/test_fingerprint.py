@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from bertology.encoders import ModelSource, load_encoder, model_fingerprint, model_shape
+from bertology.encoders import Encoder, ModelSource, load_encoder, model_fingerprint, model_shape
 from bertology.errors import ModelError
 
 Tiny = Callable[[str], Path]
@@ -80,12 +80,12 @@ def test_code_of_the_model_enters(folder: Path) -> None:
     assert len({plain, with_code, fingerprint(folder)}) == 3
 
 
-def test_shapes_are_those_of_the_loaded_models(family: str, tiny: Tiny) -> None:
+def test_shapes_are_those_of_the_loaded_models(family: str, tiny: Tiny, encoder: Callable[[str], Encoder]) -> None:
     shape = model_shape(ModelSource("any", tiny(family)))
     assert (shape.n_layers, shape.dim, shape.n_heads) == (3, 32, 4)
-    encoder = load_encoder(str(tiny(family)), device="cpu")
-    assert (encoder.n_layers, encoder.dim, encoder.n_heads) == (3, 32, 4)
-    assert shape.family == encoder.family == encoder.model.body.config.model_type  # type: ignore[union-attr]
+    loaded = encoder(family)
+    assert (loaded.n_layers, loaded.dim, loaded.n_heads) == (3, 32, 4)
+    assert shape.family == loaded.family == loaded.model.body.config.model_type  # type: ignore[union-attr]
 
 
 def test_defaults_of_the_library_fill_in(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from bertology.errors import ModelError
 Encoders = Callable[[str], Encoder]
 
 
+@cache
 def reference(folder: Path) -> Any:
     """The encoder as transformers loads it, with plain attention."""
     model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()

@@ -6,6 +6,8 @@ import json
 import pickle
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,7 +51,7 @@ def test_what_an_encoder_says_of_itself(tiny: Tiny) -> None:
     assert not encoder.model.body.training
 
 
-def test_random_weights(family: str, tiny: Tiny) -> None:
+def test_random_weights(family: str, tiny: Tiny, encoder: Callable[[str], Encoder]) -> None:
     """Same shape, fresh weights: a seed is a model, and the global generator is left as it was."""
     folder = str(tiny(family))
     torch.manual_seed(5)
@@ -58,7 +60,7 @@ def test_random_weights(family: str, tiny: Tiny) -> None:
     assert torch.equal(torch.get_rng_state(), before)
     again = load_encoder(folder, device="cpu", init="random", seed=1)
     other = load_encoder(folder, device="cpu", init="random", seed=2)
-    pretrained = load_encoder(folder, device="cpu")
+    pretrained = encoder(family)
     torch.testing.assert_close(last_layer(first), last_layer(again), rtol=0, atol=0)
     assert (last_layer(first) - last_layer(other)).abs().max() > 0.01
     shapes = {name: value.shape for name, value in pretrained.model.body.named_parameters()}
@@ -127,6 +129,51 @@ def test_loading_says_nothing(tiny: Tiny, capfd: pytest.CaptureFixture[str], rec
     assert not recwarn.list
     assert logging.get_verbosity() == level
     assert logging.is_progress_bar_enabled()
+
+
+def test_the_first_load_of_a_process_says_nothing_either(tiny: Tiny) -> None:
+    code = (
+        "from bertology.encoders import load_encoder\n"
+        f"print(load_encoder({str(tiny('bert'))!r}, device='cpu', init='random').n_layers)\n"
+        f"print(load_encoder({str(tiny('bert'))!r}, device='cpu').n_layers)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (run.stdout, run.stderr) == ("3\n3\n", "")
+
+
+def save_unfamiliar(folder: Path, tokenizer: Path, model: Any) -> Path:
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tokenizer / name, folder / name)
+    model.eval().save_pretrained(folder)
+    return folder
+
+
+def test_families_not_named_anywhere(tiny: Tiny, tmp_path: Path) -> None:
+    """A family that is like others is read as they are, after a trial at loading."""
+    settings = {"vocab_size": 330, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
+    settings |= {"intermediate_size": 37, "max_position_embeddings": 80, "pad_token_id": 1}
+    config = transformers.Data2VecTextConfig(**settings)
+    folder = save_unfamiliar(tmp_path, tiny("roberta"), transformers.Data2VecTextForMaskedLM(config))
+    encoder = load_encoder(str(folder), device="cpu")
+    model = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+    with torch.no_grad():
+        expected = model(IDS, output_hidden_states=True)
+    for layer, state in encoder.hidden_states(IDS, layers=range(4)).items():
+        torch.testing.assert_close(state, expected.hidden_states[layer], rtol=1e-5, atol=1e-5)
+    logits = encoder.masked_logits(IDS, torch.tensor([[0, 2]]))[3]
+    torch.testing.assert_close(logits, expected.logits[0, 2:3], rtol=1e-5, atol=1e-5)
+    with (
+        pytest.raises(ModelError, match="heads of data2vec-text models cannot be gated"),
+        encoder.gated_heads({(1, 1): 0}),
+    ):
+        raise AssertionError("the gate should have been refused")
+
+
+def test_families_that_are_not_read_rightly_are_refused(tiny: Tiny, tmp_path: Path) -> None:
+    """XLNet's blocks work on [piece, batch, dim]."""
+    config = transformers.XLNetConfig(vocab_size=330, d_model=32, n_layer=3, n_head=4, d_inner=37)
+    folder = save_unfamiliar(tmp_path, tiny("roberta"), transformers.XLNetLMHeadModel(config))
+    refused(folder, r"xlnet models \(XLNetModel\) are not supported")
 
 
 # What can be wrong with a folder.
