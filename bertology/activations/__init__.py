@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from bertology.activations._entry import Entry, Manifest, Recipe, all_entries, find_entry
+from bertology.activations._neurox import export_neurox, import_neurox
 from bertology.activations._progress import BarProgress, Progress, silent
 from bertology.activations._upkeep import StoreStatus, prune_store, store_status
 
@@ -19,8 +20,10 @@ __all__ = [
     "StoreStatus",
     "WordVectors",
     "all_entries",
+    "export_neurox",
     "extract",
     "find_entry",
+    "import_neurox",
     "prune_store",
     "silent",
     "store_status",

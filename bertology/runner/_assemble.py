@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures import Bootstrap, bootstrap, compare, count_labels, find_metric, mean_over_seeds, selectivity
+from bertology.measures import METRICS, Bootstrap, bootstrap, compare, count_labels, mean_over_seeds, selectivity
 from bertology.results import (
     ComparisonRow,
     PredictionFolder,
@@ -142,7 +142,8 @@ def _rows(column: _Column, place: int, where: Mapping[str, Any], *, metrics: Seq
     return [
         ResultRow(
             **shared,
-            higher_is_better=find_metric(name).higher_is_better,
+            # A difference of scores, such as selectivity, is no metric of its own; more of it is better.
+            higher_is_better=METRICS[name].higher_is_better if name in METRICS else True,
             main_metric=where["control"] != "control_task" and name == metrics[0],
             **score_of(scores, place),
         )
