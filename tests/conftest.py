@@ -1,4 +1,4 @@
-"""Fixtures shared by all tests: where real corpora and a real encoder are, and a cache folder of one's own."""
+"""Fixtures shared by all tests: real corpora and a real encoder, tiny ones made here, a cache folder of one's own."""
 
 from __future__ import annotations
 
@@ -39,4 +39,45 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("BERTOLOGY_CACHE", str(folder))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a BERT of 3 layers of 32, its weights random, and a WordPiece tokenizer of the pocket world."""
+    import torch
+    from transformers import BertConfig, BertForMaskedLM
+
+    from bertology.pocket import load_corpus
+    from bertology.pocket._tokenizer import save_tokenizer, train_tokenizer
+
+    folder = tmp_path_factory.mktemp("models") / "tiny-bert"
+    sentences = load_corpus()["train"]
+    tokenizer = train_tokenizer((sentences.text(i) for i in range(300)), vocabulary_size=300)
+    save_tokenizer(tokenizer, folder, max_pieces=64)
+    config = BertConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=48,
+        max_position_embeddings=64,
+        initializer_range=0.2,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(11)
+        BertForMaskedLM(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of CoNLL-U files cut from the pocket corpus: 80 sentences of train, 20 of dev, 30 of test."""
+    from bertology.corpora import write_conllu
+    from bertology.pocket import load_corpus
+
+    folder = tmp_path_factory.mktemp("corpora") / "tiny"
+    folder.mkdir()
+    for split, size in (("train", 80), ("dev", 20), ("test", 30)):
+        write_conllu(folder / f"tiny-ud-{split}.conllu", load_corpus()[split][:size])
     return folder
