@@ -12,7 +12,7 @@ from bertology.pocket._scene import Nominal, Scene
 from bertology.pocket._tree import Part, Phrase, Word, head, phrase
 from bertology.pocket._verbs import Style, VerbalGroup, random_style, verbal_group
 
-_TEMPORAL = ("before", "after", "during", "since", "until", "without")
+_CIRCUMSTANCES = ("before", "after", "during", "since", "until", "without")
 _DIRECTIONS = ("to", "through", "across", "over", "under")
 _SUBORDINATORS = ("because", "if", "while", "before", "after", "since", "until", "although")
 _PURE_OBJECTS = ("transitive", "intransitive", "prepositional")
@@ -145,8 +145,7 @@ class Clauses:
         )
         opening = []
         if not (embedded or fronted or omit_object) and self.dice.chance(0.05):
-            adverb = phrase("ADVP", head(self.dice.choose(self.lexicon.adverbs["sentence"])))
-            opening = [Part("advmod", adverb, "AM-TMP"), Part("punct", fw.COMMA)]
+            opening = [self._adverbial("sentence", "AM-TMP"), Part("punct", fw.COMMA)]
         return phrase("S", *opening, *fronted, Part("nsubj", subject.tree, "A0"), head(verb_phrase))
 
     def _passive_clause(self, depth: int) -> Phrase:
@@ -255,7 +254,7 @@ class Clauses:
         group = verbal_group(frame.verb, subject.agreement, style, after_pronoun=subject.pronominal)
         parts = list(group.auxiliaries)
         if self.dice.chance(0.07) and style.form == "finite":
-            parts.append(Part("advmod", self._adverb("frequency"), "AM-TMP"))
+            parts.append(self._adverbial("frequency", "AM-TMP"))
         parts.append(head(_main(group)))
         complements, closed = self._complements(frame, subject, depth, embedded=embedded, omit_object=omit_object)
         parts += complements
@@ -341,23 +340,28 @@ class Clauses:
             tool = nominals.common("tool", 0, owner=subject)
             parts.append(Part("obl", prepositional("with", tool), "AM-MNR"))
         if dice.chance(0.12):
-            parts.append(Part("advmod", self._adverb("manner"), "AM-MNR"))
+            parts.append(self._adverbial("manner", "AM-MNR"))
         elif dice.chance(0.1):
-            parts.append(Part("advmod", self._adverb("place"), "AM-LOC"))
+            parts.append(self._adverbial("place", "AM-LOC"))
         elif dice.chance(0.22) and not frame.stative:
             parts.append(Part("obl", nominals.location(), "AM-LOC"))
         if dice.chance(0.08):
-            time = prepositional(dice.one_of(_TEMPORAL), nominals.common("event", 0))
-            parts.append(Part("obl", time, "AM-TMP"))
+            preposition = dice.one_of(_CIRCUMSTANCES)
+            circumstance = prepositional(preposition, nominals.common("event", 0))
+            parts.append(Part("obl", circumstance, "AM-MNR" if preposition == "without" else "AM-TMP"))
         elif dice.chance(0.04) and depth > 0:
             likeness = prepositional("like", nominals.common(subject.kind, 0, agreement=subject.agreement))
             parts.append(Part("obl", likeness, "AM-MNR"))
         elif dice.chance(0.03):
-            parts.append(Part("advmod", self._adverb("sentence"), "AM-TMP"))
+            parts.append(self._adverbial("sentence", "AM-TMP"))
         return parts
 
-    def _adverb(self, use: str) -> Phrase:
-        return phrase("ADVP", head(self.dice.choose(self.lexicon.adverbs[use])))
+    def _adverbial(self, use: str, role: str) -> Part:
+        """An adverb; *today* and *yesterday* are nouns that do an adverb's work."""
+        word = self.dice.choose(self.lexicon.adverbs[use])
+        if word.upos == "NOUN":
+            return Part("obl:unmarked", phrase("NP", head(word)), role)
+        return Part("advmod", phrase("ADVP", head(word)), role)
 
 
 def _main(group: VerbalGroup) -> Word:

@@ -73,7 +73,6 @@ QUANTIFIERS = {
     "few": Word("few", "few", "ADJ", "JJ", "Degree=Pos"),
 }
 NUMERALS = tuple(Word(n, n, "NUM", "CD", "NumForm=Word|NumType=Card") for n in ("two", "three", "four", "five"))
-ONE = Word("one", "one", "NUM", "CD", "NumForm=Word|NumType=Card")
 
 DEMONSTRATIVES = tuple(
     (Word(form, lemma, "PRON", "DT", f"Number={a.number}|PronType=Dem"), a)
@@ -106,10 +105,10 @@ def _forms(listed: str) -> list[str]:
 PREPOSITIONS = {
     form: Word(form, form, "ADP", "IN")
     for form in _forms(
-        "in on at near by with from of about behind under over across through past before after during without for "
+        "in on at to near by with from of about behind under over across through past before after during without for "
         "like around inside outside down up beside since until"
     )
-} | {"to": Word("to", "to", "ADP", "TO")}
+}
 PARTICLES = {form: Word(form, form, "ADP", "RP") for form in ("up", "down", "away", "back", "on", "off")} | {
     form: Word(form, form, "ADV", "RB") for form in ("away", "back")
 }

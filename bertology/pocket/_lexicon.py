@@ -162,6 +162,8 @@ def _adjective(form: str, novelty: str | None) -> Word:
 
 
 def _adverb(form: str, novelty: str | None) -> Word:
+    if form in ("today", "yesterday"):
+        return Word(form, form, "NOUN", "NN", "Number=Sing", novelty=novelty)
     pronominal = {"here": "PronType=Dem", "there": "PronType=Dem", "then": "PronType=Dem", "now": "PronType=Dem"}
     return Word(form, form, "ADV", "RB", pronominal.get(form), novelty=novelty)
 

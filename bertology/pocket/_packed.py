@@ -75,15 +75,16 @@ def _unpacked(row: list[Any], split: str, number: int) -> Sentence:
         words.split(),
         id=f"{split}-{number}",
         space_after=[mark == "0" for mark in glued] + [False],
-        layers={
-            name: tuple(None if value == _NOTHING else value for value in values.split())
-            for name, values in layers.items()
-        },
+        layers={name: _values(written) for name, written in layers.items()},
         heads=tuple(heads),
         targets={name: tuple(map(_target, found)) for name, found in targets.items()},
     )
 
 
+def _values(written: str) -> tuple[str | None, ...]:
+    values = written.split()
+    return tuple(None if value == _NOTHING else value for value in values) if _NOTHING in values else tuple(values)
+
+
 def _target(plain: list[Any]) -> Target:
-    first, end, label, *second = plain
-    return Target((first, end), label, (second[0], second[1]) if second else None)
+    return Target((plain[0], plain[1]), plain[2], (plain[3], plain[4]) if len(plain) > 3 else None)
