@@ -14,6 +14,7 @@ from bertology.pocket._verbs import Style, VerbalGroup, random_style, verbal_gro
 
 _CIRCUMSTANCES = ("before", "after", "during", "since", "until", "without")
 _DIRECTIONS = ("to", "through", "across", "over", "under")
+_ADVERB_ROLES = {"also": "AM-ADV", "just": "AM-ADV", "again": "AM-TMP"}
 _SUBORDINATORS = ("because", "if", "while", "before", "after", "since", "until", "although")
 _PURE_OBJECTS = ("transitive", "intransitive", "prepositional")
 
@@ -359,6 +360,7 @@ class Clauses:
     def _adverbial(self, use: str, role: str) -> Part:
         """An adverb; *today* and *yesterday* are nouns that do an adverb's work."""
         word = self.dice.choose(self.lexicon.adverbs[use])
+        role = _ADVERB_ROLES.get(word.form, role)
         if word.upos == "NOUN":
             return Part("obl:unmarked", phrase("NP", head(word)), role)
         return Part("advmod", phrase("ADVP", head(word)), role)

@@ -102,12 +102,11 @@ class Nominals:
     def _pronoun(self, kinds: tuple[str, ...], case: Callable[[fw.Pronoun], Word], *, embedded: bool) -> Nominal | None:
         if "person" in kinds and self.dice.chance(0.4):
             chosen = self.dice.choose(_SPEAKERS)
-        elif embedded:
+            referent = self.scene.speaker(chosen.agreement)
+            return self._pronominal(case(chosen), chosen.agreement, kinds[0], chosen.gender, referent)
+        if embedded:
             return self._taken_up(kinds, case)
-        elif "person" in kinds:
-            chosen = self.dice.choose(_OTHERS)
-        else:
-            chosen = self.dice.one_of((fw.IT, fw.THEY))
+        chosen = self.dice.choose(_OTHERS) if "person" in kinds else self.dice.one_of((fw.IT, fw.THEY))
         return self._pronominal(case(chosen), chosen.agreement, kinds[0], chosen.gender, self.scene.new_referent())
 
     def _taken_up(self, kinds: tuple[str, ...], case: Callable[[fw.Pronoun], Word]) -> Nominal | None:
@@ -231,7 +230,7 @@ class Nominals:
             pronoun = fw.third_person_pronoun(owner.agreement.number, owner.gender or "")
             return Phrase("NP", (head(pronoun.possessive),), referent=owner.referent)
         speaker = self.dice.choose(_SPEAKERS)
-        return phrase("NP", head(speaker.possessive))
+        return Phrase("NP", (head(speaker.possessive),), referent=self.scene.speaker(speaker.agreement))
 
     def _premodifiers(self, kind: str) -> list[Part]:
         dice, lexicon = self.dice, self.scene.lexicon

@@ -139,7 +139,7 @@ def _targets(reader: _Reader, stated: tuple[str, int, int] | None) -> dict[str, 
 
 
 def _coreference(reader: _Reader) -> list[Target]:
-    """Each third-person pronoun with every other mention, in sentences where some pair corefers."""
+    """Each pronoun with every other mention, in sentences where some pair corefers."""
     mentions = sorted(set(reader.mentions))
     pairs = []
     for place, (span, referent, pronominal) in enumerate(mentions):

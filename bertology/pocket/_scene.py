@@ -38,16 +38,24 @@ class Scene:
         self.noun_words = lexicon.noun_words
         self.mentions: list[Nominal] = []
         self._referents = 0
+        self._speakers: dict[Agreement, int] = {}
 
     def begin_sentence(self) -> None:
         """Forget who was mentioned: reference is annotated inside a sentence."""
         self.mentions.clear()
+        self._speakers.clear()
         self._referents = 0
 
     def new_referent(self) -> int:
         """A number for something not mentioned before."""
         self._referents += 1
         return self._referents
+
+    def speaker(self, agreement: Agreement) -> int:
+        """The number of *I*, *you* or *we*, the same throughout a sentence."""
+        if agreement not in self._speakers:
+            self._speakers[agreement] = self.new_referent()
+        return self._speakers[agreement]
 
     def remember(self, nominal: Nominal) -> Nominal:
         """Note a mention, so that pronouns can take it up."""
