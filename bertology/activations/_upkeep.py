@@ -9,7 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from bertology.activations._entry import Entry, all_entries
+from bertology.activations._entry import MANIFEST, Entry, all_entries
 
 _SECONDS_A_DAY = 86400
 
@@ -48,9 +48,11 @@ def store_status() -> list[StoreStatus]:
     """Every folder of the store."""
     found = []
     for folder, entry in all_entries():
-        stats = [path.stat() for path in folder.iterdir()]
-        used = max((max(stat.st_atime, stat.st_mtime) for stat in stats), default=folder.stat().st_mtime)
-        found.append(StoreStatus(folder, entry, sum(stat.st_size for stat in stats), used))
+        stats = {path.name: path.stat() for path in folder.iterdir()}
+        # Looking at an entry opens its manifest, which is no sign of use.
+        used = [max(stat.st_atime, stat.st_mtime) for name, stat in stats.items() if name != MANIFEST]
+        n_bytes = sum(stat.st_size for stat in stats.values())
+        found.append(StoreStatus(folder, entry, n_bytes, max(used, default=folder.stat().st_mtime)))
     return found
 
 

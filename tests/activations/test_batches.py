@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertology.activations._batches import plan_batches
+
+
+@given(st.lists(st.integers(3, 600), min_size=1, max_size=300), st.integers(16, 4096))
+def test_each_window_is_read_once_and_padding_stays_small(lengths: list[int], pieces: int) -> None:
+    batches = plan_batches(np.array(lengths), pieces=pieces)
+    assert sorted(window for batch in batches for window in batch.windows.tolist()) == list(range(len(lengths)))
+    for batch in batches:
+        own = np.array(lengths)[batch.windows]
+        assert batch.length == own.max()
+        assert batch.is_padded == (own.min() < own.max())
+        assert own.min() >= 0.87 * own.max()
+        assert batch.length * len(own) <= max(pieces, batch.length)
+
+
+def test_longest_come_first_so_that_lack_of_memory_shows_at_once() -> None:
+    lengths = np.array([5, 50, 9, 50, 7])
+    batches = plan_batches(lengths, pieces=100)
+    assert [batch.length for batch in batches] == sorted((batch.length for batch in batches), reverse=True)
+    assert sorted(batches[0].windows.tolist()) == [1, 3]
+
+
+def test_a_treebank_comes_in_few_shapes_that_repeat() -> None:
+    lengths = np.clip(np.random.default_rng(0).gamma(2.0, 10.0, 12_000).astype(int) + 3, 3, 200)
+    batches = plan_batches(lengths, pieces=2048)
+    read = sum(batch.length * len(batch.windows) for batch in batches)
+    assert read / lengths.sum() == pytest.approx(1.0, abs=0.01)
+    exact = [batch for batch in batches if not batch.is_padded]
+    assert len(exact) / len(batches) > 0.7
