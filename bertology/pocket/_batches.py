@@ -17,6 +17,8 @@ Integers = NDArray[np.int64]
 IGNORED = -100
 """The label of what is not predicted."""
 IS_NEXT, IS_RANDOM = 0, 1
+_ALONE = 0.2
+"""Share of short rows that hold one sentence alone."""
 
 
 @dataclass(frozen=True)
@@ -116,19 +118,29 @@ class Examples:
     def _pair(
         self, chance: np.random.Generator, start: int, length: int, *, short: bool
     ) -> tuple[NDArray[np.int32], NDArray[np.int32] | None, int]:
-        """Two segments and whether the second follows the first; in short rows often one sentence alone."""
+        """Two segments and whether the second follows the first; together they fill the row."""
         text, room = self.text, length - 3
-        if short and chance.random() < 0.5:
+        if short and chance.random() < _ALONE:
             return self._pieces(start, start + 1)[: length - 2], None, IGNORED
+        start = self._drawn_back(start, room)
+        wanted = chance.integers(room // 4, 3 * room // 4)
         end = start + 1
-        wanted = 1 if short else chance.integers(8, room - 8)
         while end < text.document_end[start] - 1 and text.starts[end] - text.starts[start] < wanted:
             end += 1
-        first = self._pieces(start, end)[8 - room :]  # cut at its beginning, so that what follows still does
+        first = self._pieces(start, end)[room // 4 - room :]  # cut at its beginning, so that what follows still does
+        left = room - len(first)
         follows = end < text.document_end[start] and chance.random() < 0.5
-        other = end if follows else self._elsewhere(chance, start)
-        last = other + 1 if short else int(text.document_end[other])
-        return first, self._pieces(other, last)[: room - len(first)], IS_NEXT if follows else IS_RANDOM
+        other = end if follows else self._drawn_back(self._elsewhere(chance, start), left)
+        second = self._pieces(other, int(text.document_end[other]))[:left]
+        return first, second, IS_NEXT if follows else IS_RANDOM
+
+    def _drawn_back(self, start: int, room: int) -> int:
+        """An earlier sentence of the same document, if that is needed to fill the room."""
+        text = self.text
+        end = text.starts[text.document_end[start]]
+        while start > 0 and text.document[start - 1] == text.document[start] and end - text.starts[start] < room:
+            start -= 1
+        return start
 
     def _elsewhere(self, chance: np.random.Generator, start: int) -> int:
         while True:

@@ -19,7 +19,7 @@ Reach = Literal["known", "all", "unseen"]
 
 KINDS = ("person", "animal", "food", "stuff", "object", "tool", "place", "plant", "part", "event", "role")
 _GROUPS = {
-    "animate": ("person", "animal"),
+    "animate": ("person", "person", "animal"),
     "thing": ("object", "food", "tool", "plant"),
     "any": ("person", "animal", "food", "stuff", "object", "tool", "place", "plant", "event"),
 }

@@ -55,7 +55,7 @@ class Nominals:
     def subject(self, kinds: Sequence[str], depth: int, *, embedded: bool = False) -> Nominal:
         """A noun phrase in subject position."""
         nominal = self._nominal(kinds, depth, 0.22, lambda pronoun: pronoun.subject, embedded=embedded)
-        if depth > 0 and nominal.tree.parts[-1].tree in self.scene.noun_words and self.dice.chance(0.13):
+        if depth > 0 and nominal.tree.parts[-1].tree in self.scene.noun_words and self.dice.chance(0.22):
             return self.located(nominal)
         return nominal
 

@@ -64,7 +64,7 @@ class Scene:
 
     def noun(self, kind: str) -> Noun:
         """A noun of some kind, often one that the text is about; a noun's own lemma is a kind of its own."""
-        if kind in self.nouns and self.dice.chance(0.4):
+        if kind in self.nouns and self.dice.chance(0.5):
             return self.nouns[kind]
         return self.dice.choose(self.lexicon.nouns[kind])
 

@@ -46,13 +46,13 @@ class PretrainSettings(BaseModel):
     initializer_range: Annotated[float, Field(gt=0)] = 0.06
     """Spread of fresh weights. BERT's 0.02 suits its width of 768; at a width of 128 training stalls with it."""
 
-    steps: Count = 8000
+    steps: Count = 7000
     """Optimisation steps."""
     batch_pieces: Count = 2048
     """Pieces in a batch of full rows; a batch of short rows has as many rows."""
     short_share: Share = 0.75
     """Share of batches that hold single sentences and pairs of two, at half the length."""
-    mask_rate: Share = 0.16
+    mask_rate: Share = 0.2
     """Share of pieces to predict: 80 % of them masked, 10 % replaced, 10 % left as they are."""
     learning_rate: Annotated[float, Field(gt=0)] = 0.0015
     """At its peak, after the warm-up; from there it falls linearly to zero."""
@@ -103,7 +103,7 @@ def load_settings(path: Path, *, changes: Sequence[str] = ()) -> PretrainSetting
     if written is None:
         written = {}
     if not isinstance(written, dict):
-        raise BertologyError(f"{path}: a recipe is a mapping of keys to values, such as 'steps: 8000'")
+        raise BertologyError(f"{path}: a recipe is a mapping of keys to values, such as 'steps: 7000'")
     settings = {str(key): _checked(value, str(key), path) for key, value in written.items()}
     for change in changes:
         key, separator, value = change.partition("=")

@@ -59,7 +59,7 @@ def test_settings_can_be_changed(tmp_path: Path) -> None:
         ("- 1\n- 2", "recipe.yaml: a recipe is a mapping"),
         ("steps: [", "recipe.yaml: not valid YAML"),
         ("heads: 3", "recipe.yaml: width: 128 cannot be split over 3 heads"),
-        ("keep_checkpoints: [9000]", "recipe.yaml: keep_checkpoints: 9000 is beyond the last of 8000 steps"),
+        ("keep_checkpoints: [9000]", "recipe.yaml: keep_checkpoints: 9000 is beyond the last of 7000 steps"),
     ],
 )
 def test_a_wrong_recipe_is_one_line(tmp_path: Path, text: str, message: str) -> None:
