@@ -53,20 +53,12 @@ def load_encoder(
         ModelError: the model cannot be loaded as asked; one line says why and what to do.
     """
     source = resolve_model(name_or_source, revision=revision) if isinstance(name_or_source, str) else name_or_source
-    for what, given, known in (
-        ("dtype", dtype, tuple(_DTYPES)),
-        ("init", init, ("pretrained", "random")),
-        ("attention", attention, ("fast", "eager")),
-    ):
-        if given not in known:
-            raise ModelError(f"unknown {what} {given!r}: give {', '.join(known)}")
+    _check_choice("dtype", dtype, tuple(_DTYPES))
+    _check_choice("init", init, ("pretrained", "random"))
+    _check_choice("attention", attention, ("fast", "eager"))
     place = choose_device(device)
     shape = model_shape(source)
-    tokenizer_files(source.folder)
-    if init == "pretrained":
-        for path in weight_files(source.folder):
-            if path.suffix == ".safetensors":
-                check_safetensors(path)
+    _check_files(source, init)
     with quiet_loading():
         tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
         config = _load_config(source, trust_remote_code)
@@ -85,6 +77,20 @@ def load_encoder(
         dtype=dtype,
         eager=attention == "eager",
     )
+
+
+def _check_choice(what: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise ModelError(f"unknown {what} {given!r}: give {', '.join(known)}")
+
+
+def _check_files(source: ModelSource, init: Init) -> None:
+    """Refuse a folder with files missing or cut short before anything is read from it."""
+    tokenizer_files(source.folder)
+    if init == "pretrained":
+        for path in weight_files(source.folder):
+            if path.suffix == ".safetensors":
+                check_safetensors(path)
 
 
 def _load_config(source: ModelSource, trust_remote_code: bool) -> Any:

@@ -161,7 +161,13 @@ def build_config(family: str, vocabulary: int) -> Any:
         ),
         "bart": lambda: transformers.BartConfig(**common | dimensions | {"pad_token_id": 1, "bos_token_id": 0}),
         "gpt2": lambda: transformers.GPT2Config(
-            vocab_size=vocabulary, n_embd=HIDDEN, n_layer=LAYERS, n_head=HEADS, n_positions=80
+            vocab_size=vocabulary,
+            n_embd=HIDDEN,
+            n_layer=LAYERS,
+            n_head=HEADS,
+            n_positions=80,
+            bos_token_id=0,
+            eos_token_id=0,
         ),
     }
     return make[family]()
