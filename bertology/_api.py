@@ -10,7 +10,7 @@ from typing import Any
 from bertology.activations import BarProgress, silent
 from bertology.corpora import Corpus
 from bertology.results import Results
-from bertology.runner import CONTROLS, ProbeRequest, run_probes
+from bertology.runner import CONTROLS, ProbeRequest, parse_controls, parse_names, run_probes
 
 
 def probe(
@@ -20,7 +20,7 @@ def probe(
     corpus: str | Path | Corpus = "pocket",
     layers: str | Sequence[int] = "all",
     seeds: int = 1,
-    controls: Sequence[str] = CONTROLS,
+    controls: str | Sequence[str] = CONTROLS,
     out: str | Path | None = None,
     progress: bool | None = None,
     **settings: Any,
@@ -31,13 +31,14 @@ def probe(
     >>> table = probe("pos", model="pocket", corpus="pocket")  # doctest: +SKIP
 
     Args:
-        task: the name of a probe, or several: ``pos``, ``feats:Number`` … (``bertology tasks`` lists them).
+        task: the name of a probe, or several, in a sequence or with commas: ``pos``, ``feats:Number`` …
+            (``bertology tasks`` lists them).
         model: ``pocket``, a folder in Hugging Face layout, or a hub id.
         corpus: a corpus, or the name or path of one.
         layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output, 1…L the blocks.
         seeds: how many times to fit: once on the training split as it is, then on resamples of its sentences.
         controls: what the scores stand beside: ``majority``, ``word_majority``, ``random`` (the encoder with random
-            weights) and ``control_task`` (Hewitt & Liang 2019).
+            weights) and ``control_task`` (Hewitt & Liang 2019); or ``"all"``, or ``"none"``.
         out: a folder to keep the run in; the cache when left out.
         progress: whether to draw a bar; by default, if standard error is a terminal.
         settings: further fields of :class:`bertology.runner.ProbeRequest`, such as ``dtype``, ``pooling``,
@@ -52,12 +53,12 @@ def probe(
     """
     show = sys.stderr.isatty() if progress is None else progress
     request = ProbeRequest(
-        tasks=(task,) if isinstance(task, str) else tuple(task),
+        tasks=parse_names(task),
         model=str(model),
         corpus=corpus.name if isinstance(corpus, Corpus) else str(corpus),
         layers=layers if isinstance(layers, str) else ",".join(map(str, layers)),
         seeds=seeds,
-        controls=tuple(controls),
+        controls=parse_controls(controls),
         **settings,
     )
     return run_probes(

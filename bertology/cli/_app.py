@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from bertology import __version__
 from bertology.cli import cache, doctor, listings, pretrain, probe
 
+# Typer itself names only one of the errors of a command that is not written as it should be; this is what all are.
+UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
+
 app = typer.Typer(
     name="bertology",
     help="Where in a BERT-like encoder does a piece of knowledge live, and how sure are we?",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

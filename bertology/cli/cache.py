@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Look after stored activations.", no_args_is_help=True)
+app = typer.Typer(help="Look after stored activations.")
 
 
 @app.command("list")

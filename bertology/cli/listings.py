@@ -14,16 +14,18 @@ def tasks() -> None:
     from bertology.probing import ProbeFamily, registered_probes
 
     lines = []
-    for name, registered in sorted(registered_probes().items()):
+    known = registered_probes()
+    for name, registered in sorted(known.items()):
         try:
             probe = registered.load()
         except BertologyError as error:
             # A broken plugin is shown, and does not hide the others.
             lines.append((name, f"cannot be used: {error}"))
             continue
-        shown = registered.task
+        newest = registered.version == max(r.version for r in known.values() if r.task == registered.task)
+        shown = registered.task if newest else name
         if isinstance(probe, ProbeFamily):
-            shown = ", ".join(f"{registered.task}:{instance}" for instance in probe.instances) + " …"
+            shown = ", ".join(f"{shown}:{instance}" for instance in probe.instances) + " …"
         lines.append((shown, f"{probe.question} ({probe.reference}; v{registered.version})"))
     _show(lines)
 
@@ -44,6 +46,6 @@ def corpora() -> None:
 
 def _show(lines: Iterable[tuple[str, str]]) -> None:
     lines = list(lines)
-    width = max(len(name) for name, _ in lines)
+    width = max((len(name) for name, _ in lines), default=0)
     for name, text in lines:
-        typer.echo(f"{name:<{width}}  {text}")
+        typer.echo(f"{name:<{width}}  {' '.join(text.split())}")

@@ -54,15 +54,15 @@ def probe(
     told from the best. Stopped at any moment, the same command goes on from there.
     """
     from bertology.activations import BarProgress, silent
-    from bertology.runner import CONTROLS, ProbeRequest, run_probes
+    from bertology.runner import ProbeRequest, parse_controls, parse_names, run_probes
 
     request = ProbeRequest(
-        tasks=_names(task),
+        tasks=parse_names(task),
         model=model,
         corpus=corpus,
         layers=layers,
         seeds=seeds,
-        controls={"all": CONTROLS, "none": ()}.get(controls, tuple(n.replace("-", "_") for n in _names(controls))),
+        controls=parse_controls(controls),
         readout=readout,
         pooling=pooling,
         dtype=dtype,
@@ -78,17 +78,18 @@ def probe(
     )
     show = not quiet and sys.stderr.isatty()
     results = run_probes(request, out=out, progress=BarProgress if show else lambda _: silent)
-    if format is Format.table:
+    if format is Format.table and sys.stdout.isatty():
         results.print_table()
     else:
         view = results.view()
-        exports = {"md": view.to_markdown, "csv": view.to_csv, "json": view.to_json, "latex": view.to_latex}
+        exports = {
+            "table": view.to_text,
+            "md": view.to_markdown,
+            "csv": view.to_csv,
+            "json": view.to_json,
+            "latex": view.to_latex,
+        }
         typer.echo(exports[format.value](), nl=False)
-    if out is not None and format is Format.table:
-        typer.echo(
-            f"tables and plots in {out}: results.parquet, comparisons.parquet, layers.md, layers.png, layers.svg"
-        )
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+    if out is not None:
+        # On standard error, since what is printed may be read by a program.
+        typer.echo(f"tables and plots in {out}", err=True)

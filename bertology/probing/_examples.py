@@ -29,12 +29,27 @@ class Examples:
     skipped: Mapping[str, int] = field(default_factory=dict)
     """How many items could not be asked about, by reason."""
 
+    def __post_init__(self) -> None:
+        if self.spans.ndim != 3 or self.spans.shape[2] != 2:
+            raise ValueError(f"spans have shape {list(self.spans.shape)}; it should be [item, span, 2]")
+        lengths = {len(self.spans), len(self.codes), len(self.clusters)}
+        if len(lengths) > 1:
+            raise ValueError(f"spans, codes and clusters of different lengths {sorted(lengths)}; one of each an item")
+        if len(self.codes) and not 0 <= self.codes.min() <= self.codes.max() < len(self.values):
+            raise ValueError(f"codes from {self.codes.min()} to {self.codes.max()} for {len(self.values)} values")
+
     def __len__(self) -> int:
         return len(self.codes)
 
     @property
     def words(self) -> Integers:
-        """``[item]`` the word of each item, where every item is one word."""
+        """``[item]`` the word of each item.
+
+        Raises:
+            ValueError: an item is more than one word.
+        """
+        if self.spans.shape[1] != 1 or not (self.spans[:, 0, 1] == self.spans[:, 0, 0] + 1).all():
+            raise ValueError("an item is more than one word, which no readout of single words can take")
         return self.spans[:, 0, 0]
 
     def subset(self, keep: NDArray[np.bool_], *, reason: str) -> Examples:

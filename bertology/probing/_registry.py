@@ -28,28 +28,43 @@ class Registered:
         """Import it.
 
         Raises:
-            BertologyError: it cannot be imported, or is not a probe.
+            BertologyError: it cannot be imported, is not a probe, or is registered under a name that is not its own.
         """
+        name, target = self.entry_point.name, self.entry_point.value
+        if not _NAME.fullmatch(name):
+            raise BertologyError(f"probe name {name!r} ({target}): it should be like pos.v1")
         try:
             found = self.entry_point.load()
         except Exception as error:
+            # Whatever a package does when it is imported must not reach a person as a traceback.
             raise BertologyError(
-                f"probe {self.entry_point.name} ({self.entry_point.value}) cannot be imported "
-                f"({type(error).__name__}: {error}); mend or uninstall the package that brings it"
+                f"probe {name} ({target}) cannot be imported ({type(error).__name__}: {error}); "
+                "mend or uninstall the package that brings it"
             ) from error
         if not isinstance(found, RepresentationProbe | ProbeFamily):
             raise BertologyError(
-                f"probe {self.entry_point.name}: {self.entry_point.value} is a {type(found).__name__}; "
+                f"probe {name}: {target} is a {type(found).__name__}; "
                 "it should be a RepresentationProbe or a ProbeFamily"
             )
+        if isinstance(found, RepresentationProbe):
+            self.check_name(found)
         return found
+
+    def check_name(self, probe: RepresentationProbe) -> None:
+        """Raise :class:`BertologyError` where ``probe`` calls itself something else than it is registered as."""
+        own = f"{probe.task.partition(':')[0]}.v{probe.version}"
+        if own != f"{self.task}.v{self.version}":
+            raise BertologyError(
+                f"probe {self.entry_point.name}: {self.entry_point.value} calls itself {own}; "
+                "register it under that name, or change its task or version"
+            )
 
 
 def registered_probes() -> Mapping[str, Registered]:
     """All versions of all installed probes by registered name (``pos.v1``).
 
     Raises:
-        BertologyError: two packages register one name, or a name has no version.
+        BertologyError: two packages register one name.
     """
     return _registered(tuple(entry_points(group=GROUP)))
 
@@ -58,13 +73,13 @@ def registered_probes() -> Mapping[str, Registered]:
 def _registered(points: tuple[EntryPoint, ...]) -> Mapping[str, Registered]:
     found: dict[str, Registered] = {}
     for point in sorted(set(points), key=lambda p: (p.name, p.value)):
-        match = _NAME.fullmatch(point.name)
-        if not match:
-            raise BertologyError(f"probe name {point.name!r} ({point.value}): it should be like pos.v1")
         if point.name in found:
             first = found[point.name].entry_point.value
             raise BertologyError(f"two probes are called {point.name}: {first} and {point.value}; rename one")
-        found[point.name] = Registered(match["task"], int(match["version"]), point)
+        # A name without a version is one package's mistake: told when that probe is asked for, no bar to the others.
+        match = _NAME.fullmatch(point.name)
+        task, version = (match["task"], int(match["version"])) if match else (point.name, 0)
+        found[point.name] = Registered(task, version, point)
     return found
 
 
@@ -77,18 +92,21 @@ def get_probe(name: str) -> RepresentationProbe:
         NameNotFoundError: no such probe; the nearest names are told.
         BertologyError: it needs an argument, or takes none.
     """
-    plain, _, argument = name.partition(":")
-    plain = plain.strip().lower().replace("-", "_")
+    before, _, after = name.partition(":")
+    plain, argument = before.strip().lower().replace("-", "_"), after.strip()
     known = registered_probes()
     versions = [r for registered, r in known.items() if plain in (registered, r.task)]
     if not versions:
-        raise _unknown(name, known.values())
-    probe = max(versions, key=lambda r: r.version).load()
+        raise _unknown(before.strip(), known.values())
+    newest = max(versions, key=lambda r: r.version)
+    probe = newest.load()
     if isinstance(probe, ProbeFamily):
         if not argument:
             examples = " or ".join(f"{plain}:{instance}" for instance in probe.instances[:2])
             raise BertologyError(f"task {plain!r} needs a {probe.argument} after a colon, such as {examples}")
-        return probe.make(argument)
+        made = probe.make(argument)
+        newest.check_name(made)
+        return made
     if argument:
         raise BertologyError(f"task {plain!r} takes no argument: write {plain} instead of {name}")
     return probe

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -44,15 +45,24 @@ class CellRecord:
 
 
 def read_cell(run: Path, cell: Cell) -> CellRecord | None:
-    """The record of ``cell`` in folder ``run``; ``None`` where it is missing, half written or altered."""
+    """The record of ``cell`` in folder ``run``.
+
+    ``None`` where it is missing or half written, or where its predictions are not those it was written with.
+    """
     path = run / _FOLDER / f"{cell.id}.json"
     try:
         plain = json.loads(path.read_text(encoding="utf-8"))
         record = CellRecord(**{**plain, "notes": tuple(plain["notes"])})
+        predictions = (run / "predictions" / f"{cell.id}.parquet").read_bytes()
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
-    there = (run / "predictions" / f"{cell.id}.parquet").exists()
-    return record if there and record.cell_id == cell.id else None
+    whole = record.cell_id == cell.id and record.predictions_sha256 == hashlib.sha256(predictions).hexdigest()
+    return record if whole else None
+
+
+def all_finished(run: Path, cells: Iterable[Cell]) -> bool:
+    """Whether folder ``run`` has the records of all ``cells``."""
+    return all(read_cell(run, cell) is not None for cell in cells)
 
 
 def write_cell(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,19 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.activations import Entry
-from bertology.errors import CorpusError
 from bertology.measures import majority, word_majority
 from bertology.results import Predictions
 from bertology.runner._cells import write_cell
-from bertology.runner._plan import BaselineCells, Group
+from bertology.runner._plan import BaselineCells, Group, RowControl
 from bertology.runner._provenance import versions
 from bertology.runner._task_data import TaskData
 
 if TYPE_CHECKING:
-    from bertology.activations import WordVectors
-    from bertology.readouts import FittedReadout
+    from bertology.corpora import Sentences
+    from bertology.readouts import FittedReadout, Targets
 
-NO_VECTOR = "no vector"
 # What is kept of converted vectors between passes over the training data; what does not fit is read again.
 TRAIN_MEMORY = 2 << 30
 
@@ -34,8 +35,11 @@ TRAIN_MEMORY = 2 << 30
 class _Problem:
     """One of the problems fitted over the same items."""
 
-    control: str
+    control: RowControl
     seed: int
+
+    def __str__(self) -> str:
+        return f"{'the control task' if self.control == 'control_task' else 'the task itself'}, seed {self.seed}"
 
 
 def fit_group(
@@ -57,28 +61,24 @@ def fit_group(
         device: where to fit.
         notify: told what a person should know.
     """
-    from bertology.readouts import Targets, get_readout
+    from bertology.activations import WordVectors
+    from bertology.readouts import get_readout
 
     started, clock = datetime.now(UTC), time.perf_counter()
     layers = sorted({layer for _, _, layer in group.cells})
     problems = list(dict.fromkeys(_Problem(control, seed) for control, seed, _ in group.cells))
-    data = _with_vectors(data, entries)
+    data = data.without({split: _skipped(entry) for split, entry in entries.items()})
     sources = {
-        split: _vectors(entries[split], examples.words, layers, TRAIN_MEMORY * (split == "train"))
+        split: WordVectors(
+            entries[split], examples.words, layers=layers, memory=TRAIN_MEMORY if split == "train" else 0
+        )
         for split, examples in data.items.items()
     }
-
-    def targets(split: str, *, weighted: bool) -> Targets:
-        labels = np.stack([_labels(data, problem, split) for problem in problems])
-        weights = np.stack([_weights(data, problem.seed) for problem in problems]) if weighted else None
-        names = tuple(f"task {group.probe.task}, {p.control}, seed {p.seed}" for p in problems)
-        return Targets(labels, data.n_train_labels, weights, names)
-
     fitted = get_readout(group.readout).fit(
         sources["train"],
-        targets("train", weighted=len(problems) > 1),
+        _targets(data, problems, "train"),
         dev=sources["dev"],
-        dev_targets=targets("dev", weighted=False),
+        dev_targets=_targets(data, problems, "dev"),
         device=device,
     )
     found = fitted.predict(sources["test"])
@@ -95,12 +95,14 @@ def fit_group(
             facts = {**_counts(data), **_fit_facts(fitted, number, place)}
             write_cell(
                 run,
-                group.cells[problem.control, problem.seed, layer],  # type: ignore[index]
+                group.cells[problem.control, problem.seed, layer],
                 columns.predictions(gold, found.labels[number, place], found.log_prob[number, place]),
                 facts=facts,
                 provenance=provenance,
-                notes=_warn(facts, layer, problem, notify),
+                notes=data.splits.notes,
             )
+    if note := _unconverged(group, fitted, problems, layers):
+        notify(note)
 
 
 def write_baselines(found: BaselineCells, data: TaskData, run: Path) -> None:
@@ -118,6 +120,7 @@ def write_baselines(found: BaselineCells, data: TaskData, run: Path) -> None:
             columns.predictions(data.test.codes, predicted[control], np.full(len(data.test), np.nan)),
             facts=_counts(data),
             provenance={"versions": versions("numpy"), "wall_s": 0.0},
+            notes=data.splits.notes,
         )
 
 
@@ -127,7 +130,7 @@ class _Columns:
     def __init__(self, data: TaskData) -> None:
         sentences = data.splits.test
         clusters, self._cluster = np.unique(data.test.clusters, return_inverse=True)
-        self._cluster_ids = [sentences.id(int(number)) or str(number) for number in clusters]
+        self._cluster_ids = _sentence_names(sentences, clusters.tolist())
         inside = data.test.words - sentences.starts[data.test.clusters] + 1
         names = self._cluster_ids
         self._item_ids = [f"{names[c]}:{w}" for c, w in zip(self._cluster.tolist(), inside.tolist(), strict=True)]
@@ -137,21 +140,29 @@ class _Columns:
         return Predictions(self._item_ids, self._cluster, self._cluster_ids, gold, pred, score, self._labels)
 
 
-def _vectors(entry: Entry, words: NDArray[np.int64], layers: list[int], memory: int) -> WordVectors:
-    from bertology.activations import WordVectors
+def _sentence_names(sentences: Sentences, numbers: Sequence[int]) -> list[str]:
+    """Names of sentences, by which items are grouped again when they are read: no two alike."""
+    names = [sentences.id(number) for number in numbers]
+    times = Counter(names)
+    return [
+        name if name and times[name] == 1 else f"{name}#{number + 1}"
+        for name, number in zip(names, numbers, strict=True)
+    ]
 
-    return WordVectors(entry, words, layers=layers, memory=memory)
+
+def _skipped(entry: Entry) -> dict[int, str]:
+    """Words without a vector, and why."""
+    # Reasons are counted, so that what differs from sentence to sentence, its length, is taken out of them.
+    return {word: re.sub(r"\d+", "…", reason) for word, _, _, reason in entry.manifest.skipped}
 
 
-def _with_vectors(data: TaskData, entries: Mapping[str, Entry]) -> TaskData:
-    """The same data with those items left out, and counted, whose word has no vector."""
-    keep = {split: entries[split].place[examples.words, 0] >= 0 for split, examples in data.items.items()}
-    for split, has_vector in keep.items():
-        if not has_vector.any():
-            raise CorpusError(
-                f"task {data.probe.task}: no word of the {split} split has a vector: was all of it skipped?"
-            )
-    return data.only(keep, reason=NO_VECTOR)
+def _targets(data: TaskData, problems: Sequence[_Problem], split: str) -> Targets:
+    from bertology.readouts import Targets
+
+    labels = np.stack([_labels(data, problem, split) for problem in problems])
+    resampled = split == "train" and any(problem.seed for problem in problems)
+    weights = np.stack([_weights(data, problem.seed) for problem in problems]) if resampled else None
+    return Targets(labels, data.n_train_labels, weights, tuple(f"task {data.probe.task}: {p}" for p in problems))
 
 
 def _labels(data: TaskData, problem: _Problem, split: str) -> NDArray[np.int64]:
@@ -182,7 +193,8 @@ def _counts(data: TaskData) -> dict[str, Any]:
 
 def _fit_facts(fitted: FittedReadout, problem: int, layer: int) -> dict[str, Any]:
     report = fitted.report
-    chosen = int(np.flatnonzero(np.isclose(report.strengths, report.chosen[problem, layer]))[0])
+    chosen = int(np.abs(np.array(report.strengths) - report.chosen[problem, layer]).argmin())
+    gradient_norm = float(report.gradient_norm[problem, layer, chosen])
     return {
         "n_params": fitted.n_params,
         "params": {
@@ -191,14 +203,23 @@ def _fit_facts(fitted: FittedReadout, problem: int, layer: int) -> dict[str, Any
             "dev_accuracy": [round(float(value), 6) for value in report.dev_accuracy[problem, layer]],
             "iterations": int(report.iterations[problem, layer, chosen]),
             "converged": bool(report.converged[problem, layer, chosen]),
-            "gradient_norm": float(report.gradient_norm[problem, layer, chosen]),
+            # JSON knows no NaN, which is what a readout without iterations has to say.
+            "gradient_norm": gradient_norm if math.isfinite(gradient_norm) else None,
         },
     }
 
 
-def _warn(facts: Mapping[str, Any], layer: int, problem: _Problem, notify: Callable[[str], None]) -> tuple[str, ...]:
-    if facts["params"]["converged"]:
-        return ()
-    note = f"layer {layer} ({problem.control}, seed {problem.seed}): the fit stopped before it converged"
-    notify(note)
-    return (note,)
+def _unconverged(
+    group: Group, fitted: FittedReadout, problems: Sequence[_Problem], layers: Sequence[int]
+) -> str | None:
+    """One line on all fits of a group that stopped early at the strength that was chosen."""
+    found = []
+    for number, problem in enumerate(problems):
+        facts = (_fit_facts(fitted, number, place)["params"] for place in range(len(layers)))
+        left = [str(layer) for layer, params in zip(layers, facts, strict=True) if not params["converged"]]
+        if left:
+            found.append(f"layer{'s' * (len(left) > 1)} {', '.join(left)} of {problem}")
+    if not found:
+        return None
+    model = "random weights" if group.init == "random" else "pretrained"
+    return f"{group.probe.task}, {model}: fits that stopped before they converged: {'; '.join(found)}"

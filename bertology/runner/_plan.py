@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from bertology._files import canonical_json, digest
+from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentences, annotate_text, load_corpus
 from bertology.encoders import ModelShape, ModelSource, model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, CorpusError
+from bertology.measures import METRICS
 from bertology.probing import RepresentationProbe, get_probe
 from bertology.runner._cells import Cell
 from bertology.runner._request import ProbeRequest, parse_layers
@@ -133,20 +135,31 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None) -> Plan:
     Raises:
         BertologyError: a task, model, layer, corpus or split that there is not.
     """
-    probes = tuple(get_probe(task) for task in dict.fromkeys(request.tasks))
-    names = [probe.task for probe in probes]
-    doubled = next((name for name in names if names.count(name) > 1), None)
-    if doubled:
-        raise BertologyError(f"task {doubled!r} is asked for twice: name each once")
+    probes = _find_probes(request.tasks)
     source = resolve_model(request.model, revision=request.revision)
     shape = model_shape(source)
     layers = parse_layers(request.layers, shape.n_layers)
     if corpus is None:
         corpus = _annotated(request) if request.annotate else load_corpus(request.corpus)
+    elif request.annotate:
+        raise BertologyError("annotate labels a raw text file: name the file as the corpus, or leave annotate out")
     splits = choose_splits(corpus, train=request.train_split, test=request.test_split)
     inits: tuple[Init, ...] = ("pretrained", "random") if "random" in request.controls else ("pretrained",)
     fingerprints = {init: model_fingerprint(source, init=init) for init in inits}
     return Plan(request, source, shape, corpus, splits, layers, probes, fingerprints)
+
+
+def _find_probes(tasks: Sequence[str]) -> tuple[RepresentationProbe, ...]:
+    probes = tuple(get_probe(task) for task in dict.fromkeys(tasks))
+    names = [probe.task for probe in probes]
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled:
+        raise BertologyError(f"task {doubled!r} is asked for twice: name each once")
+    for probe in probes:
+        for metric in probe.metrics:
+            if metric not in METRICS:
+                raise name_not_found(f"metric of task {probe.task}", metric, METRICS)
+    return probes
 
 
 def _annotated(request: ProbeRequest) -> Corpus:
@@ -156,6 +169,8 @@ def _annotated(request: ProbeRequest) -> Corpus:
         raise CorpusError(f"--annotate labels a raw text file: there is no file {path}")
     whole = annotate_text(path, request.annotate or "")
     sentences = next(iter(whole.splits.values()))
+    if len(sentences) < 10:
+        raise CorpusError(f"{path}: {len(sentences)} sentences, of which train, dev and test are made; give 10 or more")
     parts = {"train": range(8), "dev": (8,), "test": (9,)}
     splits = {
         name: Sentences(sentences[i] for i in range(len(sentences)) if i % 10 in places)

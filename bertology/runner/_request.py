@@ -19,6 +19,20 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
+def parse_names(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Names in a text with commas, or as they are."""
+    parts = names.split(",") if isinstance(names, str) else names
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+def parse_controls(controls: str | Sequence[str]) -> tuple[str, ...]:
+    """Controls by name: ``all``, ``none``, or some of them with commas; ``-`` and ``_`` are the same."""
+    names = parse_names(controls)
+    if names in (("all",), ("none",)):
+        return CONTROLS if names == ("all",) else ()
+    return tuple(name.replace("-", "_") for name in names)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProbeRequest:
     """Tasks put to the layers of one model on one corpus.

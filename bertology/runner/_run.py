@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from bertology.activations import Entry, Progress, Recipe, silent
 from bertology.corpora import Corpus
 from bertology.results import Results
 from bertology.runner._assemble import assemble
-from bertology.runner._cells import read_cell
+from bertology.runner._cells import all_finished
 from bertology.runner._fit import fit_group, write_baselines
 from bertology.runner._plan import Group, Init, Plan, make_plan
 from bertology.runner._request import ProbeRequest
@@ -49,44 +49,42 @@ def run_probes(
     """
     plan = make_plan(request, corpus=corpus)
     run = out if out is not None else cache_folder() / "runs" / plan.run_id
-    write_atomically(run / "request.json", canonical_json(asdict(request)), remedy="name another folder with --out")
-    data = _data_of_unfinished_tasks(plan, run)
-    for found in plan.baselines:
-        if any(read_cell(run, cell) is None for cell in found.cells.values()):
-            write_baselines(found, data[found.probe.task], run)
+    write_atomically(run / "request.json", canonical_json(asdict(request)), remedy=_remedy(out))
+    notify = progress("").note
+    for note in plan.splits.notes:
+        notify(note)
+    baselines = [found for found in plan.baselines if not all_finished(run, found.cells.values())]
+    groups = [group for group in plan.groups if not all_finished(run, group.cells.values())]
+    # All that can be wrong with a request is found before anything is computed.
+    unfinished = {found.probe.task for found in baselines} | {group.probe.task for group in groups}
+    data = {probe.task: TaskData.of(probe, plan.splits) for probe in plan.probes if probe.task in unfinished}
+    device = _check_components(plan, groups) if groups else ""
+    for found in baselines:
+        write_baselines(found, data[found.probe.task], run)
     for init in plan.fingerprints:
-        groups = [group for group in plan.groups if group.init == init and not _is_finished(group, run)]
-        if groups:
-            _run_groups(plan, groups, data, run, init, progress)
+        of_init = [group for group in groups if group.init == init]
+        # One reading of the model is for all tasks.
+        entries = _extract_splits(plan, init, device, progress) if of_init else {}
+        for group in of_init:
+            fit_group(group, data[group.probe.task], entries, run, device=device, notify=notify)
     results = assemble(plan, run, experiment=experiment)
     if out is not None:
         results.save(run)
     return results
 
 
-def _data_of_unfinished_tasks(plan: Plan, run: Path) -> dict[str, TaskData]:
-    """Items of every task that is not finished; all are asked for before anything is computed."""
-    unfinished = {group.probe.task for group in plan.groups if not _is_finished(group, run)}
-    for found in plan.baselines:
-        if any(read_cell(run, cell) is None for cell in found.cells.values()):
-            unfinished.add(found.probe.task)
-    return {probe.task: TaskData.of(probe, plan.splits) for probe in plan.probes if probe.task in unfinished}
+def _remedy(out: Path | None) -> str:
+    return "name another folder in BERTOLOGY_CACHE" if out is None else "name another folder with --out"
 
 
-def _is_finished(group: Group, run: Path) -> bool:
-    return all(read_cell(run, cell) is not None for cell in group.cells.values())
-
-
-def _run_groups(
-    plan: Plan, groups: list[Group], data: Mapping[str, TaskData], run: Path, init: Init, progress: ProgressFor
-) -> None:
-    """Read the model once for all tasks, then fit them."""
+def _check_components(plan: Plan, groups: Sequence[Group]) -> str:
+    """The device to compute on; raises where it, or a readout, is not there."""
     from bertology.encoders import choose_device
+    from bertology.readouts import get_readout
 
-    device = str(choose_device(plan.request.device))
-    entries = _extract_splits(plan, init, device, progress)
     for group in groups:
-        fit_group(group, data[group.probe.task], entries, run, device=device, notify=progress("").note)
+        get_readout(group.readout)
+    return str(choose_device(plan.request.device))
 
 
 def _extract_splits(plan: Plan, init: Init, device: str, progress: ProgressFor) -> dict[str, Entry]:

@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentences
-from bertology.errors import CorpusError, FitError
+from bertology.errors import BertologyError, CorpusError, FitError
 from bertology.measures import control_labels
 from bertology.probing import Examples, RepresentationProbe
 
@@ -37,17 +38,17 @@ def choose_splits(corpus: Corpus, *, train: str, test: str) -> Splits:
     """The three splits of ``corpus``; without a dev split every tenth training sentence is held out in its place.
 
     Raises:
-        CorpusError: there is no train or test split of that name.
+        NameNotFoundError: there is no train or test split of that name.
+        CorpusError: one split would do two jobs, or is too small.
     """
     for role, name in (("train", train), ("test", test)):
         if name not in corpus:
-            there = ", ".join(corpus.splits) or "none"
-            raise CorpusError(
-                f"corpus {corpus.name} has no split {name!r} to {role} on (it has {there}): "
-                f"give a corpus that has one, or choose another by --{role}-split"
-            )
+            remedy = f"choose one to {role} on by --{role}-split, or give a corpus that has it"
+            raise name_not_found(f"split of corpus {corpus.name}", name, corpus.splits, remedy=remedy)
     if train == test:
-        raise CorpusError(f"split {train!r} cannot both train and test: choose two")
+        raise CorpusError(
+            f"split {train!r} cannot both train and test: choose another by --train-split or --test-split"
+        )
     if "dev" in corpus and "dev" not in (train, test):
         return Splits(corpus[train], corpus["dev"], corpus[test], ())
     whole = corpus[train]
@@ -55,7 +56,7 @@ def choose_splits(corpus: Corpus, *, train: str, test: str) -> Splits:
     if not held_out:
         raise CorpusError(f"split {train!r} of {corpus.name} has {len(whole)} sentences: too few to hold some out")
     kept = Sentences(whole[i] for i in range(len(whole)) if i not in held_out)
-    note = f"no dev split of its own: every {_HELD_OUT_EVERY}th sentence of {train} held out to choose the strength"
+    note = f"no dev split: every {_HELD_OUT_EVERY}th sentence of {train} is held out to choose the strength by"
     return Splits(kept, Sentences(whole[i] for i in sorted(held_out)), corpus[test], (note,))
 
 
@@ -79,14 +80,7 @@ class TaskData:
             CorpusError: a split has no such labels.
             FitError: train has fewer than two labels.
         """
-        found = {}
-        for name, sentences in splits.by_name.items():
-            try:
-                found[name] = probe.examples(sentences)
-            except CorpusError as error:
-                raise CorpusError(f"task {probe.task}, {name} split: {error}") from error
-            if not len(found[name]):
-                raise CorpusError(f"task {probe.task}: the {name} split has no item; give a corpus that has some")
+        found = {name: _ask(probe, name, sentences) for name, sentences in splits.by_name.items()}
         # Only labels that occur count: a vocabulary may list more.
         seen = dict.fromkeys(found["train"].values[code] for code in _by_first_use(found["train"].codes))
         if len(seen) < 2:
@@ -109,9 +103,27 @@ class TaskData:
         """Items to score on, labels numbered as in ``labels``."""
         return self.items["test"]
 
-    def only(self, keep: Mapping[str, NDArray[np.bool_]], *, reason: str) -> TaskData:
-        """The same task on the items to ``keep`` of each split; the others are counted as skipped for ``reason``."""
-        return replace(self, items={name: self.items[name].subset(keep[name], reason=reason) for name in self.items})
+    def without(self, skipped: Mapping[str, Mapping[int, str]]) -> TaskData:
+        """The same task without the items of some words, which are counted as skipped.
+
+        Args:
+            skipped: for each split, words and the reason why each is left out.
+
+        Raises:
+            CorpusError: a split has no item left.
+        """
+        items = {}
+        for name, examples in self.items.items():
+            reason_of = skipped[name]
+            reasons = np.array([reason_of.get(word, "") for word in examples.words.tolist()], dtype=object)
+            for reason in sorted(set(reasons) - {""}):
+                keep = reasons != reason
+                examples, reasons = examples.subset(keep, reason=reason), reasons[keep]
+            if not len(examples):
+                reason = next(iter(examples.skipped))
+                raise CorpusError(f"task {self.probe.task}: no word of the {name} split has a vector ({reason})")
+            items[name] = examples
+        return replace(self, items=items)
 
     @cached_property
     def n_unseen_label(self) -> int:
@@ -136,6 +148,20 @@ class TaskData:
         number = {form: place for place, form in enumerate(train.values)}
         to_train = np.array([number.get(form, -1) for form in test.values], dtype=np.int64)
         return train.codes[self.train.words].astype(np.int64), to_train[test.codes[self.test.words]], len(number)
+
+
+def _ask(probe: RepresentationProbe, split: str, sentences: Sentences) -> Examples:
+    try:
+        examples = probe.examples(sentences)
+    except CorpusError as error:
+        raise CorpusError(f"task {probe.task}, {split} split: {error}") from error
+    if not len(examples):
+        raise CorpusError(f"task {probe.task}: the {split} split has no item; give a corpus that has some")
+    try:
+        _ = examples.words
+    except ValueError as error:
+        raise BertologyError(f"task {probe.task}: {error}") from error
+    return examples
 
 
 def _by_first_use(codes: Integers) -> list[int]:
