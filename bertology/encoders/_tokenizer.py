@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable
 from typing import Any
 
@@ -96,8 +97,7 @@ def _check_vocabulary(source: ModelSource, tokenizer: Any, body: Any) -> None:
 
 def _some_words(vocabulary: Iterable[str], special: set[str]) -> list[str]:
     """A few entries of the vocabulary that look like words, for models of any script."""
-    plain = (entry for entry in sorted(vocabulary) if entry.isalpha() and entry not in special)
-    return [entry for entry, _ in zip(plain, range(8), strict=False)]
+    return heapq.nsmallest(8, (entry for entry in vocabulary if entry.isalpha() and entry not in special))
 
 
 def _unknown_id(tokenizer: Any) -> int | None:
