@@ -1,0 +1,23 @@
+"""All benchmarks, one after another: ``python -m benchmarks [--quick]``."""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks import extraction, fit, memory, start_up
+from benchmarks._common import show
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="small samples: minutes instead of half an hour")
+    quick = parser.parse_args().quick
+    lines = start_up.run(repeats=3 if quick else 5)
+    lines += extraction.run(1000 if quick else 4000, repeats=3, dtype="float32")
+    lines += fit.run(quick=quick)
+    lines += memory.run(600 if quick else 0, times=10, job="extract")
+    show(lines)
+
+
+if __name__ == "__main__":
+    main()
