@@ -43,7 +43,7 @@ class Registered:
             ) from error
         if not isinstance(found, RepresentationProbe | ProbeFamily):
             raise BertologyError(
-                f"probe {name}: {target} is a {type(found).__name__}; "
+                f"probe {name}: {target} is of type {type(found).__name__}; "
                 "it should be a RepresentationProbe or a ProbeFamily"
             )
         if isinstance(found, RepresentationProbe):

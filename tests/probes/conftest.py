@@ -1,0 +1,65 @@
+"""Sentences written by hand, and corpora whose labels can be read off word vectors, or cannot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertology.corpora import Corpus, Sentence, Sentences
+from bertology.results import ResultRow
+from bertology.runner import ProbeRequest, run_probes
+
+N_WORDS, SENTENCE_LENGTH = 24, 6
+SIZES = {"train": 50, "dev": 15, "test": 40}
+
+
+def make_sentence(name: str, words: Sequence[str], **layers: Sequence[str | None]) -> Sentence:
+    """Words parted by single spaces, with layers of one value a word."""
+    ends = np.cumsum([len(word) + 1 for word in words]).tolist()
+    spans = tuple((end - 1 - len(word), end - 1) for end, word in zip(ends, words, strict=True))
+    labels = {name: tuple(values) for name, values in layers.items()}
+    return Sentence(name, " ".join(words), tuple(words), spans, layers=labels)
+
+
+@pytest.fixture
+def sentences_of() -> Callable[..., Sentences]:
+    """One sentence of the words given, with layers."""
+    return lambda words, **layers: Sentences([make_sentence("s1", words.split(), **layers)])
+
+
+@pytest.fixture
+def planted(tiny_bert: Path) -> Callable[..., Corpus]:
+    """A corpus whose labels follow from the word (``signal=True``), or are drawn anew for every word of the text."""
+    vocabulary = json.loads((tiny_bert / "tokenizer.json").read_text())["model"]["vocab"]
+    words = sorted(piece for piece in vocabulary if piece.isascii() and piece.isalpha() and len(piece) > 3)[:N_WORDS]
+
+    def make(layer: str, labels: Sequence[str], *, signal: bool) -> Corpus:
+        draw = np.random.default_rng(5)
+        own_label = {word: labels[place % len(labels)] for place, word in enumerate(words)}
+        splits = {}
+        for split, size in SIZES.items():
+            sentences = []
+            for number in range(size):
+                chosen = [str(word) for word in draw.choice(words, SENTENCE_LENGTH)]
+                drawn = [str(label) for label in draw.choice(labels, SENTENCE_LENGTH)]
+                values = [own_label[word] for word in chosen] if signal else drawn
+                sentences.append(make_sentence(f"{split}-{number}", chosen, **{layer: values}))
+            splits[split] = Sentences(sentences)
+        return Corpus("planted", splits)
+
+    return make
+
+
+@pytest.fixture
+def ask(tiny_bert: Path) -> Callable[[str, Corpus], dict[str, ResultRow]]:
+    """The scores of a task read off the embeddings, by metric."""
+
+    def run(task: str, corpus: Corpus) -> dict[str, ResultRow]:
+        request = ProbeRequest(tasks=(task,), model=str(tiny_bert), layers="0", controls=())
+        return {row.metric: row for row in run_probes(request, corpus=corpus).rows}
+
+    return run
