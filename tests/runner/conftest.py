@@ -1,0 +1,77 @@
+"""One finished run that many tests read, and ways to compare runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertology.results import Results
+from bertology.runner import ProbeRequest, run_probes
+
+NOT_SCORES = ["wall_s", "started_utc"]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that ended well."""
+
+    request: ProbeRequest
+    cache: Path
+    out: Path
+    results: Results
+
+    def copy(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Finished:
+        """The same run in a folder of one's own, its cache too."""
+        cache, out = folder / "cache-copy", folder / "out-copy"
+        shutil.copytree(self.cache, cache)
+        shutil.copytree(self.out, out)
+        monkeypatch.setenv("BERTOLOGY_CACHE", str(cache))
+        return Finished(self.request, cache, out, self.results)
+
+
+@pytest.fixture(scope="session")
+def finished(tiny_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Two tasks on all layers, with two seeds and every control."""
+    folder = tmp_path_factory.mktemp("finished")
+    request = ProbeRequest(
+        tasks=("pos", "feats:Number"), model=str(tiny_bert), corpus=str(tiny_corpus), layers="all", seeds=2
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BERTOLOGY_CACHE", str(folder / "cache"))
+        results = run_probes(request, out=folder / "out")
+    return Finished(request, folder / "cache", folder / "out", results)
+
+
+@pytest.fixture(scope="session")
+def scores() -> Callable[[Path], pa.Table]:
+    """The table of a run's folder without what differs between two runs of the same: when, and how long."""
+    return lambda folder: pq.ParquetFile(folder / "results.parquet").read().drop_columns(NOT_SCORES)
+
+
+@pytest.fixture
+def counted_forwards(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of windows of every forward pass from here on."""
+    from bertology.encoders import Encoder
+
+    passes: list[int] = []
+    read = Encoder.hidden_states
+
+    def hidden_states(self, input_ids, *args, **options):  # type: ignore[no-untyped-def]
+        passes.append(len(input_ids))
+        return read(self, input_ids, *args, **options)
+
+    monkeypatch.setattr(Encoder, "hidden_states", hidden_states)
+    return passes
+
+
+@pytest.fixture(scope="session")
+def one_thread() -> dict[str, str]:
+    """The environment of a process started by a test: offline, with one thread."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
