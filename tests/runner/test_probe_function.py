@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bertology
+from bertology import BertologyError, load_corpus, read_results
+from bertology.results import Results
+
+
+@pytest.fixture(scope="module")
+def table(tiny_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BERTOLOGY_CACHE", str(tmp_path_factory.mktemp("cache")))
+        return bertology.probe("pos", model=tiny_bert, corpus=tiny_corpus, layers=[0, -1], controls="majority")
+
+
+def test_the_main_job_in_one_call(table: Results) -> None:
+    frame = table.to_pandas()
+    assert sorted(frame.layer.dropna().unique()) == [0, 3]
+    assert set(frame.control) == {"none", "majority"}
+    assert "pos · accuracy by layer" in str(table)
+    assert "<table" in table._repr_html_()
+
+
+def test_it_plots_and_saves(table: Results, tmp_path: Path) -> None:
+    figure = table.plot()
+    assert figure.axes[0].get_lines()
+    table.save(tmp_path / "kept")
+    kept = read_results(tmp_path / "kept")
+    assert set(kept.rows) == set(table.rows)
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {
+        *("results.parquet", "comparisons.parquet", "predictions", "layers.md", "layers.png", "layers.svg"),
+    }
+
+
+def test_labels_and_confusions_are_at_hand(table: Results) -> None:
+    confusion = table.confusion("pos", 0)
+    frame = table.to_pandas()
+    row = frame[(frame.layer == 0) & (frame.metric == "accuracy")].iloc[0]
+    assert confusion.to_numpy().sum() == row.n_items
+    assert np.diag(confusion.to_numpy()).sum() / row.n_items == pytest.approx(row.value)
+    assert len(table.per_label("pos", 3))
+
+
+def test_a_corpus_and_settings_can_be_given(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:
+    found = bertology.probe(
+        ["pos", "deprel"],
+        model=tiny_bert,
+        corpus=load_corpus(tiny_corpus),
+        layers="0",
+        controls="none",
+        pooling="last",
+        test_split="dev",
+        out=tmp_path,
+    )
+    assert {(row.task, row.pooling, row.split) for row in found.rows} == {
+        ("pos", "last", "dev"),
+        ("deprel", "last", "dev"),
+    }
+    assert set(read_results(tmp_path).rows) == set(found.rows)
+
+
+def test_mistakes_are_told_as_on_the_command_line(tiny_bert: Path, tiny_corpus: Path) -> None:
+    with pytest.raises(BertologyError, match="unknown task 'pso'"):
+        bertology.probe("pso", model=tiny_bert, corpus=tiny_corpus)
+    with pytest.raises(BertologyError, match="unknown control 'sum'"):
+        bertology.probe("pos", model=tiny_bert, corpus=tiny_corpus, controls="sum")
+    with pytest.raises(TypeError, match="modle"):
+        bertology.probe("pos", modle="pocket")
+
+
+def test_names_of_the_package_are_found_when_used() -> None:
+    for name in bertology.__all__:
+        assert getattr(bertology, name) is not None
+        assert name in dir(bertology)
+    with pytest.raises(AttributeError, match="no attribute 'prob'"):
+        _ = bertology.prob

@@ -1,0 +1,401 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sklearn.metrics import accuracy_score, f1_score
+
+from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
+from bertology.results import read_predictions, read_results
+from bertology.runner import ProbeRequest, run_probes
+
+Scores = Callable[[Path], pa.Table]
+
+
+@pytest.fixture
+def few(tiny_bert: Path, tiny_corpus: Path) -> ProbeRequest:
+    """A run that takes little: one layer and no controls."""
+    return ProbeRequest(model=str(tiny_bert), corpus=str(tiny_corpus), layers="0", controls=())
+
+
+def frame_of(finished: Any) -> pd.DataFrame:
+    return finished.results.to_pandas()
+
+
+def test_every_score_of_every_cell_is_there(finished: Any) -> None:
+    frame = frame_of(finished)
+    layers = frame[frame.layer.notna()]
+    for task in ("pos", "feats:Number"):
+        of_task = layers[layers.task == task]
+        kinds = of_task.groupby(["init", "control", "metric"]).size().to_dict()
+        each = 4 * 2  # layers and seeds
+        assert kinds == {
+            ("pretrained", "control_task", "accuracy"): each,
+            ("pretrained", "none", "accuracy"): each,
+            ("pretrained", "none", "macro_f1"): each,
+            ("pretrained", "none", "selectivity"): each,
+            ("random", "none", "accuracy"): each,
+            ("random", "none", "macro_f1"): each,
+        }
+    baselines = frame[frame.layer.isna()]
+    assert set(baselines.control) == {"majority", "word_majority"}
+    assert baselines.model.isna().all()
+    assert (frame.status == "ok").all()
+    assert ((frame.ci_low <= frame.value) & (frame.value <= frame.ci_high)).all()
+    assert set(frame[frame.main_metric].metric) == {"accuracy"}
+
+
+def test_scores_are_those_of_scikit_learn(finished: Any) -> None:
+    frame = frame_of(finished)
+    checked = 0
+    for cell, rows in frame.groupby("cell_id"):
+        found = read_predictions(finished.out, str(cell))
+        gold, pred = np.asarray(found.labels)[found.gold], np.asarray(found.labels)[found.pred]
+        value = dict(zip(rows.metric, rows.value, strict=True))
+        assert value["accuracy"] == pytest.approx(accuracy_score(gold, pred), abs=1e-12)
+        if "macro_f1" in value:
+            expected = f1_score(gold, pred, labels=np.unique(gold), average="macro", zero_division=0)
+            assert value["macro_f1"] == pytest.approx(expected, abs=1e-12)
+        assert set(rows.n_items) == {len(gold)}
+        assert set(rows.n_clusters) == {len(found.cluster_ids)}
+        checked += 1
+    assert checked == 2 * (2 + 3 * 2 * 4)
+
+
+def test_gold_labels_are_those_of_the_corpus(finished: Any, tiny_corpus: Path) -> None:
+    sentences = load_corpus(tiny_corpus)["test"]
+    expected = {f"{found.id}:{place}": tag for found in sentences for place, tag in enumerate(found.layers["upos"], 1)}
+    frame = frame_of(finished)
+    cell = frame[(frame.task == "pos") & (frame.layer == 1) & (frame.control == "none")].cell_id.iloc[0]
+    found = read_predictions(finished.out, cell)
+    assert dict(zip(found.item_ids, (found.labels[code] for code in found.gold), strict=True)) == expected
+
+
+def test_selectivity_is_accuracy_less_that_on_the_control_task(finished: Any) -> None:
+    frame = frame_of(finished).query("init == 'pretrained'")
+    key = ["task", "layer", "seed"]
+
+    def column(control: str, metric: str) -> pd.Series[float]:
+        return frame[(frame.control == control) & (frame.metric == metric)].set_index(key).value.sort_index()
+
+    difference = column("none", "accuracy") - column("control_task", "accuracy")
+    assert column("none", "selectivity").to_numpy() == pytest.approx(difference.to_numpy(), abs=1e-12)
+    assert len(difference) == 16
+
+
+def test_the_control_task_has_one_label_a_word_form(finished: Any, tiny_corpus: Path) -> None:
+    words = {f"{s.id}:{place}": word for s in load_corpus(tiny_corpus)["test"] for place, word in enumerate(s.words, 1)}
+    frame = frame_of(finished)
+    cell = frame[(frame.task == "pos") & (frame.control == "control_task") & (frame.seed == 0)].cell_id.iloc[0]
+    found = read_predictions(finished.out, cell)
+    label_of: dict[str, set[int]] = {}
+    for item, gold in zip(found.item_ids, found.gold.tolist(), strict=True):
+        label_of.setdefault(words[item], set()).add(gold)
+    assert all(len(labels) == 1 for labels in label_of.values())
+    assert len({next(iter(labels)) for labels in label_of.values()}) > 3
+
+
+def test_provenance_says_with_what_and_where(finished: Any) -> None:
+    frame = frame_of(finished)
+    layers = frame[frame.layer.notna()]
+    assert {"bertology", "torch", "transformers", "python"} <= set(json.loads(layers.versions.iloc[0]))
+    assert set(layers.device) == {"cpu"}
+    assert layers.wall_s.gt(0).all()
+    assert layers.started_utc.str.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00").all()
+    assert set(json.loads(layers.params_json.iloc[0])) >= {"strength", "dev_accuracy", "converged", "iterations"}
+    request = json.loads((finished.out / "request.json").read_text())
+    assert request["tasks"] == ["pos", "feats:Number"]
+
+
+def test_layers_are_compared_in_pairs(finished: Any) -> None:
+    frame = finished.results.comparisons_to_pandas()
+    assert len(frame) == 2 * 6
+    assert frame.groupby("family").size().tolist() == [6, 6]
+    assert (frame.p_adj >= frame.p_raw).all()
+
+
+def test_a_second_run_computes_nothing(
+    finished: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scores: Scores
+) -> None:
+    mine = finished.copy(tmp_path, monkeypatch)
+    for name in ("fit_group", "write_baselines", "_extract_splits"):
+        monkeypatch.setattr(f"bertology.runner._run.{name}", lambda *_, **__: pytest.fail("computed again"))
+    again = run_probes(mine.request, out=mine.out)
+    assert again.rows == finished.results.rows
+    assert again.comparisons == finished.results.comparisons
+    assert scores(mine.out).equals(scores(finished.out))
+
+
+def test_a_second_run_loads_neither_encoder_nor_its_libraries(finished: Any, one_thread: dict[str, str]) -> None:
+    command = ["bertology", "probe", "--task", "pos,feats:Number", "--seeds", "2", "--out", str(finished.out)]
+    command += ["--model", finished.request.model, "--corpus", finished.request.corpus]
+    code = (
+        f"import sys; sys.argv = {command!r}\n"
+        "from bertology.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: print('exit', end.code)\n"
+        "print('loaded', sorted({'torch', 'transformers', 'sklearn', 'spacy'} & set(sys.modules)))"
+    )
+    environment = {**one_thread, "BERTOLOGY_CACHE": str(finished.cache)}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert ran.stdout.splitlines()[-2:] == ["exit 0", "loaded []"], ran.stderr
+
+
+def test_what_is_missing_or_damaged_is_computed_again_with_the_same_scores(
+    finished: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scores: Scores
+) -> None:
+    mine = finished.copy(tmp_path, monkeypatch)
+    frame = frame_of(finished)
+
+    def cell(task: str, control: str, init: str = "pretrained") -> str:
+        chosen = frame[(frame.task == task) & (frame.control == control) & (frame.init.fillna(init) == init)]
+        return str(chosen.cell_id.iloc[0])
+
+    def record(cell_id: str) -> Path:
+        return mine.out / "cells" / f"{cell_id}.json"
+
+    record(cell("pos", "majority")).unlink()
+    half = record(cell("pos", "control_task"))
+    half.write_bytes(half.read_bytes()[:200])
+    (mine.out / "predictions" / f"{cell('feats:Number', 'none', 'random')}.parquet").unlink()
+    altered = mine.out / "predictions" / f"{cell('feats:Number', 'none')}.parquet"
+    altered.write_bytes(altered.read_bytes()[:-9])
+    (mine.out / "results.parquet").unlink()
+    run_probes(mine.request, out=mine.out)
+    assert scores(mine.out).equals(scores(finished.out))
+
+
+def test_only_the_groups_that_lack_something_are_fitted_again(
+    finished: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted_forwards: list[int]
+) -> None:
+    from bertology.runner import _run
+
+    mine = finished.copy(tmp_path, monkeypatch)
+    frame = frame_of(finished)
+    lost = frame[(frame.task == "pos") & (frame.control == "none") & (frame.init == "random")].cell_id.iloc[0]
+    (mine.out / "cells" / f"{lost}.json").unlink()
+    fitted = []
+    real = _run.fit_group
+
+    def fit_group(group: Any, *rest: Any, **options: Any) -> None:
+        fitted.append((group.probe.task, group.init))
+        real(group, *rest, **options)
+
+    monkeypatch.setattr(_run, "fit_group", fit_group)
+    run_probes(mine.request, out=mine.out)
+    assert fitted == [("pos", "random")]
+    # The vectors came from the store.
+    assert counted_forwards == []
+
+
+def test_the_model_is_read_once_for_all_tasks(
+    few: ProbeRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted_forwards: list[int]
+) -> None:
+    run_probes(few)
+    alone = list(counted_forwards)
+    assert sum(alone) == 80 + 20 + 30  # the sentences of the corpus, each in one window
+    counted_forwards.clear()
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "another"))
+    run_probes(replace(few, tasks=("pos", "xpos", "deprel", "feats:Number")))
+    assert counted_forwards == alone
+
+
+def test_no_layer_deeper_than_asked_is_run(few: ProbeRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers.models.bert.modeling_bert import BertLayer
+
+    ran: set[Any] = set()
+    forward = BertLayer.forward
+    monkeypatch.setattr(BertLayer, "forward", lambda self, *a, **k: ran.add(self) or forward(self, *a, **k))
+    run_probes(replace(few, layers="0-1"))
+    assert len(ran) == 1
+
+
+def test_some_layers_have_the_scores_that_all_layers_have(finished: Any, few: ProbeRequest) -> None:
+    some = run_probes(replace(few, layers="1,3", seeds=2, controls=finished.request.controls)).to_pandas()
+    every = frame_of(finished)
+    both = some.merge(every, on=["cell_id", "metric"], suffixes=("", "_all"), how="left")
+    assert len(both) == 2 * 2 * 6 + 4  # layers, seeds, scores of a layer; baselines
+    assert both.value_all.notna().all()
+    assert both.value.to_numpy() == pytest.approx(both.value_all.to_numpy(), abs=1e-12)
+    assert both.ci_low.to_numpy() == pytest.approx(both.ci_low_all.to_numpy(), abs=1e-12)
+
+
+def test_seed_0_is_the_same_alone_and_among_others(finished: Any, few: ProbeRequest) -> None:
+    alone = run_probes(replace(few, layers="all")).to_pandas()
+    every = frame_of(finished).query("task == 'pos' and init == 'pretrained' and control == 'none'")
+    every = every[every.metric != "selectivity"]
+    first = every[every.seed == 0].sort_values(["layer", "metric"])
+    assert alone.sort_values(["layer", "metric"]).value.tolist() == pytest.approx(first.value.tolist(), abs=1e-12)
+    second = every[every.seed == 1].sort_values(["layer", "metric"])
+    assert second.value.tolist() != first.value.tolist()
+
+
+def test_baselines_by_hand(few: ProbeRequest) -> None:
+    def sentence(name: str, words: str, tags: str) -> Sentence:
+        forms = tuple(words.split())
+        starts = np.cumsum([0, *(len(form) + 1 for form in forms[:-1])]).tolist()
+        spans = tuple((start, start + len(form)) for start, form in zip(starts, forms, strict=True))
+        return Sentence(name, words, forms, spans, layers={"upos": tuple(tags.split())})
+
+    train = Sentences([sentence("t1", "dogs bark", "N V"), sentence("t2", "bark the bark bark", "N D V V")])
+    test = Sentences([sentence("e1", "the bark", "D N"), sentence("e2", "cats bark The", "N V D")])
+    corpus = Corpus("hand", {"train": train, "dev": train, "test": test})
+    frame = run_probes(replace(few, controls=("majority", "word_majority")), corpus=corpus).to_pandas()
+    accuracy = frame[frame.metric == "accuracy"].set_index("control").value
+    # V is the most frequent label (3 of 6): right once in 5 words.
+    assert accuracy["majority"] == pytest.approx(1 / 5)
+    # the → D (right), bark → V (wrong, right), cats and The were never seen → V (wrong, wrong).
+    assert accuracy["word_majority"] == pytest.approx(2 / 5)
+
+
+def test_dev_is_held_out_and_said(few: ProbeRequest, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = load_corpus(few.corpus)
+    corpus = Corpus("without-dev", {"train": whole["train"], "test": whole["test"]})
+    results = run_probes(few, corpus=corpus)
+    assert {row.n_train for row in results.rows} == {
+        sum(len(found) for number, found in enumerate(whole["train"]) if number % 10 != 9)
+    }
+    assert capsys.readouterr().err.count("every 10th sentence of train is held out") == 1
+
+
+def test_words_without_vectors_are_counted_with_their_reason(few: ProbeRequest) -> None:
+    whole = load_corpus(few.corpus)
+
+    def with_nothing(sentences: Sentences) -> Sentences:
+        # A zero-width space is taken out by the tokenizer's normaliser.
+        odd = Sentence("odd", "\u200b go", ("\u200b", "go"), ((0, 1), (2, 4)), layers={"upos": ("X", "VERB")})
+        return Sentences([odd, *sentences])
+
+    corpus = Corpus("odd", {name: with_nothing(split) for name, split in whole.splits.items()})
+    rows = run_probes(few, corpus=corpus).rows
+    plain = run_probes(few).rows
+    assert {row.n_items for row in rows} == {plain[0].n_items + 1}
+    assert {row.n_train for row in rows} == {plain[0].n_train + 1}
+    assert {row.n_skipped for row in rows} == {1}
+    assert {row.skip_reasons for row in rows} == {'{"the tokenizer maps it to nothing": 1}'}
+
+
+def test_sentences_too_long_are_read_in_windows_or_skipped_and_counted(few: ProbeRequest) -> None:
+    whole = load_corpus(few.corpus)
+    n_words = whole["test"].n_words
+    windows = run_probes(replace(few, max_pieces=10)).rows
+    assert {row.n_items for row in windows} == {n_words}
+    skipped = run_probes(replace(few, max_pieces=10, on_long="skip")).rows
+    row = skipped[0]
+    assert row.n_skipped > 0
+    assert row.n_items + row.n_skipped == n_words
+    assert json.loads(row.skip_reasons) == {"its sentence has … pieces, the model takes …": row.n_skipped}
+
+
+def test_a_label_never_seen_in_train_is_counted_and_wrong(few: ProbeRequest, tmp_path: Path) -> None:
+    whole = load_corpus(few.corpus)
+    odd = whole["test"][0]
+    tags = ("SYM", *(tag or "X" for tag in odd.layers["upos"][1:]))
+    test = Sentences([replace(odd, layers={"upos": tags}), *whole["test"][1:]])
+    results = run_probes(few, corpus=Corpus("odd", {**whole.splits, "test": test}), out=tmp_path / "out")
+    assert {row.n_unseen_label for row in results.rows} == {1}
+    assert {row.n_classes for row in results.rows} == {len(set(whole["train"].layers["upos"].values))}
+    found = read_predictions(tmp_path / "out", results.rows[0].cell_id)
+    first = list(found.item_ids).index(f"{odd.id}:1")
+    assert found.labels[found.gold[first]] == "SYM"
+    assert found.labels[found.pred[first]] != "SYM"
+    assert "1 with a label unseen in training" in " ".join(str(results).split())
+
+
+def test_fits_that_did_not_converge_are_one_note_a_group(
+    few: ProbeRequest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import bertology.readouts
+
+    real = bertology.readouts.get_readout
+    monkeypatch.setattr(bertology.readouts, "get_readout", lambda name: real(name, max_iter=2))
+    results = run_probes(replace(few, layers="all", controls=("random", "control_task")))
+    notes = capsys.readouterr().err.splitlines()
+    assert len(notes) == 2
+    assert notes[0].startswith("note: pos, pretrained: fits that stopped before they converged: layers 0, 1, 2, 3 of")
+    assert notes[1].startswith("note: pos, random weights: fits that stopped before they converged: layers 0, 1, 2, 3")
+    params = [json.loads(row.params_json) for row in results.rows]
+    assert not any(found["converged"] for found in params)
+
+
+def test_everything_that_can_be_wrong_is_found_before_anything_is_computed(
+    few: ProbeRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bertology.errors import BertologyError
+
+    for name in ("fit_group", "write_baselines", "_extract_splits"):
+        monkeypatch.setattr(f"bertology.runner._run.{name}", lambda *_, **__: pytest.fail("computed"))
+    for change, message in (
+        ({"readout": "linaer"}, "unknown readout 'linaer': did you mean linear"),
+        ({"readout": "linear.v99"}, "unknown readout 'linear.v99': did you mean linear"),
+        ({"device": "cdua"}, "unknown device 'cdua'"),
+        ({"tasks": ("pos", "feats:Nummer")}, "task feats:Nummer, train split: no word has the feature 'Nummer'"),
+    ):
+        with pytest.raises(BertologyError, match=message):
+            run_probes(replace(few, controls=("majority",), **change))  # type: ignore[arg-type]
+
+
+def test_a_run_without_a_folder_is_kept_in_the_cache(few: ProbeRequest, own_cache: Path) -> None:
+    results = run_probes(few)
+    (run,) = (own_cache / "runs").iterdir()
+    assert {path.name for path in run.iterdir()} == {"cells", "predictions", "request.json"}
+    cell = results.rows[0].cell_id
+    assert results.predictions[cell].item_ids == read_predictions(run, cell).item_ids
+
+
+def test_two_settings_share_a_folder(few: ProbeRequest, tmp_path: Path) -> None:
+    run_probes(few, out=tmp_path)
+    run_probes(replace(few, pooling="first"), out=tmp_path)
+    assert len(list((tmp_path / "cells").iterdir())) == 2
+    # The tables are those of the last request.
+    assert {row.pooling for row in read_results(tmp_path).rows} == {"first"}
+
+
+def test_random_weights_lack_what_the_pretrained_know(few: ProbeRequest, tmp_path: Path) -> None:
+    """Test words that train does not have: only a model that was told their kind can know it."""
+    import shutil
+
+    from safetensors.numpy import load_file, save_file
+
+    model = tmp_path / "model"
+    shutil.copytree(few.model, model)
+    vocabulary = json.loads((model / "tokenizer.json").read_text())["model"]["vocab"]
+    words = sorted(piece for piece in vocabulary if piece.isascii() and piece.isalpha() and len(piece) > 2)[:60]
+    kind = dict(zip(words, np.random.default_rng(3).permutation(["NOUN", "VERB"] * 30).tolist(), strict=True))
+    weights = load_file(model / "model.safetensors")
+    for word in words:
+        weights["bert.embeddings.word_embeddings.weight"][vocabulary[word], :8] += 2.0 if kind[word] == "NOUN" else -2.0
+    save_file(weights, model / "model.safetensors", metadata={"format": "pt"})
+
+    def split(name: str, own: list[str], size: int) -> Sentences:
+        draw = np.random.default_rng(len(name))
+        made = []
+        for number in range(size):
+            forms = tuple(str(word) for word in draw.choice(own, 5))
+            ends = np.cumsum([len(form) + 1 for form in forms]).tolist()
+            spans = tuple((end - 1 - len(form), end - 1) for end, form in zip(ends, forms, strict=True))
+            tags = tuple(kind[form] for form in forms)
+            made.append(Sentence(f"{name}{number}", " ".join(forms), forms, spans, layers={"upos": tags}))
+        return Sentences(made)
+
+    splits = {"train": split("train", words[:40], 40), "dev": split("dev", words[40:45], 8)}
+    corpus = Corpus("kinds", {**splits, "test": split("test", words[45:], 30)})
+    request = replace(few, model=str(model), layers="0-1", controls=("word_majority", "random"))
+    frame = run_probes(request, corpus=corpus).to_pandas()
+    score = frame[frame.metric == "accuracy"].set_index(["init", "layer"]).value
+    assert score["pretrained", 0] > 0.95
+    assert score["pretrained", 1] > 0.9
+    assert score["random", 0] < 0.75
+    assert score["random", 1] < 0.75
+    # No word of test is in train, so that a word's own most frequent label says nothing.
+    by_word = frame[(frame.control == "word_majority") & (frame.metric == "accuracy")]
+    assert by_word.value.iloc[0] < 0.75

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from bertology.corpora import Corpus, Sentence, Sentences
+from bertology.errors import BertologyError, CorpusError, FitError
+from bertology.probing import Examples, RepresentationProbe, get_probe
+from bertology.runner._fit import _Columns, _Problem, _targets
+from bertology.runner._task_data import Splits, TaskData, choose_splits
+
+
+def sentence(name: str, words: str, tags: Sequence[str | None]) -> Sentence:
+    forms = tuple(words.split())
+    starts = np.cumsum([0, *(len(form) + 1 for form in forms[:-1])]).tolist()
+    spans = tuple((start, start + len(form)) for start, form in zip(starts, forms, strict=True))
+    return Sentence(name, words, forms, spans, layers={"upos": tuple(tags)})
+
+
+@pytest.fixture
+def splits() -> Splits:
+    return Splits(
+        train=Sentences(
+            [
+                sentence("t1", "dogs bark", ["NOUN", "VERB"]),
+                sentence("t2", "big dogs bark", ["ADJ", "NOUN", "VERB"]),
+                sentence("t3", "the bark", [None, "NOUN"]),
+            ]
+        ),
+        dev=Sentences([sentence("d1", "oh dogs", ["INTJ", "NOUN"])]),
+        test=Sentences([sentence("e1", "bark bark", ["VERB", "NOUN"]), sentence("e2", "wow cats", ["X", "NOUN"])]),
+        notes=(),
+    )
+
+
+@pytest.fixture
+def data(splits: Splits) -> TaskData:
+    return TaskData.of(get_probe("pos"), splits)
+
+
+def test_labels_of_train_come_first_then_those_seen_elsewhere(data: TaskData) -> None:
+    assert data.labels == ("NOUN", "VERB", "ADJ", "INTJ", "X")
+    assert data.n_train_labels == 3
+    assert data.train.codes.tolist() == [0, 1, 2, 0, 1, 0]
+    assert data.items["dev"].codes.tolist() == [3, 0]
+    assert data.test.codes.tolist() == [1, 0, 4, 0]
+
+
+def test_a_label_never_seen_in_train_is_counted_and_cannot_be_fitted_to(data: TaskData) -> None:
+    assert data.n_unseen_label == 1
+    assert data.targets("dev").tolist() == [-1, 0]
+    assert data.targets("test").tolist() == [1, 0, -1, 0]
+    assert data.targets("train").tolist() == data.train.codes.tolist()
+
+
+def test_word_forms_are_numbered_as_in_train(data: TaskData) -> None:
+    train, test, n_words = data.word_forms()
+    assert n_words == 4
+    assert train.tolist() == [0, 1, 2, 0, 1, 1]
+    assert test.tolist() == [1, 1, -1, -1]
+
+
+def test_control_labels_are_one_a_word_form_in_all_splits(data: TaskData) -> None:
+    # Hewitt & Liang 2019, §2.1: a type has one label wherever it stands.
+    label_of: dict[str, set[int]] = {}
+    for split in ("train", "dev", "test"):
+        forms = data.splits.by_name[split].forms
+        words = forms.codes[data.items[split].words]
+        for word, label in zip(words, data.control(split, seed=3), strict=True):
+            label_of.setdefault(forms.values[word], set()).add(int(label))
+    assert all(len(labels) == 1 for labels in label_of.values())
+    assert set().union(*label_of.values()) <= set(range(data.n_train_labels))
+
+
+def test_control_labels_are_drawn_as_often_as_those_of_train() -> None:
+    words = [f"w{number}" for number in range(4000)]
+    tags = ["NOUN"] * 3000 + ["VERB"] * 1000
+    whole = Sentences([sentence("s", " ".join(words), tags)])
+    data = TaskData.of(get_probe("pos"), Splits(whole, whole, whole, ()))
+    share = np.bincount(data.control("train", seed=0)) / 4000
+    assert share == pytest.approx([0.75, 0.25], abs=0.03)
+    assert (data.control("train", seed=0) != data.control("train", seed=1)).any()
+
+
+def test_items_without_a_vector_are_left_out_and_counted_by_reason(data: TaskData) -> None:
+    fewer = data.without(
+        {"train": {4: "nothing", 5: "no item anyway"}, "dev": {}, "test": {0: "too long", 1: "too long", 2: "nothing"}}
+    )
+    assert fewer.train.words.tolist() == [0, 1, 2, 3, 6]
+    assert fewer.train.skipped == {"no upos label": 1, "nothing": 1}
+    assert fewer.test.words.tolist() == [3]
+    assert fewer.test.skipped == {"nothing": 1, "too long": 2}
+    assert fewer.n_unseen_label == 0
+    with pytest.raises(CorpusError, match=r"task pos: no word of the test split has a vector \(too long\)"):
+        data.without({"train": {}, "dev": {}, "test": dict.fromkeys(range(4), "too long")})
+
+
+def test_a_split_without_labels_is_named(splits: Splits) -> None:
+    with pytest.raises(CorpusError, match="task xpos, train split: no word has a label in layer 'xpos'"):
+        TaskData.of(get_probe("xpos"), splits)
+
+
+def test_one_label_is_nothing_to_learn(splits: Splits) -> None:
+    one = Sentences([sentence("s", "dogs cats", ["NOUN", "NOUN"])])
+    with pytest.raises(FitError, match="task pos: train has the one label 'NOUN'"):
+        TaskData.of(get_probe("pos"), Splits(one, one, one, ()))
+
+
+def test_items_of_several_words_are_refused_before_anything_is_computed(splits: Splits) -> None:
+    class Pairs(RepresentationProbe):
+        task = "pairs"
+        version = 1
+        question = "Which?"
+        reference = "nobody"
+        readout = "linear.v1"
+        metrics = ("accuracy",)
+
+        def examples(self, sentences: Sentences) -> Examples:
+            return Examples(np.array([[[0, 2]], [[1, 2]]]), np.array([0, 1]), ("a", "b"), np.array([0, 0]))
+
+    with pytest.raises(BertologyError, match="task pairs: an item is more than one word"):
+        TaskData.of(Pairs(), splits)
+
+
+def test_splits_are_those_of_the_corpus(splits: Splits) -> None:
+    corpus = Corpus("c", {**splits.by_name, "odd": splits.test})
+    chosen = choose_splits(corpus, train="train", test="odd")
+    assert chosen.by_name == {"train": splits.train, "dev": splits.dev, "test": splits.test}
+    assert chosen.notes == ()
+
+
+@pytest.mark.parametrize("test_split", ["test", "dev"])
+def test_without_a_dev_split_every_tenth_training_sentence_is_held_out(test_split: str) -> None:
+    whole = Sentences([sentence(f"s{number}", "dogs bark", ["NOUN", "VERB"]) for number in range(25)])
+    # The dev split is not there, or is what is scored on.
+    corpus = Corpus("c", {"train": whole, test_split: whole[:3]})
+    chosen = choose_splits(corpus, train="train", test=test_split)
+    assert [found.id for found in chosen.dev] == ["s9", "s19"]
+    assert len(chosen.train) == 23
+    assert not {found.id for found in chosen.train} & {"s9", "s19"}
+    assert chosen.test is corpus[test_split]
+    assert "every 10th sentence of train is held out" in chosen.notes[0]
+
+
+def test_too_few_sentences_to_hold_some_out() -> None:
+    whole = Sentences([sentence(f"s{number}", "dogs bark", ["NOUN", "VERB"]) for number in range(9)])
+    with pytest.raises(CorpusError, match="'train' of c has 9 sentences: too few"):
+        choose_splits(Corpus("c", {"train": whole, "test": whole}), train="train", test="test")
+
+
+def test_seeds_draw_whole_sentences_with_replacement(splits: Splits) -> None:
+    many = Sentences([sentence(f"s{number}", "dogs bark loud", ["NOUN", "VERB", "ADV"]) for number in range(200)])
+    data = TaskData.of(get_probe("pos"), Splits(many, splits.dev, splits.test, ()))
+    weights = _targets(data, [_Problem("none", seed) for seed in (0, 1, 2)], "train").weights
+    assert weights is not None
+    assert (weights[0] == 1).all()
+    for seed in (1, 2):
+        drawn = np.bincount(np.random.default_rng(seed).integers(0, 200, 200), minlength=200)
+        assert weights[seed].tolist() == np.repeat(drawn, 3).tolist()
+        # Of n drawn from n with replacement, a share of 1/e is never drawn.
+        assert np.mean(drawn == 0) == pytest.approx(np.exp(-1), abs=0.1)
+    assert (weights[1] != weights[2]).any()
+
+
+def test_only_training_items_are_resampled(data: TaskData) -> None:
+    problems = [_Problem("none", 0), _Problem("control_task", 1)]
+    assert _targets(data, problems, "dev").weights is None
+    assert _targets(data, problems[:1], "train").weights is None
+    assert _targets(data, problems, "train").names[1] == "task pos: the control task, seed 1"
+
+
+def test_items_are_named_by_sentence_and_word(data: TaskData) -> None:
+    found = _Columns(data).predictions(data.test.codes, data.test.codes, np.zeros(4))
+    assert list(found.item_ids) == ["e1:1", "e1:2", "e2:1", "e2:2"]
+    assert [found.cluster_ids[number] for number in found.cluster] == ["e1", "e1", "e2", "e2"]
+
+
+def test_sentences_of_one_name_stay_apart(splits: Splits) -> None:
+    # Names that repeat, or are missing, would melt sentences into one where they are resampled.
+    twins = Sentences([sentence(name, "dogs bark", ["NOUN", "VERB"]) for name in ("a", "a", "", "", "b")])
+    data = TaskData.of(get_probe("pos"), Splits(splits.train, splits.dev, twins, ()))
+    found = _Columns(data).predictions(data.test.codes, data.test.codes, np.zeros(10))
+    assert list(found.cluster_ids) == ["a#1", "a#2", "#3", "#4", "b"]
+    assert max(Counter(found.item_ids).values()) == 1
