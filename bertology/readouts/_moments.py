@@ -1,19 +1,20 @@
-"""Means and standard deviations of every layer in one pass."""
+"""One pass over the training data: how each layer is spread, and a sample that stays in memory."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from bertology.errors import FitError
-from bertology.readouts._features import FeatureSource
+from bertology.readouts._features import ArrayFeatures, FeatureSource
 
 
 @dataclass(frozen=True)
 class Moments:
-    """How the vectors of each layer are spread, under each weighting of the items."""
+    """How the vectors of each layer are spread under each weighting of the items."""
 
     total: Tensor
     """``[weighting]`` sum of the weights, float64."""
@@ -23,44 +24,103 @@ class Moments:
     """``[weighting, layer, dim]`` float64, 1 where a feature is constant."""
 
 
-def measure_moments(source: FeatureSource, weights: Tensor) -> Moments:
-    """Weighted mean and standard deviation of every feature of every layer.
+@dataclass(frozen=True)
+class Sample:
+    """Some of the items, or all that are used, held in memory."""
+
+    items: Tensor
+    """``[place]`` their numbers in the source."""
+    source: ArrayFeatures
+    """Their vectors, on the device."""
+    is_everything: bool
+    """Whether no used item was left out."""
+
+
+def choose_items(weights: Tensor, size: int, *, seed: int = 0) -> Tensor:
+    """``[item]`` whether an item is in a sample of about ``size`` that has items of every problem.
+
+    Args:
+        weights: ``[problem, item]``, 0 where a problem does not use an item.
+        size: items at most; problems that use different items share it.
+        seed: of the drawing.
+    """
+    used = (weights > 0).cpu().numpy()
+    chosen = used.any(axis=0)
+    if np.count_nonzero(chosen) > size:
+        supports = {row.tobytes(): row for row in used}
+        order = np.random.default_rng(seed).permutation(used.shape[1])
+        chosen = np.zeros(used.shape[1], dtype=bool)
+        for row in supports.values():
+            chosen[order[row[order]][: max(1, size // len(supports))]] = True
+    return torch.from_numpy(chosen)
+
+
+def survey(source: FeatureSource, weights: Tensor, in_sample: Tensor) -> tuple[Moments, Sample]:
+    """Weighted mean and standard deviation of every feature, and the vectors of a sample.
 
     Sums run over differences from each layer's first vector, so that a feature far from zero keeps its digits and
     a constant one is exactly constant.
 
     Args:
         source: the vectors.
-        weights: ``[weighting, item]`` float32, on the device to compute on.
+        weights: ``[problem, item]`` float32, on the device to compute on.
+        in_sample: ``[item]`` what to keep in memory.
 
     Raises:
-        FitError: a layer has features that are not finite.
+        FitError: a layer has vectors that are not finite.
     """
     device = weights.device
-    shape = (weights.shape[0], source.n_layers, source.dim)
-    first_sum = torch.zeros(shape, dtype=torch.float64, device=device)
+    first_sum = torch.zeros(source.n_layers, weights.shape[0], source.dim, dtype=torch.float64, device=device)
     second_sum = torch.zeros_like(first_sum)
+    keeper = _Keeper(source, in_sample, device)
     origin: Tensor | None = None
     for items, vectors in source.chunks():
         vectors = vectors.to(device)  # [layer, m, dim]
+        keeper.add(items, vectors)
         origin = vectors[:, :1].clone() if origin is None else origin
         offsets = vectors - origin
-        chunk_weights = weights[:, items.to(device)]  # [weighting, m]
-        first_sum += torch.matmul(chunk_weights, offsets).transpose(0, 1)
-        second_sum += torch.matmul(chunk_weights, offsets.square_()).transpose(0, 1)
+        chunk_weights = weights[:, items.to(device)]  # [problem, m]
+        first_sum += torch.matmul(chunk_weights, offsets)
+        second_sum += torch.matmul(chunk_weights, offsets.square_())
     if origin is None:
         raise FitError("there are no vectors to fit on: give at least one item")
     _check_finite(source, second_sum)
-    total = weights.sum(dim=1, dtype=torch.float64)
-    offset_mean = first_sum / total[:, None, None]
-    variance = second_sum / total[:, None, None] - offset_mean.square()
+    moments = _moments(weights.sum(dim=1, dtype=torch.float64), first_sum, second_sum, origin)
+    used = (weights > 0).any(dim=0).cpu()
+    return moments, keeper.sample(is_everything=bool(in_sample[used].all()))
+
+
+def _moments(total: Tensor, first_sum: Tensor, second_sum: Tensor, origin: Tensor) -> Moments:
+    offset_mean = (first_sum / total[:, None]).transpose(0, 1)  # [problem, layer, dim]
+    variance = (second_sum / total[:, None]).transpose(0, 1) - offset_mean.square()
     std = variance.clamp_(min=0).sqrt_()
     constant = std <= 1e-6 * offset_mean.abs()  # float32 sums cannot tell a smaller spread from none
     return Moments(total, offset_mean + origin.squeeze(1), torch.where(constant, 1.0, std))
 
 
 def _check_finite(source: FeatureSource, sums: Tensor) -> None:
-    damaged = ~sums.isfinite().all(dim=2).all(dim=0)  # [layer]
+    damaged = ~sums.isfinite().all(dim=2).all(dim=1)  # [layer]
     if damaged.any():
         layer = source.layers[int(damaged.nonzero()[0])]
         raise FitError(f"layer {layer} has vectors that are not finite (NaN or infinite): extract it in float32")
+
+
+class _Keeper:
+    """Collects the vectors of a sample while they pass by."""
+
+    def __init__(self, source: FeatureSource, in_sample: Tensor, device: torch.device) -> None:
+        self._in_sample = in_sample
+        size = int(in_sample.sum())
+        self._items = torch.empty(size, dtype=torch.int64)
+        self._vectors = torch.empty(source.n_layers, size, source.dim, device=device)
+        self._filled = 0
+
+    def add(self, items: Tensor, vectors: Tensor) -> None:
+        inside = self._in_sample[items]
+        last = self._filled + int(inside.sum())
+        self._items[self._filled : last] = items[inside]
+        self._vectors[:, self._filled : last] = vectors if inside.all() else vectors[:, inside.to(vectors.device)]
+        self._filled = last
+
+    def sample(self, *, is_everything: bool) -> Sample:
+        return Sample(self._items, ArrayFeatures(self._vectors), is_everything)

@@ -33,7 +33,7 @@ def get_readout(name: str, **settings: Any) -> Readout:
     if full_name not in _READOUTS:
         raise name_not_found("readout", name, _READOUTS)
     make = _READOUTS[full_name]
-    known_settings = [field.name for field in fields(make)] if is_dataclass(make) else []
+    known_settings: list[str] = [field.name for field in fields(make)] if is_dataclass(make) else []
     for setting in settings:
         if setting not in known_settings:
             raise name_not_found(f"setting of readout {full_name}", setting, known_settings)

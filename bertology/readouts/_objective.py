@@ -1,0 +1,207 @@
+"""Loss and gradient of many multinomial logistic regressions in one pass over the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bertology.readouts._base import Targets, class_weights, item_weights
+from bertology.readouts._features import FeatureSource
+from bertology.readouts._moments import Moments
+
+_IMPOSSIBLE = -1e9
+"""Intercept of a class that a problem's training data do not have: its probability is exactly 0."""
+_UNDERFLOW = 1e-30
+
+
+@dataclass(frozen=True)
+class Items:
+    """What every problem wants of every item."""
+
+    labels: Tensor
+    """``[problem, item]`` class; of an item that a problem does not use, any class that it has."""
+    weights: Tensor
+    """``[problem, item]`` float32, 0 where a problem does not use an item."""
+    frequency: Tensor
+    """``[problem, class]`` part of the training items' weight that the class has, 0 if it does not occur."""
+    total: Tensor
+    """``[problem]`` sum of the weights, float64."""
+    are_equal: bool
+    """Whether all weights are 1."""
+
+    @classmethod
+    def of(cls, targets: Targets, device: torch.device) -> Items:
+        """From what a person gives."""
+        weights = torch.from_numpy(item_weights(targets)).to(device)
+        by_class = torch.from_numpy(class_weights(targets)).to(device)
+        some_class = by_class.argmax(1)[:, None]
+        labels = torch.from_numpy(targets.labels).to(device)
+        usable = (labels >= 0) & (by_class.gather(1, labels.clamp(min=0)) > 0)
+        labels = torch.where(usable, labels, some_class)
+        return cls._with(labels, weights, (by_class / by_class.sum(1, keepdim=True)).float())
+
+    def at(self, items: Tensor) -> Items:
+        """Only those at the places ``items``, in that order."""
+        items = items.to(self.labels.device)
+        return self._with(self.labels[:, items], self.weights[:, items], self.frequency)
+
+    @classmethod
+    def _with(cls, labels: Tensor, weights: Tensor, frequency: Tensor) -> Items:
+        total = weights.sum(1, dtype=torch.float64)
+        return cls(labels, weights, frequency, total, bool((weights == 1).all()))
+
+
+class Fits:
+    """The regressions of all problems, layers and strengths: fit = (problem, layer, strength), the last the fastest.
+
+    A point of a fit is ``[class, dim + 1]`` in one row: coefficients of standardised features, then the intercept.
+    Vectors are never standardised themselves; mean and standard deviation go into the coefficients.
+
+    Args:
+        items: the training items of every problem.
+        moments: mean and standard deviation under each problem's weights.
+        strengths: the path of scikit-learn's ``C``.
+    """
+
+    def __init__(self, items: Items, moments: Moments, strengths: Sequence[float]) -> None:
+        device = moments.mean.device
+        self.n_layers, self.dim = moments.mean.shape[1:]
+        present = items.frequency > 0  # [problem, class]
+        self.n_classes = present.shape[1]
+        self.shape = (len(moments.mean), self.n_layers, len(strengths))
+        grid = torch.meshgrid(*(torch.arange(n, device=device) for n in self.shape), indexing="ij")
+        self.problem, self.layer, strength = (index.flatten() for index in grid)
+        # of two classes, scikit-learn has one weight vector: it is penalised as twice two opposite ones
+        per_problem = torch.where(present.sum(1) == 2, 2.0, 1.0) / items.total
+        path = torch.tensor(strengths, dtype=torch.float64, device=device)
+        self.penalty = per_problem[self.problem] / path[strength]
+        """``[fit]`` factor of ½‖W‖² beside the mean loss, float64."""
+        self.mean = moments.mean[self.problem, self.layer].float()
+        """``[fit, dim]``"""
+        self.std = moments.std[self.problem, self.layer].float()
+        """``[fit, dim]``"""
+        self.absent = torch.where(present, 0.0, _IMPOSSIBLE)
+        """``[problem, class]`` what is added to the intercepts."""
+
+    def __len__(self) -> int:
+        return len(self.penalty)
+
+    def start(self) -> Tensor:
+        """Where every fit begins: all parameters 0."""
+        return torch.zeros(len(self), self.n_classes * (self.dim + 1), device=self.mean.device)
+
+    def split(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Coefficients ``[n, class, dim]`` and intercepts ``[n, class]`` of standardised features."""
+        both = points.view(len(points), self.n_classes, self.dim + 1)
+        return both[:, :, :-1], both[:, :, -1]
+
+    def for_raw(self, rows: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Coefficients ``[n, class, dim]`` and intercepts ``[n, class]`` for vectors as they come."""
+        weights, biases = self.split(points)
+        weights = weights / self.std[rows][:, None]
+        shift = torch.bmm(weights, self.mean[rows][:, :, None]).squeeze(2)
+        return weights, biases - shift + self.absent[self.problem[rows]]
+
+    def by_layer(self, rows: Tensor) -> list[tuple[int, Tensor]]:
+        """Each layer that some of the fits ``rows`` are about, and their places in ``rows``."""
+        layers = self.layer[rows]
+        return [(layer, (layers == layer).nonzero().squeeze(1)) for layer in sorted(set(layers.tolist()))]
+
+
+class Objective:
+    """Mean loss with penalty over the items of one source, of any of the fits.
+
+    Args:
+        fits: the regressions.
+        source: vectors.
+        items: what the problems want of them.
+    """
+
+    def __init__(self, fits: Fits, source: FeatureSource, items: Items) -> None:
+        self._fits, self._source, self._items = fits, source, items
+        used = (items.weights > 0).any(0)
+        self._used = None if used.float().mean() > 0.9 else used  # a few idle items cost less than leaving them out
+
+    def __call__(self, rows: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+        """Values ``[n]`` (float64) and gradients ``[n, parameter]`` of the fits ``rows`` at ``points``."""
+        fits = self._fits
+        weights, biases = fits.for_raw(rows, points)
+        batches = [
+            _LayerBatch(layer, group, fits.problem[rows[group]], weights[group], biases[group])
+            for layer, group in fits.by_layer(rows)
+        ]
+        for numbers, vectors in self._chunks():
+            for batch in batches:
+                labels = self._items.labels[batch.problem][:, numbers]
+                counts = None if self._items.are_equal else self._items.weights[batch.problem][:, numbers]
+                batch.add(vectors[batch.layer], labels, counts)
+        loss = torch.empty(len(rows), dtype=torch.float64, device=points.device)
+        weight_sums, bias_sums = torch.empty_like(weights), torch.empty_like(biases)
+        for batch in batches:
+            loss[batch.group] = batch.loss
+            weight_sums[batch.group], bias_sums[batch.group] = batch.gradients()
+        return self._penalised(rows, points, loss, weight_sums, bias_sums)
+
+    def _chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
+        device = self._items.labels.device
+        for numbers, vectors in self._source.chunks():
+            numbers, vectors = numbers.to(device), vectors.to(device)
+            if self._used is not None:
+                wanted = self._used[numbers]
+                numbers, vectors = numbers[wanted], vectors[:, wanted]
+            yield numbers, vectors
+
+    def _penalised(
+        self, rows: Tensor, points: Tensor, loss: Tensor, weight_sums: Tensor, bias_sums: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Sums for vectors as they come, turned into means for standardised ones, with the penalty."""
+        fits = self._fits
+        total = self._items.total[fits.problem[rows]].clamp(min=1e-30)
+        penalty = fits.penalty[rows]
+        weights, _ = fits.split(points)
+        value = loss / total + 0.5 * penalty * weights.flatten(1).square().sum(1, dtype=torch.float64)
+        weight_sums = (weight_sums - bias_sums[:, :, None] * fits.mean[rows][:, None]) / fits.std[rows][:, None]
+        gradient = torch.cat([weight_sums, bias_sums[:, :, None]], dim=2) / total.float()[:, None, None]
+        gradient[:, :, :-1] += penalty.float()[:, None, None] * weights
+        return value, gradient.flatten(1)
+
+
+class _LayerBatch:
+    """The fits of one layer, side by side in one matrix product.
+
+    Class is the slowest axis and item the fastest: softmax then runs along whole vectors of items.
+    """
+
+    def __init__(self, layer: int, group: Tensor, problem: Tensor, weights: Tensor, biases: Tensor) -> None:
+        self.layer, self.group, self.problem = layer, group, problem
+        n, n_classes, dim = weights.shape
+        self._shape = n_classes, n
+        self._weights = weights.transpose(0, 1).reshape(n_classes * n, dim)
+        self._biases = biases.T.reshape(-1, 1)
+        self.loss = torch.zeros(n, dtype=torch.float64, device=weights.device)
+        self._weight_sums = torch.zeros_like(self._weights)
+        self._bias_sums = torch.zeros(n_classes, n, dtype=torch.float64, device=weights.device)
+
+    def add(self, vectors: Tensor, labels: Tensor, counts: Tensor | None) -> None:
+        """Take in ``[m, dim]`` vectors with their ``[n, m]`` labels and weights."""
+        scores = torch.addmm(self._biases, self._weights, vectors.T).view(*self._shape, -1)  # [class, n, m]
+        residual = scores.softmax(0)
+        index = labels[None]
+        at_label = residual.gather(0, index)
+        loss = -at_label.clamp(min=_UNDERFLOW).log_()[0]
+        if (at_label < _UNDERFLOW).any():
+            loss = scores.logsumexp(0) - scores.gather(0, index)[0]
+        residual.scatter_(0, index, at_label - 1)
+        if counts is not None:
+            loss *= counts
+            residual *= counts
+        self.loss += loss.sum(1, dtype=torch.float64)
+        self._bias_sums += residual.sum(2)
+        self._weight_sums.addmm_(residual.flatten(0, 1), vectors)
+
+    def gradients(self) -> tuple[Tensor, Tensor]:
+        """Sums of ``[n, class, dim]`` and ``[n, class]``."""
+        return self._weight_sums.view(*self._shape, -1).transpose(0, 1), self._bias_sums.T.float()
