@@ -21,7 +21,7 @@ from torch import Tensor
 from bertology.readouts._moments import Sample
 from bertology.readouts._objective import Fits, Items
 
-_DOUBTFUL = 3
+_DOUBTFUL = 6
 """Items a feature of which the curvature of a class is measured one by one; the others count by their mean."""
 _LEAST = 0.01
 """Curvature of a class, as a part of what its frequency alone would give, below which it is not believed to fall."""

@@ -29,7 +29,7 @@ from bertology.readouts._objective import Fits, Items, Objective
 _SAMPLE_ITEMS = 32768
 _SAMPLE_BYTES = 512 << 20
 _CURVATURE_BYTES = 512 << 20
-_ROUGH = 0.03
+_ROUGH = 0.012
 """Part of its gradient at the start that a fit to the sample may keep: going further would only learn the sample."""
 
 

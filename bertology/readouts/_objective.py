@@ -134,10 +134,11 @@ class Objective:
             for layer, group in fits.by_layer(rows)
         ]
         for numbers, vectors in self._chunks():
+            labels = self._items.labels[:, numbers]  # [problem, m]
+            counts = None if self._items.are_equal else self._items.weights[:, numbers]
             for batch in batches:
-                labels = self._items.labels[batch.problem][:, numbers]
-                counts = None if self._items.are_equal else self._items.weights[batch.problem][:, numbers]
-                batch.add(vectors[batch.layer], labels, counts)
+                mine = batch.problem
+                batch.add(vectors[batch.layer], labels[mine], None if counts is None else counts[mine])
         loss = torch.empty(len(rows), dtype=torch.float64, device=points.device)
         weight_sums, bias_sums = torch.empty_like(weights), torch.empty_like(biases)
         for batch in batches:
