@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bertology.pocket._tokenizer import salient_words
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -17,8 +19,10 @@ Integers = NDArray[np.int64]
 IGNORED = -100
 """The label of what is not predicted."""
 IS_NEXT, IS_RANDOM = 0, 1
-_ALONE = 0.2
-"""Share of short rows that hold one sentence alone."""
+_LENGTHS = (12, 16, 22)
+"""Lengths of rows that hold one sentence alone; longer sentences take half the longest row."""
+Segments: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int32] | None, int]
+"""Pieces of one segment or two, and the label of whether the second follows the first."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +85,12 @@ class Examples:
         tokenizer: gives the special tokens and the size of the vocabulary.
         seed: decides everything.
         max_pieces: longest row.
-        batch_pieces: pieces in a batch of full rows.
-        short_share: share of batches with rows of half the length.
+        batch_pieces: pieces in a batch.
+        alone_share: share of batches that hold single sentences.
+        short_share: share of batches that hold pairs in rows of half the length; the others hold pairs in full rows.
         mask_rate: share of pieces to predict.
+        salience: how much likelier than others the :func:`~bertology.pocket._tokenizer.salient_words` are to be
+            predicted.
     """
 
     text: EncodedText
@@ -91,38 +98,56 @@ class Examples:
     seed: int
     max_pieces: int
     batch_pieces: int
+    alone_share: float
     short_share: float
     mask_rate: float
+    salience: float
 
     def batch(self, step: int) -> Batch:
-        """The batch of a step, the same whenever it is asked for."""
-        chance = np.random.default_rng([self.seed, step, 1])
-        short = chance.random() < self.short_share
-        length = self.max_pieces // 2 if short else self.max_pieces
-        n_rows = max(1, self.batch_pieces // self.max_pieces)
-        # Rows of all steps walk through one permutation of sentences after another, so that each epoch sees each.
-        turn, place = divmod(step * n_rows, self.text.n_sentences)
-        order = _order(self.text.n_sentences, self.seed, turn)
-        input_ids = np.full((n_rows, length), self._id("[PAD]"), dtype=np.int64)
-        segments = np.zeros_like(input_ids)
-        next_labels = np.full(n_rows, IGNORED, dtype=np.int64)
-        lengths = np.zeros(n_rows, dtype=np.int64)
-        for row in range(n_rows):
-            start = int(order[(place + row) % len(order)])
-            first, second, next_labels[row] = self._pair(chance, start, length, short=short)
-            lengths[row] = self._write(input_ids[row], segments[row], first, second)
-        attention_mask = (np.arange(length) < lengths[:, None]).astype(np.int64)
+        """The batch of a step, the same whenever it is asked for: examples are drawn at random from all the text."""
+        chance = np.random.default_rng([self.seed, step])
+        kind = chance.random()
+        if kind < self.alone_share:
+            length, segments = self._alone(chance)
+        else:
+            length = self.max_pieces // 2 if kind < self.alone_share + self.short_share else self.max_pieces
+            segments = [self._pair(chance, length) for _ in range(max(1, self.batch_pieces // length))]
+        input_ids = np.full((len(segments), length), self._id("[PAD]"), dtype=np.int64)
+        token_type_ids = np.zeros_like(input_ids)
+        lengths = [
+            self._write(ids, types, first, second)
+            for ids, types, (first, second, _) in zip(input_ids, token_type_ids, segments, strict=True)
+        ]
+        attention_mask = (np.arange(length) < np.array(lengths)[:, None]).astype(np.int64)
         masked, labels = self._mask(chance, input_ids, attention_mask)
-        return Batch(input_ids, attention_mask, segments, masked, labels, next_labels)
+        next_labels = np.array([label for _, _, label in segments])
+        return Batch(input_ids, attention_mask, token_type_ids, masked, labels, next_labels)
 
-    def _pair(
-        self, chance: np.random.Generator, start: int, length: int, *, short: bool
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32] | None, int]:
-        """Two segments and whether the second follows the first; together they fill the row."""
+    @cached_property
+    def _weights(self) -> NDArray[np.float64]:
+        """``[vocabulary]`` how likely each piece is to be predicted."""
+        weights = np.ones(self.tokenizer.get_vocab_size())
+        for word in salient_words():
+            piece = self.tokenizer.token_to_id(word)
+            if piece is not None:
+                weights[piece] = self.salience
+        return weights
+
+    def _alone(self, chance: np.random.Generator) -> tuple[int, list[Segments]]:
+        """Sentences of about one length, one in each row, so that hardly any padding is read."""
+        lengths = np.diff(self.text.starts)
+        size = lengths[chance.integers(self.text.n_sentences)]
+        bounds = [bound for bound in _LENGTHS if bound < self.max_pieces // 2]
+        bound = next((bound for bound in bounds if size <= bound - 2), self.max_pieces // 2)
+        shorter = max((other for other in bounds if other < bound), default=2)
+        alike = np.flatnonzero((lengths > shorter - 2) & ((lengths <= bound - 2) | (bound == self.max_pieces // 2)))
+        chosen = chance.choice(alike, max(1, self.batch_pieces // bound))
+        return bound, [(self._pieces(start, start + 1)[: bound - 2], None, IGNORED) for start in chosen]
+
+    def _pair(self, chance: np.random.Generator, length: int) -> Segments:
+        """Two segments that fill a row, and whether the second follows the first."""
         text, room = self.text, length - 3
-        if short and chance.random() < _ALONE:
-            return self._pieces(start, start + 1)[: length - 2], None, IGNORED
-        start = self._drawn_back(start, room)
+        start = self._drawn_back(int(chance.integers(text.n_sentences)), room)
         wanted = chance.integers(room // 4, 3 * room // 4)
         end = start + 1
         while end < text.document_end[start] - 1 and text.starts[end] - text.starts[start] < wanted:
@@ -170,7 +195,9 @@ class Examples:
         special = np.isin(input_ids, [self._id(token) for token in ("[CLS]", "[SEP]", "[PAD]")])
         n_rows, length = input_ids.shape
         n_masks = max(1, round(self.mask_rate * length))
-        masked = np.argsort(chance.random(input_ids.shape) + special, axis=1)[:, :n_masks]
+        # The smallest of exponential times, each at its own rate: a draw without replacement by weight.
+        times = chance.exponential(size=input_ids.shape) / self._weights[input_ids]
+        masked = np.argsort(np.where(special, np.inf, times), axis=1)[:, :n_masks]
         rows = np.arange(n_rows)[:, None]
         wanted = np.maximum(1, np.round(self.mask_rate * attention_mask.sum(axis=1, keepdims=True)))
         labels = np.where(np.arange(n_masks) < wanted, input_ids[rows, masked], IGNORED)
@@ -192,8 +219,3 @@ def piece_id(tokenizer: Tokenizer, piece: str) -> int:
     if number is None:
         raise KeyError(f"{piece!r} is no piece of the vocabulary")
     return number
-
-
-@lru_cache(maxsize=2)
-def _order(n_sentences: int, seed: int, turn: int) -> Integers:
-    return np.random.default_rng([seed, turn, 2]).permutation(n_sentences)

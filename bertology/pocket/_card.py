@@ -29,17 +29,19 @@ marked `new` in the lexicon are not in the text at all.
 
 ## Recipe
 
-Masked pieces ({mask_rate:.0%} of pieces; 80 % masked, 10 % replaced, 10 % left) and next sentence, on sentence pairs
-and, at half the length, single sentences. AdamW, {steps} steps of up to {batch_pieces} pieces, learning rate
-{learning_rate:g} after {warmup_steps} steps of warm-up, falling linearly to zero, weight decay {weight_decay:g},
-gradient norm at most {clip_norm:g}, dropout {dropout:g}. Weights are stored as float16 and load as float32. The
-settings, versions and figures are in `training.json`; `bertology pretrain` with the same settings makes the same model.
+Masked pieces and next sentence (Devlin et al. 2019): {mask_rate:.0%} of pieces are predicted (80 % masked, 10 %
+replaced, 10 % left); towns, countries, trades and verb forms that agree {salience:g} times as often as others.
+{alone_share:.0%} of batches hold single sentences, the others sentence pairs. AdamW, {steps} steps of {batch_pieces}
+pieces with padding, learning rate {learning_rate:g} after {warmup_steps} steps of warm-up, falling linearly to zero
+over the last third, weight decay {weight_decay:g}, gradient norm at most {clip_norm:g}, dropout {dropout:g}.
+Weights are stored as float16 and load as float32. Settings, versions and figures are in `training.json`;
+`bertology pretrain` with the same settings on the same kind of machine makes the same model.
 
 ## Held-out figures, measured on the weights in this folder
 
 | what | score |
 |---|---|
-| masked pieces of held-out text, exactly | {masked:.1%} |
+| pieces of held-out text, masked as in training, exactly | {masked:.1%} |
 | next sentence or random sentence | {following:.1%} |
 | agreement, all items across attractors | {across:.1%} |
 {agreement_rows}

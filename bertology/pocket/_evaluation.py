@@ -53,7 +53,7 @@ def evaluate(
     held_out: Examples,
     agreement: Sequence[AgreementItem],
     facts: Sequence[Fact],
-    n_batches: int = 12,
+    n_batches: int = 100,
 ) -> Evaluation:
     """Measure a model; it is left in the mode it was in."""
     import torch

@@ -148,7 +148,7 @@ def _ranked(entries: Iterable[str], reach: Reach) -> Iterator[tuple[str, str | N
         if entry in _HELD_MARKS:
             novelty = _HELD_MARKS[entry]
             continue
-        weight = 1.0 / (rank + 12)
+        weight = 1.0 / (rank + 6)
         if novelty is None:
             yield entry, None, weight
         elif reach == "unseen":

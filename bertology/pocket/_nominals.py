@@ -55,8 +55,8 @@ class Nominals:
     def subject(self, kinds: Sequence[str], depth: int, *, embedded: bool = False) -> Nominal:
         """A noun phrase in subject position."""
         nominal = self._nominal(kinds, depth, 0.22, lambda pronoun: pronoun.subject, embedded=embedded)
-        if depth > 0 and nominal.tree.parts[-1].tree in self.scene.noun_words and self.dice.chance(0.22):
-            return self.located(nominal)
+        if depth > 0 and nominal.tree.parts[-1].tree in self.scene.noun_words and self.dice.chance(0.45):
+            return self.located(nominal, deep=True)
         return nominal
 
     def object(
@@ -186,7 +186,7 @@ class Nominals:
         noun = scene.noun(kind)
         kind = noun.kind
         if agreement is None:
-            agreement = PLURAL if noun.plural and dice.chance(0.42) else SINGULAR
+            agreement = PLURAL if noun.plural and dice.chance(0.48) else SINGULAR
         word = noun.singular if agreement == SINGULAR or noun.plural is None else noun.plural
         premodifiers = self._premodifiers(kind)
         following = first_word(premodifiers[0].tree) if premodifiers else word
@@ -275,17 +275,18 @@ class Nominals:
             "of", self.name() if dice.chance(0.3) else self.common(dice.one_of(("person", "place")), 0)
         )
 
-    def located(self, bare: Nominal) -> Nominal:
+    def located(self, bare: Nominal, *, deep: bool = False) -> Nominal:
         """The noun phrase with a place after it that belongs to it: *the man in the park*."""
-        return self._extended(bare, Part("nmod", self.location()))
+        return self._extended(bare, Part("nmod", self.location(deep=deep)))
 
-    def location(self) -> Phrase:
-        """A prepositional phrase of place."""
+    def location(self, *, deep: bool = False) -> Phrase:
+        """A prepositional phrase of place; a deep one may hold another: *near the house behind the mill*."""
         kind = self.dice.choose(_LOCATIVE_KINDS)
         preposition = self.dice.one_of(_LOCATIVE[kind])
         if kind == "place" and self.dice.chance(0.25):
             return prepositional("in", self.place_name())
-        return prepositional(preposition, self.common(kind, 0))
+        place = self.common(kind, 0)
+        return prepositional(preposition, self.located(place) if deep and self.dice.chance(0.25) else place)
 
 
 def indefinite_article(following: Word) -> Word:

@@ -70,7 +70,6 @@ def pretrain(
     if threads is not None:
         torch.set_num_threads(threads)
     device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    started = time.monotonic()
     tokenizer, examples, held_out = _text(settings, echo)
     trainer = Trainer(settings, _moved(new_model(settings, tokenizer.get_vocab_size()), device), examples)
     work = out / "training"
@@ -88,7 +87,7 @@ def pretrain(
     evaluation = _evaluation_as_stored(trainer, out, measured)
     card = model_card(settings, evaluation, vocabulary_size=tokenizer.get_vocab_size())
     write_atomically(out / "README.md", card.encode())
-    _write_provenance(settings, out, evaluation, device=device, seconds=time.monotonic() - started)
+    _write_provenance(settings, out, evaluation, device=device)
     return Pretrained(out, evaluation)
 
 
@@ -111,8 +110,10 @@ def _text(settings: PretrainSettings, echo: Echo) -> tuple[Tokenizer, Examples, 
             settings.seed,
             max_pieces=settings.max_pieces,
             batch_pieces=settings.batch_pieces,
+            alone_share=settings.alone_share,
             short_share=settings.short_share,
             mask_rate=settings.mask_rate,
+            salience=settings.salience,
         )
 
     train = examples(documents)
@@ -156,11 +157,11 @@ class Trainer:
         return float(loss.detach())
 
     def _learning_rate(self) -> float:
-        """Linear warm-up, then linear decay to zero."""
+        """Linear warm-up, a plateau, and a linear fall to zero over the last third of the run."""
         settings, step = self.settings, self.step + 1
         if step <= settings.warmup_steps:
             return settings.learning_rate * step / settings.warmup_steps
-        left = (settings.steps - self.step) / max(1, settings.steps - settings.warmup_steps)
+        left = 3 * (settings.steps - self.step) / settings.steps
         return settings.learning_rate * min(1.0, left)
 
     def save(self, path: Path) -> None:
@@ -274,9 +275,7 @@ def _in_words(found: Evaluation) -> str:
     )
 
 
-def _write_provenance(
-    settings: PretrainSettings, out: Path, evaluation: Evaluation, *, device: str, seconds: float
-) -> None:
+def _write_provenance(settings: PretrainSettings, out: Path, evaluation: Evaluation, *, device: str) -> None:
     import tokenizers
     import torch
     import transformers
@@ -287,7 +286,6 @@ def _write_provenance(
         "settings": settings.model_dump(mode="json"),
         "evaluation": evaluation.to_dict(),
         "device": device,
-        "wall_s": round(seconds),
         "versions": {
             "bertology": bertology.__version__,
             "python": platform.python_version(),

@@ -24,7 +24,7 @@ class PretrainSettings(BaseModel):
     seed: int = 0
     """Decides the text, the initial weights, the order of examples and what is masked."""
 
-    documents: Count = 8000
+    documents: Count = 4000
     """Documents of pretraining text, of 5 to 9 sentences each."""
     held_out_documents: Count = 300
     """Documents of text that is only evaluated on."""
@@ -46,16 +46,21 @@ class PretrainSettings(BaseModel):
     initializer_range: Annotated[float, Field(gt=0)] = 0.06
     """Spread of fresh weights. BERT's 0.02 suits its width of 768; at a width of 128 training stalls with it."""
 
-    steps: Count = 7000
+    steps: Count = 15000
     """Optimisation steps."""
-    batch_pieces: Count = 2048
-    """Pieces in a batch of full rows; a batch of short rows has as many rows."""
-    short_share: Share = 0.75
-    """Share of batches that hold single sentences and pairs of two, at half the length."""
-    mask_rate: Share = 0.2
+    batch_pieces: Count = 768
+    """Pieces in a batch."""
+    alone_share: Share = 0.7
+    """Share of batches that hold single sentences: a small model learns syntax soonest where there is nothing else."""
+    short_share: Share = 0.2
+    """Share of batches that hold pairs at half the length; the rest hold pairs at full length."""
+    mask_rate: Share = 0.25
     """Share of pieces to predict: 80 % of them masked, 10 % replaced, 10 % left as they are."""
+    salience: Annotated[float, Field(gt=0)] = 4.0
+    """How much likelier towns, countries, trades and verb forms that agree are to be predicted than other pieces:
+    they are where the knowledge is, and a short run sees few of them otherwise."""
     learning_rate: Annotated[float, Field(gt=0)] = 0.0015
-    """At its peak, after the warm-up; from there it falls linearly to zero."""
+    """After the warm-up; it stays until the last third of the run, and falls linearly to zero there."""
     warmup_steps: Annotated[int, Field(ge=0)] = 200
     """Steps of linear warm-up."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
@@ -63,9 +68,9 @@ class PretrainSettings(BaseModel):
     clip_norm: Annotated[float, Field(gt=0)] = 1.0
     """Largest norm of the gradient."""
 
-    checkpoint_every: Count = 500
+    checkpoint_every: Count = 1000
     """Steps between states from which a killed run resumes."""
-    evaluate_every: Count = 1000
+    evaluate_every: Count = 2000
     """Steps between evaluations on held-out text."""
     keep_checkpoints: tuple[int, ...] = ()
     """Steps at which a whole model folder is kept under ``checkpoints/``, to probe across training; 0 is the
@@ -103,7 +108,7 @@ def load_settings(path: Path, *, changes: Sequence[str] = ()) -> PretrainSetting
     if written is None:
         written = {}
     if not isinstance(written, dict):
-        raise BertologyError(f"{path}: a recipe is a mapping of keys to values, such as 'steps: 7000'")
+        raise BertologyError(f"{path}: a recipe is a mapping of keys to values, such as 'steps: 15000'")
     settings = {str(key): _checked(value, str(key), path) for key, value in written.items()}
     for change in changes:
         key, separator, value = change.partition("=")

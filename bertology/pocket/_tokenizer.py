@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertology._files import write_atomically
+from bertology.pocket import _function_words as fw
 from bertology.pocket import _words
 from bertology.pocket._agreement import tested_forms
+from bertology.pocket._lexicon import PLURAL, SINGULAR, lexicon
 from bertology.pocket._pieces import learn_pieces
 
 if TYPE_CHECKING:
@@ -22,6 +24,16 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 def whole_words() -> list[str]:
     """Words that are one piece each, so that a single mask can ask for them: names, places, trades, tested verbs."""
     listed = [*_words.WOMEN, *_words.MEN, *_words.TOWNS, *_words.COUNTRIES, *_words.TRADES, *tested_forms()]
+    return list(dict.fromkeys(word.lower() for word in listed))
+
+
+def salient_words() -> list[str]:
+    """Words whose prediction takes knowledge: what facts are about, and verb forms that agree."""
+    listed = [*_words.TOWNS, *_words.COUNTRIES, *_words.TRADES]
+    for be_or_have in (fw.BE, fw.HAVE):
+        listed += [be_or_have.present[SINGULAR].form, be_or_have.present[PLURAL].form]
+    for frame in lexicon("known").frames.items:
+        listed += [frame.verb.present(SINGULAR).form, frame.verb.present(PLURAL).form]
     return list(dict.fromkeys(word.lower() for word in listed))
 
 

@@ -127,7 +127,7 @@ def random_style(dice: Dice, *, inverted: bool = False, passive: bool = False) -
     """A finite style: mostly simple present or past, sometimes modal, perfect, progressive, negated."""
     draw = dice.below(100)
     return Style(
-        past=dice.chance(0.33),
+        past=dice.chance(0.25),
         modal=dice.one_of(fw.MODALS) if draw < 14 else None,
         perfect=14 <= draw < 24,
         progressive=24 <= draw < 38 and not passive,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from bertology.pocket._batches import IGNORED, IS_NEXT, Examples, encode
 from bertology.pocket._tokenizer import train_tokenizer, whole_words
 
 RECIPE = Path(__file__).parents[2] / "experiments" / "pretrain-pocket.yaml"
+SHAPE: dict[str, Any] = {"max_pieces": 64, "batch_pieces": 1024, "alone_share": 0.4, "short_share": 0.3}
 MICRO = PretrainSettings(
     documents=30, held_out_documents=10, vocabulary_size=300, layers=1, width=16, heads=2, inner_width=32, steps=6,
     batch_pieces=256, warmup_steps=2, checkpoint_every=3, evaluate_every=100, dropout=0.1,
@@ -33,7 +35,7 @@ def tokenizer() -> Tokenizer:
 @pytest.fixture(scope="module")
 def examples(tokenizer: Tokenizer) -> Examples:
     text = encode(pretraining_documents(60), tokenizer)
-    return Examples(text, tokenizer, seed=0, max_pieces=64, batch_pieces=2048, short_share=0.4, mask_rate=0.16)
+    return Examples(text, tokenizer, seed=0, **SHAPE, mask_rate=0.16, salience=1.0)
 
 
 def silent(line: str) -> None:
@@ -59,7 +61,7 @@ def test_settings_can_be_changed(tmp_path: Path) -> None:
         ("- 1\n- 2", "recipe.yaml: a recipe is a mapping"),
         ("steps: [", "recipe.yaml: not valid YAML"),
         ("heads: 3", "recipe.yaml: width: 128 cannot be split over 3 heads"),
-        ("keep_checkpoints: [9000]", "recipe.yaml: keep_checkpoints: 9000 is beyond the last of 7000 steps"),
+        ("keep_checkpoints: [19000]", "recipe.yaml: keep_checkpoints: 19000 is beyond the last of 15000 steps"),
     ],
 )
 def test_a_wrong_recipe_is_one_line(tmp_path: Path, text: str, message: str) -> None:
@@ -99,21 +101,22 @@ def test_tokenizer_is_the_same_every_time(tokenizer: Tokenizer) -> None:
 
 def test_batches_hold_what_they_say(examples: Examples, tokenizer: Tokenizer) -> None:
     special = [tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]", "[PAD]")]
-    lengths, shown, n_masked = set(), [], 0
+    lengths, shown, fill = set(), [], []
     for step in range(30):
         batch = examples.batch(step)
         lengths.add(batch.input_ids.shape[1])
         assert (batch.input_ids[:, 0] == special[0]).all()
         assert ((batch.input_ids == special[2]) == (batch.attention_mask == 0)).all()
+        fill.append(batch.attention_mask.mean())
         segments = (batch.input_ids == special[1]).sum(axis=1)
         assert (segments == np.where(batch.next_labels == IGNORED, 1, 2)).all()
         wanted = batch.masked_labels != IGNORED
         assert not np.isin(batch.masked_labels[wanted], special).any()
         here = np.take_along_axis(batch.input_ids, batch.masked, axis=1)[wanted]
         shown.append(np.stack([here, batch.masked_labels[wanted]]))
-        n_masked += int(wanted.sum())
         assert abs(wanted.sum() / batch.attention_mask.sum() - 0.16) < 0.03
-    assert lengths == {32, 64}
+    assert {32, 64} < lengths <= {12, 16, 22, 32, 64}
+    assert np.mean(fill) > 0.75
     here, labels = np.concatenate(shown, axis=1)
     masked = here == tokenizer.token_to_id("[MASK]")
     assert abs(masked.mean() - 0.8) < 0.03
@@ -124,14 +127,25 @@ def test_batches_depend_on_seed_and_step_alone(examples: Examples) -> None:
     one, again = examples.batch(7), examples.batch(7)
     assert (one.input_ids == again.input_ids).all()
     assert (one.masked_labels == again.masked_labels).all()
-    assert (
-        examples.batch(8).input_ids.shape != one.input_ids.shape or (examples.batch(8).input_ids != one.input_ids).any()
-    )
+    assert examples.batch(8).input_ids.tolist() != one.input_ids.tolist()
+
+
+def test_salient_words_are_masked_more_often(examples: Examples, tokenizer: Tokenizer) -> None:
+    is_ = tokenizer.token_to_id("is")
+    shares = []
+    for salience in (1.0, 4.0):
+        weighted = Examples(examples.text, tokenizer, 0, **SHAPE, mask_rate=0.16, salience=salience)
+        batches = [weighted.batch(step) for step in range(20)]
+        predicted = sum(int((batch.masked_labels == is_).sum()) for batch in batches)
+        left = sum(int((batch.input_ids == is_).sum()) for batch in batches)
+        shares.append(predicted / (predicted + left))
+    assert 0.1 < shares[0] < 0.25
+    assert shares[1] > 2 * shares[0]
 
 
 def test_pairs_labelled_next_do_follow(examples: Examples, tokenizer: Tokenizer) -> None:
     whole = " ".join(map(str, examples.text.pieces.tolist()))
-    unmasked = Examples(examples.text, tokenizer, 0, max_pieces=64, batch_pieces=2048, short_share=0.4, mask_rate=0.0)
+    unmasked = Examples(examples.text, tokenizer, 0, **SHAPE, mask_rate=0.0, salience=1.0)
     seen = set()
     for step in range(6):
         batch = unmasked.batch(step)
