@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology.readouts._base import Targets, check_same_shape, item_weights
+from bertology.readouts._base import FitReport, FittedReadout, Predictions, Targets, check_same_shape
 from bertology.readouts._features import FeatureSource
+from bertology.readouts._scoring import accuracies, predictions
 
 
 @dataclass(frozen=True)
@@ -24,14 +25,8 @@ class Affine:
     intercepts: Tensor
     """``[problem, layer, strength, class]``"""
 
-    @property
-    def n_params(self) -> int:
-        """Coefficients and intercepts of one problem, layer and strength."""
-        n_classes, dim = self.coefficients.shape[3:]
-        return int(n_classes * (dim + 1))
-
     def scores(self, source: FeatureSource) -> Iterator[tuple[Tensor, int, Tensor]]:
-        """Chunk by chunk and layer by layer: item numbers ``[m]``, layer, scores ``[problem, strength, class, m]``.
+        """Item numbers ``[m]``, layer, and scores ``[problem, strength, class, m]``, chunk by chunk and layer by layer.
 
         Raises:
             FitError: the source has other layers or another width.
@@ -48,20 +43,50 @@ class Affine:
 
     def accuracy(self, source: FeatureSource, targets: Targets) -> NDArray[np.float64]:
         """``[problem, layer, strength]`` part of the labelled items whose class has the highest score."""
-        device = self.coefficients.device
-        labels = torch.from_numpy(targets.labels).to(device)
-        weights = torch.from_numpy(item_weights(targets)).to(device)
-        correct = torch.zeros(self.coefficients.shape[:3], dtype=torch.float64, device=device)
-        for items, layer, scores in self.scores(source):
-            items = items.to(device)
-            right = scores.argmax(2) == labels[:, None, items]  # [problem, strength, m]
-            correct[:, layer] += (right * weights[:, None, items]).sum(2, dtype=torch.float64)
-        total = weights.sum(1, dtype=torch.float64)
-        found: NDArray[np.float64] = (correct / total[:, None, None]).cpu().numpy()
-        return found
+        n_problems, n_layers, n_strengths = self.coefficients.shape[:3]
+        return accuracies(self.scores(source), (n_problems, n_layers, n_strengths), targets)
 
     def pick(self, strength: NDArray[np.int64]) -> Affine:
         """Only the strength whose place ``[problem, layer]`` is given."""
         problem, layer = np.indices(strength.shape)
         chosen: Any = (problem, layer, strength)
         return Affine(self.coefficients[chosen].unsqueeze(2), self.intercepts[chosen].unsqueeze(2))
+
+
+@dataclass(frozen=True)
+class FittedAffine(FittedReadout):
+    """Regressions at their chosen strengths."""
+
+    readout: str
+    """Registered name of what fitted them."""
+    regressions: Affine
+    """Of vectors as they come (the standardisation is folded in), with one strength."""
+    fit_report: FitReport
+    are_logits: bool
+    """Whether the softmax of the scores is a probability."""
+
+    @property
+    def name(self) -> str:
+        """Registered name of the readout, with its version."""
+        return self.readout
+
+    @property
+    def report(self) -> FitReport:
+        """How the fit went."""
+        return self.fit_report
+
+    @property
+    def n_params(self) -> int:
+        """Coefficients and intercepts of one layer's readout for one problem."""
+        n_classes, dim = self.regressions.coefficients.shape[3:]
+        return int(n_classes * (dim + 1))
+
+    def predict(self, source: FeatureSource) -> Predictions:
+        """Predict every item of ``source`` in every layer, chunk by chunk.
+
+        Raises:
+            FitError: the source has other layers or another width than the readout was fitted on.
+        """
+        n_problems, n_layers = self.regressions.coefficients.shape[:2]
+        shape = (n_problems, n_layers, source.n_items)
+        return predictions(self.regressions.scores(source), shape, are_logits=self.are_logits)

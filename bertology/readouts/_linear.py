@@ -10,11 +10,9 @@ import numpy as np
 import torch
 
 from bertology.errors import FitError
-from bertology.readouts._affine import Affine
+from bertology.readouts._affine import Affine, FittedAffine
 from bertology.readouts._base import (
     FitReport,
-    FittedReadout,
-    Predictions,
     Progress,
     Readout,
     Targets,
@@ -31,41 +29,6 @@ _SAMPLE_BYTES = 512 << 20
 _CURVATURE_BYTES = 512 << 20
 _ROUGH = 0.012
 """Part of its gradient at the start that a fit to the sample may keep: going further would only learn the sample."""
-
-
-@dataclass(frozen=True)
-class FittedLinear(FittedReadout):
-    """Logistic regressions at their chosen strengths."""
-
-    regressions: Affine
-    """Of vectors as they come (the standardisation is folded in), with one strength."""
-    fit_report: FitReport
-
-    @property
-    def name(self) -> str:
-        """``linear.v1``."""
-        return "linear.v1"
-
-    @property
-    def report(self) -> FitReport:
-        """How the fit went."""
-        return self.fit_report
-
-    @property
-    def n_params(self) -> int:
-        """Coefficients and intercepts of one layer's readout for one problem."""
-        return self.regressions.n_params
-
-    def predict(self, source: FeatureSource) -> Predictions:
-        """Predict every item of ``source`` in every layer, chunk by chunk."""
-        n_problems, n_layers = self.regressions.coefficients.shape[:2]
-        labels = np.empty((n_problems, n_layers, source.n_items), dtype=np.int64)
-        log_prob = np.empty((n_problems, n_layers, source.n_items), dtype=np.float32)
-        for items, layer, scores in self.regressions.scores(source):
-            best, label = scores.squeeze(1).max(1)  # [problem, m]
-            labels[:, layer, items.numpy()] = label.cpu().numpy()
-            log_prob[:, layer, items.numpy()] = (best - scores.squeeze(1).logsumexp(1)).cpu().numpy()
-        return Predictions(labels, log_prob)
 
 
 @dataclass(frozen=True)
@@ -108,7 +71,7 @@ class LinearReadout(Readout):
         seed: int = 0,
         device: str = "cpu",
         progress: Progress | None = None,
-    ) -> FittedLinear:
+    ) -> FittedAffine:
         """Fit every problem in every layer at every strength, and keep the strengths that do best on dev.
 
         Args:
@@ -144,7 +107,7 @@ class LinearReadout(Readout):
             converged=minima.converged.view(fits.shape).cpu().numpy(),
             gradient_norm=minima.gradient_norm.view(fits.shape).cpu().numpy(),
         )
-        return FittedLinear(path.pick(best), report)
+        return FittedAffine(self.name, path.pick(best), report, are_logits=True)
 
     def _minimise(
         self, train: FeatureSource, items: Items, strengths: tuple[float, ...], seed: int, progress: Progress | None

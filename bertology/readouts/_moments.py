@@ -21,7 +21,7 @@ class Moments:
     mean: Tensor
     """``[weighting, layer, dim]`` float64."""
     std: Tensor
-    """``[weighting, layer, dim]`` float64, 1 where a feature is constant."""
+    """``[weighting, layer, dim]`` float64, infinite where a feature is constant, which leaves 0 of it."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _moments(total: Tensor, first_sum: Tensor, second_sum: Tensor, origin: Tenso
     variance = (second_sum / total[:, None]).transpose(0, 1) - offset_mean.square()
     std = variance.clamp_(min=0).sqrt_()
     constant = std <= 1e-6 * offset_mean.abs()  # float32 sums cannot tell a smaller spread from none
-    return Moments(total, offset_mean + origin.squeeze(1), torch.where(constant, 1.0, std))
+    return Moments(total, offset_mean + origin.squeeze(1), torch.where(constant, torch.inf, std))
 
 
 def _check_finite(source: FeatureSource, sums: Tensor) -> None:

@@ -11,9 +11,8 @@ from torch import Tensor
 from bertology.readouts._base import Targets, class_weights, item_weights
 from bertology.readouts._features import FeatureSource
 from bertology.readouts._moments import Moments
+from bertology.readouts._scoring import IMPOSSIBLE
 
-_IMPOSSIBLE = -1e9
-"""Intercept of a class that a problem's training data do not have: its probability is exactly 0."""
 _UNDERFLOW = 1e-30
 
 
@@ -83,7 +82,7 @@ class Fits:
         """``[fit, dim]``"""
         self.std = moments.std[self.problem, self.layer].float()
         """``[fit, dim]``"""
-        self.absent = torch.where(present, 0.0, _IMPOSSIBLE)
+        self.absent = torch.where(present, 0.0, IMPOSSIBLE)
         """``[problem, class]`` what is added to the intercepts."""
 
     def __len__(self) -> int:

@@ -1,0 +1,258 @@
+"""``mlp.v1``: a perceptron with one hidden layer for every layer and problem, trained side by side."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from bertology.readouts._base import (
+    FitReport,
+    FittedReadout,
+    Predictions,
+    Progress,
+    Readout,
+    Targets,
+    check_problems,
+    check_same_shape,
+)
+from bertology.readouts._features import FeatureSource
+from bertology.readouts._moments import Moments, survey
+from bertology.readouts._objective import Items
+from bertology.readouts._scoring import IMPOSSIBLE, accuracies, predictions
+
+_WINDOW_BYTES = 256 << 20
+"""Vectors that are shuffled among each other before they are cut into batches."""
+
+
+class Perceptrons(nn.Module):
+    """One perceptron a problem and layer: standardised features, a hidden layer of ReLUs, class scores."""
+
+    def __init__(self, moments: Moments, items: Items, hidden: int, seed: int) -> None:
+        super().__init__()
+        n_problems, n_layers, dim = moments.mean.shape
+        n_classes = items.frequency.shape[1]
+        first, second = [], []
+        for problem in range(n_problems):
+            random = torch.Generator().manual_seed(seed * 1_000_003 + problem)
+            first.append(torch.randn(hidden, dim, generator=random) * (2 / dim) ** 0.5)  # He et al. 2015
+            second.append(torch.randn(n_classes, hidden, generator=random) * (1 / hidden) ** 0.5)
+        device = moments.mean.device
+        # every layer begins alike: what differs between layers is what they hold
+        self.first = nn.Parameter(torch.stack(first)[:, None].repeat(1, n_layers, 1, 1).to(device))
+        self.second = nn.Parameter(torch.stack(second)[:, None].repeat(1, n_layers, 1, 1).to(device))
+        self.first_bias = nn.Parameter(torch.zeros(n_problems, n_layers, hidden, device=device))
+        self.second_bias = nn.Parameter(torch.zeros(n_problems, n_layers, n_classes, device=device))
+        self.mean: Tensor
+        self.std: Tensor
+        self.absent: Tensor
+        self.register_buffer("mean", moments.mean.float())
+        self.register_buffer("std", moments.std.float())
+        self.register_buffer("absent", torch.where(items.frequency > 0, 0.0, IMPOSSIBLE)[:, None])
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """``[problem, layer, m, class]`` scores of ``[layer, m, dim]`` vectors."""
+        scores = []
+        for problem in range(len(self.first)):
+            standard = (vectors - self.mean[problem][:, None]) / self.std[problem][:, None]
+            hidden = torch.baddbmm(self.first_bias[problem][:, None], standard, self.first[problem].mT).relu_()
+            scores.append(torch.baddbmm(self.second_bias[problem][:, None], hidden, self.second[problem].mT))
+        return torch.stack(scores) + self.absent[:, None]
+
+    def scores(self, source: FeatureSource) -> Iterator[tuple[Tensor, int, Tensor]]:
+        """Item numbers ``[m]``, layer, and scores ``[problem, 1, class, m]``, chunk by chunk and layer by layer."""
+        with torch.inference_mode():
+            for items, vectors in source.chunks():
+                found = self(vectors.to(self.mean.device)).unsqueeze(2)  # [problem, layer, 1, m, class]
+                for layer in range(source.n_layers):
+                    yield items, layer, found[:, layer].mT
+
+    @property
+    def n_params(self) -> int:
+        """Weights and biases of one perceptron."""
+        return sum(int(np.prod(parameter.shape[2:])) for parameter in self.parameters())
+
+
+@dataclass(frozen=True)
+class FittedMlp(FittedReadout):
+    """Perceptrons as they were after the epoch with the best dev accuracy."""
+
+    perceptrons: Perceptrons
+    fit_report: FitReport
+
+    @property
+    def name(self) -> str:
+        """``mlp.v1``."""
+        return "mlp.v1"
+
+    @property
+    def report(self) -> FitReport:
+        """How the fit went: ``iterations`` counts epochs, ``converged`` says that dev accuracy had stopped rising."""
+        return self.fit_report
+
+    @property
+    def n_params(self) -> int:
+        """Weights and biases of one layer's readout for one problem."""
+        return self.perceptrons.n_params
+
+    def predict(self, source: FeatureSource) -> Predictions:
+        """Predict every item of ``source`` in every layer, chunk by chunk."""
+        n_problems, n_layers, dim = self.perceptrons.mean.shape
+        check_same_shape(source, n_layers, dim)
+        return predictions(self.perceptrons.scores(source), (n_problems, n_layers, source.n_items), are_logits=True)
+
+
+@dataclass(frozen=True)
+class MlpReadout(Readout):
+    """A perceptron with one hidden layer, trained by Adam (Kingma & Ba 2015) until dev accuracy stops rising.
+
+    All layers and problems see the same batches and are trained in the same matrix products, yet none knows of
+    another: each has its own parameters and stops at its own best epoch.
+    """
+
+    hidden: int = 256
+    """Width of the hidden layer."""
+    learning_rate: float = 1e-3
+    batch_items: int = 256
+    max_epochs: int = 50
+    patience: int = 3
+    """Epochs without a better dev accuracy after which a fit ends."""
+
+    @property
+    def name(self) -> str:
+        """``mlp.v1``."""
+        return "mlp.v1"
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The settings, as JSON can hold them."""
+        return asdict(self)
+
+    def fit(
+        self,
+        train: FeatureSource,
+        targets: Targets,
+        *,
+        dev: FeatureSource,
+        dev_targets: Targets,
+        seed: int = 0,
+        device: str = "cpu",
+        progress: Progress | None = None,
+    ) -> FittedMlp:
+        """Fit every problem in every layer, each to its own best epoch.
+
+        Args:
+            train: vectors to fit on.
+            targets: what to predict from them.
+            dev: vectors of other items, to see when to stop.
+            dev_targets: the same problems over ``dev``.
+            seed: of the initial weights (each problem its own) and of the order of the items.
+            device: where to compute, as torch names it.
+            progress: told how far the fit has come.
+
+        Raises:
+            FitError: as :meth:`Readout.fit`.
+        """
+        check_problems(train, targets, dev, dev_targets)
+        items = Items.of(targets, torch.device(device))
+        moments, _ = survey(train, items.weights, torch.zeros(train.n_items, dtype=torch.bool))
+        perceptrons = Perceptrons(moments, items, self.hidden, seed)
+        race = _Race(perceptrons, self.patience)
+        optimiser = torch.optim.Adam(perceptrons.parameters(), lr=self.learning_rate)
+        random = torch.Generator().manual_seed(seed)
+        for epoch in range(1, self.max_epochs + 1):
+            for numbers, vectors in _batches(train, items, self.batch_items, random):
+                optimiser.zero_grad()
+                _loss(perceptrons(vectors), items, numbers).backward()  # type: ignore[no-untyped-call]
+                optimiser.step()
+            race.judge(epoch, accuracies(perceptrons.scores(dev), race.shape, dev_targets)[:, :, 0])
+            if progress is not None:
+                progress(f"perceptrons: epoch {epoch}, {int((~race.running).sum())} of {race.running.size} have ended")
+            if not race.running.any():
+                break
+        return FittedMlp(race.best, race.report())
+
+
+def _loss(scores: Tensor, items: Items, numbers: Tensor) -> Tensor:
+    """Cross-entropy per item of the batch, summed over problems and layers, which share no parameter."""
+    log_prob = scores.log_softmax(3)  # [problem, layer, m, class]
+    labels = items.labels[:, None, numbers, None].expand(-1, scores.shape[1], -1, 1)
+    weights = items.weights[:, None, numbers]
+    mean_weight = (items.total / items.weights.shape[1]).float()[:, None, None]
+    loss: Tensor = -(log_prob.gather(3, labels).squeeze(3) * weights / mean_weight).sum() / len(numbers)
+    return loss
+
+
+def _batches(train: FeatureSource, items: Items, size: int, random: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+    """Used items in batches of ``size``, shuffled inside windows of neighbouring chunks.
+
+    What is left of a window goes into the next one; the last batch of all may be smaller.
+    """
+    device = items.weights.device
+    used = (items.weights > 0).any(0)
+    most = max(size, _WINDOW_BYTES // (4 * train.n_layers * train.dim))
+    window: list[tuple[Tensor, Tensor]] = []
+    held = 0
+    for numbers, vectors in train.chunks():
+        numbers, vectors = numbers.to(device), vectors.to(device)
+        wanted = used[numbers]
+        window.append((numbers[wanted], vectors[:, wanted]))
+        held += len(window[-1][0])
+        if held >= most:
+            rest = yield from _cut(window, size, random, last=False)
+            window, held = [rest], len(rest[0])
+    if held:
+        yield from _cut(window, size, random, last=True)
+
+
+def _cut(window: list[tuple[Tensor, Tensor]], size: int, random: torch.Generator, *, last: bool) -> Any:
+    numbers = torch.cat([part for part, _ in window])
+    vectors = torch.cat([part for _, part in window], dim=1)
+    order = torch.randperm(len(numbers), generator=random).to(numbers.device)
+    end = len(order) if last else len(order) - len(order) % size
+    for first in range(0, end, size):
+        chosen = order[first : min(first + size, end)]
+        yield numbers[chosen], vectors[:, chosen]
+    return numbers[order[end:]], vectors[:, order[end:]]
+
+
+class _Race:
+    """Which perceptron was best when, and which have stopped getting better."""
+
+    def __init__(self, perceptrons: Perceptrons, patience: int) -> None:
+        self._now, self._patience = perceptrons, patience
+        shape = perceptrons.mean.shape[:2]
+        self.shape = (*shape, 1)
+        self.best = copy.deepcopy(perceptrons).requires_grad_(False)
+        self.running = np.ones(shape, dtype=bool)
+        self._accuracy = np.full(shape, -1.0)
+        self._epoch = np.zeros(shape, dtype=np.int64)
+        self._epochs = np.zeros(shape, dtype=np.int64)
+
+    def judge(self, epoch: int, accuracy: NDArray[np.float64]) -> None:
+        """Keep the perceptrons of this epoch that are better than before; end those that have had their time."""
+        better = self.running & (accuracy > self._accuracy)
+        self._accuracy[better], self._epoch[better] = accuracy[better], epoch
+        self._epochs[self.running] = epoch
+        places = torch.from_numpy(better).to(self.best.mean.device)
+        with torch.no_grad():
+            for kept, now in zip(self.best.parameters(), self._now.parameters(), strict=True):
+                kept[places] = now[places]
+        self.running &= epoch - self._epoch < self._patience
+
+    def report(self) -> FitReport:
+        """How the training went."""
+        return FitReport(
+            strengths=(0.0,),
+            chosen=np.zeros(self.running.shape),
+            dev_accuracy=self._accuracy[:, :, None],
+            iterations=self._epochs[:, :, None],
+            converged=~self.running[:, :, None],
+            gradient_norm=np.full((*self.running.shape, 1), np.nan),
+        )
