@@ -91,6 +91,7 @@ class Examples:
         mask_rate: share of pieces to predict.
         salience: how much likelier than others the :func:`~bertology.pocket._tokenizer.salient_words` are to be
             predicted.
+        salience_from: the step from which that holds.
     """
 
     text: EncodedText
@@ -102,6 +103,7 @@ class Examples:
     short_share: float
     mask_rate: float
     salience: float
+    salience_from: int
 
     def batch(self, step: int) -> Batch:
         """The batch of a step, the same whenever it is asked for: examples are drawn at random from all the text."""
@@ -119,7 +121,7 @@ class Examples:
             for ids, types, (first, second, _) in zip(input_ids, token_type_ids, segments, strict=True)
         ]
         attention_mask = (np.arange(length) < np.array(lengths)[:, None]).astype(np.int64)
-        masked, labels = self._mask(chance, input_ids, attention_mask)
+        masked, labels = self._mask(chance, step, input_ids, attention_mask)
         next_labels = np.array([label for _, _, label in segments])
         return Batch(input_ids, attention_mask, token_type_ids, masked, labels, next_labels)
 
@@ -189,14 +191,15 @@ class Examples:
         return last + 1
 
     def _mask(
-        self, chance: np.random.Generator, input_ids: Integers, attention_mask: Integers
+        self, chance: np.random.Generator, step: int, input_ids: Integers, attention_mask: Integers
     ) -> tuple[Integers, Integers]:
         """Choose places to predict and disguise them, in place: 80 % [MASK], 10 % any piece, 10 % as they are."""
         special = np.isin(input_ids, [self._id(token) for token in ("[CLS]", "[SEP]", "[PAD]")])
         n_rows, length = input_ids.shape
         n_masks = max(1, round(self.mask_rate * length))
         # The smallest of exponential times, each at its own rate: a draw without replacement by weight.
-        times = chance.exponential(size=input_ids.shape) / self._weights[input_ids]
+        rates = self._weights[input_ids] if step >= self.salience_from else 1.0
+        times = -np.log1p(-chance.random(input_ids.shape)) / rates
         masked = np.argsort(np.where(special, np.inf, times), axis=1)[:, :n_masks]
         rows = np.arange(n_rows)[:, None]
         wanted = np.maximum(1, np.round(self.mask_rate * attention_mask.sum(axis=1, keepdims=True)))

@@ -30,10 +30,11 @@ marked `new` in the lexicon are not in the text at all.
 ## Recipe
 
 Masked pieces and next sentence (Devlin et al. 2019): {mask_rate:.0%} of pieces are predicted (80 % masked, 10 %
-replaced, 10 % left); towns, countries, trades and verb forms that agree {salience:g} times as often as others.
-{alone_share:.0%} of batches hold single sentences, the others sentence pairs. AdamW, {steps} steps of {batch_pieces}
-pieces with padding, learning rate {learning_rate:g} after {warmup_steps} steps of warm-up, falling linearly to zero
-over the last third, weight decay {weight_decay:g}, gradient norm at most {clip_norm:g}, dropout {dropout:g}.
+replaced, 10 % left); from step {salience_from} on, towns, countries, trades and verb forms that agree {salience:g}
+times as often as others. {alone_share:.0%} of batches hold single sentences, the others sentence pairs. AdamW,
+{steps} steps of {batch_pieces} pieces with padding, weight decay {weight_decay:g}, gradient norm at most {clip_norm:g},
+dropout {dropout:g}. The learning rate is linear between {schedule}.
+
 Weights are stored as float16 and load as float32. Settings, versions and figures are in `training.json`;
 `bertology pretrain` with the same settings on the same kind of machine makes the same model.
 
@@ -76,7 +77,9 @@ def model_card(settings: PretrainSettings, evaluation: Evaluation, *, vocabulary
         f"| {times} | {share:.0%} | {evaluation.candidate_recall_by_exposure[times]:.0%} |\n"
         for times, share in evaluation.fact_recall_by_exposure.items()
     )
+    schedule = ", ".join(f"{rate:.3g} (step {step})" for step, rate in settings.learning_rates)
     return _CARD.format(
+        schedule=schedule,
         **settings.model_dump(),
         pieces=vocabulary_size,
         masked=evaluation.masked_accuracy,

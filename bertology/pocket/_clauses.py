@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from bertology.pocket import _function_words as fw
 from bertology.pocket._dice import Menu
-from bertology.pocket._lexicon import PLURAL, SINGULAR, Frame
+from bertology.pocket._lexicon import PLURAL, SINGULAR, Frame, Number
 from bertology.pocket._nominals import Nominals, prepositional
 from bertology.pocket._scene import Nominal, Scene
 from bertology.pocket._tree import Part, Phrase, Word, head, phrase
@@ -63,9 +63,9 @@ class Clauses:
 
     def existential(self, depth: int) -> Phrase:
         """Existence: *There is a light in the park*."""
-        agreement = PLURAL if self.dice.chance(0.4) else SINGULAR
+        number: Number = "Plur" if self.dice.chance(0.4) else "Sing"
         kind = self.dice.one_of(("object", "animal", "plant", "tool", "food"))
-        nominal = self.nominals.common(kind, 0, agreement=agreement)
+        nominal = self.nominals.common(kind, 0, number=number)
         be = fw.EXISTENTIAL_BE[self.dice.chance(0.4), nominal.agreement.number]
         parts = [Part("expl", phrase("NP", head(fw.EXISTENTIAL))), head(be), Part("nsubj", nominal.tree)]
         return _ended(phrase("S", *parts, Part("obl", self.nominals.location())), fw.PERIOD)
@@ -175,7 +175,7 @@ class Clauses:
         dice = self.dice
         share = dice.below(10)
         if share < 3 and subject.kind == "person":
-            return self.nominals.common("role", 0, agreement=subject.agreement).tree
+            return self.nominals.common("role", 0, number=subject.agreement.number).tree
         if share < 5:
             return self.nominals.location()
         adjective = head(dice.choose(self.lexicon.adjectives))
@@ -351,7 +351,7 @@ class Clauses:
             circumstance = prepositional(preposition, nominals.common("event", 0))
             parts.append(Part("obl", circumstance, "AM-MNR" if preposition == "without" else "AM-TMP"))
         elif dice.chance(0.04) and depth > 0:
-            likeness = prepositional("like", nominals.common(subject.kind, 0, agreement=subject.agreement))
+            likeness = prepositional("like", nominals.common(subject.kind, 0, number=subject.agreement.number))
             parts.append(Part("obl", likeness, "AM-MNR"))
         elif dice.chance(0.03):
             parts.append(self._adverbial("sentence", "AM-TMP"))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from bertology.pocket import _function_words as fw
 from bertology.pocket import _words
 from bertology.pocket._dice import Menu
-from bertology.pocket._lexicon import PLURAL, SINGULAR, Agreement, Noun
+from bertology.pocket._lexicon import PLURAL, SINGULAR, Agreement, Noun, Number
 from bertology.pocket._scene import Nominal, Scene
 from bertology.pocket._tree import Part, Phrase, Tree, Word, first_word, head, phrase
 from bertology.pocket._world import people, proper_noun
@@ -178,16 +178,14 @@ class Nominals:
             return self.name()
         return self.common(kind, min(depth, 0))
 
-    def common(
-        self, kind: str, depth: int, *, owner: Nominal | None = None, agreement: Agreement | None = None
-    ) -> Nominal:
+    def common(self, kind: str, depth: int, *, owner: Nominal | None = None, number: Number | None = None) -> Nominal:
         """A phrase around a common noun: determiner, adjectives, noun, prepositional phrase or relative clause."""
         scene, dice = self.scene, self.dice
         noun = scene.noun(kind)
         kind = noun.kind
-        if agreement is None:
-            agreement = PLURAL if noun.plural and dice.chance(0.48) else SINGULAR
-        word = noun.singular if agreement == SINGULAR or noun.plural is None else noun.plural
+        plural = noun.plural is not None and (dice.chance(0.48) if number is None else number == "Plur")
+        agreement = PLURAL if plural else SINGULAR
+        word = noun.plural if noun.plural and plural else noun.singular
         premodifiers = self._premodifiers(kind)
         following = first_word(premodifiers[0].tree) if premodifiers else word
         parts = [*self._determiner(noun, agreement, following, depth, owner), *premodifiers, head(word)]

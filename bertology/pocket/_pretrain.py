@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bertology._files import canonical_json, digest, read_json, write_atomically
 from bertology.errors import BertologyError
 from bertology.pocket._agreement import agreement_items
@@ -114,6 +116,7 @@ def _text(settings: PretrainSettings, echo: Echo) -> tuple[Tokenizer, Examples, 
             short_share=settings.short_share,
             mask_rate=settings.mask_rate,
             salience=settings.salience,
+            salience_from=settings.salience_from,
         )
 
     train = examples(documents)
@@ -135,7 +138,7 @@ class Trainer:
         vectors = [p for p in model.parameters() if p.ndim <= 1]
         self.optimizer = torch.optim.AdamW(
             [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
-            lr=settings.learning_rate,
+            lr=0.0,  # set before each step
             betas=(0.9, 0.98),
             fused=True,
         )
@@ -157,12 +160,8 @@ class Trainer:
         return float(loss.detach())
 
     def _learning_rate(self) -> float:
-        """Linear warm-up, a plateau, and a linear fall to zero over the last third of the run."""
-        settings, step = self.settings, self.step + 1
-        if step <= settings.warmup_steps:
-            return settings.learning_rate * step / settings.warmup_steps
-        left = 3 * (settings.steps - self.step) / settings.steps
-        return settings.learning_rate * min(1.0, left)
+        steps, rates = zip(*self.settings.learning_rates, strict=True)
+        return float(np.interp(self.step + 1, steps, rates))
 
     def save(self, path: Path) -> None:
         """Write all that a resumed run needs; what is masked and in which order depends on the step alone."""

@@ -24,7 +24,7 @@ class PretrainSettings(BaseModel):
     seed: int = 0
     """Decides the text, the initial weights, the order of examples and what is masked."""
 
-    documents: Count = 4000
+    documents: Count = 5000
     """Documents of pretraining text, of 5 to 9 sentences each."""
     held_out_documents: Count = 300
     """Documents of text that is only evaluated on."""
@@ -46,7 +46,7 @@ class PretrainSettings(BaseModel):
     initializer_range: Annotated[float, Field(gt=0)] = 0.06
     """Spread of fresh weights. BERT's 0.02 suits its width of 768; at a width of 128 training stalls with it."""
 
-    steps: Count = 15000
+    steps: Count = 20000
     """Optimisation steps."""
     batch_pieces: Count = 768
     """Pieces in a batch."""
@@ -59,10 +59,21 @@ class PretrainSettings(BaseModel):
     salience: Annotated[float, Field(gt=0)] = 4.0
     """How much likelier towns, countries, trades and verb forms that agree are to be predicted than other pieces:
     they are where the knowledge is, and a short run sees few of them otherwise."""
-    learning_rate: Annotated[float, Field(gt=0)] = 0.0015
-    """After the warm-up; it stays until the last third of the run, and falls linearly to zero there."""
-    warmup_steps: Annotated[int, Field(ge=0)] = 200
-    """Steps of linear warm-up."""
+    salience_from: Annotated[int, Field(ge=0)] = 8000
+    """The step from which that holds."""
+    learning_rates: tuple[tuple[Annotated[int, Field(ge=0)], Annotated[float, Field(ge=0)]], ...] = Field(
+        default=(
+            (0, 0.0),
+            (200, 1.5e-3),
+            (201, 1.5e-3),
+            (8000, 3.06276e-4),
+            (8200, 1.2e-3),
+            (15000, 1.2e-3),
+            (20000, 0.0),
+        ),
+        min_length=1,
+    )
+    """Steps and the learning rate there; in between it is interpolated."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
     """AdamW's decay, of matrices only."""
     clip_norm: Annotated[float, Field(gt=0)] = 1.0
@@ -80,6 +91,9 @@ class PretrainSettings(BaseModel):
     def _fits_together(self) -> Self:
         if self.width % self.heads:
             raise ValueError(f"width: {self.width} cannot be split over {self.heads} heads")
+        at = [step for step, _ in self.learning_rates]
+        if at != sorted(set(at)):
+            raise ValueError(f"learning_rates: steps must rise, but are {', '.join(map(str, at))}")
         for step in self.keep_checkpoints:
             if not 0 <= step <= self.steps:
                 raise ValueError(f"keep_checkpoints: {step} is beyond the last of {self.steps} steps")
@@ -108,7 +122,7 @@ def load_settings(path: Path, *, changes: Sequence[str] = ()) -> PretrainSetting
     if written is None:
         written = {}
     if not isinstance(written, dict):
-        raise BertologyError(f"{path}: a recipe is a mapping of keys to values, such as 'steps: 15000'")
+        raise BertologyError(f"{path}: a recipe is a mapping of keys to values, such as 'steps: 20000'")
     settings = {str(key): _checked(value, str(key), path) for key, value in written.items()}
     for change in changes:
         key, separator, value = change.partition("=")

@@ -14,7 +14,7 @@ from bertology.errors import BertologyError
 RECIPE = Path(__file__).parents[2] / "experiments" / "pretrain-pocket.yaml"
 SMALL = (
     "documents=20", "held_out_documents=10", "layers=1", "width=16", "heads=2", "inner_width=16",
-    "vocabulary_size=200", "batch_pieces=128", "warmup_steps=1",
+    "vocabulary_size=200", "batch_pieces=128",
 )  # fmt: skip
 
 
