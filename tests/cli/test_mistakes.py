@@ -1,0 +1,328 @@
+"""Whatever a person gets wrong is answered with one line that names it, and exit status 2."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Command = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--task", "poss"], "unknown task 'poss': did you mean pos"),
+        (["--task", "pos,"], None),
+        (["--task", ","], "no task is asked for; `bertology tasks` lists them"),
+        (["--task", "feats"], "task 'feats' needs a UD feature after a colon, such as feats:Number"),
+        (
+            ["--task", "feats:Nummer"],
+            "task feats:Nummer, train split: no word has the feature 'Nummer': the features are",
+        ),
+        (["--task", "pos:x"], "task 'pos' takes no argument"),
+        (["--task", "pos,pos"], None),
+        (["--task", "pos,pos.v1"], "task 'pos' is asked for twice"),
+        (["--task", "ner"], "task ner, train split: no word has a label in layer 'ner': the annotation layers are"),
+        (["--model", "poket"], "unknown model 'poket': did you mean pocket"),
+        (["--model", "./nowhere"], "no model folder ./nowhere: check the path"),
+        (["--model", "bert-base-uncased"], "cannot get model bert-base-uncased from the hub (not in its cache"),
+        (["--revision", "main"], "has no revisions ('main' was asked for)"),
+        (["--corpus", "poket"], "unknown corpus 'poket': did you mean pocket"),
+        (["--corpus", "ud:en_ewtt"], "unknown corpus 'ud:en_ewtt': did you mean ud:en_ewt"),
+        (["--corpus", "no/where"], "no/where: no such file or folder"),
+        (["--split", "tets"], "unknown split of corpus tiny 'tets': did you mean test"),
+        (["--train-split", "trian"], "unknown split of corpus tiny 'trian': did you mean train"),
+        (["--train-split", "test"], "split 'test' cannot both train and test"),
+        (["--layers", "4"], "layer '4': the model has layers 0 (embeddings) to 3"),
+        (["--layers", "0-9"], "layer '0-9': the model has layers 0 (embeddings) to 3"),
+        (["--layers", "-5"], "layer '-5': the model has layers 0 (embeddings) to 3"),
+        (["--layers", "second"], "layer 'second': the model has layers 0 (embeddings) to 3"),
+        (["--layers", "3-1"], "layer '3-1': the model has layers 0 (embeddings) to 3"),
+        (["--layers", ""], "layer '': the model has layers 0 (embeddings) to 3"),
+        (["--controls", "majorty"], "unknown control 'majorty': did you mean majority"),
+        (["--readout", "linaer"], "unknown readout 'linaer': did you mean linear"),
+        (["--readout", "linear.v9"], "unknown readout 'linear.v9': did you mean linear.v1"),
+        (["--pooling", "maen"], "unknown pooling 'maen': did you mean mean"),
+        (["--dtype", "float23"], "unknown dtype 'float23': did you mean float32"),
+        (["--store-dtype", "float8"], "unknown stored dtype 'float8': did you mean float"),
+        (["--device", "cdua"], "unknown device 'cdua': give auto, cpu, cuda"),
+        (["--on-long", "cut"], "unknown on long 'cut': there is error, skip, window"),
+        (["--on-long", "error", "--max-pieces", "8"], "pieces"),
+        (["--seeds", "0"], "seeds is 0; it should be at least 1"),
+        (["--max-pieces", "3"], "max_pieces is 3; it should be at least 8"),
+        (
+            ["--annotate", "no_such_pipeline", "--corpus", __file__],
+            "spaCy pipeline 'no_such_pipeline' is not installed",
+        ),
+        (["--annotate", "no_such_pipeline"], "--annotate labels a raw text file: there is no file"),
+        (["--colour"], "No such option: --colour"),
+        (["--format", "xml"], "Invalid value for '--format'"),
+        (["--seeds", "many"], "Invalid value for '--seeds'"),
+        (["spare"], "unexpected extra argument"),
+    ],
+)
+def test_what_is_asked_for(
+    probe: Command,
+    arguments: list[str],
+    message: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    outcome = probe(*arguments)
+    if message is None:
+        # An empty name, and one name twice, are no mistakes.
+        assert outcome.status == 0, outcome.err
+    else:
+        assert message in outcome.one_line()
+
+
+@pytest.mark.parametrize("arguments", [["probbe"], ["cache", "lst"], ["cache"], ["probe", "--layers"], ["--versoin"]])
+def test_commands_that_there_are_not(bertology: Command, arguments: list[str]) -> None:
+    assert "--help`" in bertology(*arguments).one_line()
+
+
+def test_a_hub_that_cannot_be_reached(probe: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    line = probe("--model", "bert-base-uncased").one_line()
+    assert line.startswith("cannot get model bert-base-uncased from http://127.0.0.1:9 (")
+    assert line.endswith("check the connection, or give a folder")
+
+
+# Corpora
+
+
+def word_line(number: str = "1", head: str = "0", form: str = "run") -> str:
+    return "\t".join([number, form, "_", "VERB", "_", "_", head, "root", "_", "_"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("1\trun\trun\tVERB\n\n", ".conllu:1: 4 columns where CoNLL-U has 10"),
+        (word_line(head="zero") + "\n\n", ".conllu:1: HEAD 'zero' is not a number"),
+        (word_line("1", "2") + "\n" + word_line("2", "1") + "\n\n", ".conllu:1: heads in a circle: 1 → 2 → 1"),
+        (word_line("1") + "\n" + word_line("3", "1") + "\n\n", ".conllu:2: ID 3 where 2 was due"),
+        ("", ".conllu: no sentence in it"),
+        ("\n\n", ".conllu: no sentence in it"),
+    ],
+    ids=["too few columns", "head that is no number", "cycle", "order of ids", "empty", "blank"],
+)
+def test_corpora_that_are_not_well_formed(
+    probe: Command, tiny_corpus: Path, tmp_path: Path, content: str, message: str
+) -> None:
+    corpus = shutil.copytree(tiny_corpus, tmp_path / "corpus")
+    file = corpus / "tiny-ud-test.conllu"
+    file.write_text(content)
+    line = probe("--corpus", corpus).one_line()
+    assert str(file) in line
+    assert message in line
+
+
+def test_a_corpus_that_is_not_utf8(probe: Command, tiny_corpus: Path, tmp_path: Path) -> None:
+    corpus = shutil.copytree(tiny_corpus, tmp_path / "corpus")
+    file = corpus / "tiny-ud-dev.conllu"
+    file.write_bytes(file.read_bytes() + "Öl".encode("latin-1"))
+    line = probe("--corpus", corpus).one_line()
+    assert str(file) in line
+    assert "UTF-8" in line
+
+
+def test_a_corpus_without_train(probe: Command, tiny_corpus: Path, tmp_path: Path) -> None:
+    corpus = shutil.copytree(tiny_corpus, tmp_path / "corpus")
+    (corpus / "tiny-ud-train.conllu").unlink()
+    line = probe("--corpus", corpus).one_line()
+    assert "unknown split of corpus corpus 'train': there is dev, test; choose one to train on by --train-split" in line
+
+
+def test_a_corpus_without_labels_of_the_kind(probe: Command, tiny_corpus: Path, tmp_path: Path) -> None:
+    corpus = shutil.copytree(tiny_corpus, tmp_path / "corpus")
+    file = corpus / "tiny-ud-test.conllu"
+    rows = [line.split("\t") for line in file.read_text().splitlines()]
+    file.write_text("\n".join("\t".join([*row[:3], "_", *row[4:]]) if len(row) > 1 else row[0] for row in rows) + "\n")
+    line = probe("--corpus", corpus).one_line()
+    assert "task pos, test split: no word has a label in layer 'upos': the annotation layers are" in line
+
+
+def test_a_label_unseen_in_train_is_no_mistake(probe: Command, tiny_corpus: Path, tmp_path: Path) -> None:
+    corpus = shutil.copytree(tiny_corpus, tmp_path / "corpus")
+    file = corpus / "tiny-ud-test.conllu"
+    file.write_text(file.read_text().replace("\tNOUN\t", "\tSYM\t", 1))
+    outcome = probe("--corpus", corpus, "--format", "json")
+    assert outcome.status == 0, outcome.err
+    assert json.loads(outcome.out)[0]["about"]["n_unseen_label"] == 1
+
+
+# Models
+
+
+@pytest.fixture
+def model(tiny_bert: Path, tmp_path: Path) -> Path:
+    """A copy of the tiny model to damage."""
+    return shutil.copytree(tiny_bert, tmp_path / "model")
+
+
+def test_a_model_without_weights(probe: Command, model: Path) -> None:
+    (model / "model.safetensors").unlink()
+    assert f"{model}: no weights (model.safetensors or pytorch_model.bin)" in probe("--model", model).one_line()
+
+
+@pytest.mark.parametrize("keep", [0, 5, 400, 20_000])
+def test_a_model_with_truncated_weights(probe: Command, model: Path, keep: int) -> None:
+    file = model / "model.safetensors"
+    os.truncate(file, keep)
+    assert f"{file}: not a whole safetensors file" in probe("--model", model).one_line()
+
+
+def test_a_model_without_a_configuration(probe: Command, model: Path) -> None:
+    (model / "config.json").unlink()
+    assert f"{model}: no config.json" in probe("--model", model).one_line()
+
+
+def test_a_vocabulary_that_does_not_fit_the_weights(probe: Command, model: Path) -> None:
+    file = model / "tokenizer.json"
+    tokenizer = json.loads(file.read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary |= {f"more{number}": len(vocabulary) + number for number in range(50)}
+    file.write_text(json.dumps(tokenizer))
+    line = probe("--model", model).one_line()
+    assert str(model) in line
+    assert "vocabulary" in line or "pieces" in line
+
+
+def test_the_weights_of_another_shape(probe: Command, model: Path) -> None:
+    file = model / "config.json"
+    config = json.loads(file.read_text())
+    file.write_text(json.dumps({**config, "intermediate_size": 64}))
+    assert f"{model}: the weights cannot be loaded" in probe("--model", model).one_line()
+
+
+# Disks
+
+
+def test_a_folder_that_cannot_be_written(probe: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    line = probe("--out", tmp_path / "file" / "run").one_line()
+    assert line.startswith(f"cannot write {tmp_path / 'file' / 'run'}")
+    assert line.endswith("name another folder with --out")
+
+
+def test_a_file_for_a_folder(probe: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert str(tmp_path / "file") in probe("--out", tmp_path / "file").one_line()
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])
+def test_a_read_only_folder(probe: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    refuse_writes(monkeypatch, tmp_path / "run", code)
+    line = probe("--out", tmp_path / "run").one_line()
+    where = tmp_path / "run" / "request.json"
+    assert line == f"cannot write {where} ({os.strerror(code)}): name another folder with --out"
+
+
+def test_a_cache_that_cannot_be_written(probe: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "file"))
+    assert "BERTOLOGY_CACHE" in probe().one_line()
+    assert "BERTOLOGY_CACHE" in probe("--out", tmp_path / "out").one_line()
+
+
+def test_a_cache_without_room(probe: Command, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = type("Usage", (), {"free": 1000, "used": 0, "total": 1000})
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    line = probe().one_line()
+    assert re.match(rf"{own_cache}/activations: .* do not fit into the .* free there; free some, name another", line)
+
+
+def test_a_cache_that_fills_up_loses_nothing(
+    probe: Command, own_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    whole = probe("--format", "csv")
+    shutil.rmtree(own_cache)
+    with monkeypatch.context() as patch:
+        # The first file of the second split (entry) finds no room.
+        refuse_writes(patch, own_cache / "activations", errno.ENOSPC, after=3)
+        line = probe("--out", tmp_path).one_line()
+    assert line.startswith("no space left to write ")
+    assert "BERTOLOGY_CACHE" in line
+    assert "bertology cache prune" in line
+    manifests = {path: path.stat().st_mtime_ns for path in own_cache.glob("activations/*/manifest.json")}
+    assert len(manifests) == 1
+    outcome = probe("--out", tmp_path, "--format", "csv")
+    assert outcome.out == whole.out
+    assert {path: path.stat().st_mtime_ns for path in manifests} == manifests
+
+
+def test_a_folder_that_fills_up_loses_nothing(probe: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    arguments = ("--out", tmp_path / "run", "--layers", "0-1", "--controls", "majority", "--format", "csv")
+    with monkeypatch.context() as patch:
+        refuse_writes(patch, tmp_path / "run", errno.ENOSPC, after=5)
+        line = probe(*arguments).one_line()
+    assert line.startswith(f"no space left to write {tmp_path / 'run'}")
+    kept = {path.name for path in (tmp_path / "run" / "cells").iterdir()}
+    assert kept
+    assert not (tmp_path / "run" / "results.parquet").exists()
+    outcome = probe(*arguments)
+    assert outcome.status == 0
+    assert kept < {path.name for path in (tmp_path / "run" / "cells").iterdir()}
+    assert outcome.out == probe(*arguments[2:]).out
+
+
+def refuse_writes(monkeypatch: pytest.MonkeyPatch, below: Path, code: int, *, after: int = 0) -> None:
+    """Let the system refuse new files below a folder, once ``after`` of them have been written."""
+    import tempfile
+
+    real = tempfile.mkstemp
+    written = 0
+
+    def mkstemp(*arguments: Any, **options: Any) -> tuple[int, str]:
+        nonlocal written
+        if Path(options["dir"]).is_relative_to(below):
+            if written >= after:
+                raise OSError(code, os.strerror(code))
+            written += 1
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(tempfile, "mkstemp", mkstemp)
+
+
+# The command itself, in a process of its own
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["probe", "--task", "poss"], "unknown task 'poss': did you mean pos"),
+        (["probe", "--layer", "4"], "No such option: --layer"),
+    ],
+)
+def test_in_a_process_of_its_own(arguments: list[str], message: str) -> None:
+    command = [sys.executable, "-c", "from bertology.cli import main; main()", *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert ran.stdout == ""
+    assert message in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+def test_an_interrupt_says_that_nothing_is_lost(probe: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bertology.runner._run.make_plan", interrupted)
+    outcome = probe()
+    assert outcome.status == 130
+    assert outcome.err == "bertology: stopped; what is computed is kept, the same command goes on from here\n"
+    assert outcome.out == ""
