@@ -95,10 +95,6 @@ def test_facts_are_recalled_when_stated_and_only_then(evaluation: Evaluation) ->
     assert recall[1] < recall[64]
 
 
-def test_next_sentences_are_told_from_random_ones(evaluation: Evaluation) -> None:
-    assert evaluation.next_sentence_accuracy > 0.6
-
-
 Words = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], list[str]]
 
 
