@@ -72,10 +72,13 @@ def pretrain(
     if threads is not None:
         torch.set_num_threads(threads)
     device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    work = out / "training"
+    state = saved_state(work / _STATE, settings, device=device)
     tokenizer, examples, held_out = _text(settings, echo)
     trainer = Trainer(settings, _moved(new_model(settings, tokenizer.get_vocab_size()), device), examples)
-    work = out / "training"
-    trainer.resume(work / _STATE, echo)
+    if state is not None:
+        trainer.resume(state)
+        echo(f"going on from step {trainer.step}")
 
     def measured() -> Evaluation:
         found = evaluate(
@@ -177,22 +180,30 @@ class Trainer:
         torch.save(state, buffer)
         write_atomically(path, buffer.getvalue())
 
-    def resume(self, path: Path, echo: Echo) -> None:
-        """Go on from a saved state, if there is one."""
-        import torch
-
-        if not path.exists():
-            return
-        try:
-            state = torch.load(path, map_location=self.model.device, weights_only=True)
-        except (RuntimeError, EOFError, OSError, ValueError, pickle.UnpicklingError):
-            raise BertologyError(f"{path}: not a whole training state; delete it to start over") from None
-        if state["settings"] != _settings_digest(self.settings):
-            raise BertologyError(f"{path}: from a run with other settings; delete it or choose another --out")
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.step = int(state["step"])
-        echo(f"going on from step {self.step}")
+
+
+def saved_state(path: Path, settings: PretrainSettings, *, device: str) -> dict[str, Any] | None:
+    """What an earlier run with these settings left, or ``None`` if there was none.
+
+    Raises:
+        BertologyError: the file is damaged, or from a run with other settings.
+    """
+    import torch
+
+    if not path.exists():
+        return None
+    try:
+        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    except (RuntimeError, EOFError, OSError, ValueError, pickle.UnpicklingError):
+        raise BertologyError(f"{path}: not a whole training state; delete it to start over") from None
+    if state["settings"] != _settings_digest(settings):
+        raise BertologyError(f"{path}: from a run with other settings; delete it or choose another --out")
+    return state
 
 
 def pretraining_loss(model: BertForPreTraining, batch: Batch) -> torch.Tensor:

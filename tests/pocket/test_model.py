@@ -30,7 +30,7 @@ from bertology.pocket._documents import pretraining_documents
 from bertology.pocket._evaluation import Evaluation, evaluate
 
 RECIPE = Path(__file__).parents[2] / "experiments" / "pretrain-pocket.yaml"
-N_TRAIN, N_TEST = 900, 300
+N_TRAIN, N_TEST = 1200, 400
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,9 @@ def evaluation() -> Evaluation:
     text = encode(pretraining_documents(60, seed=77, stated=()), tokenizer)
     shape = {"max_pieces": 64, "batch_pieces": 1024, "alone_share": 0.2, "short_share": 0.3}
     held_out = Examples(text, tokenizer, 0, **shape, mask_rate=0.15, salience=1.0, salience_from=0)
-    return evaluate(model, tokenizer, held_out=held_out, agreement=agreement_items(400, seed=5), facts=facts())
+    return evaluate(
+        model, tokenizer, held_out=held_out, agreement=agreement_items(400, seed=5), facts=facts(), n_batches=5
+    )
 
 
 def test_the_folder_is_small_and_whole() -> None:
@@ -120,7 +122,7 @@ def _read(model: torch.nn.Module, sentences: list[Sentence]) -> Words:
 def _probe(train: Words, test: Words, layer: int) -> np.ndarray[Any, Any]:
     """Whether a linear probe of a layer is right, test word by test word."""
     scaler = StandardScaler().fit(train[0][layer])
-    fitted = LogisticRegression(C=1.0, max_iter=60, tol=1e-2).fit(scaler.transform(train[0][layer]), train[1])
+    fitted = LogisticRegression(C=1.0, max_iter=100, tol=1e-3).fit(scaler.transform(train[0][layer]), train[1])
     right: np.ndarray[Any, Any] = fitted.predict(scaler.transform(test[0][layer])) == test[1]
     return right
 
@@ -143,7 +145,7 @@ def test_parts_of_speech_live_in_the_blocks_and_not_in_the_embeddings(
     train, test = _read(model, list(corpus["train"][:N_TRAIN])), _read(model, list(corpus["test"][:N_TEST]))
     by_majority = np.array([majority.get(form, ("", 1.0))[0] for form in test[2]]) == test[1]
     ambiguous = np.array([majority.get(form, ("", 1.0))[1] < 0.85 for form in test[2]])
-    bottom, best = _probe(train, test, 0), _probe(train, test, 3)
+    bottom, best = _probe(train, test, 0), _probe(train, test, 2)
     assert best.mean() > 0.97
     assert bottom.mean() < 0.94
     assert abs(bottom[ambiguous].mean() - by_majority[ambiguous].mean()) < 0.1
@@ -155,4 +157,4 @@ def test_random_weights_know_far_less(corpus: Corpus) -> None:
     torch.manual_seed(0)
     model = AutoModel.from_config(AutoModel.from_pretrained(model_folder()).config).eval()
     train, test = _read(model, list(corpus["train"][:N_TRAIN])), _read(model, list(corpus["test"][:N_TEST]))
-    assert _probe(train, test, 3).mean() < 0.93
+    assert _probe(train, test, 2).mean() < 0.85
