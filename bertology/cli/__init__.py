@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
 from bertology.errors import BertologyError
 
 _INTERRUPTED = 130
+_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES})
 
 
 def main() -> None:
@@ -22,6 +24,14 @@ def main() -> None:
         # The reader of a pipe has seen enough; the interpreter must not complain of it when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 141
+    except OSError as error:
+        # Our own files tell better what to do; this is for those that libraries open.
+        if error.errno not in _DISK:
+            raise
+        print(
+            f"bertology: {error.filename}: {error.strerror}; free some space or choose another folder", file=sys.stderr
+        )
+        status = 2
     except KeyboardInterrupt:
         status = _INTERRUPTED
     if status == _INTERRUPTED:

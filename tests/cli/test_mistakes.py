@@ -280,6 +280,27 @@ def test_a_folder_that_fills_up_loses_nothing(probe: Command, monkeypatch: pytes
     assert outcome.out == probe(*arguments[2:]).out
 
 
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
+def test_files_that_a_library_cannot_open(probe: Command, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code), "/a/lock")
+
+    monkeypatch.setattr("filelock.FileLock.acquire", refused)
+    assert probe().one_line().startswith(f"/a/lock: {os.strerror(code)}; ")
+
+
+def test_a_fault_of_our_own_is_not_hushed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bertology.cli import main
+
+    def faulty(*_: object, **__: object) -> None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    monkeypatch.setattr("bertology.runner._run.make_plan", faulty)
+    monkeypatch.setattr(sys, "argv", ["bertology", "probe"])
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        main()
+
+
 def refuse_writes(monkeypatch: pytest.MonkeyPatch, below: Path, code: int, *, after: int = 0) -> None:
     """Let the system refuse new files below a folder, once ``after`` of them have been written."""
     import tempfile
