@@ -20,9 +20,12 @@ from torch import Tensor
 
 from bertology.readouts._moments import Sample
 from bertology.readouts._objective import Fits, Items
+from bertology.readouts._workers import Workers
 
 _DOUBTFUL = 6
 """Items a feature of which the curvature of a class is measured one by one; the others count by their mean."""
+_COUPLING = 2
+"""The Hessian of all classes is at most so many times that of each class alone: the row sums of diag p − ppᵀ."""
 _LEAST = 0.01
 """Curvature of a class, as a part of what its frequency alone would give, below which it is not believed to fall."""
 
@@ -33,13 +36,15 @@ class Bound:
     Args:
         fits: the regressions.
         sample: items to measure on.
+        workers: who does it.
     """
 
-    def __init__(self, fits: Fits, sample: Sample) -> None:
+    def __init__(self, fits: Fits, sample: Sample, workers: Workers) -> None:
         self._fits = fits
-        self.correlations = _correlations(sample)
+        self.correlations = _correlations(sample, workers)
         """``[layer, dim, dim]`` of the sample's features."""
-        spectrum, self._basis = torch.linalg.eigh(self.correlations)
+        found = workers.map(lambda layer: torch.linalg.eigh(self.correlations[layer]), fits.n_layers)
+        spectrum, self._basis = (torch.stack(part) for part in zip(*found, strict=True))
         self._spectrum = 0.5 * spectrum.clamp(min=0)
 
     def __call__(self, rows: Tensor, gradient: Tensor) -> Tensor:
@@ -54,46 +59,45 @@ class Bound:
         return found.flatten(1)
 
 
-def _correlations(sample: Sample) -> Tensor:
-    source = sample.source
-    mean = torch.zeros(source.n_layers, source.dim, dtype=torch.float64)
-    gram = torch.zeros(source.n_layers, source.dim, source.dim)
-    origin: Tensor | None = None
-    for _, vectors in source.chunks():
-        if origin is None:
-            origin = vectors.mean(1, keepdim=True)
-            mean, gram = mean.to(vectors.device), gram.to(vectors.device)
-        offsets = vectors - origin
-        mean += offsets.sum(1)
-        gram.baddbmm_(offsets.mT, offsets)
-    mean = (mean / source.n_items).float()
-    covariance = gram / source.n_items - mean[:, :, None] * mean[:, None]
-    std = covariance.diagonal(dim1=1, dim2=2).clamp(min=1e-12).sqrt()
-    return covariance / std[:, :, None] / std[:, None]
+def _correlations(sample: Sample, workers: Workers) -> Tensor:
+    def correlate(layer: int) -> Tensor:
+        vectors = torch.cat([chunk[layer] for _, chunk in sample.source.chunks()])  # [item, dim]
+        vectors = vectors - vectors.mean(0)
+        return (vectors / vectors.square().mean(0).clamp(min=1e-12).sqrt()).T.cov(correction=0)
+
+    return torch.stack(workers.map(correlate, sample.source.n_layers))
 
 
 @dataclass(frozen=True)
-class _Block:
-    """The curvature of a class, or of several rare ones, in one layer of problems with the same labels."""
+class _Blocks:
+    """Curvatures of one layer's classes in problems with the same labels, each of one class or of several alike."""
 
     classes: Tensor
-    """``[c]`` which classes it tells of."""
+    """``[block, c]`` which classes each tells of."""
     mean: Tensor
-    """``[dim]`` mean of the features, each item counted by its p (1 − p)."""
+    """``[block, 1, dim]`` mean of the features, each item counted by its p (1 − p)."""
     basis: Tensor
-    """``[dim, dim]`` eigenvectors, in columns, of their covariance counted the same way."""
+    """``[block, dim, dim]`` eigenvectors, in columns, of their covariance counted the same way."""
     spectrum: Tensor
-    """``[dim]`` its eigenvalues."""
+    """``[block, 1, dim]`` its eigenvalues."""
 
     def divide(self, gradient: Tensor, doubt: Tensor, penalty: Tensor) -> Tensor:
-        """``[n, c, dim + 1]`` over ``doubt`` times the curvature, and the penalty of all but the intercept.
+        """``[n, class, dim + 1]`` over ``doubt`` ``[n, class]`` times the curvature, and the ``[n]`` penalty.
 
-        The intercept is eliminated first: what is left for the coefficients is the covariance.
+        The intercept, which is not penalised, is eliminated first: what is left for the coefficients is the covariance.
         """
-        intercept = gradient[:, :, -1:]
-        rotated = (gradient[:, :, :-1] - intercept * self.mean) @ self.basis
-        weights = (rotated / (doubt * self.spectrum + penalty)) @ self.basis.T
-        return torch.cat([weights, intercept / doubt - (weights @ self.mean)[:, :, None]], dim=2)
+        n, (n_blocks, n_alike) = len(gradient), self.classes.shape
+
+        def by_block(values: Tensor) -> Tensor:  # [n, class, …] to [block, n · c, …]
+            return values[:, self.classes].transpose(0, 1).flatten(1, 2)
+
+        mine, size = by_block(gradient), by_block(doubt)[:, :, None]
+        intercept = mine[:, :, -1:]
+        rotated = torch.bmm(mine[:, :, :-1] - intercept * self.mean, self.basis)
+        rotated /= size * self.spectrum + penalty.repeat_interleave(n_alike)[:, None]
+        weights = torch.bmm(rotated, self.basis.mT)
+        found = torch.cat([weights, intercept / size - (weights * self.mean).sum(2, keepdim=True)], dim=2)
+        return found.view(n_blocks, n, n_alike, -1).transpose(0, 1)
 
 
 class ClassCurvature:
@@ -104,12 +108,18 @@ class ClassCurvature:
         leader: ``[problem]`` the first problem with the same labels.
         blocks: by leader and layer.
         doubt: ``[fit, class]`` mean p (1 − p), which the spectra are multiplied by.
+        workers: who does it.
     """
 
     def __init__(
-        self, fits: Fits, leader: Tensor, blocks: Mapping[tuple[int, int], Sequence[_Block]], doubt: Tensor
+        self,
+        fits: Fits,
+        leader: Tensor,
+        blocks: Mapping[tuple[int, int], Sequence[_Blocks]],
+        doubt: Tensor,
+        workers: Workers,
     ) -> None:
-        self._fits, self._leader, self._blocks, self._doubt = fits, leader, blocks, doubt
+        self._fits, self._leader, self._blocks, self._doubt, self._workers = fits, leader, blocks, doubt, workers
 
     def __call__(self, rows: Tensor, gradient: Tensor) -> Tensor:
         """``[n, parameter]`` over the curvature and the penalty."""
@@ -117,19 +127,23 @@ class ClassCurvature:
         whole = gradient.view(len(rows), fits.n_classes, -1)
         found = torch.zeros_like(whole)
         leaders, penalty = self._leader[fits.problem[rows]], fits.penalty[rows].float()
-        for (leader, layer), blocks in self._blocks.items():
-            mine = ((fits.layer[rows] == layer) & (leaders == leader)).nonzero()  # [n, 1]
+        keys = list(self._blocks)
+
+        def divide(number: int) -> None:
+            leader, layer = keys[number]
+            mine = ((fits.layer[rows] == layer) & (leaders == leader)).nonzero().squeeze(1)
             if len(mine):
-                for block in blocks:
-                    size = self._doubt[rows[mine], block.classes][:, :, None]  # [n, c, 1]
-                    found[mine, block.classes] = block.divide(
-                        whole[mine, block.classes], size, penalty[mine][:, :, None]
-                    )
+                doubt = self._doubt[rows[mine]]
+                for blocks in self._blocks[keys[number]]:
+                    divided = blocks.divide(whole[mine], doubt, penalty[mine])
+                    found[mine[:, None, None], blocks.classes] = divided
+
+        self._workers.map(divide, len(keys))
         return found.flatten(1)
 
 
 def measure_curvature(
-    fits: Fits, sample: Sample, items: Items, points: Tensor, correlations: Tensor, *, memory: int
+    fits: Fits, sample: Sample, items: Items, points: Tensor, correlations: Tensor, workers: Workers, *, memory: int
 ) -> ClassCurvature:
     """The curvature of each class near ``points``.
 
@@ -139,6 +153,7 @@ def measure_curvature(
         items: what the problems want of those items.
         points: ``[fit, parameter]`` where to measure.
         correlations: ``[layer, dim, dim]`` of the sample's features.
+        workers: who does it.
         memory: bytes that eigenvectors may take; the rarest classes share theirs where it is too little.
     """
     leader = _first_with_same_labels(items.labels)
@@ -147,12 +162,13 @@ def measure_curvature(
     coefficients, intercepts = fits.for_raw(torch.arange(len(fits), device=points.device), points)
     n_strengths = fits.shape[2]
     doubt = torch.empty(len(fits), fits.n_classes, device=points.device)
-    blocks = {}
-    for layer in range(fits.n_layers):
+    blocks: dict[tuple[int, int], Sequence[_Blocks]] = {}
+
+    def measure(layer: int) -> None:
         vectors = torch.cat([chunk[layer] for _, chunk in sample.source.chunks()])  # [item, dim]
         for problem in range(fits.shape[0]):
             first = (problem * fits.n_layers + layer) * n_strengths
-            mine = slice(first, first + n_strengths)
+            mine, middle = slice(first, first + n_strengths), first + n_strengths // 2
             scores = torch.baddbmm(intercepts[mine, :, None], coefficients[mine], vectors.T.expand(n_strengths, -1, -1))
             variance = scores.softmax(1)  # [strength, class, item]
             variance *= 1 - variance
@@ -160,37 +176,41 @@ def measure_curvature(
             frequency = items.frequency[problem]
             doubt[mine] = variance.sum(2).maximum(_LEAST * frequency * (1 - frequency))
             if leader[problem] == problem:
-                middle = first + n_strengths // 2
                 standard = (vectors - fits.mean[middle]) / fits.std[middle]
                 blocks[problem, layer] = _blocks(
-                    standard, variance[n_strengths // 2], doubt[middle], frequency > 0, correlations[layer], most_blocks
+                    standard, variance[middle - first], doubt[middle], frequency > 0, correlations[layer], most_blocks
                 )
-    return ClassCurvature(fits, torch.tensor(leader, device=points.device), blocks, doubt)
+
+    workers.map(measure, fits.n_layers)
+    return ClassCurvature(fits, torch.tensor(leader, device=points.device), blocks, _COUPLING * doubt, workers)
 
 
 def _blocks(
     vectors: Tensor, variance: Tensor, doubt: Tensor, present: Tensor, correlations: Tensor, most: int
-) -> list[_Block]:
+) -> list[_Blocks]:
     """Blocks of one layer, from ``[item, dim]`` vectors and the ``[class, item]`` variance that sums to ``doubt``."""
     n_doubtful = min(_DOUBTFUL * vectors.shape[1], len(vectors))
-    blocks = []
-    for classes in _shared_out(doubt, present, most):
-        weight, items = variance[classes].sum(0).topk(n_doubtful)
-        rows, whole = vectors[items], doubt[classes].sum()
-        mean = weight @ rows / whole
-        moments = (rows * weight[:, None]).T @ rows + (whole - weight.sum()).clamp(min=0) * correlations
-        spectrum, basis = torch.linalg.eigh(moments / whole - mean[:, None] * mean)
-        blocks.append(_Block(classes, mean, basis, spectrum.clamp_(min=0)))
-    return blocks
+    found = []
+    for several in _shared_out(doubt, present, most):
+        means, covariances = [], []
+        for classes in several:
+            weight, items = variance[classes].sum(0).topk(n_doubtful)
+            rows, whole = vectors[items], doubt[classes].sum()
+            means.append(weight @ rows / whole)
+            second = (rows * weight[:, None]).T @ rows + (whole - weight.sum()).clamp(min=0) * correlations
+            covariances.append(second / whole - means[-1][:, None] * means[-1])
+        spectrum, basis = torch.linalg.eigh(torch.stack(covariances))
+        found.append(_Blocks(several, torch.stack(means)[:, None], basis, spectrum.clamp_(min=0)[:, None]))
+    return found
 
 
 def _shared_out(doubt: Tensor, present: Tensor, most: int) -> list[Tensor]:
     """The classes that occur, those that matter most alone, the others together if there are more than ``most``."""
     classes = doubt.where(present, -1.0).argsort(descending=True, stable=True)[: int(present.sum())]
     if len(classes) == 2:  # their p (1 − p) are one
-        return [classes]
+        return [classes[None]]
     alone = len(classes) if len(classes) <= most else most - 1
-    return [*classes[:alone, None], *([classes[alone:]] if alone < len(classes) else [])]
+    return [part for part in (classes[:alone, None], classes[None, alone:]) if part.numel()]
 
 
 def _first_with_same_labels(labels: Tensor) -> list[int]:

@@ -11,7 +11,7 @@ from torch import Tensor
 Evaluate = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """From ``[n]`` numbers of functions and their ``[n, parameter]`` points to ``[n]`` float64 values and gradients."""
 Precondition = Callable[[Tensor, Tensor], Tensor]
-"""From ``[n]`` numbers of functions and ``[n, parameter]`` vectors to vectors over an approximate Hessian."""
+"""From ``[n]`` numbers of functions and ``[n, parameter]`` vectors to vectors over an approximate Hessian (linear)."""
 Report = Callable[[int, int], None]
 """Told how many evaluations there have been and how many functions are left."""
 
@@ -84,6 +84,7 @@ class _Descent:
         self.rows = torch.arange(len(start), device=start.device)
         self.points = start.clone()
         self._value, self._gradient = evaluate(self.rows, self.points)
+        self._image = precondition(self.rows, self._gradient)
         self._history = _History()
         self._direction = torch.zeros_like(start)
         self._slope = torch.zeros_like(self._value)
@@ -95,7 +96,7 @@ class _Descent:
     def keep(self, left: Tensor) -> None:
         """Leave out the functions that are not ``left``."""
         self.rows, self.points = self.rows[left], self.points[left]
-        self._value, self._gradient = self._value[left], self._gradient[left]
+        self._value, self._gradient, self._image = self._value[left], self._gradient[left], self._image[left]
         self._direction, self._slope, self._length = self._direction[left], self._slope[left], self._length[left]
         self._history.keep(left)
 
@@ -107,20 +108,21 @@ class _Descent:
         expected = self._length * self._slope
         good = value <= self._value + _SUFFICIENT * expected + _NOISE * self._value.abs()
         taken = good[:, None]
-        change = torch.where(taken, gradient - self._gradient, 0.0)
         step = torch.where(taken, step, 0.0)
-        self._history.add(step, change, self._precondition(self.rows, change))
+        gradient = torch.where(taken, gradient, self._gradient)
+        image = self._precondition(self.rows, gradient)
+        self._history.add(step, gradient - self._gradient, image - self._image)
         # the minimum of the parabola through what is known of a rejected step
         shorter = (-0.5 * expected / (value - self._value - expected)).nan_to_num(nan=0.1).clamp(0.1, 0.5)
         self._length = torch.where(good, 1.0, self._length * shorter)
         self.points = self.points + step
         self._value = torch.where(good, value, self._value)
-        self._gradient = torch.where(taken, gradient, self._gradient)
+        self._gradient, self._image = gradient, image
 
     def _choose_directions(self) -> None:
         fresh = self._length == 1.0  # the last step was taken, or there was none
         if fresh.any():
-            found = self._history.direction(self._gradient, self._precondition(self.rows, self._gradient))
+            found = self._history.direction(self._gradient, self._image)
             self._direction = torch.where(fresh[:, None], found, self._direction)
             self._slope = (self._direction * self._gradient).sum(1, dtype=torch.float64)
 

@@ -23,7 +23,10 @@ from bertology.readouts._features import FeatureSource
 from bertology.readouts._lbfgs import Minima, minimise
 from bertology.readouts._moments import choose_items, survey
 from bertology.readouts._objective import Fits, Items, Objective
+from bertology.readouts._workers import Workers
 
+_SMALL = 4096
+"""Items that need no sampling."""
 _SAMPLE_ITEMS = 32768
 _SAMPLE_BYTES = 512 << 20
 _CURVATURE_BYTES = 512 << 20
@@ -92,7 +95,8 @@ class LinearReadout(Readout):
         if not strengths or strengths[0] <= 0:
             raise FitError(f"strengths are {list(self.strengths)}: give at least one, all above 0")
         items = Items.of(targets, torch.device(device))
-        fits, minima = self._minimise(train, items, strengths, seed, progress)
+        with Workers(items.labels.device) as workers:
+            fits, minima = self._minimise(train, items, strengths, seed, workers, progress)
         coefficients, intercepts = fits.for_raw(torch.arange(len(fits), device=device), minima.points)
         path = Affine(
             coefficients.view(*fits.shape, *coefficients.shape[1:]), intercepts.view(*fits.shape, fits.n_classes)
@@ -110,15 +114,21 @@ class LinearReadout(Readout):
         return FittedAffine(self.name, path.pick(best), report, are_logits=True)
 
     def _minimise(
-        self, train: FeatureSource, items: Items, strengths: tuple[float, ...], seed: int, progress: Progress | None
+        self,
+        train: FeatureSource,
+        items: Items,
+        strengths: tuple[float, ...],
+        seed: int,
+        workers: Workers,
+        progress: Progress | None,
     ) -> tuple[Fits, Minima]:
         """Roughly on a sample, then on everything from there with the curvature found there."""
-        size = min(_SAMPLE_ITEMS, _SAMPLE_BYTES // (4 * train.n_layers * train.dim))
-        moments, sample = survey(train, items.weights, choose_items(items.weights, size, seed=seed))
+        size = min(max(_SMALL, train.n_items // 2), _SAMPLE_ITEMS, _SAMPLE_BYTES // (4 * train.n_layers * train.dim))
+        moments, sample = survey(train, items.weights, choose_items(items.weights, size, seed=seed), workers)
         fits = Fits(items, moments, strengths)
         sampled = items.at(sample.items)
-        on_sample = Objective(fits, sample.source, sampled)
-        bound = Bound(fits, sample)
+        on_sample = Objective(fits, sample.source, sampled, workers)
+        bound = Bound(fits, sample, workers)
         rough = minimise(
             on_sample,
             fits.start(),
@@ -128,9 +138,11 @@ class LinearReadout(Readout):
             relative=_ROUGH,
             report=_teller(progress, "a sample", len(fits)),
         )
-        curvature = measure_curvature(fits, sample, sampled, rough.points, bound.correlations, memory=_CURVATURE_BYTES)
+        curvature = measure_curvature(
+            fits, sample, sampled, rough.points, bound.correlations, workers, memory=_CURVATURE_BYTES
+        )
         minima = minimise(
-            on_sample if sample.is_everything else Objective(fits, train, items),
+            on_sample if sample.is_everything else Objective(fits, train, items, workers),
             rough.points,
             precondition=curvature,
             max_iter=self.max_iter,

@@ -23,7 +23,7 @@ from bertology.readouts._base import (
     check_same_shape,
 )
 from bertology.readouts._features import FeatureSource
-from bertology.readouts._moments import Moments, survey
+from bertology.readouts._moments import Moments, measure_moments
 from bertology.readouts._objective import Items
 from bertology.readouts._scoring import IMPOSSIBLE, accuracies, predictions
 
@@ -161,7 +161,7 @@ class MlpReadout(Readout):
         """
         check_problems(train, targets, dev, dev_targets)
         items = Items.of(targets, torch.device(device))
-        moments, _ = survey(train, items.weights, torch.zeros(train.n_items, dtype=torch.bool))
+        moments = measure_moments(train, items.weights)
         perceptrons = Perceptrons(moments, items, self.hidden, seed)
         race = _Race(perceptrons, self.patience)
         optimiser = torch.optim.Adam(perceptrons.parameters(), lr=self.learning_rate)

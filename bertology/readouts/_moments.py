@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +13,7 @@ from torch import Tensor
 
 from bertology.errors import FitError
 from bertology.readouts._features import ArrayFeatures, FeatureSource
+from bertology.readouts._workers import Workers
 
 
 @dataclass(frozen=True)
@@ -55,39 +59,58 @@ def choose_items(weights: Tensor, size: int, *, seed: int = 0) -> Tensor:
     return torch.from_numpy(chosen)
 
 
-def survey(source: FeatureSource, weights: Tensor, in_sample: Tensor) -> tuple[Moments, Sample]:
+def survey(source: FeatureSource, weights: Tensor, in_sample: Tensor, workers: Workers) -> tuple[Moments, Sample]:
     """Weighted mean and standard deviation of every feature, and the vectors of a sample.
-
-    Sums run over differences from each layer's first vector, so that a feature far from zero keeps its digits and
-    a constant one is exactly constant.
 
     Args:
         source: the vectors.
         weights: ``[problem, item]`` float32, on the device to compute on.
         in_sample: ``[item]`` what to keep in memory.
+        workers: who does it.
 
     Raises:
         FitError: a layer has vectors that are not finite.
     """
-    device = weights.device
-    first_sum = torch.zeros(source.n_layers, weights.shape[0], source.dim, dtype=torch.float64, device=device)
-    second_sum = torch.zeros_like(first_sum)
-    keeper = _Keeper(source, in_sample, device)
-    origin: Tensor | None = None
-    for items, vectors in source.chunks():
-        vectors = vectors.to(device)  # [layer, m, dim]
-        keeper.add(items, vectors)
-        origin = vectors[:, :1].clone() if origin is None else origin
-        offsets = vectors - origin
-        chunk_weights = weights[:, items.to(device)]  # [problem, m]
-        first_sum += torch.matmul(chunk_weights, offsets)
-        second_sum += torch.matmul(chunk_weights, offsets.square_())
-    if origin is None:
+    keeper = _Keeper(source, in_sample, weights.device)
+    chunks = keeper.watch(source.chunks())
+    first = next(chunks, None)
+    if first is None:
         raise FitError("there are no vectors to fit on: give at least one item")
+    sums = [_Sums(weights, first[1][:, :1]) for _ in range(workers.n)]
+    workers.spread(itertools.chain([first], chunks), [part.add for part in sums])
+    first_sum = functools.reduce(torch.add, (part.first for part in sums))
+    second_sum = functools.reduce(torch.add, (part.second for part in sums))
     _check_finite(source, second_sum)
-    moments = _moments(weights.sum(dim=1, dtype=torch.float64), first_sum, second_sum, origin)
+    moments = _moments(weights.sum(dim=1, dtype=torch.float64), first_sum, second_sum, sums[0].origin)
     used = (weights > 0).any(dim=0).cpu()
     return moments, keeper.sample(is_everything=bool(in_sample[used].all()))
+
+
+def measure_moments(source: FeatureSource, weights: Tensor) -> Moments:
+    """Weighted mean and standard deviation of every feature, and no sample; otherwise as :func:`survey`."""
+    with Workers(weights.device) as workers:
+        return survey(source, weights, torch.zeros(source.n_items, dtype=torch.bool), workers)[0]
+
+
+class _Sums:
+    """Sums over differences from each layer's first vector.
+
+    So a feature far from zero keeps its digits, and a constant one is exactly constant.
+    """
+
+    def __init__(self, weights: Tensor, origin: Tensor) -> None:
+        self._weights = weights
+        self.origin = origin.to(weights.device, copy=True)  # [layer, 1, dim]
+        shape = (len(origin), len(weights), origin.shape[2])
+        self.first = torch.zeros(shape, dtype=torch.float64, device=weights.device)
+        self.second = torch.zeros_like(self.first)
+
+    def add(self, items: Tensor, vectors: Tensor) -> None:
+        """Take in a chunk."""
+        weights = self._weights[:, items.to(self._weights.device)]  # [problem, m]
+        offsets = vectors.to(weights.device) - self.origin
+        self.first += torch.matmul(weights, offsets)
+        self.second += torch.matmul(weights, offsets.square_())
 
 
 def _moments(total: Tensor, first_sum: Tensor, second_sum: Tensor, origin: Tensor) -> Moments:
@@ -115,12 +138,15 @@ class _Keeper:
         self._vectors = torch.empty(source.n_layers, size, source.dim, device=device)
         self._filled = 0
 
-    def add(self, items: Tensor, vectors: Tensor) -> None:
-        inside = self._in_sample[items]
-        last = self._filled + int(inside.sum())
-        self._items[self._filled : last] = items[inside]
-        self._vectors[:, self._filled : last] = vectors if inside.all() else vectors[:, inside.to(vectors.device)]
-        self._filled = last
+    def watch(self, chunks: Iterator[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
+        """The same chunks, of which what belongs to the sample is kept."""
+        for items, vectors in chunks:
+            inside = self._in_sample[items]
+            last = self._filled + int(inside.sum())
+            self._items[self._filled : last] = items[inside]
+            self._vectors[:, self._filled : last] = vectors if inside.all() else vectors[:, inside]
+            self._filled = last
+            yield items, vectors
 
     def sample(self, *, is_everything: bool) -> Sample:
         return Sample(self._items, ArrayFeatures(self._vectors), is_everything)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +13,7 @@ from bertology.readouts._base import Targets, class_weights, item_weights
 from bertology.readouts._features import FeatureSource
 from bertology.readouts._moments import Moments
 from bertology.readouts._scoring import IMPOSSIBLE
+from bertology.readouts._workers import Workers
 
 _UNDERFLOW = 1e-30
 
@@ -117,10 +119,11 @@ class Objective:
         fits: the regressions.
         source: vectors.
         items: what the problems want of them.
+        workers: who does it.
     """
 
-    def __init__(self, fits: Fits, source: FeatureSource, items: Items) -> None:
-        self._fits, self._source, self._items = fits, source, items
+    def __init__(self, fits: Fits, source: FeatureSource, items: Items, workers: Workers) -> None:
+        self._fits, self._source, self._items, self._workers = fits, source, items, workers
         used = (items.weights > 0).any(0)
         self._used = None if used.float().mean() > 0.9 else used  # a few idle items cost less than leaving them out
 
@@ -132,27 +135,28 @@ class Objective:
             _LayerBatch(layer, group, fits.problem[rows[group]], weights[group], biases[group])
             for layer, group in fits.by_layer(rows)
         ]
-        for numbers, vectors in self._chunks():
-            labels = self._items.labels[:, numbers]  # [problem, m]
-            counts = None if self._items.are_equal else self._items.weights[:, numbers]
-            for batch in batches:
-                mine = batch.problem
-                batch.add(vectors[batch.layer], labels[mine], None if counts is None else counts[mine])
+        sums = [[_Sums(batch) for batch in batches] for _ in range(self._workers.n)]
+        self._workers.spread(self._source.chunks(), [functools.partial(self._add, mine) for mine in sums])
         loss = torch.empty(len(rows), dtype=torch.float64, device=points.device)
         weight_sums, bias_sums = torch.empty_like(weights), torch.empty_like(biases)
-        for batch in batches:
-            loss[batch.group] = batch.loss
-            weight_sums[batch.group], bias_sums[batch.group] = batch.gradients()
+        for batch, *parts in zip(batches, *sums, strict=True):
+            loss[batch.group] = functools.reduce(torch.add, (part.loss for part in parts))
+            weight_sums[batch.group] = batch.unstacked(functools.reduce(torch.add, (part.weights for part in parts)))
+            bias_sums[batch.group] = functools.reduce(torch.add, (part.biases for part in parts)).T.float()
         return self._penalised(rows, points, loss, weight_sums, bias_sums)
 
-    def _chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
+    def _add(self, sums: Sequence[_Sums], numbers: Tensor, vectors: Tensor) -> None:
+        """Take in a chunk in every layer."""
         device = self._items.labels.device
-        for numbers, vectors in self._source.chunks():
-            numbers, vectors = numbers.to(device), vectors.to(device)
-            if self._used is not None:
-                wanted = self._used[numbers]
-                numbers, vectors = numbers[wanted], vectors[:, wanted]
-            yield numbers, vectors
+        numbers, vectors = numbers.to(device), vectors.to(device)
+        if self._used is not None:
+            wanted = self._used[numbers]
+            numbers, vectors = numbers[wanted], vectors[:, wanted]
+        labels = self._items.labels[:, numbers]  # [problem, m]
+        counts = None if self._items.are_equal else self._items.weights[:, numbers]
+        for sum_ in sums:
+            mine = sum_.batch.problem
+            sum_.add(vectors[sum_.batch.layer], labels[mine], None if counts is None else counts[mine])
 
     def _penalised(
         self, rows: Tensor, points: Tensor, loss: Tensor, weight_sums: Tensor, bias_sums: Tensor
@@ -178,17 +182,28 @@ class _LayerBatch:
     def __init__(self, layer: int, group: Tensor, problem: Tensor, weights: Tensor, biases: Tensor) -> None:
         self.layer, self.group, self.problem = layer, group, problem
         n, n_classes, dim = weights.shape
-        self._shape = n_classes, n
-        self._weights = weights.transpose(0, 1).reshape(n_classes * n, dim)
-        self._biases = biases.T.reshape(-1, 1)
-        self.loss = torch.zeros(n, dtype=torch.float64, device=weights.device)
-        self._weight_sums = torch.zeros_like(self._weights)
-        self._bias_sums = torch.zeros(n_classes, n, dtype=torch.float64, device=weights.device)
+        self.shape = n_classes, n
+        self.weights = weights.transpose(0, 1).reshape(n_classes * n, dim)
+        self.biases = biases.T.reshape(-1, 1)
+
+    def unstacked(self, weights: Tensor) -> Tensor:
+        """The same, ``[n, class, dim]``."""
+        return weights.view(*self.shape, -1).transpose(0, 1)
+
+
+class _Sums:
+    """What one worker has found out about the fits of one layer."""
+
+    def __init__(self, batch: _LayerBatch) -> None:
+        self.batch = batch
+        self.loss = torch.zeros(batch.shape[1], dtype=torch.float64, device=batch.weights.device)
+        self.weights = torch.zeros_like(batch.weights)
+        self.biases = torch.zeros(batch.shape, dtype=torch.float64, device=batch.weights.device)
 
     def add(self, vectors: Tensor, labels: Tensor, counts: Tensor | None) -> None:
         """Take in ``[m, dim]`` vectors with their ``[n, m]`` labels and weights."""
-        scores = torch.addmm(self._biases, self._weights, vectors.T).view(*self._shape, -1)  # [class, n, m]
-        residual = scores.softmax(0)
+        scores = torch.addmm(self.batch.biases, self.batch.weights, vectors.T).view(*self.batch.shape, -1)
+        residual = scores.softmax(0)  # [class, n, m]
         index = labels[None]
         at_label = residual.gather(0, index)
         loss = -at_label.clamp(min=_UNDERFLOW).log_()[0]
@@ -199,9 +214,5 @@ class _LayerBatch:
             loss *= counts
             residual *= counts
         self.loss += loss.sum(1, dtype=torch.float64)
-        self._bias_sums += residual.sum(2)
-        self._weight_sums.addmm_(residual.flatten(0, 1), vectors)
-
-    def gradients(self) -> tuple[Tensor, Tensor]:
-        """Sums of ``[n, class, dim]`` and ``[n, class]``."""
-        return self._weight_sums.view(*self._shape, -1).transpose(0, 1), self._bias_sums.T.float()
+        self.biases += residual.sum(2)
+        self.weights.addmm_(residual.flatten(0, 1), vectors)

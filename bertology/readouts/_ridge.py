@@ -20,7 +20,7 @@ from bertology.readouts._base import (
     check_problems,
 )
 from bertology.readouts._features import FeatureSource
-from bertology.readouts._moments import Moments, survey
+from bertology.readouts._moments import Moments, measure_moments
 from bertology.readouts._objective import Items
 from bertology.readouts._scoring import IMPOSSIBLE
 
@@ -81,7 +81,7 @@ class RidgeReadout(Readout):
         items = Items.of(targets, torch.device(device))
         tell = progress or (lambda line: None)
         tell("ridge: means and spreads")
-        moments, _ = survey(train, items.weights, torch.zeros(train.n_items, dtype=torch.bool))
+        moments = measure_moments(train, items.weights)
         tell("ridge: products of all features")
         path = _solve(moments, *_products(train, items, moments), items.frequency.double(), strengths)
         accuracy = path.accuracy(dev, dev_targets)
