@@ -98,6 +98,8 @@ def _write_entry(
     reader = WindowReader(encoder, sentences, pooling=recipe.pooling, on_long=recipe.on_long, notify=progress.note)
     shards = _plan_shards(reader, layers, np.dtype(recipe.stored_dtype).itemsize)
     _check_space(folder, sum(len(s.words) for s in shards) * len(layers) * encoder.dim, recipe)
+    for stale in folder.glob(".*.tmp"):
+        stale.unlink()  # left by a run that was killed while it wrote; no one else writes here under the lock
     place = np.full((sentences.n_words, 2), -1, dtype=np.int32)
     checksums: dict[int, str] = {}
     progress.start(reader.n_pieces, unit="pieces")

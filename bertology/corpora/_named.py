@@ -96,7 +96,9 @@ def _in_file(path: Path) -> Corpus:
 
 def _no_such(name_or_path: str | Path, path: Path) -> Exception:
     """The error for a path that is not there: near names beside it, or near names of corpora."""
-    looks_like_path = isinstance(name_or_path, Path) or len(path.parts) > 1 or path.suffix or str(path).startswith(".")
+    # Path drops a leading "./", by which a person says that they mean a path.
+    written_as_path = isinstance(name_or_path, Path) or str(name_or_path).startswith(".")
+    looks_like_path = written_as_path or len(path.parts) > 1 or path.suffix
     if not looks_like_path:
         return name_not_found("corpus", str(name_or_path), known_corpora(), remedy="or give the path of one")
     missing = path

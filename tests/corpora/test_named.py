@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -93,3 +94,9 @@ def test_a_path_in_the_home_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "test.conllu").write_text(LINE)
     assert len(load_corpus("~/test.conllu")["test"]) == 1
+
+
+def test_a_dot_and_slash_mean_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CorpusError, match="no such file or folder"):
+        load_corpus("./nowhere")
