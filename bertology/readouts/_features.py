@@ -102,3 +102,22 @@ class ArrayFeatures:
         for first in range(0, self.n_items, self._chunk_items):
             last = min(first + self._chunk_items, self.n_items)
             yield torch.arange(first, last), self._values[:, first:last].float()
+
+
+def used_chunks(source: FeatureSource, used: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """The chunks of ``source`` without the items that nobody uses, whatever their vectors hold.
+
+    Args:
+        source: the vectors.
+        used: ``[item]`` bool, on the processor.
+    """
+    for chunk in source.chunks():
+        items, vectors = without_unused(*chunk, used)
+        if len(items):
+            yield items, vectors
+
+
+def without_unused(items: Tensor, vectors: Tensor, used: Tensor) -> tuple[Tensor, Tensor]:
+    """A chunk without the items that are not ``used`` ``[item]``."""
+    wanted = used[items]
+    return (items, vectors) if wanted.all() else (items[wanted], vectors[:, wanted])

@@ -22,7 +22,7 @@ from bertology.readouts._base import (
     check_problems,
     check_same_shape,
 )
-from bertology.readouts._features import FeatureSource
+from bertology.readouts._features import FeatureSource, used_chunks
 from bertology.readouts._moments import Moments, measure_moments
 from bertology.readouts._objective import Items
 from bertology.readouts._scoring import IMPOSSIBLE, accuracies, predictions
@@ -195,15 +195,12 @@ def _batches(train: FeatureSource, items: Items, size: int, random: torch.Genera
     What is left of a window goes into the next one; the last batch of all may be smaller.
     """
     device = items.weights.device
-    used = (items.weights > 0).any(0)
     most = max(size, _WINDOW_BYTES // (4 * train.n_layers * train.dim))
     window: list[tuple[Tensor, Tensor]] = []
     held = 0
-    for numbers, vectors in train.chunks():
-        numbers, vectors = numbers.to(device), vectors.to(device)
-        wanted = used[numbers]
-        window.append((numbers[wanted], vectors[:, wanted]))
-        held += len(window[-1][0])
+    for numbers, vectors in used_chunks(train, items.used):
+        window.append((numbers.to(device), vectors.to(device)))
+        held += len(numbers)
         if held >= most:
             rest = yield from _cut(window, size, random, last=False)
             window, held = [rest], len(rest[0])

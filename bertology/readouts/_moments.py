@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from bertology.errors import FitError
-from bertology.readouts._features import ArrayFeatures, FeatureSource
+from bertology.readouts._features import ArrayFeatures, FeatureSource, used_chunks
 from bertology.readouts._workers import Workers
 
 
@@ -71,8 +71,9 @@ def survey(source: FeatureSource, weights: Tensor, in_sample: Tensor, workers: W
     Raises:
         FitError: a layer has vectors that are not finite.
     """
+    used = (weights > 0).any(dim=0).cpu()
     keeper = _Keeper(source, in_sample, weights.device)
-    chunks = keeper.watch(source.chunks())
+    chunks = keeper.watch(used_chunks(source, used))
     first = next(chunks, None)
     if first is None:
         raise FitError("there are no vectors to fit on: give at least one item")
@@ -82,7 +83,6 @@ def survey(source: FeatureSource, weights: Tensor, in_sample: Tensor, workers: W
     second_sum = functools.reduce(torch.add, (part.second for part in sums))
     _check_finite(source, second_sum)
     moments = _moments(weights.sum(dim=1, dtype=torch.float64), first_sum, second_sum, sums[0].origin)
-    used = (weights > 0).any(dim=0).cpu()
     return moments, keeper.sample(is_everything=bool(in_sample[used].all()))
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from bertology.readouts._base import Targets, class_weights, item_weights
-from bertology.readouts._features import FeatureSource
+from bertology.readouts._features import FeatureSource, without_unused
 from bertology.readouts._moments import Moments
 from bertology.readouts._scoring import IMPOSSIBLE
 from bertology.readouts._workers import Workers
@@ -43,6 +43,11 @@ class Items:
         usable = (labels >= 0) & (by_class.gather(1, labels.clamp(min=0)) > 0)
         labels = torch.where(usable, labels, some_class)
         return cls._with(labels, weights, (by_class / by_class.sum(1, keepdim=True)).float())
+
+    @property
+    def used(self) -> Tensor:
+        """``[item]`` whether some problem uses an item; on the processor, where sources are read."""
+        return (self.weights > 0).any(0).cpu()
 
     def at(self, items: Tensor) -> Items:
         """Only those at the places ``items``, in that order."""
@@ -124,8 +129,7 @@ class Objective:
 
     def __init__(self, fits: Fits, source: FeatureSource, items: Items, workers: Workers) -> None:
         self._fits, self._source, self._items, self._workers = fits, source, items, workers
-        used = (items.weights > 0).any(0)
-        self._used = None if used.float().mean() > 0.9 else used  # a few idle items cost less than leaving them out
+        self._used = items.used
 
     def __call__(self, rows: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
         """Values ``[n]`` (float64) and gradients ``[n, parameter]`` of the fits ``rows`` at ``points``."""
@@ -148,10 +152,7 @@ class Objective:
     def _add(self, sums: Sequence[_Sums], numbers: Tensor, vectors: Tensor) -> None:
         """Take in a chunk in every layer."""
         device = self._items.labels.device
-        numbers, vectors = numbers.to(device), vectors.to(device)
-        if self._used is not None:
-            wanted = self._used[numbers]
-            numbers, vectors = numbers[wanted], vectors[:, wanted]
+        numbers, vectors = (part.to(device) for part in without_unused(numbers, vectors, self._used))
         labels = self._items.labels[:, numbers]  # [problem, m]
         counts = None if self._items.are_equal else self._items.weights[:, numbers]
         for sum_ in sums:

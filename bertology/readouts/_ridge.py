@@ -19,7 +19,7 @@ from bertology.readouts._base import (
     Targets,
     check_problems,
 )
-from bertology.readouts._features import FeatureSource
+from bertology.readouts._features import FeatureSource, used_chunks
 from bertology.readouts._moments import Moments, measure_moments
 from bertology.readouts._objective import Items
 from bertology.readouts._scoring import IMPOSSIBLE
@@ -110,7 +110,7 @@ def _products(train: FeatureSource, items: Items, moments: Moments) -> tuple[lis
     grams = [moments.mean.new_zeros(train.n_layers, train.dim, train.dim) for _ in weightings]
     crosses = moments.mean.new_zeros(n_problems, train.n_layers, n_classes, train.dim)
     mean, std = moments.mean.float()[:, :, None], moments.std.float()[:, :, None]
-    for numbers, vectors in train.chunks():
+    for numbers, vectors in used_chunks(train, items.used):
         numbers, vectors = numbers.to(crosses.device), vectors.to(crosses.device)
         standard: Tensor | None = None
         for problem in sorted(range(n_problems), key=lambda problem: which[problem]):

@@ -1,0 +1,89 @@
+"""Readouts by name, and what they are given."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from bertology.errors import FitError, NameNotFoundError
+from bertology.readouts import (
+    ArrayFeatures,
+    LinearReadout,
+    MlpReadout,
+    RidgeReadout,
+    Targets,
+    get_readout,
+    known_readouts,
+)
+
+
+@pytest.mark.parametrize("kind", [LinearReadout, MlpReadout, RidgeReadout])
+def test_names_and_settings_round_trip(kind: type[LinearReadout | MlpReadout | RidgeReadout]) -> None:
+    readout = kind()
+    assert readout.name in known_readouts()
+    settings = json.loads(json.dumps(dict(readout.params)))
+    again = get_readout(readout.name, **settings)
+    assert type(again) is kind
+    assert json.dumps(dict(again.params)) == json.dumps(dict(readout.params))
+
+
+def test_short_name_is_the_newest() -> None:
+    assert get_readout("linear").name == "linear.v1"
+    assert get_readout("mlp", hidden=32).params["hidden"] == 32
+
+
+def test_unknown_names_are_answered_with_the_nearest() -> None:
+    with pytest.raises(NameNotFoundError, match=r"unknown readout 'liner': did you mean linear\.v1"):
+        get_readout("liner")
+    with pytest.raises(NameNotFoundError, match=r"unknown readout 'linear\.v9'"):
+        get_readout("linear.v9")
+    with pytest.raises(NameNotFoundError, match=r"unknown setting of readout linear\.v1 'strength': did you mean"):
+        get_readout("linear", strength=1.0)
+
+
+def test_array_features() -> None:
+    values = torch.randn(2, 10, 3, dtype=torch.float64)
+    source = ArrayFeatures(values, layers=(4, 9), chunk_items=4)
+    assert (source.n_layers, source.n_items, source.dim, tuple(source.layers)) == (2, 10, 3, (4, 9))
+    chunks = list(source.chunks())
+    assert [len(items) for items, _ in chunks] == [4, 4, 2]
+    assert torch.equal(torch.cat([items for items, _ in chunks]), torch.arange(10))
+    assert torch.equal(torch.cat([vectors for _, vectors in chunks], dim=1), values.float())
+
+
+@pytest.mark.parametrize("values", [np.zeros((2, 3)), np.zeros((2, 3, 4), dtype=np.int64)])
+def test_features_of_another_shape_are_refused(values: np.ndarray) -> None:
+    with pytest.raises(FitError, match=r"give floats \[layer, item, dim\]"):
+        ArrayFeatures(values)
+
+
+def test_layer_numbers_must_match() -> None:
+    with pytest.raises(FitError, match="3 layer numbers for 2 layers"):
+        ArrayFeatures(np.zeros((2, 3, 4)), layers=(1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("labels", "weights", "message"),
+    [
+        (np.zeros(3, dtype=np.int64), None, r"labels have shape \[3\]"),
+        (np.zeros((1, 3)), None, "of float64: give integers"),
+        (np.array([[0, 4]]), None, "labels run from 0 to 4: give -1 to 3"),
+        (np.array([[-2, 1]]), None, "labels run from -2 to 1"),
+        (np.array([[0, 1]]), np.ones((1, 3)), r"weights have shape \[1, 3\]: give \[1, 2\]"),
+        (np.array([[0, 1]]), np.array([[1.0, -1.0]]), "negative or not finite"),
+        (np.array([[0, 1]]), np.array([[1.0, np.nan]]), "negative or not finite"),
+    ],
+)
+def test_targets_out_of_bounds_are_refused(labels: np.ndarray, weights: np.ndarray | None, message: str) -> None:
+    with pytest.raises(FitError, match=message):
+        Targets(labels, 4, weights)
+
+
+def test_targets_take_tensors() -> None:
+    targets = Targets(torch.tensor([[0, -1, 2]]), 3, torch.tensor([[1.0, 0.0, 2.0]]), names=("task pos",))  # type: ignore[arg-type]
+    assert targets.labels.dtype == np.int64
+    assert (targets.n_problems, targets.n_items) == (1, 3)
+    assert (targets.name(0), targets.name(1)) == ("task pos", "problem 1")
