@@ -7,8 +7,8 @@
 scikit-learn's ``LogisticRegression`` (lbfgs, its default ``tol``, as many iterations as it needs) layer by layer and
 strength by strength on the same float32 vectors, standardised beforehand. Both stop when no component of the gradient
 of the mean loss is above 1e-4. scikit-learn is slow: with ``--peer-layers`` it fits only these layers, and its time is
-scaled up to all of them. Vectors are those of the treebank's words in the encoder, or of a ``.npy`` file ``[layer, word, dim]``, or
-(``--synthetic``, and where there is no encoder) drawn with spectra like an encoder's.
+scaled up to all of them. Vectors are those of the treebank's words in the encoder, or of a ``.npy`` file
+``[layer, word, dim]``, or (``--synthetic``, and where there is no encoder) drawn with spectra like an encoder's.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ from bertology.readouts._workers import Workers
 
 _DOUBTFUL = 6
 """Items a feature of which the curvature of a class is measured one by one; the others count by their mean."""
-_COUPLING = 2
-"""The Hessian of all classes is at most so many times that of each class alone: the row sums of diag p − ppᵀ."""
+_COUPLING = 2**0.5
+"""What classes that are confused add to each other's curvature: between 1 and 2, by the row sums of diag p − ppᵀ."""
 _LEAST = 0.01
 """Curvature of a class, as a part of what its frequency alone would give, below which it is not believed to fall."""
 

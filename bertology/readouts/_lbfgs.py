@@ -15,7 +15,7 @@ Precondition = Callable[[Tensor, Tensor], Tensor]
 Report = Callable[[int, int], None]
 """Told how many evaluations there have been and how many functions are left."""
 
-_MEMORY = 10
+_MEMORY = 20
 _SUFFICIENT = 1e-4
 _NOISE = 1e-7
 

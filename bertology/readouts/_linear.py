@@ -25,10 +25,10 @@ from bertology.readouts._moments import choose_items, survey
 from bertology.readouts._objective import Fits, Items, Objective
 from bertology.readouts._workers import Workers
 
-_SMALL = 4096
-"""Items that need no sampling."""
+_SAMPLE_A_FEATURE = 48
+"""Items a feature below which a sample would say too little; of more, half at most are sampled."""
 _SAMPLE_ITEMS = 32768
-_SAMPLE_BYTES = 512 << 20
+_SAMPLE_BYTES = 1 << 30
 _CURVATURE_BYTES = 512 << 20
 _ROUGH = 0.012
 """Part of its gradient at the start that a fit to the sample may keep: going further would only learn the sample."""
@@ -123,7 +123,8 @@ class LinearReadout(Readout):
         progress: Progress | None,
     ) -> tuple[Fits, Minima]:
         """Roughly on a sample, then on everything from there with the curvature found there."""
-        size = min(max(_SMALL, train.n_items // 2), _SAMPLE_ITEMS, _SAMPLE_BYTES // (4 * train.n_layers * train.dim))
+        wanted = max(_SAMPLE_A_FEATURE * train.dim, int(items.used.sum()) // 2)
+        size = min(wanted, _SAMPLE_ITEMS, _SAMPLE_BYTES // (4 * train.n_layers * train.dim))
         moments, sample = survey(train, items.weights, choose_items(items.weights, size, seed=seed), workers)
         fits = Fits(items, moments, strengths)
         sampled = items.at(sample.items)
