@@ -1,7 +1,7 @@
 """Approximate Hessians of logistic regressions, which make a quasi-Newton method arrive in few steps.
 
-Features of an encoder are so ill-conditioned that plain L-BFGS needs hundreds of passes. Two approximations are used,
-both measured on a sample of the items:
+Features of an encoder are so ill-conditioned that plain L-BFGS takes a hundred passes and more. Two approximations are
+used, both measured on a sample of the items:
 
 * :class:`Bound`, before anything is known: the bound ½ (I − 1/K) ⊗ XᵀX of Böhning (1992), without its coupling of the
   classes.
@@ -172,7 +172,7 @@ def measure_curvature(
             scores = torch.baddbmm(intercepts[mine, :, None], coefficients[mine], vectors.T.expand(n_strengths, -1, -1))
             variance = scores.softmax(1)  # [strength, class, item]
             variance *= 1 - variance
-            variance *= items.weights[problem] / items.total[problem].clamp(min=1).float()
+            variance *= items.weights[problem] / items.total[problem].clamp(min=1e-30).float()
             frequency = items.frequency[problem]
             doubt[mine] = variance.sum(2).maximum(_LEAST * frequency * (1 - frequency))
             if leader[problem] == problem:

@@ -68,10 +68,12 @@ class ArrayFeatures:
         layers: Sequence[int] | None = None,
         chunk_items: int = CHUNK_ITEMS,
     ) -> None:
-        self._values = values if isinstance(values, Tensor) else torch.from_numpy(values)
-        if self._values.ndim != 3 or not self._values.is_floating_point():
-            shape = list(self._values.shape)
-            raise FitError(f"features have shape {shape} of {self._values.dtype}: give floats [layer, item, dim]")
+        self._values = values
+        is_float = values.is_floating_point() if isinstance(values, Tensor) else values.dtype.kind == "f"
+        if values.ndim != 3 or not is_float:
+            raise FitError(
+                f"features have shape {list(values.shape)} of {values.dtype}: give floats [layer, item, dim]"
+            )
         self._layers = tuple(range(self.n_layers)) if layers is None else tuple(layers)
         if len(self._layers) != self.n_layers:
             raise FitError(f"{len(self._layers)} layer numbers for {self.n_layers} layers: give one for each")
@@ -101,7 +103,10 @@ class ArrayFeatures:
         """All items in order, as ``[m]`` item numbers and ``[layer, m, dim]`` float32 vectors."""
         for first in range(0, self.n_items, self._chunk_items):
             last = min(first + self._chunk_items, self.n_items)
-            yield torch.arange(first, last), self._values[:, first:last].float()
+            part = self._values[:, first:last]
+            if not isinstance(part, Tensor):  # torch wants to be able to write, which a memory map may refuse
+                part = torch.from_numpy(part.astype(np.float32, copy=not part.flags.writeable))
+            yield torch.arange(first, last), part.float()
 
 
 def used_chunks(source: FeatureSource, used: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

@@ -16,6 +16,8 @@ Report = Callable[[int, int], None]
 """Told how many evaluations there have been and how many functions are left."""
 
 _MEMORY = 20
+"""Steps remembered, or as many as fit into the bytes below."""
+_MEMORY_BYTES = 512 << 20
 _SUFFICIENT = 1e-4
 _NOISE = 1e-7
 
@@ -85,7 +87,7 @@ class _Descent:
         self.points = start.clone()
         self._value, self._gradient = evaluate(self.rows, self.points)
         self._image = precondition(self.rows, self._gradient)
-        self._history = _History()
+        self._history = _History(max(3, min(_MEMORY, _MEMORY_BYTES // (3 * start.nbytes))))
         self._direction = torch.zeros_like(start)
         self._slope = torch.zeros_like(self._value)
         self._length = torch.ones_like(self._value)
@@ -134,7 +136,8 @@ class _History:
     7.4) applies the preconditioner to the gradient less a sum of changes, which then is a sum of known images.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, length: int) -> None:
+        self._length = length
         self._steps: list[Tensor] = []
         self._changes: list[Tensor] = []
         self._images: list[Tensor] = []
@@ -150,7 +153,7 @@ class _History:
         for column, new in ((self._steps, step), (self._changes, change), (self._images, image)):
             column.append(torch.where(useful[:, None], new, 0.0))
         self._curvatures.append(torch.where(useful, curvature, torch.inf))
-        if len(self._steps) > _MEMORY:
+        if len(self._steps) > self._length:
             for column in self._columns():
                 del column[0]
 

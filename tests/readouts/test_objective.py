@@ -109,9 +109,7 @@ def test_bound_is_above_the_hessian(setting: Setting) -> None:
         assert torch.linalg.eigvalsh(excess).min() > -1e-4
 
 
-def test_class_curvature_is_the_diagonal_of_the_hessian(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_class_curvature_is_the_diagonal_of_the_hessian(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_curvature, "_DOUBTFUL", 1000)  # every item counts
     monkeypatch.setattr(_curvature, "_COUPLING", 1.0)
     n_classes = setting.fits.n_classes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,6 +53,16 @@ def test_array_features() -> None:
     assert [len(items) for items, _ in chunks] == [4, 4, 2]
     assert torch.equal(torch.cat([items for items, _ in chunks]), torch.arange(10))
     assert torch.equal(torch.cat([vectors for _, vectors in chunks], dim=1), values.float())
+
+
+def test_arrays_that_cannot_be_written_are_read(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(2, 10, 3)).astype(np.float32)
+    np.save(tmp_path / "vectors.npy", values)
+    for dtype in (np.float16, np.float32):
+        np.save(tmp_path / "vectors.npy", values.astype(dtype))
+        source = ArrayFeatures(np.load(tmp_path / "vectors.npy", mmap_mode="r"), chunk_items=4)
+        found = torch.cat([vectors for _, vectors in source.chunks()], dim=1)
+        np.testing.assert_array_equal(found.numpy(), values.astype(dtype).astype(np.float32))
 
 
 @pytest.mark.parametrize("values", [np.zeros((2, 3)), np.zeros((2, 3, 4), dtype=np.int64)])
