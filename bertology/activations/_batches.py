@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-PIECES_IN_BATCH = 2048
+PIECES_IN_BATCH = 1024
 _MOST_PADDING = 0.125
 
 

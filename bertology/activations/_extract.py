@@ -15,6 +15,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from bertology._files import explained_write_errors
+from bertology._workers import Workers
 from bertology.activations._batches import PIECES_IN_BATCH, Batch, plan_batches
 from bertology.activations._entry import (
     MANIFEST,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from bertology.encoders import Encoder
 
 SHARD_BYTES = 96 << 20
+_MOST_WORKERS = 16
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,15 @@ def extract(
 def _write_entry(
     folder: Path, encoder: Encoder, sentences: Sentences, recipe: Recipe, layers: tuple[int, ...], progress: Progress
 ) -> Entry:
-    reader = WindowReader(encoder, sentences, pooling=recipe.pooling, on_long=recipe.on_long, notify=progress.note)
+    workers = Workers(torch.device(encoder.device), most=_MOST_WORKERS)
+    reader = WindowReader(
+        encoder,
+        sentences,
+        pooling=recipe.pooling,
+        on_long=recipe.on_long,
+        notify=progress.note,
+        at_once=workers.n,
+    )
     shards = _plan_shards(reader, layers, np.dtype(recipe.stored_dtype).itemsize)
     _check_space(folder, sum(len(s.words) for s in shards) * len(layers) * encoder.dim, recipe)
     for stale in folder.glob(".*.tmp"):
@@ -104,7 +114,7 @@ def _write_entry(
     checksums: dict[int, str] = {}
     progress.start(reader.n_pieces, unit="pieces")
     # One shard is written while the next is computed; never more than two are in memory.
-    with ThreadPoolExecutor(1) as writer:
+    with ThreadPoolExecutor(1) as writer, workers:
         writing: tuple[int, Future[str]] | None = None
         for number, shard in enumerate(shards):
             path = folder / _shard_name(number)
@@ -115,7 +125,7 @@ def _write_entry(
                 checksums[number] = already
                 progress.skip(sum(reader.pieces_in(batch) for batch in shard.batches))
                 continue
-            vectors = _read_shard(reader, shard, layers, recipe, progress)
+            vectors = _read_shard(reader, shard, layers, recipe, progress, workers)
             if writing is not None:
                 checksums[writing[0]] = writing[1].result()
             writing = number, writer.submit(write_shard, path, vectors, layers)
@@ -138,17 +148,23 @@ def _write_entry(
 
 
 def _read_shard(
-    reader: WindowReader, shard: _Shard, layers: tuple[int, ...], recipe: Recipe, progress: Progress
+    reader: WindowReader,
+    shard: _Shard,
+    layers: tuple[int, ...],
+    recipe: Recipe,
+    progress: Progress,
+    workers: Workers,
 ) -> NDArray[np.generic]:
     """The vectors of one shard, ``[layer, word, dim]``, in the type they are stored in."""
     stored = torch.float16 if recipe.stored_dtype == "float16" else torch.float32
     vectors = torch.empty(len(layers), len(shard.words), reader.encoder.dim, dtype=stored)
-    row = 0
-    for batch in shard.batches:
-        n_words = len(reader.words_in(batch))
-        reader.read(batch, layers, into=vectors[:, row : row + n_words])
-        row += n_words
-        progress.advance(reader.pieces_in(batch))
+    rows = np.cumsum([0, *(len(reader.words_in(batch)) for batch in shard.batches)]).tolist()
+
+    def read(number: int) -> None:
+        reader.read(shard.batches[number], layers, into=vectors[:, rows[number] : rows[number + 1]])
+        progress.advance(reader.pieces_in(shard.batches[number]))
+
+    workers.map(read, len(shard.batches))
     for layer, values in zip(layers, vectors, strict=True):
         if not _all_finite(values):
             raise StoreError(

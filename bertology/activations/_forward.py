@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class WindowReader:
-    """Tokenizes sentences once and reads batches of their windows.
+    """Tokenizes sentences once and reads batches of their windows, up to ``at_once`` of them from as many threads.
 
     A batch that does not fit into memory is read in halves, and so is every later one.
     """
@@ -34,8 +36,12 @@ class WindowReader:
         pooling: Any = "mean",
         on_long: Any = "window",
         notify: Callable[[str], None] = print,
+        at_once: int = 1,
     ) -> None:
         self.encoder = encoder
+        self._free: SimpleQueue[Encoder] = SimpleQueue()
+        for each in (encoder, *(encoder.twin() for _ in range(at_once - 1))):
+            self._free.put(each)
         self._pooling, self._notify = pooling, notify
         self._pieces = encoder.tokenize(sentences, on_long=on_long)
         self._most_windows: int | None = None
@@ -71,6 +77,19 @@ class WindowReader:
 
     def read(self, batch: Batch, layers: Sequence[int], *, into: Tensor) -> None:
         """Read a batch and put its words' vectors ``into [layer, word, dim]``."""
+        with self._encoder() as encoder:
+            self._read_in_parts(encoder, batch, layers, into)
+
+    @contextlib.contextmanager
+    def _encoder(self) -> Iterator[Encoder]:
+        """An encoder that no other thread uses."""
+        encoder = self._free.get()
+        try:
+            yield encoder
+        finally:
+            self._free.put(encoder)
+
+    def _read_in_parts(self, encoder: Encoder, batch: Batch, layers: Sequence[int], into: Tensor) -> None:
         most = self._most_windows or len(batch.windows)
         row = 0
         start = 0
@@ -78,7 +97,7 @@ class WindowReader:
             part = Batch(batch.windows[start : start + most], batch.length, batch.is_padded)
             n_words = len(self.words_in(part))
             try:
-                self._read(part, layers, into[:, row : row + n_words])
+                self._read(encoder, part, layers, into[:, row : row + n_words])
             except (torch.OutOfMemoryError, RuntimeError) as error:
                 most = self._halved(part, error)
                 continue
@@ -99,7 +118,7 @@ class WindowReader:
         self._notify(f"out of memory: batches halved to {self._most_windows} windows of {batch.length} pieces")
         return self._most_windows
 
-    def _read(self, batch: Batch, layers: Sequence[int], into: Tensor) -> None:
+    def _read(self, encoder: Encoder, batch: Batch, layers: Sequence[int], into: Tensor) -> None:
         ids = torch.full((len(batch.windows), batch.length), self._pieces.pad_id, dtype=torch.long)
         mask = torch.zeros_like(ids) if batch.is_padded else None
         first, last = [], []
@@ -111,13 +130,13 @@ class WindowReader:
             words = self._words[self._word_starts[window] : self._word_starts[window + 1]]
             first.append(self._pieces.word_first[words].astype(np.int64) + row * batch.length)
             last.append(self._pieces.word_last[words].astype(np.int64) + row * batch.length)
-        device = self.encoder.device
+        device = encoder.device
         pool = WordPooling(
             torch.from_numpy(np.concatenate(first)).to(device),
             torch.from_numpy(np.concatenate(last)).to(device),
             self._pooling,
         )
-        hidden = self.encoder.hidden_states(ids, mask, layers=layers)
+        hidden = encoder.hidden_states(ids, mask, layers=layers)
         with torch.inference_mode():
             for place, layer in enumerate(layers):
                 into[place].copy_(pool(hidden[layer]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
+from threading import Lock
 from typing import Any
 
 
@@ -16,7 +17,7 @@ class Progress(ABC):
 
     @abstractmethod
     def advance(self, amount: int) -> None:
-        """So many more units are done."""
+        """So many more units are done; told from any thread."""
 
     @abstractmethod
     def skip(self, amount: int) -> None:
@@ -57,6 +58,7 @@ class BarProgress(Progress):
     def __init__(self, label: str) -> None:
         self._label = label
         self._bar: Any = None
+        self._lock = Lock()
 
     def start(self, total: int, *, unit: str) -> None:
         """Draw the bar."""
@@ -66,7 +68,8 @@ class BarProgress(Progress):
 
     def advance(self, amount: int) -> None:
         """Move the bar on."""
-        self._bar.update(amount)
+        with self._lock:
+            self._bar.update(amount)
 
     def skip(self, amount: int) -> None:
         """Move the start of the bar, so that its rate is that of this run."""

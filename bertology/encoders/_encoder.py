@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +34,15 @@ class LoadedModel:
     """Its blocks in the order they run."""
     with_head: Any | None
     """The model with its masked-LM head around the body; ``None`` for a model without one."""
+
+    def twin(self) -> LoadedModel:
+        """Modules of their own around the same weights, so that two threads can run them side by side.
+
+        What runs is told by hooks, and a module's hooks are everyone's.
+        """
+        outer = self.body if self.with_head is None else self.with_head
+        shared = {id(tensor): tensor for tensor in (*outer.parameters(), *outer.buffers())}
+        return copy.deepcopy(self, shared)
 
 
 class Encoder:
@@ -75,6 +85,15 @@ class Encoder:
     def __repr__(self) -> str:
         shape = f"{self.n_layers} layers of {self.dim}, {self.n_heads} heads"
         return f"<Encoder {self.name} ({self.family}, {self.init}): {shape}, {self.dtype} on {self.device}>"
+
+    def twin(self) -> Encoder:
+        """Another encoder around the same weights, for another thread.
+
+        An encoder is for one thread at a time; make its twins before it runs.
+        """
+        twin = copy.copy(self)
+        twin.model = self.model.twin()
+        return twin
 
     @property
     def device(self) -> str:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from bertology.readouts._moments import Sample
 from bertology.readouts._objective import Fits, Items
-from bertology.readouts._workers import Workers
+from bertology._workers import Workers
 
 _DOUBTFUL = 6
 """Items a feature of which the curvature of a class is measured one by one; the others count by their mean."""

@@ -23,7 +23,7 @@ from bertology.readouts._features import FeatureSource
 from bertology.readouts._lbfgs import Minima, minimise
 from bertology.readouts._moments import choose_items, survey
 from bertology.readouts._objective import Fits, Items, Objective
-from bertology.readouts._workers import Workers
+from bertology._workers import Workers
 
 _SAMPLE_A_FEATURE = 48
 """Items a feature below which a sample would say too little; of more, half at most are sampled."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bertology.errors import FitError
 from bertology.readouts._features import ArrayFeatures, FeatureSource, used_chunks
-from bertology.readouts._workers import Workers
+from bertology._workers import Workers
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from bertology.readouts._base import Targets, class_weights, item_weights
 from bertology.readouts._features import FeatureSource, without_unused
 from bertology.readouts._moments import Moments
 from bertology.readouts._scoring import IMPOSSIBLE
-from bertology.readouts._workers import Workers
+from bertology._workers import Workers
 
 _UNDERFLOW = 1e-30
 

@@ -145,14 +145,14 @@ def test_out_of_memory_halves_the_batch_and_says_so(
     tiny_bert: Path, sentences: Sentences, recipe: Recipe, plain_vectors: Reference, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = load_encoder(str(tiny_bert), device="cpu")
-    forward = small.hidden_states
+    forward = Encoder.hidden_states
 
-    def limited(ids: torch.Tensor, *rest: Any, **more: Any) -> dict[int, torch.Tensor]:
+    def limited(self: Encoder, ids: torch.Tensor, *rest: Any, **more: Any) -> dict[int, torch.Tensor]:
         if len(ids) > 3:
             raise torch.OutOfMemoryError("no memory left")
-        return forward(ids, *rest, **more)
+        return forward(self, ids, *rest, **more)
 
-    monkeypatch.setattr(small, "hidden_states", limited)
+    monkeypatch.setattr(Encoder, "hidden_states", limited)
     told = Listening()
     entry = extract(lambda: small, sentences, recipe=recipe, layers=ALL, progress=told)
     assert all("out of memory: batches halved" in note for note in told.notes)
@@ -168,7 +168,7 @@ def test_a_single_window_too_large_for_memory_is_one_line(
     def full(*_: Any, **__: Any) -> dict[int, torch.Tensor]:
         raise torch.OutOfMemoryError("no memory left")
 
-    monkeypatch.setattr(small, "hidden_states", full)
+    monkeypatch.setattr(Encoder, "hidden_states", full)
     with pytest.raises(ModelError, match="does not fit into the memory of cpu: lower max_pieces"):
         extract(lambda: small, sentences, recipe=recipe, layers=ALL, progress=Listening())
 
@@ -181,7 +181,7 @@ def test_other_errors_are_not_taken_for_lack_of_memory(
     def broken(*_: Any, **__: Any) -> dict[int, torch.Tensor]:
         raise RuntimeError("shapes do not fit")
 
-    monkeypatch.setattr(small, "hidden_states", broken)
+    monkeypatch.setattr(Encoder, "hidden_states", broken)
     with pytest.raises(RuntimeError, match="shapes do not fit"):
         extract(lambda: small, sentences, recipe=recipe, layers=ALL)
 
@@ -190,12 +190,12 @@ def test_values_too_large_for_half_precision_name_the_layer(
     tiny_bert: Path, sentences: Sentences, half: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large = load_encoder(str(tiny_bert), device="cpu")
-    forward = large.hidden_states
+    forward = Encoder.hidden_states
 
     def scaled(*args: Any, **more: Any) -> dict[int, torch.Tensor]:
         return {layer: values * (1e6 if layer == 2 else 1) for layer, values in forward(*args, **more).items()}
 
-    monkeypatch.setattr(large, "hidden_states", scaled)
+    monkeypatch.setattr(Encoder, "hidden_states", scaled)
     with pytest.raises(StoreError, match=r"layer 2 of .* float16 cannot hold; store it in float32"):
         extract(lambda: large, sentences, recipe=half, layers=ALL)
 
@@ -249,7 +249,7 @@ import sys
 from pathlib import Path
 from bertology.activations import Recipe, extract
 from bertology.corpora import load_corpus
-from bertology.encoders import load_encoder
+from bertology.encoders import Encoder, load_encoder
 loads = []
 def load():
     loads.append(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -149,3 +150,22 @@ def test_token_types_are_passed_on(encoder: Encoders, tiny: Callable[[str], Path
 
 
 HEADS = 4
+
+
+def test_twins_run_side_by_side_on_the_same_weights(tiny_bert: Path) -> None:
+    encoder = load_encoder(str(tiny_bert), device="cpu")
+    twins = [encoder, encoder.twin(), encoder.twin()]
+    for mine, other in zip(encoder.model.body.parameters(), twins[1].model.body.parameters(), strict=True):
+        assert mine is other
+    ids = [torch.randint(5, 30, (40, 8 + number)) for number in range(30)]
+    alone = [encoder.hidden_states(one, layers=range(encoder.n_layers + 1)) for one in ids]
+    with ThreadPoolExecutor(3) as pool:
+        jobs = [
+            pool.submit(lambda twin, part: [twin.hidden_states(one, layers=range(3)) for one in part], twin, ids[i::3])
+            for i, twin in enumerate(twins)
+        ]
+        together = [job.result() for job in jobs]
+    for i, states in enumerate(together):
+        for expected, found in zip(alone[i::3], states, strict=True):
+            for layer, state in found.items():
+                torch.testing.assert_close(state, expected[layer], atol=1e-6, rtol=1e-5)

@@ -12,7 +12,7 @@ from bertology.readouts import ArrayFeatures, Targets, _curvature
 from bertology.readouts._curvature import Bound, measure_curvature
 from bertology.readouts._moments import choose_items, survey
 from bertology.readouts._objective import Fits, Items, Objective
-from bertology.readouts._workers import Workers
+from bertology._workers import Workers
 from tests.readouts.conftest import World, standardised
 
 STRENGTHS = (0.01, 0.1, 5.0)

@@ -1,4 +1,4 @@
-"""Threads that share the work of a fit, each on one core.
+"""Threads that share the work of a fit or of a forward pass, each on its own core.
 
 The alternative, every tensor operation spread over all cores, makes the cores wait for each other thousands of times a
 pass, and for long where something else runs beside them.
@@ -20,21 +20,24 @@ Result = TypeVar("Result")
 class Workers:
     """As many threads as torch may use, while in the ``with`` block; one on an accelerator, which has its own.
 
-    Inside the block, torch computes each operation on the thread that asks for it.
+    Inside the block, torch computes each operation on the thread that asks for it; if there are more threads than
+    ``most``, on an equal share of them.
 
     Args:
         device: where the tensors are.
+        most: how many workers there may be at most, where each needs memory of its own.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, *, most: int | None = None) -> None:
         self._threads = torch.get_num_threads()
-        self.n = self._threads if device.type == "cpu" else 1
+        self.n = min(self._threads, most or self._threads) if device.type == "cpu" else 1
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Workers:
         if self.n > 1:
-            torch.set_num_threads(1)
-            self._pool = ThreadPoolExecutor(self.n, initializer=torch.set_num_threads, initargs=(1,))
+            share = self._threads // self.n
+            torch.set_num_threads(share)
+            self._pool = ThreadPoolExecutor(self.n, initializer=torch.set_num_threads, initargs=(share,))
         return self
 
     def __exit__(
