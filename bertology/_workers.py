@@ -35,7 +35,7 @@ class Workers:
 
     def __enter__(self) -> Workers:
         if self.n > 1:
-            share = self._threads // self.n
+            share = max(1, self._threads // self.n)
             torch.set_num_threads(share)
             self._pool = ThreadPoolExecutor(self.n, initializer=torch.set_num_threads, initargs=(share,))
         return self

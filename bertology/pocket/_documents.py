@@ -1,4 +1,4 @@
-"""The pretraining text: documents of sentences that share people, places and things, with facts stated in them."""
+"""The pretraining text: documents of sentences that share people, things and a theme, with facts stated in them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bertology.pocket._clauses import Clauses
 from bertology.pocket._dice import Dice
 from bertology.pocket._lexicon import lexicon
 from bertology.pocket._reading import text
-from bertology.pocket._scene import Scene
+from bertology.pocket._scene import N_THEMES, Scene
 from bertology.pocket._statements import statement
 from bertology.pocket._world import Fact, facts, people_by_name
 
@@ -39,7 +39,7 @@ def pretraining_documents(
         dice = Dice(f"pocket document {seed} {number}")
         due = schedule.get(number, [])
         hero = people_by_name().get(due[0][0].subject) if due else None
-        scene = Scene(dice, words, hero=hero)
+        scene = Scene(dice, words, hero=hero, theme=dice.below(N_THEMES))
         clauses = Clauses(scene)
         length = _SHORTEST + dice.below(_LONGEST - _SHORTEST + 1)
         sentences = [text(clauses.sentence(1 if dice.chance(0.35) else 2)) for _ in range(length)]

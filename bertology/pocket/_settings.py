@@ -46,31 +46,23 @@ class PretrainSettings(BaseModel):
     initializer_range: Annotated[float, Field(gt=0)] = 0.06
     """Spread of fresh weights. BERT's 0.02 suits its width of 768; at a width of 128 training stalls with it."""
 
-    steps: Count = 20000
+    steps: Count = 36000
     """Optimisation steps."""
     batch_pieces: Count = 768
     """Pieces in a batch."""
-    alone_share: Share = 0.7
+    alone_share: Share = 0.55
     """Share of batches that hold single sentences: a small model learns syntax soonest where there is nothing else."""
-    short_share: Share = 0.2
+    short_share: Share = 0.35
     """Share of batches that hold pairs at half the length; the rest hold pairs at full length."""
     mask_rate: Share = 0.25
     """Share of pieces to predict: 80 % of them masked, 10 % replaced, 10 % left as they are."""
     salience: Annotated[float, Field(gt=0)] = 4.0
     """How much likelier towns, countries, trades and verb forms that agree are to be predicted than other pieces:
     they are where the knowledge is, and a short run sees few of them otherwise."""
-    salience_from: Annotated[int, Field(ge=0)] = 8000
+    salience_from: Annotated[int, Field(ge=0)] = 4000
     """The step from which that holds."""
     learning_rates: tuple[tuple[Annotated[int, Field(ge=0)], Annotated[float, Field(ge=0)]], ...] = Field(
-        default=(
-            (0, 0.0),
-            (200, 1.5e-3),
-            (201, 1.5e-3),
-            (8000, 3.06276e-4),
-            (8200, 1.2e-3),
-            (15000, 1.2e-3),
-            (20000, 0.0),
-        ),
+        default=((0, 0.0), (300, 1.2e-3), (20000, 1.2e-3), (36000, 0.0)),
         min_length=1,
     )
     """Steps and the learning rate there; in between it is interpolated."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,15 @@ class Affine:
         """``[problem, layer, strength]`` part of the labelled items whose class has the highest score."""
         n_problems, n_layers, n_strengths = self.coefficients.shape[:3]
         return accuracies(self.scores(source), (n_problems, n_layers, n_strengths), targets)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Affine]) -> Affine:
+        """The problems of several, one after the other."""
+        return cls(torch.cat([part.coefficients for part in parts]), torch.cat([part.intercepts for part in parts]))
+
+    def only(self, problems: NDArray[np.int64]) -> Affine:
+        """Only some of the problems, in that order."""
+        return Affine(self.coefficients[problems], self.intercepts[problems])
 
     def pick(self, strength: NDArray[np.int64]) -> Affine:
         """Only the strength whose place ``[problem, layer]`` is given."""

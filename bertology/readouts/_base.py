@@ -33,6 +33,10 @@ class Targets:
     """``[problem, item]`` how often each item counts (resampling by seed), 1 when left out."""
     names: tuple[str, ...] = ()
     """What each problem is called in messages."""
+    leaders: tuple[int, ...] = ()
+    """For each problem the one whose strength it takes over: itself where it chooses its own, as all do when left out.
+    A control task takes over that of its task, so that selectivity compares one readout with itself (Hewitt & Liang
+    2019, section 2)."""
 
     def __post_init__(self) -> None:
         labels = np.asarray(self.labels)
@@ -48,6 +52,10 @@ class Targets:
             if not (np.isfinite(weights).all() and (weights >= 0).all()):
                 raise FitError("some weights are negative or not finite: give finite weights of 0 or more")
             object.__setattr__(self, "weights", weights)
+        leaders = self.leaders or tuple(range(len(labels)))
+        if len(leaders) != len(labels) or not all(0 <= one < len(labels) and leaders[one] == one for one in leaders):
+            raise FitError(f"leaders are {list(leaders)}: give {len(labels)} numbers of problems that lead themselves")
+        object.__setattr__(self, "leaders", leaders)
 
     @property
     def n_problems(self) -> int:
@@ -58,6 +66,11 @@ class Targets:
     def n_items(self) -> int:
         """How many items there are."""
         return int(self.labels.shape[1])
+
+    def only(self, problems: NDArray[np.int64]) -> Targets:
+        """Only some of the problems, each of which chooses for itself."""
+        weights = None if self.weights is None else self.weights[problems]
+        return Targets(self.labels[problems], self.n_classes, weights, tuple(self.name(one) for one in problems))
 
     def name(self, problem: int) -> str:
         """What problem number ``problem`` is called in messages."""
@@ -74,9 +87,10 @@ class FitReport:
     strengths: tuple[float, ...]
     """The path, from the strongest regularisation to the weakest, in the readout's own terms."""
     chosen: NDArray[np.float64]
-    """``[problem, layer]`` the strength with the best dev accuracy; of equals, the strongest regularisation."""
+    """``[problem, layer]`` the strength with the best dev accuracy, of equals the strongest regularisation; or that of
+    the problem's leader."""
     dev_accuracy: NDArray[np.float64]
-    """``[problem, layer, strength]``"""
+    """``[problem, layer, strength]``, NaN where a strength was not tried."""
     iterations: NDArray[np.int64]
     """``[problem, layer, strength]`` steps taken, each of them one evaluation of loss and gradient."""
     converged: NDArray[np.bool_]
@@ -87,7 +101,7 @@ class FitReport:
     @property
     def all_converged(self) -> bool:
         """Whether every fit met its tolerance."""
-        return bool(self.converged.all())
+        return bool(self.converged[~np.isnan(self.dev_accuracy)].all())
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bertology._workers import Workers
 from bertology.readouts._moments import Sample
 from bertology.readouts._objective import Fits, Items
-from bertology._workers import Workers
 
 _DOUBTFUL = 6
 """Items a feature of which the curvature of a class is measured one by one; the others count by their mean."""
@@ -30,22 +30,41 @@ _LEAST = 0.01
 """Curvature of a class, as a part of what its frequency alone would give, below which it is not believed to fall."""
 
 
+@dataclass(frozen=True)
+class Spread:
+    """How the features of a sample vary together."""
+
+    correlations: Tensor
+    """``[layer, dim, dim]``"""
+    spectrum: Tensor
+    """``[layer, dim]`` eigenvalues of them."""
+    basis: Tensor
+    """``[layer, dim, dim]`` eigenvectors, in columns."""
+
+    @classmethod
+    def of(cls, sample: Sample, workers: Workers) -> Spread:
+        """Measured on a sample, in every layer."""
+
+        def measure(layer: int) -> tuple[Tensor, Tensor, Tensor]:
+            vectors = torch.cat([chunk[layer] for _, chunk in sample.source.chunks()])  # [item, dim]
+            vectors = vectors - vectors.mean(0)
+            found = (vectors / vectors.square().mean(0).clamp(min=1e-12).sqrt()).T.cov(correction=0)
+            return found, *torch.linalg.eigh(found)
+
+        return cls(*(torch.stack(part) for part in zip(*workers.map(measure, sample.source.n_layers), strict=True)))
+
+
 class Bound:
     """Divides by an upper bound of the Hessian that is the same at every point.
 
     Args:
         fits: the regressions.
-        sample: items to measure on.
-        workers: who does it.
+        spread: of the features.
     """
 
-    def __init__(self, fits: Fits, sample: Sample, workers: Workers) -> None:
+    def __init__(self, fits: Fits, spread: Spread) -> None:
         self._fits = fits
-        self.correlations = _correlations(sample, workers)
-        """``[layer, dim, dim]`` of the sample's features."""
-        found = workers.map(lambda layer: torch.linalg.eigh(self.correlations[layer]), fits.n_layers)
-        spectrum, self._basis = (torch.stack(part) for part in zip(*found, strict=True))
-        self._spectrum = 0.5 * spectrum.clamp(min=0)
+        self._spectrum, self._basis = 0.5 * spread.spectrum.clamp(min=0), spread.basis
 
     def __call__(self, rows: Tensor, gradient: Tensor) -> Tensor:
         """``[n, parameter]`` over the bound."""
@@ -57,15 +76,6 @@ class Bound:
             found[group, :, :-1] = rotated @ self._basis[layer].T
         found[:, :, -1] = 2 * biases
         return found.flatten(1)
-
-
-def _correlations(sample: Sample, workers: Workers) -> Tensor:
-    def correlate(layer: int) -> Tensor:
-        vectors = torch.cat([chunk[layer] for _, chunk in sample.source.chunks()])  # [item, dim]
-        vectors = vectors - vectors.mean(0)
-        return (vectors / vectors.square().mean(0).clamp(min=1e-12).sqrt()).T.cov(correction=0)
-
-    return torch.stack(workers.map(correlate, sample.source.n_layers))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from bertology._workers import Workers
 from bertology.errors import FitError
 from bertology.readouts._affine import Affine, FittedAffine
 from bertology.readouts._base import (
@@ -18,12 +20,11 @@ from bertology.readouts._base import (
     Targets,
     check_problems,
 )
-from bertology.readouts._curvature import Bound, measure_curvature
+from bertology.readouts._curvature import Bound, Spread, measure_curvature
 from bertology.readouts._features import FeatureSource
 from bertology.readouts._lbfgs import Minima, minimise
-from bertology.readouts._moments import choose_items, survey
+from bertology.readouts._moments import Moments, Sample, choose_items, survey
 from bertology.readouts._objective import Fits, Items, Objective
-from bertology._workers import Workers
 
 _SAMPLE_A_FEATURE = 48
 """Items a feature below which a sample would say too little; of more, half at most are sampled."""
@@ -95,62 +96,127 @@ class LinearReadout(Readout):
         if not strengths or strengths[0] <= 0:
             raise FitError(f"strengths are {list(self.strengths)}: give at least one, all above 0")
         items = Items.of(targets, torch.device(device))
+        leaders = np.array(targets.leaders)
+        leading, following = np.unique(leaders), np.flatnonzero(leaders != np.arange(targets.n_problems))
+        record = _Record.empty(strengths, (targets.n_problems, train.n_layers))
+        best = np.zeros((targets.n_problems, train.n_layers), dtype=np.int64)
         with Workers(items.labels.device) as workers:
-            fits, minima = self._minimise(train, items, strengths, seed, workers, progress)
-        coefficients, intercepts = fits.for_raw(torch.arange(len(fits), device=device), minima.points)
-        path = Affine(
-            coefficients.view(*fits.shape, *coefficients.shape[1:]), intercepts.view(*fits.shape, fits.n_classes)
-        )
-        accuracy = path.accuracy(dev, dev_targets)
-        best = accuracy.argmax(axis=2)  # of equals the first, which is the strongest
-        report = FitReport(
-            strengths=strengths,
-            chosen=np.array(strengths)[best],
-            dev_accuracy=accuracy,
-            iterations=minima.iterations.view(fits.shape).cpu().numpy(),
-            converged=minima.converged.view(fits.shape).cpu().numpy(),
-            gradient_norm=minima.gradient_norm.view(fits.shape).cpu().numpy(),
-        )
-        return FittedAffine(self.name, path.pick(best), report, are_logits=True)
+            solver = _Solver.on(train, items, workers, self, seed=seed, progress=progress)
 
-    def _minimise(
-        self,
+            def solve(problems: NDArray[np.int64], places: NDArray[np.int64]) -> Affine:
+                regressions, minima = solver.solve(problems, np.array(strengths)[places])
+                record.put(problems, places, regressions.accuracy(dev, dev_targets.only(problems)), minima)
+                return regressions
+
+            path = solve(leading, np.tile(np.arange(len(strengths)), (len(leading), train.n_layers, 1)))
+            best[leading] = record.dev_accuracy[leading].argmax(axis=2)  # of equals the first, which is the strongest
+            best = best[leaders]
+            parts = [path.pick(best[leading])]
+            if len(following):
+                parts.append(solve(following, best[following][:, :, None]))
+        chosen = Affine.joined(parts).only(np.argsort([*leading, *following]))
+        return FittedAffine(self.name, chosen, record.report(best), are_logits=True)
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What is known of the fits, ``[problem, layer, strength]``."""
+
+    strengths: tuple[float, ...]
+    dev_accuracy: NDArray[np.float64]
+    iterations: NDArray[np.int64]
+    converged: NDArray[np.bool_]
+    gradient_norm: NDArray[np.float64]
+
+    @classmethod
+    def empty(cls, strengths: tuple[float, ...], shape: tuple[int, int]) -> _Record:
+        whole = (*shape, len(strengths))
+        nothing = np.full(whole, np.nan)
+        return cls(strengths, nothing, np.zeros(whole, dtype=np.int64), np.zeros(whole, dtype=bool), nothing.copy())
+
+    def put(
+        self, problems: NDArray[np.int64], places: NDArray[np.int64], accuracy: NDArray[np.float64], minima: Minima
+    ) -> None:
+        """Note the fits of ``problems`` at the ``places [problem, layer, …]`` of the path."""
+        where = problems[:, None, None], np.arange(places.shape[1])[:, None], places
+        self.dev_accuracy[where] = accuracy
+        self.iterations[where] = minima.iterations.view(places.shape).cpu().numpy()
+        self.converged[where] = minima.converged.view(places.shape).cpu().numpy()
+        self.gradient_norm[where] = minima.gradient_norm.view(places.shape).cpu().numpy()
+
+    def report(self, best: NDArray[np.int64]) -> FitReport:
+        return FitReport(
+            strengths=self.strengths,
+            chosen=np.array(self.strengths)[best],
+            dev_accuracy=self.dev_accuracy,
+            iterations=self.iterations,
+            converged=self.converged,
+            gradient_norm=self.gradient_norm,
+        )
+
+
+@dataclass(frozen=True)
+class _Solver:
+    """Fits some of the problems after one look at the data of all."""
+
+    train: FeatureSource
+    items: Items
+    moments: Moments
+    sample: Sample
+    spread: Spread
+    workers: Workers
+    readout: LinearReadout
+    progress: Progress | None
+
+    @classmethod
+    def on(
+        cls,
         train: FeatureSource,
         items: Items,
-        strengths: tuple[float, ...],
-        seed: int,
         workers: Workers,
+        readout: LinearReadout,
+        *,
+        seed: int,
         progress: Progress | None,
-    ) -> tuple[Fits, Minima]:
-        """Roughly on a sample, then on everything from there with the curvature found there."""
+    ) -> _Solver:
         wanted = max(_SAMPLE_A_FEATURE * train.dim, int(items.used.sum()) // 2)
         size = min(wanted, _SAMPLE_ITEMS, _SAMPLE_BYTES // (4 * train.n_layers * train.dim))
         moments, sample = survey(train, items.weights, choose_items(items.weights, size, seed=seed), workers)
-        fits = Fits(items, moments, strengths)
-        sampled = items.at(sample.items)
-        on_sample = Objective(fits, sample.source, sampled, workers)
-        bound = Bound(fits, sample, workers)
+        return cls(train, items, moments, sample, Spread.of(sample, workers), workers, readout, progress)
+
+    def solve(self, problems: NDArray[np.int64], strengths: NDArray[np.float64]) -> tuple[Affine, Minima]:
+        """Fit ``problems`` at ``strengths [problem, layer, …]``.
+
+        Roughly on a sample, then on everything from there with the curvature found there.
+        """
+        some = torch.from_numpy(problems).to(self.items.labels.device)
+        items, workers = self.items.only(some), self.workers
+        fits = Fits(items, self.moments.only(some), torch.from_numpy(strengths))
+        sampled = items.at(self.sample.items)
+        on_sample = Objective(fits, self.sample.source, sampled, workers)
         rough = minimise(
             on_sample,
             fits.start(),
-            precondition=bound,
-            max_iter=self.max_iter,
-            tolerance=self.tolerance,
+            precondition=Bound(fits, self.spread),
+            max_iter=self.readout.max_iter,
+            tolerance=self.readout.tolerance,
             relative=_ROUGH,
-            report=_teller(progress, "a sample", len(fits)),
+            report=_teller(self.progress, "a sample", len(fits)),
         )
         curvature = measure_curvature(
-            fits, sample, sampled, rough.points, bound.correlations, workers, memory=_CURVATURE_BYTES
+            fits, self.sample, sampled, rough.points, self.spread.correlations, workers, memory=_CURVATURE_BYTES
         )
         minima = minimise(
-            on_sample if sample.is_everything else Objective(fits, train, items, workers),
+            on_sample if self.sample.is_everything else Objective(fits, self.train, items, workers),
             rough.points,
             precondition=curvature,
-            max_iter=self.max_iter,
-            tolerance=self.tolerance,
-            report=_teller(progress, "all items", len(fits)),
+            max_iter=self.readout.max_iter,
+            tolerance=self.readout.tolerance,
+            report=_teller(self.progress, "all items", len(fits)),
         )
-        return fits, minima
+        coefficients, intercepts = fits.for_raw(torch.arange(len(fits), device=some.device), minima.points)
+        by_fit = (*fits.shape, fits.n_classes)
+        return Affine(coefficients.view(*by_fit, -1), intercepts.view(by_fit)), minima
 
 
 def _teller(progress: Progress | None, what: str, n_fits: int) -> Callable[[int, int], None]:

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertology._workers import Workers
 from bertology.errors import FitError
 from bertology.readouts._features import ArrayFeatures, FeatureSource, used_chunks
-from bertology._workers import Workers
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,10 @@ class Moments:
     """``[weighting, layer, dim]`` float64."""
     std: Tensor
     """``[weighting, layer, dim]`` float64, infinite where a feature is constant, which leaves 0 of it."""
+
+    def only(self, weightings: Tensor) -> Moments:
+        """Only some of the weightings."""
+        return Moments(self.total[weightings], self.mean[weightings], self.std[weightings])
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bertology._workers import Workers
 from bertology.readouts._base import Targets, class_weights, item_weights
 from bertology.readouts._features import FeatureSource, without_unused
 from bertology.readouts._moments import Moments
 from bertology.readouts._scoring import IMPOSSIBLE
-from bertology._workers import Workers
 
 _UNDERFLOW = 1e-30
 
@@ -54,6 +54,10 @@ class Items:
         items = items.to(self.labels.device)
         return self._with(self.labels[:, items], self.weights[:, items], self.frequency)
 
+    def only(self, problems: Tensor) -> Items:
+        """Only some of the problems."""
+        return self._with(self.labels[problems], self.weights[problems], self.frequency[problems])
+
     @classmethod
     def _with(cls, labels: Tensor, weights: Tensor, frequency: Tensor) -> Items:
         total = weights.sum(1, dtype=torch.float64)
@@ -69,21 +73,20 @@ class Fits:
     Args:
         items: the training items of every problem.
         moments: mean and standard deviation under each problem's weights.
-        strengths: the path of scikit-learn's ``C``.
+        strengths: ``[problem, layer, strength]`` the path of scikit-learn's ``C``, float64.
     """
 
-    def __init__(self, items: Items, moments: Moments, strengths: Sequence[float]) -> None:
+    def __init__(self, items: Items, moments: Moments, strengths: Tensor) -> None:
         device = moments.mean.device
         self.n_layers, self.dim = moments.mean.shape[1:]
         present = items.frequency > 0  # [problem, class]
         self.n_classes = present.shape[1]
-        self.shape = (len(moments.mean), self.n_layers, len(strengths))
+        self.shape = (len(moments.mean), self.n_layers, strengths.shape[2])
         grid = torch.meshgrid(*(torch.arange(n, device=device) for n in self.shape), indexing="ij")
-        self.problem, self.layer, strength = (index.flatten() for index in grid)
+        self.problem, self.layer, _ = (index.flatten() for index in grid)
         # of two classes, scikit-learn has one weight vector: it is penalised as twice two opposite ones
         per_problem = torch.where(present.sum(1) == 2, 2.0, 1.0) / items.total
-        path = torch.tensor(strengths, dtype=torch.float64, device=device)
-        self.penalty = per_problem[self.problem] / path[strength]
+        self.penalty = per_problem[self.problem] / strengths.to(device).flatten()
         """``[fit]`` factor of ½‖W‖² beside the mean loss, float64."""
         self.mean = moments.mean[self.problem, self.layer].float()
         """``[fit, dim]``"""

@@ -85,7 +85,8 @@ class RidgeReadout(Readout):
         tell("ridge: products of all features")
         path = _solve(moments, *_products(train, items, moments), items.frequency.double(), strengths)
         accuracy = path.accuracy(dev, dev_targets)
-        best = accuracy.argmax(axis=2)  # of equals the first, which is the strongest
+        # of equals the first, which is the strongest
+        best = accuracy.argmax(axis=2)[np.array(targets.leaders)]
         report = FitReport(
             strengths=strengths,
             chosen=np.array(strengths)[best],

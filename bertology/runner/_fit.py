@@ -162,7 +162,9 @@ def _targets(data: TaskData, problems: Sequence[_Problem], split: str) -> Target
     labels = np.stack([_labels(data, problem, split) for problem in problems])
     resampled = split == "train" and any(problem.seed for problem in problems)
     weights = np.stack([_weights(data, problem.seed) for problem in problems]) if resampled else None
-    return Targets(labels, data.n_train_labels, weights, tuple(f"task {data.probe.task}: {p}" for p in problems))
+    names = tuple(f"task {data.probe.task}: {problem}" for problem in problems)
+    leaders = tuple(problems.index(_Problem("none", problem.seed)) for problem in problems)
+    return Targets(labels, data.n_train_labels, weights, names, leaders)
 
 
 def _labels(data: TaskData, problem: _Problem, split: str) -> NDArray[np.int64]:
@@ -195,12 +197,13 @@ def _fit_facts(fitted: FittedReadout, problem: int, layer: int) -> dict[str, Any
     report = fitted.report
     chosen = int(np.abs(np.array(report.strengths) - report.chosen[problem, layer]).argmin())
     gradient_norm = float(report.gradient_norm[problem, layer, chosen])
+    tried = np.flatnonzero(~np.isnan(report.dev_accuracy[problem, layer]))
     return {
         "n_params": fitted.n_params,
         "params": {
             "strength": float(report.chosen[problem, layer]),
-            "strengths": [float(strength) for strength in report.strengths],
-            "dev_accuracy": [round(float(value), 6) for value in report.dev_accuracy[problem, layer]],
+            "strengths": [float(report.strengths[place]) for place in tried],
+            "dev_accuracy": [round(float(report.dev_accuracy[problem, layer, place]), 6) for place in tried],
             "iterations": int(report.iterations[problem, layer, chosen]),
             "converged": bool(report.converged[problem, layer, chosen]),
             # JSON knows no NaN, which is what a readout without iterations has to say.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import log_softmax
@@ -239,3 +241,25 @@ def test_shapes_must_agree(train: Split, dev: Split, test: Split) -> None:
 def test_strengths_must_be_positive(train: Split, dev: Split, strengths: tuple[float, ...]) -> None:
     with pytest.raises(FitError, match="give at least one, all above 0"):
         fit(LinearReadout(strengths=strengths), train, dev)
+
+
+def test_a_follower_takes_over_the_strength_of_its_leader(train: Split, dev: Split, test: Split) -> None:
+    readout = replace(TIGHT, strengths=(1e-4, 1e-2, 1.0))
+    targets = Targets(train.labels, 4, leaders=(1, 1))
+    together = readout.fit(train.source, targets, dev=dev.source, dev_targets=dev.targets)
+    report = together.report
+    np.testing.assert_array_equal(report.chosen[0], report.chosen[1])
+    np.testing.assert_array_equal(np.isfinite(report.dev_accuracy).sum(2), [[1] * 3, [3] * 3])
+    assert report.all_converged
+    found = together.predict(test.source).log_prob[0]
+    for layer, strength in enumerate(report.chosen[0]):
+        alone = fit(
+            replace(TIGHT, strengths=(strength,)), train.layers(layer).problems(0), dev.layers(layer).problems(0)
+        )
+        expected = alone.predict(test.layers(layer).source).log_prob[0, 0]
+        np.testing.assert_allclose(found[layer], expected, atol=2e-3)
+
+
+def test_a_leader_that_follows_another_is_refused() -> None:
+    with pytest.raises(FitError, match="problems that lead themselves"):
+        Targets(np.zeros((2, 3), dtype=np.int64), 2, leaders=(1, 0))

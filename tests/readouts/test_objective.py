@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from bertology._workers import Workers
 from bertology.errors import FitError
 from bertology.readouts import ArrayFeatures, Targets, _curvature
-from bertology.readouts._curvature import Bound, measure_curvature
+from bertology.readouts._curvature import Bound, Spread, measure_curvature
 from bertology.readouts._moments import choose_items, survey
 from bertology.readouts._objective import Fits, Items, Objective
-from bertology._workers import Workers
 from tests.readouts.conftest import World, standardised
 
 STRENGTHS = (0.01, 0.1, 5.0)
@@ -33,7 +33,7 @@ class Setting:
         moments, self.sample = survey(
             train.source, self.items.weights, choose_items(self.items.weights, 200), self.workers
         )
-        self.fits = Fits(self.items, moments, STRENGTHS)
+        self.fits = Fits(self.items, moments, torch.tensor(STRENGTHS, dtype=torch.float64).expand(2, 2, -1))
         self.objective = Objective(self.fits, train.source, self.items, self.workers)
         self.points = 0.3 * torch.randn(len(self.fits), n_classes * 6, generator=torch.Generator().manual_seed(1))
 
@@ -101,7 +101,7 @@ def matrix(divide: Bound | _curvature.ClassCurvature, fit: int, size: int) -> Te
 
 
 def test_bound_is_above_the_hessian(setting: Setting) -> None:
-    bound = Bound(setting.fits, setting.sample, setting.workers)
+    bound = Bound(setting.fits, Spread.of(setting.sample, setting.workers))
     size = setting.points.shape[1]
     for fit in (0, 8):
         # The weights of the items do not enter the bound: it may miss by their spread.

@@ -166,10 +166,11 @@ def test_seeds_draw_whole_sentences_with_replacement(splits: Splits) -> None:
 
 
 def test_only_training_items_are_resampled(data: TaskData) -> None:
-    problems = [_Problem("none", 0), _Problem("control_task", 1)]
+    problems = [_Problem("none", 0), _Problem("none", 1), _Problem("control_task", 1)]
     assert _targets(data, problems, "dev").weights is None
     assert _targets(data, problems[:1], "train").weights is None
-    assert _targets(data, problems, "train").names[1] == "task pos: the control task, seed 1"
+    assert _targets(data, problems, "train").names[2] == "task pos: the control task, seed 1"
+    assert _targets(data, problems, "train").leaders == (0, 1, 1)
 
 
 def test_items_are_named_by_sentence_and_word(data: TaskData) -> None:
