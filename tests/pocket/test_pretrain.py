@@ -64,7 +64,7 @@ def test_settings_can_be_changed(tmp_path: Path) -> None:
         ("learning_rates: [[5, 1], [2, 1]]", "recipe.yaml: learning_rates: steps must rise, but are 5, 2"),
         ("mask_rate: 2", "recipe.yaml: mask_rate: .*less than or equal to 1"),
         ("heads: 3", "recipe.yaml: width: 128 cannot be split over 3 heads"),
-        ("keep_checkpoints: [29000]", "recipe.yaml: keep_checkpoints: 29000 is beyond the last of 20000 steps"),
+        ("keep_checkpoints: [290000]", "recipe.yaml: keep_checkpoints: 290000 is beyond the last of 36000 steps"),
     ],
 )
 def test_a_wrong_recipe_is_one_line(tmp_path: Path, text: str, message: str) -> None:
