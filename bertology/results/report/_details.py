@@ -45,7 +45,7 @@ class Layers:
         return np.asarray(self.pred != self.gold[None])
 
 
-class NoDetails(Exception):
+class NoDetailsError(Exception):
     """Why nothing can be told of single items; caught where details are made."""
 
 
@@ -60,7 +60,7 @@ def details_of(entry: Entry, texts: SentenceTexts, sentences: list[str], *, most
     """
     try:
         found = _layers(entry)
-    except NoDetails as reason:
+    except NoDetailsError as reason:
         return {"missing": str(reason)}
     about = entry.table.about
     scores = _label_scores(found)
@@ -101,11 +101,11 @@ def _layers(entry: Entry) -> Layers:
     kept = entry.run.results.predictions
     layers = tuple(sorted(layer for layer, cell in cells.items() if cell in kept))
     if not layers:
-        raise NoDetails("the run kept no predictions of single items")
+        raise NoDetailsError("the run kept no predictions of single items")
     predictions = [kept[cells[layer]] for layer in layers]
     first = predictions[0]
     if any(list(other.item_ids) != list(first.item_ids) for other in predictions[1:]):
-        raise NoDetails("the layers were not scored on the same items")
+        raise NoDetailsError("the layers were not scored on the same items")
     return _by_frequency(layers, predictions)
 
 

@@ -10,6 +10,9 @@ from bertology.results._view import BASELINES, LayerLine, LayerTable, Score
 from bertology.results.report._runs import Question
 
 
+_STAR_ROOM = '<span class="star"></span>'
+
+
 def overview_table(questions: Sequence[Question]) -> str:
     """Main scores of all tables; baselines below, which belong to no layer."""
     readers = list(dict.fromkeys(entry.label for question in questions for entry in question.entries))
@@ -37,7 +40,7 @@ def _head(text: str, key: str, *, note: str = "", numeric: bool = True) -> str:
     kind = "number" if numeric else "text"
     return (
         f'<th scope="col" aria-sort="none" data-key="{key}" data-kind="{kind}">'
-        f'<button type="button" class="sort">{escape(text)}{below}</button></th>'
+        f'<button type="button" class="sort"><span class="name">{escape(text)}</span>{below}</button></th>'
     )
 
 
@@ -70,13 +73,13 @@ def _rows(reader: str, questions: Sequence[Question], *, with_model: bool) -> li
 def _cell(place: int, entry: int, table: LayerTable, line: LayerLine) -> str:
     if line.main is None:
         return _empty(place)
-    star = f'<span class="star" title="not separable from the best layer">{STAR}</span>' if line.in_best_set else ""
+    star = f'<span class="star">{STAR if line.in_best_set else ""}</span>'
     text = number(line.main.value, metric=table.metric)
     what = f"{table.task}, layer {line.layer}: {text}; show details"
     sign = 1 if table.higher_is_better else -1
     return (
         f'<td data-key="q{place}" data-value="{line.main.value:.6f}" data-good="{sign * line.main.value:.6f}"'
-        f'{" data-best" if line.in_best_set else ""}>'
+        f"{' data-best' if line.in_best_set else ''}>"
         f'<button type="button" class="score" data-question="{place}" data-entry="{entry}" data-layer="{line.layer}" '
         f'aria-label="{escape(what)}">{text}</button>{star}{_interval(line.main, table.metric)}</td>'
     )
@@ -101,7 +104,7 @@ def _baselines(questions: Sequence[Question], *, with_model: bool) -> list[str]:
             scores = [b.main for e in question.entries for b in e.table.baselines if b.control == control]
             any_found = any_found or bool(scores)
             cells.append(
-                f'<td data-key="q{place}">{number(scores[0].value, metric=metric)}{_interval(scores[0], metric)}</td>'
+                f'<td data-key="q{place}">{number(scores[0].value, metric=metric)}{_STAR_ROOM}{_interval(scores[0], metric)}</td>'
                 if scores
                 else _empty(place)
             )

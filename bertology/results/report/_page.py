@@ -99,8 +99,9 @@ def _card(summary: Summary) -> str:
     points = "".join(f"<dt>{escape(heading)}</dt><dd>{escape(text)}</dd>" for heading, text in summary.points)
     return (
         f'<article class="card"><h3>{escape(summary.title)}</h3>'
-        f'<p class="figure"><strong>{escape(summary.figure)}</strong> <span class="ci">{escape(summary.interval)}</span>'
-        f'<span class="best">{escape(summary.best)}</span></p><dl>{points}</dl></article>'
+        f'<p class="figure"><strong>{escape(summary.figure)}</strong> {escape(summary.metric)} '
+        f'<span class="ci">{escape(summary.interval)}</span><span class="best">{escape(summary.best)}</span></p>'
+        f"<dl>{points}</dl></article>"
     )
 
 
@@ -129,7 +130,8 @@ def _filters(questions: Sequence[Question]) -> str:
         )
     if len(questions) > 1:
         boxes = "".join(
-            f'<label class="chip"><input type="checkbox" data-column="q{place}" checked>{escape(question.label)}</label>'
+            f'<label class="chip"><input type="checkbox" data-column="q{place}" checked>'
+            f"{escape(question.label)}</label>"
             for place, question in enumerate(questions)
         )
         parts.append(f'<fieldset id="columns" class="chips"><legend>Tasks</legend>{boxes}</fieldset>')

@@ -102,7 +102,14 @@ def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
     for run in runs:
         for table in run.tables:
             about = table.about
-            key = (about.task, about.task_version, about.corpus_fingerprint, about.split, table.metric, about.annotation)
+            key = (
+                about.task,
+                about.task_version,
+                about.corpus_fingerprint,
+                about.split,
+                table.metric,
+                about.annotation,
+            )
             found.setdefault(key, []).append((run, table))
     labels = _question_labels([[table for _, table in same] for same in found.values()])
     readers = _reader_labels([pair for same in found.values() for pair in same])
@@ -114,14 +121,14 @@ def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
 
 def _question_labels(groups: Sequence[Sequence[LayerTable]]) -> list[str]:
     """The task, and as much more as sets it apart from other questions on the same task."""
-    firsts = [group[0] for group in groups]
-    details = [
-        lambda table: table.about.task,
-        lambda table: f"{table.about.corpus} {table.about.split}",
-        lambda table: f"{table.about.task_version}, {metric_title(table.metric)}",
-        lambda table: f"data {table.about.corpus_fingerprint[:6]}",
-    ]
-    return _apart([[str(detail(table)) for detail in details] for table in firsts])
+    described = []
+    for group in groups:
+        table, about = group[0], group[0].about
+        question = f"{about.task_version}, {metric_title(table.metric)}"
+        described.append(
+            [about.task, f"{about.corpus} {about.split}", question, f"data {about.corpus_fingerprint[:6]}"]
+        )
+    return _apart(described)
 
 
 def _reader_labels(pairs: Sequence[tuple[Run, LayerTable]]) -> dict[tuple[str, int], str]:

@@ -11,12 +11,15 @@ from bertology.results._grid import is_fraction, layer_grid, metric_title, numbe
 from bertology.results._view import BASELINES, LayerLine, LayerTable, Score
 from bertology.results.report._runs import Entry, Question, Run
 
+_PERCENT = "\u00a0%"
+
 
 @dataclass(frozen=True)
 class Summary:
     """One table in words."""
 
     title: str
+    metric: str
     figure: str
     """The best score, with its unit."""
     interval: str
@@ -28,19 +31,17 @@ class Summary:
 
 def headline(runs: Sequence[Run], questions: Sequence[Question]) -> str:
     """One sentence on all there is."""
-    models = {(entry.label) for question in questions for entry in question.entries}
+    readers = {entry.label for question in questions for entry in question.entries}
     tables = [entry.table for question in questions for entry in question.entries]
     layers = {line.layer for table in tables for line in table.lines}
     items = {(t.about.corpus_fingerprint, t.about.split): t.about.n_clusters for t in tables}
-    parts = [
-        counted(len(questions), "question"),
-        f"put to {counted(len(layers), 'layer')} of {counted(len(models), 'model')}"
-        if len({table.about.model for table in tables}) == len(models)
-        else f"put to {counted(len(layers), 'layer')}, {counted(len(models), 'reader')} in all",
-        f"answers scored on {counted(sum(items.values()), 'sentence')}",
-    ]
+    models = {table.about.model for table in tables}
+    ways = f" in {len(readers)} ways" if len(readers) > len(models) else ""
     where = f", from {counted(len(runs), 'run')}" if len(runs) > 1 else ""
-    return f"{parts[0]} {parts[1]}; {parts[2]}{where}."
+    return (
+        f"{counted(len(questions), 'question')} put to {counted(len(layers), 'layer')} of "
+        f"{counted(len(models), 'model')}{ways}; answers scored on {counted(sum(items.values()), 'sentence')}{where}."
+    )
 
 
 def counted(count: int, noun: str) -> str:
@@ -56,10 +57,11 @@ def summarise(question: Question, entry: Entry) -> Summary:
     found = [("Asked", _asked(table)), ("Of what", _of_what(table))]
     if best is None or best.main is None:
         failed = f"No layer has a score: all {counted(table.n_failed, 'cell')} failed."
-        return Summary(title, "–", "", "no score", (*found, ("Found", failed)))
-    found += [("Found", _found(table, best)), ("Beside", _beside(table, best)), ("How sure", _how_sure(table))]
+        return Summary(title, metric_title(table.metric), "–", "", "no score", (*found, ("Found", failed)))
+    found += [("Found", _found(table, best)), ("Against", _beside(table, best)), ("How sure", _how_sure(table))]
     return Summary(
         title,
+        metric_title(table.metric),
         _amount(best.main.value, table.metric),
         _interval(best.main, table.metric),
         _layers_named(_best_set(table) or [best.layer]),
@@ -98,7 +100,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _amount(value: float, metric: str) -> str:
-    return f"{number(value, metric=metric)}{' %' if is_fraction(metric) else ''}"
+    return f"{number(value, metric=metric)}{_PERCENT if is_fraction(metric) else ''}"
 
 
 def _interval(score: Score, metric: str) -> str:
@@ -127,7 +129,6 @@ def _asked(table: LayerTable) -> str:
 
 
 def _of_what(table: LayerTable) -> str:
-    about = table.about
     notes = {note.about: note.text for note in layer_grid(table).notes}
     return f"Model {notes['model']}. Corpus {notes['data']}. Readout {notes['readout']}."
 
@@ -135,16 +136,18 @@ def _of_what(table: LayerTable) -> str:
 def _found(table: LayerTable, best: LayerLine) -> str:
     assert best.main is not None
     metric = metric_title(table.metric)
-    parts = [f"Layer {best.layer} scores best: {_with_interval(best.main, table.metric)} {metric}."]
+    parts = [f"Layer {best.layer} scores best, with {metric} {_with_interval(best.main, table.metric)}."]
     same = [layer for layer in _best_set(table) if layer != best.layer]
     if same:
-        parts.append(f"{_layers_named(same).capitalize()} cannot be told from it.")
+        parts.append(f"{_layers_named(same).capitalize()} cannot be told apart from it; the others can.")
     elif table.compared and len(table.lines) > 1:
-        parts.append("All other layers are worse beyond chance.")
+        parts.append("All other layers can be told apart from it.")
     bottom = table.lines[0]
     if bottom.layer == 0 and bottom.main and best.layer != 0:
         gain = _difference(best.main.value - bottom.main.value, table.metric)
-        parts.append(f"That is {gain} from layer 0 ({_amount(bottom.main.value, table.metric)}), which sees no context.")
+        parts.append(
+            f"That is {gain} better than layer 0 ({_amount(bottom.main.value, table.metric)}), which sees no context."
+        )
     return " ".join(parts)
 
 
@@ -164,7 +167,7 @@ def _beside(table: LayerTable, best: LayerLine) -> str:
     if best.control_task and best.selectivity:
         parts.append(
             f"On the control task it is right in {_amount(best.control_task.value, 'accuracy')}, "
-            f"a selectivity of {_with_interval(best.selectivity, 'selectivity').replace(' %', ' points')}."
+            f"a selectivity of {_with_interval(best.selectivity, 'selectivity').replace(_PERCENT, ' points')}."
         )
     return " ".join(parts) or "No baseline and no control was run: the score has nothing to be held against."
 
@@ -185,7 +188,7 @@ def _how_sure(table: LayerTable) -> str:
     else:
         parts.append("One seed: how scores vary with the training sample was not measured.")
     if table.n_failed:
-        parts.append(f"{counted(table.n_failed, 'cell')} failed and has no score.".replace("cells failed and has", "cells failed and have"))
+        parts.append(f"{counted(table.n_failed, 'cell')} failed, without a score.")
     if table.about.annotation == "silver":
         parts.append("Labels were made by a program (silver): agreement with them is not correctness.")
     return " ".join(parts)

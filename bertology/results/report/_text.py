@@ -78,7 +78,9 @@ def find_sentences(runs: Sequence[Run], *, corpora: Sequence[str] = (), with_tex
     for name in corpora:
         _take(load_corpus(name), wanted, found)
     for run in runs:
-        for name, fingerprint in sorted({(run.asked_corpus or t.about.corpus, t.about.corpus_fingerprint) for t in run.tables}):
+        for name, fingerprint in sorted(
+            {(run.asked_corpus or t.about.corpus, t.about.corpus_fingerprint) for t in run.tables}
+        ):
             if any(key[0] == fingerprint for key in found) or fingerprint in reasons:
                 continue
             reason = _look_in(name, fingerprint, wanted, found)

@@ -152,7 +152,7 @@
       cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
       scales: { x: { time: false, range: () => [layers[0] - 0.35, layers.at(-1) + 0.35] }, y: { range } },
       axes: [
-        { ...axis, label: "layer (0: embeddings)", grid: { show: false }, splits: () => layers.filter((_, i) => i % step === 0), values: (_, splits) => splits.map(String) },
+        { ...axis, label: "layer (0: embeddings)", size: 28, grid: { show: false }, splits: () => layers.filter((_, i) => i % step === 0), values: (_, splits) => splits.map(String) },
         { ...axis, label: `${metric}${percent ? ", %" : ""}`, grid, size: 48 },
       ],
       series,
@@ -192,9 +192,9 @@
     const rows = shown().filter((line) => line.points.has(layers[index])).map((line) => ({ line, ...line.points.get(layers[index]) }));
     const cells = rows.map(({ line, score, best }) =>
       element("tr", {}, element("td", {}, swatch(line), ` ${line.title}`),
-        element("td", {}, `${number(score[0], percent)}${best ? " ★" : ""}`), element("td", { class: "ci" }, interval(score, percent))));
+        element("td", {}, number(score[0], percent), element("span", { class: "star" }, best ? "★" : "")), element("td", { class: "ci" }, interval(score, percent))));
     const grey = baselines().map(({ name, main }) =>
-      element("tr", { class: "nothing" }, element("td", {}, name), element("td", {}, number(main[0], percent)), element("td", { class: "ci" }, interval(main, percent))));
+      element("tr", { class: "nothing" }, element("td", {}, name), element("td", {}, number(main[0], percent), element("span", { class: "star" })), element("td", { class: "ci" }, interval(main, percent))));
     tip.replaceChildren(element("b", {}, `layer ${layerName(layers[index])}`), element("table", {}, element("tbody", {}, ...cells, ...grey)));
     tip.hidden = false;
     const x = plot.over.offsetLeft + plot.valToPos(layers[index], "x");
@@ -247,7 +247,7 @@
   function scoreCell(line, field, percent) {
     const score = field === "spread" && line.spread !== null ? [line.spread, null, null] : line[field];
     const value = element("span", { class: field === "main" && line.best ? "best-value" : null }, score ? number(score[0], percent) : "–");
-    const star = field === "main" && line.best ? element("span", { class: "star" }, "★") : null;
+    const star = field === "main" ? element("span", { class: "star" }, line.best ? "★" : "") : null;
     return element("td", { "data-key": field, "data-value": score ? score[0] : "" }, value, star, score && interval(score, percent) ? element("span", { class: "ci" }, interval(score, percent)) : null);
   }
 

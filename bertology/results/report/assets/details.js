@@ -169,7 +169,8 @@
     const said = (layer, code) => element("span", { class: code === found.gold[item] ? "better" : "worse" }, `layer ${layer}: `, element("b", {}, found.labels[code]));
     const answers = element("div", { class: "answers" }, element("span", {}, "label: ", element("b", {}, found.labels[found.gold[item]])), said(chosen.layer, found.pred[here][item]));
     if (here !== there) answers.append(said(chosen.other, found.pred[there][item]));
-    return element("li", {}, body, place ? element("div", { class: "id" }, found.ids[item]) : null, answers);
+    if (place) answers.append(element("span", {}, found.ids[item]));
+    return element("li", {}, body, answers);
   }
 
   function refilter() {

@@ -44,7 +44,7 @@ report.tables = (() => {
     return report.element(
       "th",
       { scope: "col", "aria-sort": "none", "data-key": key, "data-kind": kind },
-      report.element("button", { type: "button", class: "sort" }, text, unit),
+      report.element("button", { type: "button", class: "sort" }, report.element("span", { class: "name" }, text), unit),
     );
   }
 
