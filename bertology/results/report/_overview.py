@@ -9,7 +9,6 @@ from bertology.results._grid import STAR, is_fraction, layer_label, metric_title
 from bertology.results._view import BASELINES, LayerLine, LayerTable, Score
 from bertology.results.report._runs import Question
 
-
 _STAR_ROOM = '<span class="star"></span>'
 
 
@@ -95,6 +94,11 @@ def _interval(score: Score, metric: str) -> str:
     return f'<span class="ci">[{number(score.low, metric=metric)}, {number(score.high, metric=metric)}]</span>'
 
 
+def _baseline(place: int, score: Score, metric: str) -> str:
+    text = number(score.value, metric=metric)
+    return f'<td data-key="q{place}">{text}{_STAR_ROOM}{_interval(score, metric)}</td>'
+
+
 def _baselines(questions: Sequence[Question], *, with_model: bool) -> list[str]:
     rows = []
     for control, label in BASELINES.items():
@@ -103,11 +107,7 @@ def _baselines(questions: Sequence[Question], *, with_model: bool) -> list[str]:
             metric = question.first.metric
             scores = [b.main for e in question.entries for b in e.table.baselines if b.control == control]
             any_found = any_found or bool(scores)
-            cells.append(
-                f'<td data-key="q{place}">{number(scores[0].value, metric=metric)}{_STAR_ROOM}{_interval(scores[0], metric)}</td>'
-                if scores
-                else _empty(place)
-            )
+            cells.append(_baseline(place, scores[0], metric) if scores else _empty(place))
         if any_found:
             span = ' colspan="2"' if with_model else ""
             rows.append(f'<tr><th scope="row"{span}>{label}</th>{"".join(cells)}</tr>')

@@ -31,7 +31,9 @@
         const title = entries.length === 1 ? about : kind === "main" ? entry.label : `${entry.label}: ${about}`;
         // One table: a colour for each kind. Several: a colour for each table, told apart further by dashes and markers.
         const number = entries.length === 1 ? Object.keys(KINDS).indexOf(kind) : place;
-        found.push({ ...style, kind, title, points, compared: entry.compared, colour: `--line-${number % COLOURS}`, id: `${place}-${kind}` });
+        // More tables than colours: the markers of the next ones differ.
+        const marker = kind === "main" ? Object.keys(SHAPES)[Math.floor(place / COLOURS) % 3] : style.marker;
+        found.push({ ...style, kind, marker, title, points, compared: entry.compared, colour: `--line-${number % COLOURS}`, id: `${place}-${kind}` });
       }
     });
     return found;
