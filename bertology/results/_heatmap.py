@@ -17,10 +17,10 @@ from bertology.results._grid import is_fraction, metric_title, number, summary_h
 from bertology.results._plot import LayerFigure
 from bertology.results._view import LayerTable
 
-# One hue from white to dark, which survives print in grey and every kind of colour blindness.
-_SHADES = LinearSegmentedColormap.from_list("layers", ["#f7fbff", "#9ecae1", "#2171b5", "#08306b"])
-_GREY, _TEXT, _VERMILION = "#5A5A5A", "#222222", "#D55E00"
-_DARK = 0.55
+# One hue from pale to deep, which survives print in grey and every kind of colour blindness.
+_SHADES = LinearSegmentedColormap.from_list("layers", ["#f4f8fc", "#c6dbef", "#7fb8dc", "#2474b3"])
+_GREY, _TEXT, _FRAME = "#5A5A5A", "#222222", "#111111"
+_DARK = 0.82
 _CELL = (1.0, 0.36)
 _FEW = 12
 _VALUE_SIZE = (8.5, 7.0)
@@ -82,7 +82,7 @@ def _write_values(
         )
         if line.in_best_set:
             place = (column + 0.04, row + 0.08)
-            ax.add_patch(Rectangle(place, 0.92, 0.84, fill=False, edgecolor=_VERMILION, linewidth=1.4))
+            ax.add_patch(Rectangle(place, 0.92, 0.84, fill=False, edgecolor=_FRAME, linewidth=1.6))
 
 
 def _style(ax: Axes, tables: Sequence[LayerTable], layers: Sequence[int]) -> None:

@@ -37,6 +37,8 @@ def model_grid(tables: Sequence[LayerTable]) -> Grid:
             lines.append(GridLine(label, tuple(cell for pair in pairs for cell in pair), baseline=True))
     headers = [header for question in questions for header in (_header(question, questions), "layer")]
     notes = (
+        Note("data", "; ".join(dict.fromkeys(f"{table.about.corpus} {table.about.split}" for table in tables))),
+        Note("interval", "[ ] 95 % over sentences"),
         Note("score", "of the layer that scores best in the split shown, which flatters every model a little"),
         Note("models", "were not compared in pairs: overlapping intervals do not say that they are alike"),
     )
@@ -57,7 +59,7 @@ def seed_grid(table: LayerTable) -> Grid:
         Note("seeds", "seed 0 trains on all sentences of train, every other one on a resample of them"),
         Note("s.d.", "standard deviation over seeds; the interval of the test set is another matter"),
     )
-    title = f"{table.task} · {metric_title(table.metric)} by layer and seed{_unit([table])}"
+    title = f"{table.task} by seed · {metric_title(table.metric)} by layer{_unit([table])}"
     return Grid(title, (*(f"seed {seed}" for seed in seeds), "mean", "s.d."), tuple(lines), notes)
 
 
