@@ -66,7 +66,13 @@ def corpus_at_hand(name_or_path: str | Path) -> bool:
     text = str(name_or_path)
     if text in TREEBANKS:
         return treebank_is_cached(TREEBANKS[text])
-    return text == POCKET or Path(name_or_path).expanduser().exists()
+    if text == POCKET:
+        return True
+    try:
+        return Path(name_or_path).expanduser().exists()
+    except (OSError, RuntimeError):
+        # Too long for a path, or the home of somebody who is not known here.
+        return False
 
 
 def _named(name: str) -> Corpus:

@@ -20,8 +20,8 @@ MOST_CONFUSED = 20
 """Labels that have a row and column of their own in the confusion matrix."""
 MOST_ITEMS = 3000
 """Wrong items listed of one table."""
-ALL_ITEMS = 15000
-"""Wrong items listed of all tables together, but never fewer than ``LEAST_ITEMS`` of each."""
+ALL_PREDICTIONS = 150_000
+"""Predictions of wrong items listed, of all layers of all tables together, but of each table ``LEAST_ITEMS`` items."""
 LEAST_ITEMS = 200
 _OF_A_PAIR = 12
 
@@ -222,6 +222,6 @@ def _utf16(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def item_budget(n_tables: int) -> int:
-    """How many wrong items each of so many tables may list."""
-    return max(LEAST_ITEMS, min(MOST_ITEMS, ALL_ITEMS // max(1, n_tables)))
+def item_budget(n_layers: int) -> int:
+    """How many wrong items each table may list, of tables that have so many layers together."""
+    return max(LEAST_ITEMS, min(MOST_ITEMS, ALL_PREDICTIONS // max(1, n_layers)))

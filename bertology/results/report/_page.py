@@ -46,13 +46,15 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
     script = "\n".join(_asset(name) for name in _SCRIPTS)
     theme = _asset(_THEME)
     data = embedded_json(payload(questions, texts or SentenceTexts()))
+    compared = any(entry.table.compared for question in questions for entry in question.entries)
     values = {
+        "star": "★ cannot be told apart from the best layer of its column and model. " if compared else "",
         "policy": f"default-src 'none'; style-src '{_hash(style)}'; {_scripts(theme, script)}; base-uri 'none'",
         "title": escape(title),
         "headline": escape(headline(runs, questions)),
         "summary": _summaries(questions),
         "apart": _apart(questions),
-        "filters": _filters(questions),
+        "filters": _filters(questions, compared=compared),
         "overview": overview_table(questions),
         "provenance": "".join(_provenance(run) for run in runs),
         "version": escape(__version__),
@@ -118,10 +120,12 @@ def _apart(questions: Sequence[Question]) -> str:
     )
 
 
-def _filters(questions: Sequence[Question]) -> str:
-    """Choice of model and of columns, where there is anything to choose."""
+def _filters(questions: Sequence[Question], *, compared: bool) -> str:
+    """Choice of best sets, of a model and of columns, where there is anything to choose."""
     readers = list(dict.fromkeys(entry.label for question in questions for entry in question.entries))
     parts = []
+    if compared:
+        parts.append('<label class="chip"><input type="checkbox" id="filter-best">★ only</label>')
     if len(readers) > 1:
         options = "".join(f'<option value="{escape(reader)}">{escape(reader)}</option>' for reader in readers)
         parts.append(

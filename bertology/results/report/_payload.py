@@ -18,7 +18,7 @@ _DIGITS = 6
 def payload(questions: Sequence[Question], texts: SentenceTexts) -> dict[str, Any]:
     """Everything that is drawn or listed on demand: scores of layers, details, sentences."""
     sentences: list[str] = []
-    budget = item_budget(sum(len(question.entries) for question in questions))
+    budget = item_budget(sum(len(entry.table.lines) for question in questions for entry in question.entries))
     plain = []
     for question in questions:
         table = question.first

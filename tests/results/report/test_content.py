@@ -158,7 +158,7 @@ def test_many_mistakes_are_thinned_for_every_pair_alike():
     for a in range(6):
         for b in set(range(6)) - {a}:
             assert (wrong[a, chosen] & ~wrong[b, chosen]).sum() >= 5
-    assert item_budget(1) == item_budget(2) > item_budget(20) > item_budget(500) > 0
+    assert item_budget(5) == item_budget(10) > item_budget(150) > item_budget(10_000) > 0
 
 
 def test_many_labels_are_limited_and_counted_whole(made_up, tmp_path):

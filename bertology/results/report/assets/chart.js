@@ -130,6 +130,13 @@
     ctx.restore();
   }
 
+  /** A tick's label, with as many decimals as tell it from the next; there is nothing above 100 %. */
+  function axisNumber(value, splits, percent) {
+    if (percent && value > 100) return "";
+    const step = splits.length > 1 ? splits[1] - splits[0] : 1;
+    return value.toFixed(Math.max(0, Math.ceil(-Math.log10(step) - 1e-9))).replace("-", "−");
+  }
+
   function options(layers) {
     const soft = colour("--soft");
     const grid = { stroke: colour("--grid"), width: 1 };
@@ -155,7 +162,7 @@
       scales: { x: { time: false, range: () => [layers[0] - 0.35, layers.at(-1) + 0.35] }, y: { range } },
       axes: [
         { ...axis, label: "layer (0: embeddings)", size: 28, grid: { show: false }, splits: () => layers.filter((_, i) => i % step === 0), values: (_, splits) => splits.map(String) },
-        { ...axis, label: `${metric}${percent ? ", %" : ""}`, grid, size: 48 },
+        { ...axis, label: `${metric}${percent ? ", %" : ""}`, grid, size: 48, values: (_, splits) => splits.map((value) => axisNumber(value, splits, percent)) },
       ],
       series,
       bands,

@@ -148,7 +148,7 @@
     const same = here === there;
     byId("words-title").textContent = same ? `Words that layer ${chosen.layer} got wrong` : `Words that layer ${chosen.layer} got wrong and layer ${chosen.other} right`;
     const back = same ? "" : ` The other way round it is ${count(found.wrongRight[there][here])}.`;
-    const cut = found.nWrong > found.ids.length ? ` Of ${count(found.nWrong)} words that some layer got wrong, ${count(found.ids.length)} are kept in this file, some for each pair of layers.` : "";
+    const cut = found.nWrong > found.ids.length ? ` Of ${count(found.nWrong)} words that some layer got wrong, ${count(found.ids.length)} are kept in this file, spread over all pairs of layers.` : "";
     const text = found.noText ? ` Sentences are not shown: ${found.noText}. Ids are sentence:word.` : "";
     byId("words-note").textContent = `${count(all)} of ${count(found.nItems)}.${back}${cut}${text}${ofSeed(found)}`;
     byId("words-count").textContent = `${count(list.length)} listed`;
@@ -169,7 +169,7 @@
     const said = (layer, code) => element("span", { class: code === found.gold[item] ? "better" : "worse" }, `layer ${layer}: `, element("b", {}, found.labels[code]));
     const answers = element("div", { class: "answers" }, element("span", {}, "label: ", element("b", {}, found.labels[found.gold[item]])), said(chosen.layer, found.pred[here][item]));
     if (here !== there) answers.append(said(chosen.other, found.pred[there][item]));
-    if (place) answers.append(element("span", {}, found.ids[item]));
+    if (place) answers.append(element("span", { class: "id" }, found.ids[item]));
     return element("li", {}, body, answers);
   }
 

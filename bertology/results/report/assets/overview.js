@@ -24,7 +24,7 @@
     const layer = row.dataset.layer;
     const names = `${row.dataset.reader} ${report.layerName(Number(layer))}`.toLowerCase();
     const found = /^\d+$/.test(wanted) ? layer === wanted || row.dataset.reader.includes(wanted) : names.includes(wanted);
-    const starred = !best.checked || [...row.querySelectorAll("[data-best]")].some((cell) => !cell.hidden);
+    const starred = !best || !best.checked || [...row.querySelectorAll("[data-best]")].some((cell) => !cell.hidden);
     return found && starred && (!reader || !reader.value || row.dataset.reader === reader.value);
   }
 
