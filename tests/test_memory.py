@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,5 +38,4 @@ def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def _resident() -> int:
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * 4096
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096

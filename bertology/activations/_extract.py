@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 SHARD_BYTES = 96 << 20
 _MOST_WORKERS = 16
+"""Each holds the activations of a batch of its own."""
 
 
 @dataclass(frozen=True)
