@@ -51,11 +51,13 @@ class _Label:
 
 
 def plot_tables(tables: Sequence[LayerTable], *, ax: Axes | None = None) -> Figure:
-    """Draw each table in a panel of its own.
+    """Draw each table in a panel of its own; among several, those without scores are left out.
 
     Raises:
-        ResultsError: several tables for one ``ax``, or a table without scores.
+        ResultsError: several tables for one ``ax``, or no table with scores.
     """
+    # What failed is told in its table; there is nothing of it to draw.
+    tables = [table for table in tables if any(line.main for line in table.lines)] or tables
     if not tables:
         raise ResultsError("there are no scores to draw")
     if ax is not None:

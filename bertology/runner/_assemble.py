@@ -23,7 +23,7 @@ from bertology.results import (
     score_of,
 )
 from bertology.runner._cells import Cell, CellRecord, read_cell
-from bertology.runner._plan import Group, Plan
+from bertology.runner._plan import BaselineCells, Group, Plan
 
 
 @dataclass(frozen=True)
@@ -36,56 +36,107 @@ class _Column:
     scores: Mapping[str, Bootstrap]
 
 
-def assemble(plan: Plan, run: Path, *, experiment: str) -> Results:
-    """The results of a plan whose cells are all finished in folder ``run``."""
-    rows: list[ResultRow] = []
-    comparisons: list[ComparisonRow] = []
-    for group in plan.groups:
-        columns = _columns(group, run)
-        shared = _shared(plan, group, experiment)
+@dataclass(frozen=True)
+class Tables:
+    """Rows of one part of a run."""
+
+    rows: tuple[ResultRow, ...]
+    comparisons: tuple[ComparisonRow, ...] = ()
+
+
+@dataclass(frozen=True)
+class Assembler:
+    """From the finished cells of folder ``run`` to rows."""
+
+    run: Path
+    experiment: str
+    """What the rows are filed under."""
+    n_resamples: int = 2000
+    """Of the bootstrap over sentences."""
+    seed: int = 0
+    """Of the resampling."""
+    compare_layers: bool = True
+
+    def of_plan(self, plan: Plan) -> Results:
+        """The results of a plan whose cells are all finished."""
+        parts = [self.of_group(plan, group) for group in plan.groups]
+        parts += [self.of_baselines(plan, found) for found in plan.baselines]
+        rows = tuple(row for part in parts for row in part.rows)
+        return Results(rows, tuple(row for part in parts for row in part.comparisons), PredictionFolder(self.run))
+
+    def of_group(self, plan: Plan, group: Group) -> Tables:
+        """Scores of a group, and the comparisons of its layers."""
+        rows: list[ResultRow] = []
+        columns = self._columns(group)
+        shared = _shared(plan, group, self.experiment)
         for (control, seed), column in columns.items():
             for place, layer in enumerate(column.layers):
                 where = {**shared, "control": control, "seed": seed, "layer": layer}
                 rows += _rows(column, place, where, metrics=group.probe.metrics)
             if control == "control_task" and "accuracy" in columns["none", seed].scores:
                 rows += _selectivity_rows(columns["none", seed], column, {**shared, "seed": seed})
-        if group.init == "pretrained":
-            comparisons += _compare_layers(plan, group, columns)
-    for found in plan.baselines:
+        compared = self.compare_layers and group.init == plan.request.init
+        return Tables(tuple(rows), tuple(_compare_layers(plan, group, columns)) if compared else ())
+
+    def of_baselines(self, plan: Plan, found: BaselineCells) -> Tables:
+        """Scores of the baselines of a task."""
+        rows: list[ResultRow] = []
         for control, cell in found.cells.items():
-            column = _column((cell,), (None,), run, found.probe.metrics)
-            where = {**_shared_task(plan, found.probe.task, found.probe.version, experiment), "control": control}
+            column = self._column((cell,), (None,), found.probe.metrics)
+            where = {**_shared_task(plan, found.probe.task, found.probe.version, self.experiment), "control": control}
             rows += _rows(column, 0, where, metrics=found.probe.metrics)
-    return Results(tuple(rows), tuple(comparisons), PredictionFolder(run))
+        return Tables(tuple(rows))
 
+    def of_failed(self, plan: Plan, group: Group) -> Tables:
+        """One row without a score for each cell of a group that could not be computed."""
+        shared = _shared(plan, group, self.experiment)
+        nothing: dict[str, Any] = dict.fromkeys(("n_train", "n_items", "n_clusters", "n_classes"), 0)
+        return Tables(
+            tuple(
+                ResultRow(
+                    **shared,
+                    **nothing,
+                    cell_id=cell.id,
+                    status="failed",
+                    control=control,
+                    seed=seed,
+                    layer=layer,
+                    metric=group.probe.metrics[0] if control == "none" else "accuracy",
+                    main_metric=control == "none",
+                )
+                for (control, seed, layer), cell in group.cells.items()
+            )
+        )
 
-def _columns(group: Group, run: Path) -> dict[tuple[str, int], _Column]:
-    keys = list(dict.fromkeys((control, seed) for control, seed, _ in group.cells))
-    layers = tuple(dict.fromkeys(layer for _, _, layer in group.cells))
-    columns: dict[tuple[str, int], _Column] = {}
-    for control, seed in keys:
-        cells = tuple(group.cells[control, seed, layer] for layer in layers)
-        # A control task has labels of its own, of which only the share of right ones means anything.
-        metrics = group.probe.metrics if control == "none" else ("accuracy",)
-        if control == "none" and "accuracy" not in metrics:
-            metrics = (*metrics, "accuracy")
-        columns[control, seed] = _column(cells, layers, run, metrics)
-    return columns
+    def _columns(self, group: Group) -> dict[tuple[str, int], _Column]:
+        keys = list(dict.fromkeys((control, seed) for control, seed, _ in group.cells))
+        layers = tuple(dict.fromkeys(layer for _, _, layer in group.cells))
+        columns: dict[tuple[str, int], _Column] = {}
+        for control, seed in keys:
+            cells = tuple(group.cells[control, seed, layer] for layer in layers)
+            # A control task has labels of its own, of which only the share of right ones means anything.
+            metrics = group.probe.metrics if control == "none" else ("accuracy",)
+            if control == "none" and "accuracy" not in metrics:
+                metrics = (*metrics, "accuracy")
+            columns[control, seed] = self._column(cells, layers, metrics)
+        return columns
 
-
-def _column(cells: tuple[Cell, ...], layers: tuple[int | None, ...], run: Path, metrics: Sequence[str]) -> _Column:
-    records = []
-    for cell in cells:
-        record = read_cell(run, cell)
-        if record is None:
-            raise RuntimeError(f"cell {cell.id} is not finished")
-        records.append(record)
-    predictions = [read_predictions(run, cell.id) for cell in cells]
-    labels = tuple(dict.fromkeys(label for found in predictions for label in found.labels))
-    gold, pred = _renumbered(predictions[0], "gold", labels), [_renumbered(p, "pred", labels) for p in predictions]
-    first = predictions[0]
-    counts = count_labels(gold, np.stack(pred), first.cluster, n_labels=len(labels), n_clusters=len(first.cluster_ids))
-    return _Column(cells, layers, tuple(records), bootstrap(counts, metrics, labels=labels))
+    def _column(self, cells: tuple[Cell, ...], layers: tuple[int | None, ...], metrics: Sequence[str]) -> _Column:
+        records = []
+        for cell in cells:
+            record = read_cell(self.run, cell)
+            if record is None:
+                raise RuntimeError(f"cell {cell.id} is not finished")
+            records.append(record)
+        predictions = [read_predictions(self.run, cell.id) for cell in cells]
+        labels = tuple(dict.fromkeys(label for found in predictions for label in found.labels))
+        gold, pred = _renumbered(predictions[0], "gold", labels), [_renumbered(p, "pred", labels) for p in predictions]
+        first = predictions[0]
+        counts = count_labels(
+            gold, np.stack(pred), first.cluster, n_labels=len(labels), n_clusters=len(first.cluster_ids)
+        )
+        scores = bootstrap(counts, metrics, labels=labels, n_resamples=self.n_resamples, seed=self.seed)
+        return _Column(cells, layers, tuple(records), scores)
 
 
 def _renumbered(found: Predictions, column: str, labels: tuple[str, ...]) -> NDArray[np.int64]:

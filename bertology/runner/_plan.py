@@ -77,6 +77,10 @@ class Plan:
             for probe in self.probes
         )
 
+    def init_seed(self, init: Init) -> int:
+        """The seed of the model's fresh weights."""
+        return self.request.init_seed if init == self.request.init else 0
+
     @cached_property
     def run_id(self) -> str:
         """Hash of all cells: where a run is kept that names no folder."""
@@ -86,7 +90,7 @@ class Plan:
 
     def readout_of(self, probe: RepresentationProbe) -> str:
         """The registered name of the readout a task is read with."""
-        name = self.request.readout or probe.readout
+        name = self.request.readouts.get(probe.task) or self.request.readout or probe.readout
         if ".v" in name:
             return name
         from bertology.readouts import get_readout
@@ -103,8 +107,8 @@ class Plan:
     def _group(self, probe: RepresentationProbe, init: Init) -> Group:
         request, readout = self.request, self.readout_of(probe)
         controls: tuple[RowControl, ...] = ("none",)
-        # The control task asks what the pretrained vectors allow by heart; of random ones nothing is claimed.
-        if init == "pretrained" and "control_task" in request.controls:
+        # The control task asks what the model's vectors allow by heart; of those of a control nothing is claimed.
+        if init == request.init and "control_task" in request.controls:
             controls = ("none", "control_task")
         shared = {
             **self._task_identity(probe),
@@ -140,12 +144,15 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None) -> Plan:
     shape = model_shape(source)
     layers = parse_layers(request.layers, shape.n_layers)
     if corpus is None:
-        corpus = _annotated(request) if request.annotate else load_corpus(request.corpus)
+        corpus = find_corpus(request.corpus, annotate=request.annotate)
     elif request.annotate:
         raise BertologyError("annotate labels a raw text file: name the file as the corpus, or leave annotate out")
     splits = choose_splits(corpus, train=request.train_split, test=request.test_split)
-    inits: tuple[Init, ...] = ("pretrained", "random") if "random" in request.controls else ("pretrained",)
-    fingerprints = {init: model_fingerprint(source, init=init) for init in inits}
+    own: Init = "random" if request.init == "random" else "pretrained"
+    fingerprints: dict[Init, str] = {own: model_fingerprint(source, init=own, seed=request.init_seed)}
+    if "random" in request.controls and own == "pretrained":
+        fingerprints["random"] = model_fingerprint(source, init="random")
+    source = replace(source, name=request.model_id or source.name)
     return Plan(request, source, shape, corpus, splits, layers, probes, fingerprints)
 
 
@@ -162,12 +169,17 @@ def _find_probes(tasks: Sequence[str]) -> tuple[RepresentationProbe, ...]:
     return probes
 
 
-def _annotated(request: ProbeRequest) -> Corpus:
-    """A raw text labelled by a spaCy pipeline: of ten sentences in a row one is for dev and one for test."""
-    path = Path(request.corpus).expanduser()
+def find_corpus(name: str, *, annotate: str | None = None) -> Corpus:
+    """A corpus by name or path; with ``annotate`` a raw text labelled by that spaCy pipeline.
+
+    Of ten sentences in a row of such a text one is for dev and one for test.
+    """
+    if not annotate:
+        return load_corpus(name)
+    path = Path(name).expanduser()
     if not path.is_file():
         raise CorpusError(f"--annotate labels a raw text file: there is no file {path}")
-    whole = annotate_text(path, request.annotate or "")
+    whole = annotate_text(path, annotate)
     sentences = next(iter(whole.splits.values()))
     if len(sentences) < 10:
         raise CorpusError(f"{path}: {len(sentences)} sentences, of which train, dev and test are made; give 10 or more")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from bertology._names import name_not_found
@@ -16,6 +16,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "dtype": ("float32", "bfloat16", "float16"),
     "stored_dtype": ("float16", "float32"),
     "on_long": ("window", "error", "skip"),
+    "init": ("pretrained", "random"),
 }
 
 
@@ -63,6 +64,14 @@ class ProbeRequest:
     """A spaCy pipeline that labels the corpus, then a raw text file; its labels are silver."""
     revision: str | None = None
     trust_remote_code: bool = False
+    model_id: str | None = None
+    """What the tables call the model; ``model`` when left out."""
+    init: str = "pretrained"
+    """``random``: ask fresh weights themselves, not as a control beside pretrained ones."""
+    init_seed: int = 0
+    """Seed of those fresh weights; the control ``random`` has seed 0."""
+    readouts: Mapping[str, str] = field(default_factory=dict)
+    """By task, a registered readout instead of ``readout``."""
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():

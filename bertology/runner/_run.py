@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertology._cache import cache_folder
 from bertology._files import canonical_json, write_atomically
 from bertology.activations import Entry, Progress, Recipe, silent
-from bertology.corpora import Corpus
+from bertology.corpora import Corpus, Sentences
 from bertology.results import Results
-from bertology.runner._assemble import assemble
+from bertology.runner._assemble import Assembler
 from bertology.runner._cells import all_finished
 from bertology.runner._fit import fit_group, write_baselines
 from bertology.runner._plan import Group, Init, Plan, make_plan
@@ -58,16 +58,17 @@ def run_probes(
     # All that can be wrong with a request is found before anything is computed.
     unfinished = {found.probe.task for found in baselines} | {group.probe.task for group in groups}
     data = {probe.task: TaskData.of(probe, plan.splits) for probe in plan.probes if probe.task in unfinished}
-    device = _check_components(plan, groups) if groups else ""
+    device = check_components(groups, device=request.device) if groups else ""
     for found in baselines:
         write_baselines(found, data[found.probe.task], run)
     for init in plan.fingerprints:
         of_init = [group for group in groups if group.init == init]
         # One reading of the model is for all tasks.
-        entries = _extract_splits(plan, init, device, progress) if of_init else {}
+        entries = extract_splits(plan, init, device, progress) if of_init else {}
         for group in of_init:
-            fit_group(group, data[group.probe.task], entries, run, device=device, notify=notify)
-    results = assemble(plan, run, experiment=experiment)
+            label = f"{'random ' if init == 'random' else ''}{plan.source.name}, {group.probe.task}"
+            fit_group(group, data[group.probe.task], entries, run, device=device, progress=progress(label))
+    results = Assembler(run, experiment).of_plan(plan)
     if out is not None:
         results.save(run)
     return results
@@ -77,17 +78,32 @@ def _remedy(out: Path | None) -> str:
     return "name another folder in BERTOLOGY_CACHE" if out is None else "name another folder with --out"
 
 
-def _check_components(plan: Plan, groups: Sequence[Group]) -> str:
+def check_components(groups: Iterable[Group], *, device: str) -> str:
     """The device to compute on; raises where it, or a readout, is not there."""
     from bertology.encoders import choose_device
     from bertology.readouts import get_readout
 
     for group in groups:
         get_readout(group.readout)
-    return str(choose_device(plan.request.device))
+    return str(choose_device(device))
 
 
-def _extract_splits(plan: Plan, init: Init, device: str, progress: ProgressFor) -> dict[str, Entry]:
+def recipe_of(plan: Plan, init: Init, sentences: Sentences) -> Recipe:
+    """What decides the vectors of a split."""
+    request = plan.request
+    return Recipe(
+        model_fingerprint=plan.fingerprints[init],
+        text_fingerprint=sentences.text_fingerprint,
+        pooling=request.pooling,
+        compute_dtype=request.dtype,
+        stored_dtype=request.stored_dtype,  # type: ignore[arg-type]
+        on_long=request.on_long,
+        max_pieces=request.max_pieces,
+    )
+
+
+def extract_splits(plan: Plan, init: Init, device: str, progress: ProgressFor) -> dict[str, Entry]:
+    """The stored vectors of every split under one initialisation of the plan's model, read where they are not yet."""
     from bertology.activations import extract
 
     request = plan.request
@@ -102,6 +118,7 @@ def _extract_splits(plan: Plan, init: Init, device: str, progress: ProgressFor) 
                 load_encoder(
                     plan.source,
                     init=init,
+                    seed=plan.init_seed(init),
                     dtype=request.dtype,
                     device=device,
                     trust_remote_code=request.trust_remote_code,
@@ -110,20 +127,11 @@ def _extract_splits(plan: Plan, init: Init, device: str, progress: ProgressFor) 
             )
         return loaded[0]
 
-    recipe = Recipe(
-        model_fingerprint=plan.fingerprints[init],
-        text_fingerprint="",
-        pooling=request.pooling,
-        compute_dtype=request.dtype,
-        stored_dtype=request.stored_dtype,  # type: ignore[arg-type]
-        on_long=request.on_long,
-        max_pieces=request.max_pieces,
-    )
     return {
         split: extract(
             get_encoder,
             sentences,
-            recipe=replace(recipe, text_fingerprint=sentences.text_fingerprint),
+            recipe=recipe_of(plan, init, sentences),
             layers=plan.layers,
             progress=progress(f"{'random ' if init == 'random' else ''}{plan.source.name}, {split}"),
         )

@@ -131,7 +131,7 @@ def test_a_second_run_computes_nothing(
     finished: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scores: Scores
 ) -> None:
     mine = finished.copy(tmp_path, monkeypatch)
-    for name in ("fit_group", "write_baselines", "_extract_splits"):
+    for name in ("fit_group", "write_baselines", "extract_splits"):
         monkeypatch.setattr(f"bertology.runner._run.{name}", lambda *_, **__: pytest.fail("computed again"))
     again = run_probes(mine.request, out=mine.out)
     assert again.rows == finished.results.rows
@@ -336,7 +336,7 @@ def test_everything_that_can_be_wrong_is_found_before_anything_is_computed(
 ) -> None:
     from bertology.errors import BertologyError
 
-    for name in ("fit_group", "write_baselines", "_extract_splits"):
+    for name in ("fit_group", "write_baselines", "extract_splits"):
         monkeypatch.setattr(f"bertology.runner._run.{name}", lambda *_, **__: pytest.fail("computed"))
     for change, message in (
         ({"readout": "linaer"}, "unknown readout 'linaer': did you mean linear"),

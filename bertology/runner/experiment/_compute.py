@@ -1,0 +1,72 @@
+"""One unit of work, in whatever process: computed once, whoever else is at it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from filelock import Timeout
+
+from bertology.activations import silent
+from bertology.runner._fit import fit_group, write_baselines
+from bertology.runner._plan import BaselineCells
+from bertology.runner._run import extract_splits
+from bertology.runner._task_data import TaskData
+from bertology.runner.experiment._folder import RunFolder, finished, forget_failures, write_failure
+from bertology.runner.experiment._work import Unit
+
+Outcome = Literal["computed", "found", "busy"]
+
+
+def compute_unit(unit: Unit, run: Path, *, device: str, wait: bool) -> Outcome | Exception:
+    """Compute a unit if no one has; a failure is recorded, and returned.
+
+    Args:
+        unit: what to compute.
+        run: the run's folder.
+        device: where to fit.
+        wait: for another process that is at it; otherwise ``busy`` is the answer.
+    """
+    try:
+        with RunFolder(run).lock(unit.key, wait=wait):
+            if finished(run, unit):
+                return "found"
+            try:
+                _compute(unit, run, device)
+            except Exception as error:
+                # Whatever goes wrong in a cell is that cell's record, and no bar to the others.
+                write_failure(run, unit, error)
+                return error
+            forget_failures(run, unit.cells)
+            return "computed"
+    except Timeout:
+        return "busy"
+
+
+def _compute(unit: Unit, run: Path, device: str) -> None:
+    plan, part = unit.plan, unit.part
+    data = TaskData.of(part.probe, plan.splits)
+    if isinstance(part, BaselineCells):
+        write_baselines(part, data, run)
+        return
+    # The vectors are in the store by now: they are only opened here.
+    entries = extract_splits(plan, part.init, device, lambda _: silent)
+    with one_thread():
+        fit_group(part, data, entries, run, device=device, progress=silent)
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep a fit to one thread: sums then come out the same whatever engine it runs on, and fits share the cores."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(before)

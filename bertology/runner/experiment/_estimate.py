@@ -1,0 +1,190 @@
+"""What an experiment comes to before anything is computed: cells, what is there, time, memory and disk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bertology.activations import find_entry
+from bertology.errors import BertologyError
+from bertology.runner._fit import TRAIN_MEMORY
+from bertology.runner._plan import Group, Init, Plan
+from bertology.runner._run import recipe_of
+from bertology.runner._task_data import TaskData
+from bertology.runner.experiment._folder import RunFolder, failure_of, finished
+from bertology.runner.experiment._work import Unit, Work
+
+# What times are made of. Only the speed of the processor is measured; the others are what the embedded model and a
+# BERT of usual size came to, so that a time is right within a factor of about three.
+_PIECES_A_WORD = 1.3
+_SHARE_OF_PEAK = 0.4
+_PASSES = 100
+_SECONDS_A_CELL = 0.03
+_LIBRARIES = 600e6
+_BYTES_A_PREDICTION = 6
+
+
+@dataclass(frozen=True)
+class PairEstimate:
+    """One model on one corpus."""
+
+    model: str
+    corpus: str
+    layers: int
+    n_cells: int
+    n_finished: int
+    n_failed: int
+    problems: tuple[str, ...]
+    """Tasks that cannot be computed on this corpus, and why."""
+    vectors: int
+    """Bytes of vectors that it reads."""
+    vectors_missing: int
+    """Bytes of those that are not in the store yet."""
+    reading_flops: float
+    fitting_flops: float
+    memory: float
+    """Bytes that a fit takes."""
+    result_bytes: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """All of an experiment."""
+
+    name: str
+    folder: Path
+    pairs: tuple[PairEstimate, ...]
+    n_cells: int
+    flops_a_second: float
+    """Of one thread of this processor, measured."""
+
+    @property
+    def seconds(self) -> float:
+        """Time on one thread; rough."""
+        flops = sum(pair.reading_flops + pair.fitting_flops for pair in self.pairs)
+        left = sum(pair.n_cells - pair.n_finished for pair in self.pairs)
+        return flops / (self.flops_a_second * _SHARE_OF_PEAK) + left * _SECONDS_A_CELL
+
+    def to_text(self) -> str:
+        """For a terminal."""
+        return "".join(line + "\n" for line in self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        finished_cells = sum(pair.n_finished for pair in self.pairs)
+        failed = sum(pair.n_failed for pair in self.pairs)
+        of_failed = f", {failed:,} failed when last tried" if failed else ""
+        yield f"{self.name}: {self.n_cells:,} cells, {finished_cells:,} finished{of_failed}, in {self.folder}"
+        for pair in self.pairs:
+            cached = "all in the store" if not pair.vectors_missing else f"{_size(pair.vectors_missing)} to be read"
+            yield (
+                f"  {pair.model} on {pair.corpus}: {pair.layers} layers, {pair.n_cells:,} cells, "
+                f"{pair.n_finished:,} finished; {_size(pair.vectors)} of vectors, {cached}"
+            )
+            for problem in pair.problems:
+                yield f"    cannot be computed: {problem}"
+        if finished_cells == sum(pair.n_cells for pair in self.pairs):
+            yield "nothing is left to do"
+            return
+        yield f"time    about {_duration(self.seconds)} on one thread, less on several (rough: within a factor of 3)"
+        most = max(pair.memory for pair in self.pairs)
+        yield f"memory  about {_size(most)} for each process that fits (rough)"
+        missing, results = (sum(getattr(p, name) for p in self.pairs) for name in ("vectors_missing", "result_bytes"))
+        yield f"disk    {_size(missing)} of vectors in the cache, about {_size(results)} of results"
+
+
+def estimate(work: Work, folder: Path) -> Estimate:
+    """What is left to do of an experiment in a run's folder; computes nothing, imports no torch."""
+    if folder.is_dir() and any(folder.iterdir()):
+        RunFolder(folder).record()
+    pairs = tuple(_pair(work, plan, folder) for plan in work.plans)
+    return Estimate(work.experiment.name, folder, pairs, work.n_cells, _measured_flops())
+
+
+def _pair(work: Work, plan: Plan, folder: Path) -> PairEstimate:
+    units = [unit for unit in work.units if unit.plan is plan]
+    done = [unit for unit in units if finished(folder, unit)]
+    left = [unit for unit in units if unit not in done]
+    failed = [unit for unit in left if failure_of(folder, unit) is not None]
+    data, problems = _data(plan)
+    missing = {init: _missing_words(plan, init) for init in plan.fingerprints}
+    n_words = sum(split.n_words for split in plan.splits.by_name.values())
+    width = np.dtype(plan.request.stored_dtype).itemsize * len(plan.layers) * plan.shape.dim
+    block = 24 * plan.shape.dim**2
+    groups = [unit.part for unit in left if isinstance(unit.part, Group) and unit.part.probe.task in data]
+    items = max((len(found.train) for found in data.values()), default=0)
+    return PairEstimate(
+        model=plan.source.name,
+        corpus=plan.corpus.name,
+        layers=len(plan.layers),
+        n_cells=_count(units),
+        n_finished=_count(done),
+        n_failed=_count(failed),
+        problems=problems,
+        vectors=n_words * width * len(missing),
+        vectors_missing=sum(missing.values()) * width if left else 0,
+        reading_flops=sum(missing.values()) * _PIECES_A_WORD * block * max(plan.layers) if groups else 0.0,
+        fitting_flops=float(sum(_fit_flops(group, data[group.probe.task], plan) for group in groups)),
+        memory=_LIBRARIES + min(TRAIN_MEMORY, items * len(plan.layers) * plan.shape.dim * 4),
+        result_bytes=float(
+            sum(len(unit.cells) * len(data[unit.part.probe.task].test) for unit in left if unit.part.probe.task in data)
+            * _BYTES_A_PREDICTION
+        ),
+    )
+
+
+def _data(plan: Plan) -> tuple[dict[str, TaskData], tuple[str, ...]]:
+    found, problems = {}, []
+    for probe in plan.probes:
+        try:
+            found[probe.task] = TaskData.of(probe, plan.splits)
+        except BertologyError as error:
+            problems.append(str(error))
+    return found, tuple(problems)
+
+
+def _missing_words(plan: Plan, init: Init) -> int:
+    """How many words' vectors are not in the store."""
+    splits = plan.splits.by_name.values()
+    return sum(split.n_words for split in splits if find_entry(recipe_of(plan, init, split), plan.layers) is None)
+
+
+def _fit_flops(group: Group, data: TaskData, plan: Plan) -> float:
+    return 4.0 * _PASSES * len(data.train) * plan.shape.dim * len(data.labels) * len(group.cells)
+
+
+def _count(units: list[Unit]) -> int:
+    return sum(len(unit.cells) for unit in units)
+
+
+def _measured_flops() -> float:
+    """Floating-point operations a second of one matrix product on one thread: the best of a few."""
+    from threadpoolctl import threadpool_limits
+
+    size = 384
+    matrix = np.ones((size, size), dtype=np.float32)
+    best = float("inf")
+    with threadpool_limits(1):
+        for _ in range(8):
+            started = time.perf_counter()
+            _ = matrix @ matrix
+            best = min(best, time.perf_counter() - started)
+    return 2 * size**3 / best
+
+
+def _size(n_bytes: float) -> str:
+    unit, name = next(
+        (unit, name)
+        for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
+        if (n_bytes >= unit or unit == 1)
+    )
+    return f"{n_bytes / unit:.3g} {name}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

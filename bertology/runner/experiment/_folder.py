@@ -1,0 +1,186 @@
+"""What a run keeps beside its cells: what was asked, of what, with what, when, and what could not be computed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from bertology import __version__
+from bertology._files import explained_write_errors, write_atomically
+from bertology.errors import BertologyError
+from bertology.runner._cells import Cell, all_finished
+from bertology.runner._provenance import versions
+from bertology.runner.experiment._load import load_experiment
+from bertology.runner.experiment._settings import Experiment
+from bertology.runner.experiment._work import Unit, Work
+from bertology.runner.experiment._yaml import to_yaml
+
+FORMAT = 1
+RECORD = "run.json"
+ASKED = "experiment.yaml"
+CHECKSUMS = "checksums.json"
+_REMEDY = "name another folder with --out"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one run."""
+
+    path: Path
+
+    def open(self, work: Work) -> None:
+        """Make the folder, or go on in one that this version made; leave what was asked in it.
+
+        Raises:
+            BertologyError: something else is in the folder.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise BertologyError(f"{self.path} is a file: {_REMEDY}")
+        if self.path.is_dir() and any(self.path.iterdir()):
+            record = self.record()
+            if record["bertology"] != __version__:
+                made = f"made by bertology {record['bertology']}, this is {__version__}"
+                raise BertologyError(f"{self.path}: {made}; {_REMEDY}, or install that version to go on")
+        else:
+            with explained_write_errors(self.path, remedy=_REMEDY):
+                self.path.mkdir(parents=True, exist_ok=True)
+            self._write_record(self._fresh_record(work))
+        with self.lock("record"):
+            record = self.record()
+            self._write(ASKED, to_yaml(work.experiment.plain()).encode())
+            if record["content"] != work.content:
+                self._write_record({**record, "content": work.content})
+
+    def record(self) -> dict[str, Any]:
+        """What ``run.json`` says.
+
+        Raises:
+            BertologyError: the folder is not a run's, or is one of another format.
+        """
+        path = self.path / RECORD
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            hint = f"it has no {RECORD}" if self.path.is_dir() else "there is no such folder"
+            raise BertologyError(f"{self.path} is not the folder of a run ({hint}): check the path") from None
+        except ValueError as error:
+            raise BertologyError(f"{path}: half-written or altered ({error}); {_REMEDY}") from None
+        if not isinstance(record, dict) or record.get("format") != FORMAT or "bertology" not in record:
+            made = record.get("bertology", "something else") if isinstance(record, dict) else "something else"
+            raise BertologyError(f"{path}: written by bertology {made} in a form that {__version__} does not read")
+        return record
+
+    def experiment(self) -> Experiment:
+        """The experiment as it was resolved."""
+        self.record()
+        return load_experiment(self.path / ASKED)
+
+    def add_session(self, session: Mapping[str, Any], *, tables: str) -> None:
+        """Note that work was done here, and which cells the tables are made of."""
+        with self.lock("record"):
+            record = self.record()
+            self._write_record({**record, "sessions": [*record["sessions"], dict(session)], "tables": tables})
+
+    def lock(self, name: str, *, wait: bool = True) -> FileLock:
+        """A lock that a process holds while it computes something, gone when it ends however it ends."""
+        folder = self.path / "locks"
+        with explained_write_errors(folder, remedy=_REMEDY):
+            folder.mkdir(parents=True, exist_ok=True)
+        return FileLock(folder / f"{name}.lock", timeout=-1 if wait else 0)
+
+    def seal(self) -> None:
+        """Keep a checksum of every file that is part of the results."""
+        found = {str(path.relative_to(self.path)): sha256(path) for path in self.files()}
+        self._write(CHECKSUMS, json.dumps({"format": FORMAT, "sha256": found}, indent=1).encode())
+
+    def files(self) -> list[Path]:
+        """Every file of the results; not what is about the run itself."""
+        top = [path for path in self.path.iterdir() if path.is_file() and path.name not in (RECORD, CHECKSUMS)]
+        below = [path for folder in ("cells", "predictions") for path in (self.path / folder).glob("*")]
+        return sorted(path for path in (*top, *below) if not path.name.startswith("."))
+
+    def _write(self, name: str, content: bytes) -> None:
+        write_atomically(self.path / name, content, remedy=_REMEDY)
+
+    def _write_record(self, record: Mapping[str, Any]) -> None:
+        self._write(RECORD, json.dumps(record, indent=1, ensure_ascii=False).encode())
+
+    def _fresh_record(self, work: Work) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "bertology": __version__,
+            "experiment": work.experiment.name,
+            "versions": versions("torch", "transformers", "numpy", "scikit-learn"),
+            "git": git_state(),
+            "content": work.content,
+            "sessions": [],
+            "tables": None,
+        }
+
+
+def sha256(path: Path) -> str:
+    """A file's SHA-256, as 64 hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def git_state() -> dict[str, Any] | None:
+    """Commit of the repository that the command is given in, and whether files differ from it; None outside of one."""
+    try:
+        commit, changed = (
+            subprocess.run(["git", *words], capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return {"commit": commit, "changed_files": len(changed.splitlines())}
+
+
+def finished(run: Path, unit: Unit) -> bool:
+    """Whether all cells of a unit are there."""
+    return all_finished(run, unit.cells)
+
+
+def failure_of(run: Path, unit: Unit) -> str | None:
+    """Why a unit could not be computed when it was tried last, in one line."""
+    for cell in unit.cells:
+        try:
+            return str(json.loads(_failure_path(run, cell).read_text(encoding="utf-8"))["error"]["message"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            continue
+    return None
+
+
+def write_failure(run: Path, unit: Unit, error: Exception) -> str:
+    """Record in each cell of a unit that is not finished why it is not; the reason in one line."""
+    plain = " ".join(str(error).split())
+    message = plain if isinstance(error, BertologyError) else f"{type(error).__name__}: {plain}"
+    about = {
+        "type": type(error).__name__,
+        "message": message,
+        "traceback": "".join(traceback.format_exception(error)),
+    }
+    for cell in unit.cells:
+        record = {"cell_id": cell.id, "identity": dict(cell.identity), "status": "failed", "error": about}
+        record["versions"] = versions("torch", "transformers", "numpy", "scikit-learn")
+        content = json.dumps(record, indent=1, ensure_ascii=False).encode()
+        write_atomically(_failure_path(run, cell), content, remedy=_REMEDY)
+    return message
+
+
+def forget_failures(run: Path, cells: Iterable[Cell]) -> None:
+    """Take away the records of failures that have been mended."""
+    for cell in cells:
+        _failure_path(run, cell).unlink(missing_ok=True)
+
+
+def _failure_path(run: Path, cell: Cell) -> Path:
+    return run / "cells" / f"{cell.id}.failed.json"

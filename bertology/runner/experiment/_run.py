@@ -1,0 +1,222 @@
+"""An experiment from its file to its tables; whatever is finished is not computed again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bertology._files import canonical_json, digest
+from bertology.activations import silent
+from bertology.errors import BertologyError
+from bertology.results import PredictionFolder, Results
+from bertology.runner._assemble import Assembler, Tables
+from bertology.runner._plan import BaselineCells, Group, Init
+from bertology.runner._run import ProgressFor, check_components, extract_splits
+from bertology.runner.experiment._engines import Engine, EngineName, choose_engine
+from bertology.runner.experiment._folder import RunFolder, failure_of, finished, git_state, write_failure
+from bertology.runner.experiment._settings import Experiment
+from bertology.runner.experiment._work import Shard, Unit, Work, resolve_work
+
+_RESULTS = "results.parquet"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How an experiment is run; nothing here decides what comes out."""
+
+    engine: EngineName = "joblib"
+    """``joblib``: several processes of this machine; ``serial``: this process alone."""
+    jobs: int | None = None
+    """Processes; as many as processors when left out."""
+    shard: Shard = field(default_factory=Shard)
+    retry_failed: bool = False
+    """Try again what could not be computed."""
+    fail_fast: bool = False
+    """Stop at the first failure; with ``serial``, there and then."""
+    echo: Callable[[str], None] = lambda _: None
+    """Told each unit that is done."""
+    progress: ProgressFor = lambda _: silent
+    """Gives the progress display of a job from its label."""
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What a run came to."""
+
+    folder: Path
+    n_cells: int
+    """Of the experiment, or of the shard."""
+    n_computed: int
+    """Computed now; the others were there."""
+    failures: tuple[str, ...]
+    """One line on each unit that could not be computed."""
+    wall_s: float
+
+
+def run_experiment(
+    experiment: Experiment, out: Path, *, work: Work | None = None, options: RunOptions | None = None
+) -> RunSummary:
+    """Compute what an experiment asks, or find it in the folder, and write its tables.
+
+    Args:
+        experiment: what is asked.
+        out: the run's folder. Several processes may work in it at once.
+        work: the experiment resolved, if it is at hand.
+        options: how to run it.
+
+    Raises:
+        BertologyError: something asked for is not there, or the folder cannot be used. What fails later, while it is
+            computed, is recorded and told in the summary.
+    """
+    clock, options = time.perf_counter(), options or RunOptions()
+    work = work or resolve_work(experiment)
+    folder = RunFolder(out)
+    folder.open(work)
+    session = _Session(work, folder, options)
+    session.compute()
+    units = work.shard(options.shard)
+    failures = tuple(
+        f"{unit.title}: {reason}"
+        for unit in units
+        if not finished(out, unit) and (reason := failure_of(out, unit)) is not None
+    )
+    wall = time.perf_counter() - clock
+    _write_tables(work, folder, session, wall)
+    return RunSummary(out, sum(len(unit.cells) for unit in units), session.n_computed, failures, wall)
+
+
+class _Session:
+    """One process's share of a run."""
+
+    def __init__(self, work: Work, folder: RunFolder, options: RunOptions) -> None:
+        self._work, self._folder, self._options = work, folder, options
+        self.n_computed = 0
+        self.device = ""
+        self.started = datetime.now(UTC)
+
+    def compute(self) -> None:
+        """Compute what is not there yet."""
+        pending = [unit for unit in self._work.shard(self._options.shard) if self._is_pending(unit)]
+        if not pending:
+            return
+        groups = [unit.part for unit in pending if isinstance(unit.part, Group)]
+        self.device = check_components(groups, device=self._work.experiment.device)
+        engine = choose_engine(self._options.engine, jobs=self._options.jobs, device=self.device)
+        busy: list[Unit] = []
+        for plan in self._work.plans:
+            # What one model reads of one corpus is read once, for all its tasks.
+            of_plan = [unit for unit in pending if unit.plan is plan]
+            left = self._stage([unit for unit in of_plan if self._is_pending(unit)], engine, wait=False)
+            if left is None:
+                return
+            busy += left
+        # By now, whoever was at these has finished them or has gone.
+        self._stage(busy, engine, wait=True)
+
+    def _is_pending(self, unit: Unit) -> bool:
+        if finished(self._folder.path, unit):
+            return False
+        return self._options.retry_failed or failure_of(self._folder.path, unit) is None
+
+    def _stage(self, units: Sequence[Unit], engine: Engine, *, wait: bool) -> list[Unit] | None:
+        """Compute units; those another process is at are returned, or None where a failure ends it all."""
+        ready, failed = self._with_vectors(units)
+        if failed and self._options.fail_fast:
+            return None
+        busy = []
+        for number, outcome in engine(ready, self._folder.path, self.device, wait):
+            unit = ready[number]
+            if isinstance(outcome, Exception):
+                if not self._keep_on(unit, outcome):
+                    return None
+            elif outcome == "busy":
+                busy.append(unit)
+            elif outcome == "computed":
+                self.n_computed += len(unit.cells)
+                self._options.echo(f"done    {unit.title}")
+        return busy
+
+    def _with_vectors(self, units: Sequence[Unit]) -> tuple[list[Unit], bool]:
+        """The units whose vectors are in the store now, and whether any could not be had."""
+        errors: dict[tuple[int, Init], Exception | None] = {}
+        ready = []
+        for unit in units:
+            if isinstance(unit.part, BaselineCells):
+                ready.append(unit)
+                continue
+            key = (id(unit.plan), unit.part.init)
+            if key not in errors:
+                errors[key] = self._extract(unit, unit.part.init)
+            error = errors[key]
+            if error is None:
+                ready.append(unit)
+                continue
+            write_failure(self._folder.path, unit, error)
+            if not self._keep_on(unit, error):
+                return [], True
+        return ready, any(errors.values())
+
+    def _extract(self, unit: Unit, init: Init) -> Exception | None:
+        try:
+            extract_splits(unit.plan, init, self.device, self._options.progress)
+        except Exception as error:
+            # A model that cannot be read is no bar to the others.
+            return error
+        return None
+
+    def _keep_on(self, unit: Unit, error: Exception) -> bool:
+        self._options.echo(f"failed  {unit.title}")
+        if self._options.fail_fast and self._options.engine == "serial" and not isinstance(error, BertologyError):
+            raise error
+        return not self._options.fail_fast
+
+
+def _write_tables(work: Work, folder: RunFolder, session: _Session, wall: float) -> None:
+    """Write the tables of all units that are done, whoever did them; nothing where they are written already."""
+    with folder.lock("tables"):
+        done = [unit for unit in work.units if finished(folder.path, unit)]
+        failed = [unit for unit in work.units if unit not in done and failure_of(folder.path, unit) is not None]
+        made_of = digest([canonical_json([work.experiment.plain(), *([u.key for u in us] for us in (done, failed))])])
+        if folder.record()["tables"] == made_of and (folder.path / _RESULTS).exists() and not session.n_computed:
+            return
+        if not done:
+            return
+        outputs = work.experiment.outputs
+        results = _assemble(work, folder.path, done, failed)
+        results.save(folder.path, tables=outputs.tables, plots=outputs.plots)
+        folder.seal()
+    folder.add_session(
+        {
+            "started_utc": session.started.isoformat(timespec="seconds"),
+            "wall_s": round(wall, 3),
+            "engine": session._options.engine,
+            "shard": str(session._options.shard),
+            "device": session.device,
+            "cells_computed": session.n_computed,
+            "git": git_state(),
+        },
+        tables=made_of,
+    )
+
+
+def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit]) -> Results:
+    statistics = work.experiment.statistics
+    assembler = Assembler(
+        run,
+        work.experiment.name,
+        n_resamples=statistics.resamples,
+        seed=statistics.seed,
+        compare_layers=statistics.compare_layers,
+    )
+    parts: list[Tables] = []
+    for unit in done:
+        if isinstance(unit.part, BaselineCells):
+            parts.append(assembler.of_baselines(unit.plan, unit.part))
+        else:
+            parts.append(assembler.of_group(unit.plan, unit.part))
+    parts += [assembler.of_failed(unit.plan, unit.part) for unit in failed if isinstance(unit.part, Group)]
+    rows = tuple(row for part in parts for row in part.rows)
+    return Results(rows, tuple(row for part in parts for row in part.comparisons), PredictionFolder(run))

@@ -1,0 +1,200 @@
+"""What an experiment file may say. Every field is documented here; the JSON Schema for editors is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from bertology.runner._request import CONTROLS, Control
+
+Text = Annotated[str, Field(strict=True, min_length=1)]
+Whole = Annotated[int, Field(strict=True)]
+Truth = Annotated[bool, Field(strict=True)]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class _Named(_Settings):
+    """Settings that may be written as a bare name."""
+
+    name: Text
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, given: Any) -> Any:
+        return {"name": given} if isinstance(given, str) else given
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        reference = handler(schema)
+        full = handler.resolve_ref_schema(reference)
+        whole = dict(full)
+        full.clear()
+        full["anyOf"] = [{"type": "string", "minLength": 1}, whole]
+        return reference
+
+
+class ModelSettings(_Named):
+    """An encoder, and how it is read."""
+
+    name: Text
+    """`pocket`, a folder in Hugging Face layout, or a hub id."""
+    id: Text | None = None
+    """What the tables call it; the name when left out, with `-random` for random weights."""
+    init: Literal["pretrained", "random"] = "pretrained"
+    """`random`: the same architecture with fresh weights."""
+    init_seed: Annotated[int, Field(strict=True, ge=0)] = 0
+    """Seed of fresh weights."""
+    revision: Text | None = None
+    """Branch, tag or commit of a hub model."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """What the model computes in."""
+    stored_dtype: Literal["float16", "float32"] = "float16"
+    """What vectors are kept in."""
+    pooling: Literal["mean", "first", "last"] = "mean"
+    """A word's vector from its pieces'."""
+    on_long: Literal["window", "error", "skip"] = "window"
+    """What to do with sentences too long for the model."""
+    max_pieces: Annotated[int, Field(strict=True, ge=8)] | None = None
+    """Read windows of at most so many pieces."""
+    trust_remote_code: Truth = False
+    """Run code that comes with a hub model."""
+
+    @property
+    def title(self) -> str:
+        """What the tables call it."""
+        return self.id or (self.name if self.init == "pretrained" else f"{self.name}-random")
+
+
+class CorpusSettings(_Named):
+    """A corpus, and which of its sentences are used."""
+
+    name: Text
+    """`pocket`, `ud:en_ewt`, or the path of a folder or file."""
+    id: Text | None = None
+    """What the tables call it; the corpus's own name when left out."""
+    train_split: Text = "train"
+    """Split to fit on."""
+    test_split: Text = "test"
+    """Split to score on."""
+    annotate: Text | None = None
+    """A spaCy pipeline that labels the corpus, then a raw text file; its labels are silver."""
+    sentences: Annotated[int, Field(strict=True, ge=2)] | None = None
+    """At most so many sentences of each split, the first ones; all when left out."""
+
+
+class TaskSettings(_Named):
+    """A question put to the vectors."""
+
+    name: Text
+    """As `bertology tasks` lists it: `pos`, `feats:Number`."""
+    readout: Text | None = None
+    """A registered readout instead of the task's own: `linear`, `mlp.v1`."""
+    corpora: tuple[Text, ...] | None = None
+    """Only these corpora, by id or name; all of the experiment's when left out."""
+
+
+class StatisticsSettings(_Settings):
+    """How sure the scores are."""
+
+    resamples: Annotated[int, Field(strict=True, ge=100, le=100_000)] = 2000
+    """Bootstrap resamples of the test sentences."""
+    seed: Annotated[int, Field(strict=True, ge=0)] = 0
+    """Seed of the resampling."""
+    compare_layers: Truth = True
+    """Compare all pairs of layers of a model on a task and corpus; those are one family, corrected together
+    (Benjamini–Hochberg)."""
+
+
+class OutputSettings(_Settings):
+    """What is written beside the tidy tables and predictions."""
+
+    tables: tuple[Literal["md", "csv", "tex"], ...] = ("md",)
+    """Formats of the tables for people."""
+    plots: tuple[Literal["png", "svg", "pdf"], ...] = ("png", "svg")
+    """Formats of the plot."""
+
+
+class Experiment(_Settings):
+    """An experiment: models × corpora × tasks × layers × seeds × controls, resolved into cells before anything runs."""
+
+    name: Annotated[str, Field(strict=True, pattern=r"^[\w][\w.-]*$")]
+    """Letters, digits, `-`, `_` and `.`; the run's folder is called so."""
+    models: Annotated[tuple[ModelSettings, ...], Field(min_length=1)]
+    """The encoders: a name each, or a mapping."""
+    corpora: Annotated[tuple[CorpusSettings, ...], Field(min_length=1)]
+    """The corpora: a name each, or a mapping. Paths start from the folder that the command is given in."""
+    tasks: Annotated[tuple[TaskSettings, ...], Field(min_length=1)]
+    """The questions: a name each, or a mapping."""
+    layers: Text | Whole | tuple[Whole, ...] = "all"
+    """`all`; a number; numbers and ranges with commas as text, such as `0-6` or `3,5,-1`; or a list of numbers. 0 is
+    the embeddings, -1 the last layer."""
+    seeds: Annotated[int, Field(strict=True, ge=1)] = 1
+    """Fits: one on all of train, further ones on resamples of its sentences."""
+    controls: Literal["all", "none"] | tuple[Control, ...] = "all"
+    """What scores stand beside: `majority`, `word_majority`, `random` (the encoder with random weights),
+    `control_task`."""
+    statistics: StatisticsSettings = StatisticsSettings()
+    """How sure the scores are."""
+    outputs: OutputSettings = OutputSettings()
+    """What is written beside the tidy tables."""
+    device: Text = "auto"
+    """`auto`, `cpu`, `cuda`, `cuda:1` or `mps`."""
+
+    @field_validator("models", "corpora", "tasks")
+    @classmethod
+    def _no_name_twice(cls, found: tuple[Any, ...]) -> tuple[Any, ...]:
+        titles = [setting.title if isinstance(setting, ModelSettings) else _title(setting) for setting in found]
+        doubled = next((title for title in titles if titles.count(title) > 1), None)
+        if doubled is not None:
+            remedy = "name each once" if isinstance(found[0], TaskSettings) else "give each an id of its own"
+            raise ValueError(f"two are called {doubled!r}: {remedy}")
+        return found
+
+    @model_validator(mode="after")
+    def _corpora_of_tasks(self) -> Experiment:
+        known = {name for corpus in self.corpora for name in (corpus.id, corpus.name) if name}
+        for task in self.tasks:
+            for name in task.corpora or ():
+                if name not in known:
+                    raise ValueError(f"task {task.name} asks for corpus {name!r}: there is {', '.join(sorted(known))}")
+        return self
+
+    @property
+    def chosen_controls(self) -> tuple[str, ...]:
+        """The controls by name."""
+        if isinstance(self.controls, str):
+            return CONTROLS if self.controls == "all" else ()
+        return self.controls
+
+    @property
+    def layer_spec(self) -> str:
+        """The layers as one text."""
+        return ",".join(map(str, self.layers)) if isinstance(self.layers, tuple) else str(self.layers)
+
+    def plain(self) -> dict[str, Any]:
+        """What the file says, resolved: defaults written out, nothing included."""
+        return self.model_dump(mode="json")
+
+
+def _title(setting: CorpusSettings | TaskSettings) -> str:
+    return (setting.id or setting.name) if isinstance(setting, CorpusSettings) else setting.name.replace("-", "_")
+
+
+def experiment_schema() -> Mapping[str, Any]:
+    """JSON Schema of an experiment file, by which editors complete and check."""
+    schema = Experiment.model_json_schema()
+    include = {
+        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+        "description": "Files that this one builds on, by their paths from here; what is written here comes first.",
+    }
+    schema["properties"] = {**schema["properties"], "include": include}
+    # What a file leaves out may stand in a file that it includes.
+    schema.pop("required", None)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "bertology experiment", **schema}
