@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bertology.errors import ResultsError
 from bertology.results._grid import metric_title
 from bertology.results._results import Results, read_results
 from bertology.results._view import LayerTable
+
+
+@dataclass(frozen=True)
+class AskedCorpus:
+    """A corpus as a person asked for it."""
+
+    name: str
+    """A name or a path."""
+    sentences: int | None = None
+    """At most so many of each split, the first ones; all when None."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +32,8 @@ class Run:
     folder: Path
     results: Results
     tables: tuple[LayerTable, ...]
-    asked_corpus: str | None
-    """The corpus as the person named it, which may be a path; None where the folder does not tell."""
+    asked: tuple[AskedCorpus, ...] = ()
+    """The corpora as the person named them; none where the folder does not tell."""
 
 
 @dataclass(frozen=True)
@@ -72,16 +82,31 @@ def _read(folder: Path, name: str) -> Run:
         tables = results.view().tables
     except ResultsError as error:
         raise ResultsError(f"{folder}: {error}") from error
-    return Run(name, folder, results, tables, _asked_corpus(folder))
+    return Run(name, folder, results, tables, _asked_corpora(folder))
 
 
-def _asked_corpus(folder: Path) -> str | None:
-    """What the run's own record calls the corpus; it only helps to find sentences, so a run without one is whole."""
-    try:
-        asked = json.loads((folder / "request.json").read_text(encoding="utf-8"))["corpus"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return asked if isinstance(asked, str) else None
+def _asked_corpora(folder: Path) -> tuple[AskedCorpus, ...]:
+    """What the run's own record calls its corpora; it only helps to find sentences, so a run without one is whole."""
+    import yaml
+
+    found = []
+    for name in ("request.json", "experiment.yaml"):
+        try:
+            # JSON is YAML as well.
+            record = yaml.safe_load((folder / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError, yaml.YAMLError):
+            continue
+        if isinstance(record, dict):
+            found += [{"name": record.get("corpus")}, *_listed(record.get("corpora"))]
+    return tuple(
+        AskedCorpus(asked["name"], asked.get("sentences") if isinstance(asked.get("sentences"), int) else None)
+        for asked in found
+        if isinstance(asked.get("name"), str)
+    )
+
+
+def _listed(value: Any) -> list[dict[str, Any]]:
+    return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
 
 
 def _short_names(paths: Sequence[Path]) -> list[str]:

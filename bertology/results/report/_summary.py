@@ -34,7 +34,10 @@ def headline(runs: Sequence[Run], questions: Sequence[Question]) -> str:
     readers = {entry.label for question in questions for entry in question.entries}
     tables = [entry.table for question in questions for entry in question.entries]
     layers = {line.layer for table in tables for line in table.lines}
-    items = {(t.about.corpus_fingerprint, t.about.split): t.about.n_clusters for t in tables}
+    items: dict[tuple[str, str], int] = {}
+    for table in tables:
+        place = (table.about.corpus_fingerprint, table.about.split)
+        items[place] = max(items.get(place, 0), table.about.n_clusters)
     models = {table.about.model for table in tables}
     ways = f" in {len(readers)} ways" if len(readers) > len(models) else ""
     where = f", from {counted(len(runs), 'run')}" if len(runs) > 1 else ""
@@ -138,12 +141,14 @@ def _found(table: LayerTable, best: LayerLine) -> str:
     metric = metric_title(table.metric)
     parts = [f"Layer {best.layer} scores best, with {metric} {_with_interval(best.main, table.metric)}."]
     same = [layer for layer in _best_set(table) if layer != best.layer]
-    if same:
+    if same and len(same) + 1 == len(table.lines):
+        parts.append("No other layer can be told apart from it.")
+    elif same:
         parts.append(f"{_layers_named(same).capitalize()} cannot be told apart from it; the others can.")
     elif table.compared and len(table.lines) > 1:
         parts.append("All other layers can be told apart from it.")
     bottom = table.lines[0]
-    if bottom.layer == 0 and bottom.main and best.layer != 0:
+    if bottom.layer == 0 and bottom.main and best.layer != 0 and not bottom.in_best_set:
         gain = _difference(best.main.value - bottom.main.value, table.metric)
         parts.append(
             f"That is {gain} better than layer 0 ({_amount(bottom.main.value, table.metric)}), which sees no context."

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 
 from bertology.corpora import Corpus, Sentences, corpus_at_hand, load_corpus
 from bertology.errors import BertologyError
-from bertology.results.report._runs import Run
+from bertology.results.report._runs import AskedCorpus, Run
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class SentenceTexts:
 
     def reason(self, fingerprint: str) -> str:
         """Why sentences of a corpus are not shown."""
-        return self.reasons.get(fingerprint, "the corpus was not found")
+        return self.reasons.get(fingerprint) or "the corpus was not found"
 
 
 def find_sentences(runs: Sequence[Run], *, corpora: Sequence[str] = (), with_text: bool = True) -> SentenceTexts:
@@ -77,32 +77,40 @@ def find_sentences(runs: Sequence[Run], *, corpora: Sequence[str] = (), with_tex
     found: dict[tuple[str, str], SplitText] = {}
     for name in corpora:
         _take(load_corpus(name), wanted, found)
+    # Of this call only: files may be others the next time.
+    load = cache(_cut)
     for run in runs:
-        for name, fingerprint in sorted(
-            {(run.asked_corpus or t.about.corpus, t.about.corpus_fingerprint) for t in run.tables}
-        ):
-            if any(key[0] == fingerprint for key in found) or fingerprint in reasons:
+        for fingerprint in dict.fromkeys(table.about.corpus_fingerprint for table in run.tables):
+            if any(key[0] == fingerprint for key in found):
                 continue
-            reason = _look_in(name, fingerprint, wanted, found)
-            if reason:
-                reasons[fingerprint] = reason
+            named = next(t.about.corpus for t in run.tables if t.about.corpus_fingerprint == fingerprint)
+            tried = [_look_in(asked, fingerprint, load) for asked in run.asked or (AskedCorpus(named),)]
+            reasons[fingerprint] = "; ".join(reason for reason in tried if isinstance(reason, str))
+            for corpus in tried:
+                if isinstance(corpus, Corpus):
+                    _take(corpus, wanted, found)
     return SentenceTexts(found, reasons)
 
 
-def _look_in(
-    name: str, fingerprint: str, wanted: Mapping[str, set[str]], found: dict[tuple[str, str], SplitText]
-) -> str | None:
-    """Take what a corpus has; the reason if it has not what is looked for."""
-    if not corpus_at_hand(name):
-        return f"corpus {name} is not on this machine; name its place with --corpus"
+def _look_in(asked: AskedCorpus, fingerprint: str, load: Callable[[AskedCorpus], Corpus]) -> Corpus | str:
+    """A corpus if it is the one looked for, else the reason why it is not taken."""
+    if not corpus_at_hand(asked.name):
+        return f"corpus {asked.name} is not on this machine; name its place with --corpus"
     try:
-        corpus = load_corpus(name)
+        corpus = load(asked)
     except BertologyError as error:
-        return f"corpus {name} cannot be read ({error})"
+        return f"corpus {asked.name} cannot be read ({error})"
     if corpus.fingerprint != fingerprint:
-        return f"corpus {name} is not the one that was scored: its content has changed since; name that with --corpus"
-    _take(corpus, wanted, found)
-    return None
+        return f"corpus {asked.name} as it is here is not the one that was scored; name that with --corpus"
+    return corpus
+
+
+def _cut(asked: AskedCorpus) -> Corpus:
+    """A corpus, or the first sentences of each of its splits."""
+    corpus = load_corpus(asked.name)
+    if asked.sentences is None:
+        return corpus
+    return replace(corpus, splits={name: split[: asked.sentences] for name, split in corpus.splits.items()})
 
 
 def _take(corpus: Corpus, wanted: Mapping[str, set[str]], found: dict[tuple[str, str], SplitText]) -> None:

@@ -203,10 +203,31 @@ def test_sentences_come_from_the_corpus_that_was_scored(pocket_run):
 
 def test_no_sentences_where_they_are_not_known(run, pocket_run):
     first = payload(page_of(run))["questions"][0]["entries"][0]["details"]
-    assert "is not the one that was scored" in first["noText"]
+    assert "corpus pocket as it is here is not the one that was scored" in first["noText"]
     without = payload(page_of(pocket_run, with_text=False))
     assert without["sentences"] == []
     assert without["questions"][0]["entries"][0]["details"]["noText"] == "the report was made without text"
+
+
+def test_corpora_are_found_as_the_run_asked_for_them(made_up, tiny_corpus, tmp_path):
+    """By the path in the run's record, cut as it says."""
+    whole = load_corpus(str(tiny_corpus))
+    cut = dataclasses.replace(whole, splits={name: split[:12] for name, split in whole.splits.items()})
+    results = renamed(made_up(("pos",), n_sentences=10), corpus="tiny", corpus_fingerprint=cut.fingerprint)
+    ids = [f"{cut['test'].id(0)}:1"] * len(results.predictions["pos-0-0"].gold)
+    kept = {cell: dataclasses.replace(found, item_ids=ids) for cell, found in results.predictions.items()}
+    folder = Results(results.rows, results.comparisons, kept).save(tmp_path / "run", tables=(), plots=())
+
+    def found():
+        return payload(page_of(folder))
+
+    assert "name its place with --corpus" in found()["questions"][0]["entries"][0]["details"]["noText"]
+    (folder / "experiment.yaml").write_text(f"corpora: [{{name: {tiny_corpus}, sentences: 12}}]")
+    assert found()["sentences"] == [cut["test"].text(0)]
+    (folder / "experiment.yaml").write_text(f"corpora: [{{name: {tiny_corpus}, sentences: 11}}]")
+    assert "is not the one that was scored" in found()["questions"][0]["entries"][0]["details"]["noText"]
+    (folder / "experiment.yaml").write_text("corpora: [")
+    assert found()["sentences"] == []
 
 
 def test_a_treebank_that_is_not_here_is_not_fetched(run, made_up, tmp_path):
