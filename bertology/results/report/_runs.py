@@ -153,7 +153,11 @@ def _question_labels(groups: Sequence[Sequence[LayerTable]]) -> list[str]:
         described.append(
             [about.task, f"{about.corpus} {about.split}", question, f"data {about.corpus_fingerprint[:6]}"]
         )
-    return _apart(described)
+    labels: dict[int, str] = {}
+    for task in dict.fromkeys(parts[0] for parts in described):
+        same = [place for place, parts in enumerate(described) if parts[0] == task]
+        labels |= dict(zip(same, _apart([described[place] for place in same]), strict=True))
+    return [labels[place] for place in range(len(groups))]
 
 
 def _reader_labels(pairs: Sequence[tuple[Run, LayerTable]]) -> dict[tuple[str, int], str]:

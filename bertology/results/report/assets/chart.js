@@ -130,11 +130,12 @@
     ctx.restore();
   }
 
-  /** A tick's label, with as many decimals as tell it from the next; there is nothing above 100 %. */
+  /** A tick's label, with as many decimals as the step between ticks has; there is nothing above 100 %. */
   function axisNumber(value, splits, percent) {
     if (percent && value > 100) return "";
     const step = splits.length > 1 ? splits[1] - splits[0] : 1;
-    return value.toFixed(Math.max(0, Math.ceil(-Math.log10(step) - 1e-9))).replace("-", "−");
+    const decimals = [0, 1, 2, 3].find((n) => Math.abs(step * 10 ** n - Math.round(step * 10 ** n)) < 1e-6) ?? 4;
+    return value.toFixed(decimals).replace("-", "−");
   }
 
   function options(layers) {
