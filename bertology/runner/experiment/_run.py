@@ -73,11 +73,12 @@ def run_experiment(
     """
     clock, options = time.perf_counter(), options or RunOptions()
     work = work or resolve_work(experiment)
+    # Names are found, and readouts too, before a folder is made.
+    units = work.shard(options.shard)
     folder = RunFolder(out)
     folder.open(work)
     session = _Session(work, folder, options)
     session.compute()
-    units = work.shard(options.shard)
     failures = tuple(
         f"{unit.title}: {reason}"
         for unit in units
@@ -186,7 +187,9 @@ def _write_tables(work: Work, folder: RunFolder, session: _Session, wall: float)
             return
         outputs = work.experiment.outputs
         results = _assemble(work, folder.path, done, failed)
-        results.save(folder.path, tables=outputs.tables, plots=outputs.plots)
+        # Without a layer's score there is nothing to look at yet.
+        shown = any(isinstance(unit.part, Group) for unit in done)
+        results.save(folder.path, tables=outputs.tables if shown else (), plots=outputs.plots if shown else ())
         folder.seal()
     folder.add_session(
         {

@@ -141,7 +141,7 @@ class Experiment(_Settings):
     """What scores stand beside: `majority`, `word_majority`, `random` (the encoder with random weights),
     `control_task`."""
     statistics: StatisticsSettings = StatisticsSettings()
-    """How sure the scores are."""
+    """How intervals and comparisons are made."""
     outputs: OutputSettings = OutputSettings()
     """What is written beside the tidy tables."""
     device: Text = "auto"
@@ -197,4 +197,4 @@ def experiment_schema() -> Mapping[str, Any]:
     schema["properties"] = {**schema["properties"], "include": include}
     # What a file leaves out may stand in a file that it includes.
     schema.pop("required", None)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "bertology experiment", **schema}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "bertology experiment"}
