@@ -23,7 +23,8 @@ tasks:
   - {{name: chunk, readout: ridge}}
 layers: 0-1
 controls: [majority, word_majority, control_task]
-outputs: {{plots: [svg]}}
+statistics: {{resamples: 200}}
+outputs: {{plots: []}}
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -193,3 +194,20 @@ def test_the_schema_documents_every_field() -> None:
     assert all(field.get("description") for field in fields.values())
     assert schema["additionalProperties"] is False
     assert schema["$defs"]["ModelSettings"]["anyOf"][0]["type"] == "string"
+
+
+EXPERIMENTS = Path(__file__).resolve().parents[3] / "experiments"
+
+
+@pytest.mark.parametrize("name", ["quickstart", "layers-pos", "liu-2019-transferability"])
+def test_experiments_that_ship_are_well_formed(name: str) -> None:
+    path = EXPERIMENTS / f"{name}.yaml"
+    assert load_experiment(path).name == name
+    first, *_ = path.read_text().splitlines()
+    assert first == "# yaml-language-server: $schema=experiment.schema.json"
+    assert f"bertology run experiments/{name}.yaml" in path.read_text()
+
+
+def test_the_schema_beside_them_is_the_present_one() -> None:
+    written = json.loads((EXPERIMENTS / "experiment.schema.json").read_text())
+    assert written == experiment_schema(), "bertology schema > experiments/experiment.schema.json"
