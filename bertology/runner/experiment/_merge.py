@@ -10,6 +10,7 @@ from bertology._files import write_atomically
 from bertology.errors import BertologyError
 from bertology.results import ComparisonRow, PredictionFolder, ResultRow, Results, read_results
 from bertology.runner.experiment._folder import RunFolder
+from bertology.runner.experiment._work import in_order
 
 _REMEDY = "name another folder with --out"
 _Key = tuple[Any, ...]
@@ -38,9 +39,10 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
             _put_row(rows, row, folder.path)
         comparisons.update({(row.family, row.cell_a, row.cell_b): row for row in found.comparisons})
         _copy_files(folder.path, out)
-    results = Results(tuple(rows.values()), tuple(comparisons.values()), PredictionFolder(out))
-    merged = RunFolder(out)
-    outputs = folders[0].experiment().outputs
+    experiment, merged = folders[0].experiment(), RunFolder(out)
+    ordered = in_order(experiment, rows.values())
+    results = Results(ordered, tuple(comparisons.values()), PredictionFolder(out))
+    outputs = experiment.outputs
     shown = any(row.layer is not None for row in results.rows)
     results.save(out, tables=outputs.tables if shown else (), plots=outputs.plots if shown else ())
     sessions = [session for record in records for session in record["sessions"]]

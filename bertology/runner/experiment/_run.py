@@ -18,7 +18,7 @@ from bertology.runner._run import ProgressFor, check_components, extract_splits
 from bertology.runner.experiment._engines import Engine, EngineName, choose_engine
 from bertology.runner.experiment._folder import RunFolder, failure_of, finished, git_state, write_failure
 from bertology.runner.experiment._settings import Experiment
-from bertology.runner.experiment._work import Shard, Unit, Work, resolve_work
+from bertology.runner.experiment._work import Shard, Unit, Work, in_order, resolve_work
 
 _RESULTS = "results.parquet"
 
@@ -221,5 +221,5 @@ def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit
         else:
             parts.append(assembler.of_group(unit.plan, unit.part))
     parts += [assembler.of_failed(unit.plan, unit.part) for unit in failed if isinstance(unit.part, Group)]
-    rows = tuple(row for part in parts for row in part.rows)
+    rows = in_order(work.experiment, (row for part in parts for row in part.rows))
     return Results(rows, tuple(row for part in parts for row in part.comparisons), PredictionFolder(run))

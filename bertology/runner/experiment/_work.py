@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,6 +10,7 @@ from bertology._files import canonical_json, digest
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
 from bertology.probing import get_probe
+from bertology.results import ResultRow
 from bertology.runner._cells import Cell
 from bertology.runner._plan import BaselineCells, Group, Plan, find_corpus, make_plan
 from bertology.runner._request import ProbeRequest
@@ -111,6 +112,17 @@ class Work:
         for plan in self.plans:
             models[plan.source.name] = plan.fingerprints["random" if plan.request.init == "random" else "pretrained"]
         return {"models": models, "corpora": {plan.corpus.name: plan.corpus.fingerprint for plan in self.plans}}
+
+
+def in_order(experiment: Experiment, rows: Iterable[ResultRow]) -> tuple[ResultRow, ...]:
+    """Rows in the order in which an experiment names its models and tasks, whoever computed them when."""
+    models = {model.title: place for place, model in enumerate(experiment.models)}
+    tasks = {get_probe(task.name).task: place for place, task in enumerate(experiment.tasks)}
+
+    def place(row: ResultRow) -> tuple[int, str, int, str]:
+        return models.get(row.model or "", -1), row.corpus, tasks[row.task], row.init or ""
+
+    return tuple(sorted(rows, key=place))
 
 
 def fewest_cells(experiment: Experiment) -> int:

@@ -24,8 +24,9 @@ N_MOMENTS = 3
 FORKING = """
 import json, os, signal, sys, threading, time
 
-import torch, transformers
-import bertology.runner.experiment, bertology.readouts, bertology.activations, bertology.encoders
+import torch, sklearn.linear_model
+from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel
+import bertology.runner.experiment, bertology.readouts, bertology.encoders._load, bertology.activations._extract
 from bertology.cli import main
 
 os.dup2(os.dup(1), 3)

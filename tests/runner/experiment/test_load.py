@@ -102,7 +102,7 @@ def test_text_stays_text(text: str, value: object) -> None:
         ("seeds: 2", "include: 3", 8, "include: should be the path of a file"),
         (TEXT, "- a\n", 1, "an experiment is a mapping of keys to values"),
         (TEXT, "", None, "empty; an experiment has name, models, corpora and tasks"),
-        (TEXT, "[" * 3000, None, "nested too deep"),
+        (TEXT, "[" * 1000, None, "nested too deep"),
     ],
 )
 def test_what_is_wrong_is_one_line_with_its_place(
