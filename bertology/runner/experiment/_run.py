@@ -93,19 +93,19 @@ class _Session:
     """One process's share of a run."""
 
     def __init__(self, work: Work, folder: RunFolder, options: RunOptions) -> None:
-        self._work, self._folder, self._options = work, folder, options
+        self._work, self._folder, self.options = work, folder, options
         self.n_computed = 0
         self.device = ""
         self.started = datetime.now(UTC)
 
     def compute(self) -> None:
         """Compute what is not there yet."""
-        pending = [unit for unit in self._work.shard(self._options.shard) if self._is_pending(unit)]
+        pending = [unit for unit in self._work.shard(self.options.shard) if self._is_pending(unit)]
         if not pending:
             return
         groups = [unit.part for unit in pending if isinstance(unit.part, Group)]
         self.device = check_components(groups, device=self._work.experiment.device)
-        engine = choose_engine(self._options.engine, jobs=self._options.jobs, device=self.device)
+        engine = choose_engine(self.options.engine, jobs=self.options.jobs, device=self.device)
         busy: list[Unit] = []
         for plan in self._work.plans:
             # What one model reads of one corpus is read once, for all its tasks.
@@ -120,12 +120,12 @@ class _Session:
     def _is_pending(self, unit: Unit) -> bool:
         if finished(self._folder.path, unit):
             return False
-        return self._options.retry_failed or failure_of(self._folder.path, unit) is None
+        return self.options.retry_failed or failure_of(self._folder.path, unit) is None
 
     def _stage(self, units: Sequence[Unit], engine: Engine, *, wait: bool) -> list[Unit] | None:
         """Compute units; those another process is at are returned, or None where a failure ends it all."""
         ready, failed = self._with_vectors(units)
-        if failed and self._options.fail_fast:
+        if failed and self.options.fail_fast:
             return None
         busy = []
         for number, outcome in engine(ready, self._folder.path, self.device, wait):
@@ -137,7 +137,7 @@ class _Session:
                 busy.append(unit)
             elif outcome == "computed":
                 self.n_computed += len(unit.cells)
-                self._options.echo(f"done    {unit.title}")
+                self.options.echo(f"done    {unit.title}")
         return busy
 
     def _with_vectors(self, units: Sequence[Unit]) -> tuple[list[Unit], bool]:
@@ -162,17 +162,17 @@ class _Session:
 
     def _extract(self, unit: Unit, init: Init) -> Exception | None:
         try:
-            extract_splits(unit.plan, init, self.device, self._options.progress)
+            extract_splits(unit.plan, init, self.device, self.options.progress)
         except Exception as error:
             # A model that cannot be read is no bar to the others.
             return error
         return None
 
     def _keep_on(self, unit: Unit, error: Exception) -> bool:
-        self._options.echo(f"failed  {unit.title}")
-        if self._options.fail_fast and self._options.engine == "serial" and not isinstance(error, BertologyError):
+        self.options.echo(f"failed  {unit.title}")
+        if self.options.fail_fast and self.options.engine == "serial" and not isinstance(error, BertologyError):
             raise error
-        return not self._options.fail_fast
+        return not self.options.fail_fast
 
 
 def _write_tables(work: Work, folder: RunFolder, session: _Session, wall: float) -> None:
@@ -195,8 +195,8 @@ def _write_tables(work: Work, folder: RunFolder, session: _Session, wall: float)
         {
             "started_utc": session.started.isoformat(timespec="seconds"),
             "wall_s": round(wall, 3),
-            "engine": session._options.engine,
-            "shard": str(session._options.shard),
+            "engine": session.options.engine,
+            "shard": str(session.options.shard),
             "device": session.device,
             "cells_computed": session.n_computed,
             "git": git_state(),

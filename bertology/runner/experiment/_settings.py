@@ -49,8 +49,8 @@ class ModelSettings(_Named):
     """What the tables call it; the name when left out, with `-random` for random weights."""
     init: Literal["pretrained", "random"] = "pretrained"
     """`random`: the same architecture with fresh weights."""
-    init_seed: Annotated[int, Field(strict=True, ge=0)] = 0
-    """Seed of fresh weights."""
+    init_seed: Annotated[int, Field(strict=True, ge=0)] = 1
+    """Seed of fresh weights. Those of the control `random` have seed 0."""
     revision: Text | None = None
     """Branch, tag or commit of a hub model."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
@@ -138,7 +138,7 @@ class Experiment(_Settings):
     seeds: Annotated[int, Field(strict=True, ge=1)] = 1
     """Fits: one on all of train, further ones on resamples of its sentences."""
     controls: Literal["all", "none"] | tuple[Control, ...] = "all"
-    """What scores stand beside: `majority`, `word_majority`, `random` (the encoder with random weights),
+    """What scores stand beside: `majority`, `word_majority`, `random` (a pretrained encoder with random weights),
     `control_task`."""
     statistics: StatisticsSettings = StatisticsSettings()
     """How intervals and comparisons are made."""

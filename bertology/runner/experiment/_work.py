@@ -77,8 +77,24 @@ class Work:
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
-        """All units, in an order that depends on the experiment alone; what one model reads stands together."""
-        return tuple({unit.key: unit for unit in self._all_units()}.values())
+        """All units, in an order that depends on the experiment alone; what one model reads stands together.
+
+        Raises:
+            BertologyError: two models, or two corpora, are the same but for what they are called.
+        """
+        units: list[Unit] = []
+        owners: dict[str, Unit] = {}
+        for unit in self._all_units():
+            known = next((owners[cell.id] for cell in unit.cells if cell.id in owners), None)
+            if known is None:
+                units.append(unit)
+                owners.update(dict.fromkeys((cell.id for cell in unit.cells), unit))
+            elif isinstance(unit.part, Group):
+                both = f"{known.title!r} and {unit.title!r}"
+                raise BertologyError(
+                    f"{both} are the same but for their names: leave one out, or give another init_seed"
+                )
+        return tuple(units)
 
     def _all_units(self) -> Iterator[Unit]:
         for plan in self.plans:

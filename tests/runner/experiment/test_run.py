@@ -270,6 +270,25 @@ def test_names_that_there_are_not(
     assert not (tmp_path / "run").exists()
 
 
+def test_one_model_under_two_names_is_told(write_experiment: Callable[..., Path], tmp_path: Path) -> None:
+    path = write_experiment(tmp_path, ", init: random", "")
+    with pytest.raises(BertologyError, match="'pos on small, tiny' and 'pos on small, fresh' are the same but for"):
+        run_experiment(load_experiment(path), tmp_path / "run")
+
+
+def test_fresh_weights_beside_those_of_the_control(write_experiment: Callable[..., Path], tmp_path: Path) -> None:
+    path = write_experiment(tmp_path, "controls: [", "controls: [random, ")
+    titles = [unit.title for unit in resolve_work(load_experiment(path)).units]
+    assert titles == [
+        *("pos on small, baselines", "chunk on small, baselines"),
+        *("pos on small, tiny", "chunk on small, tiny"),
+        *("pos on small, tiny with random weights", "chunk on small, tiny with random weights"),
+        *("pos on small, fresh", "chunk on small, fresh"),
+    ]
+    with pytest.raises(BertologyError, match="are the same but for their names"):
+        _ = resolve_work(load_experiment(path, changes=["models[1].init_seed=0"])).units
+
+
 # Estimates
 
 
