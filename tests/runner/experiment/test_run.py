@@ -42,6 +42,18 @@ def predictions(run: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (run / "predictions").iterdir()}
 
 
+class _Deadly:
+    """Kills the process that it is called in."""
+
+    def __init__(self, kill: Callable[[int, int], None], code: int) -> None:
+        self.kill, self.code = kill, code
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        import os
+
+        self.kill(os.getpid(), self.code)
+
+
 def test_the_grid_is_what_was_asked(trial: tuple[Path, RunSummary]) -> None:
     path, summary = trial
     work = resolve_work(load_experiment(path))
@@ -217,6 +229,18 @@ def test_a_model_that_cannot_be_read_fails_in_its_own_cells(
     frame = read_results(tmp_path / "run").to_pandas()
     assert set(frame[frame.status == "failed"].model) == {"tiny"}
     assert set(frame[(frame.status == "ok") & frame.model.notna()].model) == {"fresh"}
+
+
+def test_a_process_that_is_killed_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import os
+    import signal
+
+    from bertology.runner.experiment import _engines
+
+    engine = _engines.choose_engine("joblib", jobs=2, device="cpu")
+    monkeypatch.setattr(_engines, "_numbered", _Deadly(os.kill, signal.SIGKILL))
+    with pytest.raises(BertologyError, match="a process of the run was killed, perhaps as memory ran out"):
+        list(engine([None, None], tmp_path, "cpu", False))  # type: ignore[list-item]
 
 
 def test_fail_fast_stops(write_experiment: Callable[..., Path], tmp_path: Path) -> None:
