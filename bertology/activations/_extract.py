@@ -15,6 +15,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from bertology._files import explained_write_errors
+from bertology._memory import give_back_freed_memory
 from bertology._workers import Workers
 from bertology.activations._batches import PIECES_IN_BATCH, Batch, plan_batches
 from bertology.activations._entry import (
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 SHARD_BYTES = 96 << 20
 _MOST_WORKERS = 16
+"""Each holds the activations of a batch of its own."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,7 @@ def _write_entry(
             vectors = _read_shard(reader, shard, layers, recipe, progress, workers)
             if writing is not None:
                 checksums[writing[0]] = writing[1].result()
+            give_back_freed_memory()
             writing = number, writer.submit(write_shard, path, vectors, layers)
         if writing is not None:
             checksums[writing[0]] = writing[1].result()

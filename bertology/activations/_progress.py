@@ -28,6 +28,10 @@ class Progress(ABC):
         """The job is done."""
 
     @abstractmethod
+    def say(self, text: str) -> None:
+        """What is being done now, by a job that cannot know its length."""
+
+    @abstractmethod
     def note(self, text: str) -> None:
         """Something a person should know."""
 
@@ -45,6 +49,9 @@ class SilentProgress(Progress):
         """Nothing to show."""
 
     def finish(self) -> None:
+        """Nothing to show."""
+
+    def say(self, text: str) -> None:
         """Nothing to show."""
 
     def note(self, text: str) -> None:
@@ -76,9 +83,18 @@ class BarProgress(Progress):
         self._bar.initial += amount
         self._bar.update(amount)
 
+    def say(self, text: str) -> None:
+        """Show the text instead of a bar, with the time it has taken."""
+        from tqdm import tqdm
+
+        if self._bar is None:
+            self._bar = tqdm(total=1, bar_format="{desc} [{elapsed}]", leave=False)
+        self._bar.set_description_str(f"{self._label}: {text}")
+
     def finish(self) -> None:
         """Take the bar away."""
-        self._bar.close()
+        if self._bar is not None:
+            self._bar.close()
 
     def note(self, text: str) -> None:
         """Print the note without breaking the bar."""

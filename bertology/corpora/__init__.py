@@ -3,7 +3,7 @@
 from bertology.corpora._columns import read_columns
 from bertology.corpora._conllu import read_conllu
 from bertology.corpora._corpus import Corpus
-from bertology.corpora._named import known_corpora, load_corpus
+from bertology.corpora._named import corpus_at_hand, known_corpora, load_corpus
 from bertology.corpora._oddities import Oddities
 from bertology.corpora._raw import read_text
 from bertology.corpora._sentence import MultiwordToken, Sentence, Target
@@ -21,6 +21,7 @@ __all__ = [
     "Target",
     "WordLayer",
     "annotate_text",
+    "corpus_at_hand",
     "from_docs",
     "known_corpora",
     "load_corpus",

@@ -14,7 +14,7 @@ from bertology.corpora._layout import looks_like_columns
 from bertology.corpora._raw import load_text
 from bertology.corpora._spacy import load_docbin
 from bertology.corpora._splits import files_in, split_of
-from bertology.corpora._treebanks import TREEBANKS, load_treebank
+from bertology.corpora._treebanks import TREEBANKS, load_treebank, treebank_is_cached
 from bertology.errors import CorpusError
 
 POCKET = "pocket"
@@ -59,6 +59,20 @@ def load_corpus(name_or_path: str | Path, *, columns: str | Sequence[str] | None
     if columns is not None:
         return load_columns(path, columns=columns)
     return _in_folder(path) if path.is_dir() else _in_file(path)
+
+
+def corpus_at_hand(name_or_path: str | Path) -> bool:
+    """Whether :func:`load_corpus` would find a corpus on this machine, without downloading anything."""
+    text = str(name_or_path)
+    if text in TREEBANKS:
+        return treebank_is_cached(TREEBANKS[text])
+    if text == POCKET:
+        return True
+    try:
+        return Path(name_or_path).expanduser().exists()
+    except (OSError, RuntimeError):
+        # Too long for a path, or the home of somebody who is not known here.
+        return False
 
 
 def _named(name: str) -> Corpus:

@@ -107,6 +107,16 @@ TREEBANKS: dict[str, Treebank] = {
 """What there is by name. Only files whose hash is known are offered, so a treebank may lack its train split here."""
 
 
+def treebank_is_cached(treebank: Treebank) -> bool:
+    """Whether all files of a treebank have been downloaded before."""
+    folder = _folder(treebank)
+    return all((folder / treebank.file_name(split)).is_file() for split in treebank.sha256)
+
+
+def _folder(treebank: Treebank) -> Path:
+    return cache_folder() / "corpora" / treebank.repository / treebank.commit
+
+
 def load_treebank(name: str, treebank: Treebank) -> Corpus:
     """A treebank from the cache, downloaded where it is not there yet.
 
@@ -121,7 +131,7 @@ def load_treebank(name: str, treebank: Treebank) -> Corpus:
         CorpusError: a file cannot be downloaded, or is not the one that was pinned.
         StoreError: the cache cannot be written.
     """
-    folder = cache_folder() / "corpora" / treebank.repository / treebank.commit
+    folder = _folder(treebank)
     for split, sha256 in treebank.sha256.items():
         _fetch(treebank, treebank.file_name(split), sha256, folder)
     return replace(

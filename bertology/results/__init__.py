@@ -1,5 +1,6 @@
 """What was found: tidy tables, and views of them."""
 
+from bertology.results._grid_view import GridView
 from bertology.results._labels import confusion, per_label_scores
 from bertology.results._predictions import (
     PredictionFolder,
@@ -18,6 +19,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "BaselineLine",
     "ComparisonRow",
+    "GridView",
     "LayerLine",
     "LayerTable",
     "PredictionFolder",

@@ -22,7 +22,7 @@ def grid_to_markdown(grid: Grid) -> str:
         text = str(line.cells[column]).replace("|", "\\|")
         return f"**{text}** {STAR}" if column in line.best else text
 
-    header = ["Layer", *grid.headers]
+    header = [grid.corner, *grid.headers]
     rows = [[line.label, *(cell(line, column) for column in range(len(line.cells)))] for line in grid.lines]
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
@@ -50,32 +50,34 @@ def latex_escaped(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in text)
 
 
-def grid_to_latex(grid: Grid) -> str:
-    """A booktabs table; the caption states what the numbers are and how they were had."""
+_PREAMBLE = r"% needs \usepackage{booktabs} and \usepackage{siunitx}"
 
-    def cell(line: GridLine, column: int) -> str:
-        content: Cell = line.cells[column]
-        text = latex_escaped(content.text)
-        text = rf"\textbf{{{text}}}" if column in line.best else text
-        return rf"{text} {{\footnotesize {latex_escaped(content.interval)}}}" if content.interval else text
+
+def grid_to_latex(grid: Grid) -> str:
+    """A booktabs table, numbers aligned by siunitx; the caption states what they are and how they were had."""
+    columns = [_LatexColumn.of(grid, column) for column in range(len(grid.headers))]
 
     def row(line: GridLine) -> str:
-        return " & ".join([latex_escaped(line.label), *(cell(line, c) for c in range(len(line.cells)))]) + r" \\"
+        cells = (column.cells(line, place) for place, column in enumerate(columns))
+        return " & ".join([latex_escaped(line.label), *cells]) + r" \\"
 
     notes = [Note("Bold", note.text) if note.about == STAR else note for note in grid.notes]
     caption = latex_escaped(". ".join([grid.title, *(_sentence(str(note)) for note in notes)]))
     label = re.sub(r"[^a-z0-9]+", "-", grid.title.split("·")[0].lower()).strip("-")
+    headers = [column.header(header) for column, header in zip(columns, grid.headers, strict=True)]
     layers = [row(line) for line in grid.lines if not line.baseline]
     baselines = [row(line) for line in grid.lines if line.baseline]
     return "\n".join(
         [
+            _PREAMBLE,
             r"\begin{table}[t]",
             r"  \centering",
+            r"  \sisetup{detect-weight, mode=text}",
             rf"  \caption{{{caption}.}}",
             rf"  \label{{tab:{label}}}",
-            rf"  \begin{{tabular}}{{l{'r' * len(grid.headers)}}}",
+            rf"  \begin{{tabular}}{{l{''.join(column.kind for column in columns)}}}",
             r"    \toprule",
-            "    " + " & ".join(latex_escaped(h) for h in ("Layer", *grid.headers)) + r" \\",
+            "    " + " & ".join([latex_escaped(grid.corner), *headers]) + r" \\",
             r"    \midrule",
             *(f"    {line}" for line in layers),
             *([r"    \midrule"] if baselines else []),
@@ -86,6 +88,47 @@ def grid_to_latex(grid: Grid) -> str:
             "",
         ]
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class _LatexColumn:
+    """A column of numbers, and one of intervals beside it where there are any."""
+
+    with_interval: bool
+    kind: str
+    """As the tabular environment is told of it."""
+
+    @classmethod
+    def of(cls, grid: Grid, column: int) -> _LatexColumn:
+        cells = [line.cells[column] for line in grid.lines]
+        numbers = [_plain_number(cell) for cell in cells]
+        wholes = [len(number.partition(".")[0].lstrip("-")) for number in numbers if number]
+        sign = "-" if any(number.startswith("-") for number in numbers) else ""
+        with_interval = any(cell.interval for cell in cells)
+        kind = f"S[table-format={sign}{max(wholes, default=1)}.1]"
+        return cls(with_interval, kind + (r"@{\,}l" if with_interval else ""))
+
+    def header(self, text: str) -> str:
+        """The header over it."""
+        escaped = latex_escaped(text)
+        return rf"\multicolumn{{2}}{{c}}{{{escaped}}}" if self.with_interval else f"{{{escaped}}}"
+
+    def cells(self, line: GridLine, column: int) -> str:
+        """One cell, or one for the number and one for the interval."""
+        cell = line.cells[column]
+        number = _plain_number(cell)
+        # What is not a number stands in braces, which siunitx leaves alone.
+        text = number or (f"{{{latex_escaped(cell.text)}}}" if cell.text else "")
+        text = rf"\bfseries {text}" if column in line.best else text
+        if not self.with_interval:
+            return text
+        return f"{text} & " + (rf"{{\footnotesize {latex_escaped(cell.interval)}}}" if cell.interval else "")
+
+
+def _plain_number(cell: Cell) -> str:
+    """A number as siunitx reads it; empty where the cell holds none."""
+    text = cell.text.replace("−", "-")
+    return text if re.fullmatch(r"-?\d+\.\d", text) else ""
 
 
 def _sentence(note: str) -> str:
@@ -122,7 +165,7 @@ def grid_to_html(grid: Grid) -> str:
 
 
 def _heads(grid: Grid) -> str:
-    first = f'<th style="{_CELL};text-align:left">Layer</th>'
+    first = f'<th style="{_CELL};text-align:left">{html.escape(grid.corner)}</th>'
     return first + "".join(f'<th style="{_CELL}">{html.escape(header)}</th>' for header in grid.headers)
 
 
@@ -173,6 +216,21 @@ def tables_to_csv(tables: Sequence[LayerTable]) -> str:
                 **_spread(baseline.second, "second_value"),
             }
             writer.writerow({**common, **fields, "row": baseline.control, "model": ""})
+    return out.getvalue()
+
+
+def grids_to_csv(grids: Sequence[Grid]) -> str:
+    """One line for each number of each table; fractions, not percentages."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["table", "row", "column", "value", "ci_low", "ci_high", "in_best_set"])
+    for grid in grids:
+        for line in grid.lines:
+            for column, (header, cell) in enumerate(zip(grid.headers, line.cells, strict=True)):
+                if cell.score is None:
+                    continue
+                bounds = ["" if bound is None else bound for bound in (cell.score.low, cell.score.high)]
+                writer.writerow([grid.title, line.label, header, cell.score.value, *bounds, column in line.best])
     return out.getvalue()
 
 

@@ -25,6 +25,8 @@ class Cell:
 
     text: str
     interval: str = ""
+    score: Score | None = None
+    """The numbers themselves; fractions, not percentages."""
 
     def __str__(self) -> str:
         return f"{self.text} {self.interval}".rstrip()
@@ -58,9 +60,11 @@ class Grid:
 
     title: str
     headers: tuple[str, ...]
-    """One a cell; the labels' own header is "Layer"."""
+    """One a cell."""
     lines: tuple[GridLine, ...]
     notes: tuple[Note, ...]
+    corner: str = "Layer"
+    """The header of the labels."""
 
 
 def metric_title(metric: str) -> str:
@@ -115,18 +119,18 @@ def summary_grid(tables: Sequence[LayerTable]) -> Grid:
     for layer in layers:
         found = [lines_of.get(layer) for lines_of in of_layer]
         cells = tuple(
-            _cell(line.main if line else None, table.metric) for line, table in zip(found, tables, strict=True)
+            score_cell(line.main if line else None, table.metric) for line, table in zip(found, tables, strict=True)
         )
         best = frozenset(column for column, line in enumerate(found) if line and line.in_best_set)
         lines.append(GridLine(layer_label(layer), cells, best))
     for control, label in BASELINES.items():
         scores = [{b.control: b.main for b in table.baselines}.get(control) for table in tables]
         if any(scores):
-            cells = tuple(_cell(score, table.metric) for score, table in zip(scores, tables, strict=True))
+            cells = tuple(score_cell(score, table.metric) for score, table in zip(scores, tables, strict=True))
             lines.append(GridLine(label, cells, baseline=True))
     notes = [_best_note()] if any(table.compared for table in tables) else []
     shared = _shared(tables)
-    return Grid("layers by tasks, %", _summary_headers(tables), tuple(lines), (*notes, *shared))
+    return Grid("layers by tasks, %", summary_headers(tables), tuple(lines), (*notes, *shared))
 
 
 def _columns(table: LayerTable) -> Mapping[str, tuple[str, str]]:
@@ -150,22 +154,22 @@ def _layer_cell(line: LayerLine, name: str, metric: str) -> Cell:
     value = getattr(line, name)
     if name == "seed_spread" and value is not None:
         return Cell(number(value, metric=metric))
-    return _cell(value, metric, interval=name in ("main", "selectivity"))
+    return score_cell(value, metric, interval=name in ("main", "selectivity"))
 
 
-def _cell(score: Score | None, metric: str, *, interval: bool = True) -> Cell:
+def score_cell(score: Score | None, metric: str, *, interval: bool = True) -> Cell:
     if score is None:
         return Cell(NOTHING)
     if not interval or score.low is None or score.high is None:
-        return Cell(number(score.value, metric=metric))
+        return Cell(number(score.value, metric=metric), score=score)
     bounds = f"[{number(score.low, metric=metric)}, {number(score.high, metric=metric)}]"
-    return Cell(number(score.value, metric=metric), bounds)
+    return Cell(number(score.value, metric=metric), bounds, score)
 
 
 def _baseline_line(line: BaselineLine, table: LayerTable, columns: Mapping[str, tuple[str, str]]) -> GridLine:
     cells = {
-        "main": _cell(line.main, table.metric),
-        "second": _cell(line.second, table.second_metric or "", interval=False),
+        "main": score_cell(line.main, table.metric),
+        "second": score_cell(line.second, table.second_metric or "", interval=False),
     }
     return GridLine(BASELINES[line.control], tuple(cells.get(name, Cell("")) for name in columns), baseline=True)
 
@@ -215,7 +219,7 @@ def _best_note() -> Note:
     return Note(STAR, "not separable from the best layer (paired bootstrap, Benjamini–Hochberg q < .05)")
 
 
-def _summary_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
+def summary_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
     """The task, its metric, and whatever else sets the tables apart."""
     fields = [name for name in ("model", "corpus", "split", "pooling", "readout") if _differ(tables, name)]
     return tuple(

@@ -19,7 +19,9 @@ from bertology.results._exports import (
     tables_to_json,
 )
 from bertology.results._grid import Grid, layer_grid, summary_grid
+from bertology.results._grid_view import GridView
 from bertology.results._labels import confusion, per_label_scores
+from bertology.results._other_grids import model_grid, seed_grid
 from bertology.results._predictions import PredictionFolder, Predictions, write_predictions
 from bertology.results._rows import ComparisonRow, Control, ResultRow, sort_key
 from bertology.results._schema import rows_to_pandas
@@ -84,6 +86,24 @@ class View:
         from bertology.results._plot import plot_tables
 
         return plot_tables(self.tables, ax=ax)
+
+    def heatmap(self) -> Figure:
+        """Layers by tasks: shades within a task, values written, the best set framed.
+
+        Raises:
+            ResultsError: there is nothing to draw.
+        """
+        from bertology.results._heatmap import plot_heatmap
+
+        return plot_heatmap(self.tables)
+
+    def models(self) -> GridView:
+        """Models by tasks: the best layer of each, its score and number."""
+        return GridView((model_grid(self.tables),))
+
+    def seeds(self) -> GridView:
+        """Layers by seeds, a table for each task."""
+        return GridView(tuple(seed_grid(table) for table in self.tables))
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -233,7 +253,8 @@ class Results:
 
         Args:
             folder: made if absent. It will hold ``results.parquet``, ``comparisons.parquet``,
-                ``predictions/<cell_id>.parquet``, ``layers.md`` and ``layers.png`` …
+                ``predictions/<cell_id>.parquet``, ``layers.md``, ``layers.png`` … and, of several
+                tables, ``heatmap.png`` …
             tables: formats of the tables.
             plots: formats of the plot.
 
@@ -259,9 +280,12 @@ class Results:
         if plots:
             from bertology.results._plot import figure_bytes
 
-            figure = view.plot()
-            for image in plots:
-                write_atomically(folder / f"layers.{image}", figure_bytes(figure, image))
+            figures = {"layers": view.plot()}
+            if len(view.tables) > 1:
+                figures["heatmap"] = view.heatmap()
+            for name, figure in figures.items():
+                for image in plots:
+                    write_atomically(folder / f"{name}.{image}", figure_bytes(figure, image))
         return folder
 
     def __repr__(self) -> str:

@@ -49,14 +49,15 @@ def table_to_rows(table: pa.Table, kind: type[RowT], *, where: str) -> tuple[Row
     Raises:
         ResultsError: columns are missing, or the table was written by a newer version.
     """
+    # A newer version may have other columns, so that is what to say first.
+    versions = table["schema_version"].to_pylist() if "schema_version" in table.column_names else []
+    newest = max((version for version in versions if isinstance(version, int)), default=0)
+    if newest > SCHEMA_VERSION:
+        raise ResultsError(f"{where}: written in schema {newest}, this version reads up to {SCHEMA_VERSION}: upgrade")
     missing = [name for name in field_kinds(kind) if name not in table.column_names]
     if missing:
         raise ResultsError(f"{where}: no column {', '.join(missing)}; was it written by bertology?")
-    rows = table.select(list(field_kinds(kind))).to_pylist()
-    newest = max((row.get("schema_version", 0) for row in rows), default=0)
-    if newest > SCHEMA_VERSION:
-        raise ResultsError(f"{where}: written in schema {newest}, this version reads up to {SCHEMA_VERSION}: upgrade")
-    return tuple(kind(**row) for row in rows)
+    return tuple(kind(**row) for row in table.select(list(field_kinds(kind))).to_pylist())
 
 
 def _schema(kind: type[ResultRow] | type[ComparisonRow]) -> pa.Schema:

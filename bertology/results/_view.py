@@ -40,6 +40,8 @@ class LayerLine:
     selectivity: Score | None
     seed_spread: float | None
     """Standard deviation over seeds of the main metric."""
+    by_seed: Mapping[int, Score]
+    """The main metric's score of each seed."""
     in_best_set: bool | None
     """Whether the layer is not separable from the best one; None where layers were not compared."""
 
@@ -153,6 +155,7 @@ def _table(
             main=_mean(of_main.get(layer, ())),
             **{name: _mean(column.get(layer, ())) for name, column in columns.items()},
             seed_spread=_seed_spread(of_main.get(layer, ())),
+            by_seed=_by_seed(of_main.get(layer, ())),
             in_best_set=best.get(layer),
         )
         for layer in layers
@@ -219,6 +222,14 @@ def _seed_spread(rows: Sequence[ResultRow]) -> float | None:
     if len(rows) < 2:
         return None
     return float(seed_spread(np.array([[row.value] for row in rows], dtype=np.float64))[0])
+
+
+def _by_seed(rows: Sequence[ResultRow]) -> dict[int, Score]:
+    found = {}
+    for row in rows:
+        if row.seed is not None and row.value is not None:
+            found[row.seed] = Score(row.value, row.ci_low, row.ci_high)
+    return dict(sorted(found.items()))
 
 
 def _best_layers(

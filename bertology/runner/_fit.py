@@ -6,7 +6,7 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.activations import Entry
+from bertology.activations import Entry, Progress
 from bertology.measures import majority, word_majority
 from bertology.results import Predictions
 from bertology.runner._cells import write_cell
@@ -49,7 +49,7 @@ def fit_group(
     run: Path,
     *,
     device: str,
-    notify: Callable[[str], None],
+    progress: Progress,
 ) -> None:
     """Fit a group and write its cells into ``run``.
 
@@ -59,7 +59,7 @@ def fit_group(
         entries: stored vectors of the ``train``, ``dev`` and ``test`` split.
         run: the run's folder.
         device: where to fit.
-        notify: told what a person should know.
+        progress: told how far the fit is, and what a person should know.
     """
     from bertology.activations import WordVectors
     from bertology.readouts import get_readout
@@ -80,7 +80,9 @@ def fit_group(
         dev=sources["dev"],
         dev_targets=_targets(data, problems, "dev"),
         device=device,
+        progress=progress.say,
     )
+    progress.finish()
     found = fitted.predict(sources["test"])
     provenance = {
         "versions": versions("torch", "transformers", "numpy", "scikit-learn"),
@@ -102,7 +104,7 @@ def fit_group(
                 notes=data.splits.notes,
             )
     if note := _unconverged(group, fitted, problems, layers):
-        notify(note)
+        progress.note(note)
 
 
 def write_baselines(found: BaselineCells, data: TaskData, run: Path) -> None:

@@ -66,7 +66,8 @@ def run_probes(
         # One reading of the model is for all tasks.
         entries = extract_splits(plan, init, device, progress) if of_init else {}
         for group in of_init:
-            fit_group(group, data[group.probe.task], entries, run, device=device, notify=notify)
+            label = f"{'random ' if init == 'random' else ''}{plan.source.name}, {group.probe.task}"
+            fit_group(group, data[group.probe.task], entries, run, device=device, progress=progress(label))
     results = Assembler(run, experiment).of_plan(plan)
     if out is not None:
         results.save(run)

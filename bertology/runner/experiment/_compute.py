@@ -54,7 +54,7 @@ def _compute(unit: Unit, run: Path, device: str) -> None:
     # The vectors are in the store by now: they are only opened here.
     entries = extract_splits(plan, part.init, device, lambda _: silent)
     with one_thread():
-        fit_group(part, data, entries, run, device=device, notify=silent.note)
+        fit_group(part, data, entries, run, device=device, progress=silent)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,115 @@
+"""Tables that look across models and seeds, as text in cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bertology.results._grid import (
+    NOTHING,
+    Cell,
+    Grid,
+    GridLine,
+    Note,
+    is_fraction,
+    layer_label,
+    metric_title,
+    number,
+    score_cell,
+)
+from bertology.results._view import BASELINES, LayerLine, LayerTable, Score
+
+
+def model_grid(tables: Sequence[LayerTable]) -> Grid:
+    """Models by tasks: each model's best layer, its score and, beside it, which layer that is."""
+    questions = list(dict.fromkeys(map(_question, tables)))
+    models = list(dict.fromkeys(map(_model, tables)))
+    by_place = {(_model(table), _question(table)): table for table in tables}
+    lines = []
+    for model in models:
+        cells: list[Cell] = []
+        for question in questions:
+            cells += _best_cells(by_place.get((model, question)))
+        lines.append(GridLine(_name(model, models), tuple(cells)))
+    for control, label in BASELINES.items():
+        found = [_baseline(control, question, tables) for question in questions]
+        if any(score for score, _ in found):
+            pairs = [(score_cell(score, metric), Cell("")) for score, metric in found]
+            lines.append(GridLine(label, tuple(cell for pair in pairs for cell in pair), baseline=True))
+    headers = [header for question in questions for header in (_header(question, questions), "layer")]
+    notes = (
+        Note("data", "; ".join(dict.fromkeys(f"{table.about.corpus} {table.about.split}" for table in tables))),
+        Note("interval", "[ ] 95 % over sentences"),
+        Note("score", "of the layer that scores best in the split shown, which flatters every model a little"),
+        Note("models", "were not compared in pairs: overlapping intervals do not say that they are alike"),
+    )
+    return Grid("models by tasks" + _unit(tables), tuple(headers), tuple(lines), notes, corner="Model")
+
+
+def seed_grid(table: LayerTable) -> Grid:
+    """Layers by seeds: the main metric of each seed, and how much it varies."""
+    seeds = sorted({seed for line in table.lines for seed in line.by_seed})
+    lines = []
+    for line in table.lines:
+        cells = [score_cell(line.by_seed.get(seed), table.metric, interval=False) for seed in seeds]
+        lines.append(GridLine(layer_label(line.layer), (*cells, *_over_seeds(line, table.metric))))
+    about = table.about
+    notes = (
+        Note("model", str(about.model)),
+        Note("data", f"{about.corpus} {about.split}"),
+        Note("seeds", "seed 0 trains on all sentences of train, every other one on a resample of them"),
+        Note("s.d.", "standard deviation over seeds; the interval of the test set is another matter"),
+    )
+    title = f"{table.task} by seed · {metric_title(table.metric)} by layer{_unit([table])}"
+    return Grid(title, (*(f"seed {seed}" for seed in seeds), "mean", "s.d."), tuple(lines), notes)
+
+
+def _over_seeds(line: LayerLine, metric: str) -> tuple[Cell, Cell]:
+    mean = score_cell(line.main, metric, interval=False)
+    if line.seed_spread is None:
+        return mean, Cell(NOTHING)
+    return mean, Cell(number(line.seed_spread, metric=metric), score=Score(line.seed_spread))
+
+
+def _unit(tables: Sequence[LayerTable]) -> str:
+    return ", %" if all(is_fraction(table.metric) for table in tables) else ""
+
+
+def _question(table: LayerTable) -> tuple[str, ...]:
+    about = table.about
+    return (table.task, table.metric, about.corpus, about.split)
+
+
+def _header(question: tuple[str, ...], questions: Sequence[tuple[str, ...]]) -> str:
+    """Task and metric, then corpus and split where they differ."""
+    apart = [question[part] for part in (2, 3) if len({other[part] for other in questions}) > 1]
+    return " ".join([question[0], metric_title(question[1]), *apart])
+
+
+def _model(table: LayerTable) -> tuple[str, ...]:
+    about = table.about
+    readout = ".".join(filter(None, (about.readout, about.readout_version)))
+    weights = "random weights" if about.init == "random" else ""
+    return (str(about.model), weights, str(about.pooling), readout, str(about.head or ""))
+
+
+def _name(model: tuple[str, ...], models: Sequence[tuple[str, ...]]) -> str:
+    """The model, then whatever else sets it apart."""
+    apart = [model[part] for part in range(1, len(model)) if len({other[part] for other in models}) > 1]
+    return " · ".join(filter(None, [model[0], *apart]))
+
+
+def _best_cells(table: LayerTable | None) -> tuple[Cell, Cell]:
+    """The best layer's score, and its number."""
+    if table is None:
+        return Cell(NOTHING), Cell("")
+    sign = 1 if table.higher_is_better else -1
+    scored = [(sign * line.main.value, -line.layer, line) for line in table.lines if line.main]
+    if not scored:
+        return Cell(NOTHING), Cell("")
+    best = max(scored, key=lambda found: found[:2])[2]
+    return score_cell(best.main, table.metric), Cell(str(best.layer), score=Score(best.layer))
+
+
+def _baseline(control: str, question: tuple[str, ...], tables: Sequence[LayerTable]) -> tuple[Score | None, str]:
+    found = [b.main for t in tables if _question(t) == question for b in t.baselines if b.control == control]
+    return (found[0] if found else None), question[1]

@@ -1,0 +1,149 @@
+"""The page: one HTML document with its style, script, library and data inside it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+
+from bertology import __version__
+from bertology.results.report._overview import overview_table
+from bertology.results.report._payload import embedded_json, payload
+from bertology.results.report._provenance import provenance
+from bertology.results.report._runs import Question, Run, group_questions
+from bertology.results.report._summary import Summary, headline, summarise
+from bertology.results.report._text import SentenceTexts
+
+_STYLES = ("vendor/uPlot.min.css", "assets/page.css")
+_SCRIPTS = (
+    "vendor/uPlot.iife.min.js",
+    "assets/start.js",
+    "assets/tables.js",
+    "assets/overview.js",
+    "assets/chart.js",
+    "assets/details.js",
+)
+# In the head, so that a page in the dark never flashes white.
+_THEME = "assets/theme.js"
+_MOST_OPEN = 6
+
+
+def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> str:
+    """The whole page.
+
+    It makes no request: style, script and data are inside it, and its content security policy allows nothing else, by
+    the hash of each.
+
+    Args:
+        runs: what it is about.
+        texts: the sentences behind item ids; only ids are shown when left out.
+    """
+    questions = group_questions(runs)
+    title = "bertology report: " + ", ".join(run.name for run in runs)
+    style = "\n".join(_asset(name) for name in _STYLES)
+    script = "\n".join(_asset(name) for name in _SCRIPTS)
+    theme = _asset(_THEME)
+    data = embedded_json(payload(questions, texts or SentenceTexts()))
+    compared = any(entry.table.compared for question in questions for entry in question.entries)
+    values = {
+        "star": "★ cannot be told apart from the best layer of its column and model. " if compared else "",
+        "policy": f"default-src 'none'; style-src '{_hash(style)}'; {_scripts(theme, script)}; base-uri 'none'",
+        "title": escape(title),
+        "headline": escape(headline(runs, questions)),
+        "summary": _summaries(questions),
+        "apart": _apart(questions),
+        "filters": _filters(questions, compared=compared),
+        "overview": overview_table(questions),
+        "provenance": "".join(_provenance(run) for run in runs),
+        "version": escape(__version__),
+        "style": style,
+        "theme": theme,
+        "data": data,
+        "script": script,
+    }
+    page = _asset("assets/page.html")
+    for part in page.split("{{")[1:]:
+        if part.partition("}}")[0] not in values:
+            raise RuntimeError(f"page.html asks for {part.partition('}}')[0]}")
+    # In one pass, so that what is put in is never taken for a place to put something.
+    pieces = page.split("{{")
+    return pieces[0] + "".join(values[name] + rest for name, _, rest in (p.partition("}}") for p in pieces[1:]))
+
+
+def _asset(name: str) -> str:
+    return files("bertology.results.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _scripts(*scripts: str) -> str:
+    return "script-src " + " ".join(f"'{_hash(script)}'" for script in scripts)
+
+
+def _summaries(questions: Sequence[Question]) -> str:
+    found = [summarise(question, entry) for question in questions for entry in question.entries]
+    cards = [_card(summary) for summary in found]
+    if len(cards) <= _MOST_OPEN:
+        return f'<div class="cards">{"".join(cards)}</div>'
+    shown, rest = cards[:_MOST_OPEN], cards[_MOST_OPEN:]
+    return (
+        f'<div class="cards">{"".join(shown)}</div>'
+        f'<details class="more"><summary>{len(rest)} more in words</summary>'
+        f'<div class="cards">{"".join(rest)}</div></details>'
+    )
+
+
+def _card(summary: Summary) -> str:
+    points = "".join(f"<dt>{escape(heading)}</dt><dd>{escape(text)}</dd>" for heading, text in summary.points)
+    return (
+        f'<article class="card"><h3>{escape(summary.title)}</h3>'
+        f'<p class="figure"><strong>{escape(summary.figure)}</strong> {escape(summary.metric)} '
+        f'<span class="ci">{escape(summary.interval)}</span><span class="best">{escape(summary.best)}</span></p>'
+        f"<dl>{points}</dl></article>"
+    )
+
+
+def _apart(questions: Sequence[Question]) -> str:
+    """Says so where one task stands on data or in versions that may not be compared."""
+    tasks = [question.first.task for question in questions]
+    doubled = sorted({task for task in tasks if tasks.count(task) > 1})
+    if not doubled:
+        return ""
+    names = escape(", ".join(doubled))
+    return (
+        f'<p class="notice">{names}: asked on different data, splits, versions or metrics. These stand in columns of '
+        "their own and are never drawn in one chart, since their scores cannot be compared.</p>"
+    )
+
+
+def _filters(questions: Sequence[Question], *, compared: bool) -> str:
+    """Choice of best sets, of a model and of columns, where there is anything to choose."""
+    readers = list(dict.fromkeys(entry.label for question in questions for entry in question.entries))
+    parts = []
+    if compared:
+        parts.append('<label class="chip"><input type="checkbox" id="filter-best">★ only</label>')
+    if len(readers) > 1:
+        options = "".join(f'<option value="{escape(reader)}">{escape(reader)}</option>' for reader in readers)
+        parts.append(
+            '<label class="field">Model <select id="filter-reader"><option value="">all</option>'
+            f"{options}</select></label>"
+        )
+    if len(questions) > 1:
+        boxes = "".join(
+            f'<label class="chip"><input type="checkbox" data-column="q{place}" checked>'
+            f"{escape(question.label)}</label>"
+            for place, question in enumerate(questions)
+        )
+        parts.append(f'<fieldset id="columns" class="chips"><legend>Tasks</legend>{boxes}</fieldset>')
+    return "".join(parts)
+
+
+def _provenance(run: Run) -> str:
+    rows = "".join(
+        f'<tr><th scope="row">{escape(heading)}</th><td>{escape(value)}</td></tr>' for heading, value in provenance(run)
+    )
+    return f'<h3>{escape(run.name)}</h3><div class="scroll"><table class="facts"><tbody>{rows}</tbody></table></div>'

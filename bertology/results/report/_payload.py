@@ -1,0 +1,86 @@
+"""What the page's script is given, as plain values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from bertology.results._grid import is_fraction, metric_title
+from bertology.results._view import BASELINES, LayerLine, LayerTable, Score
+from bertology.results.report._details import details_of, item_budget
+from bertology.results.report._runs import Entry, Question
+from bertology.results.report._text import SentenceTexts
+
+_DIGITS = 6
+
+
+def payload(questions: Sequence[Question], texts: SentenceTexts) -> dict[str, Any]:
+    """Everything that is drawn or listed on demand: scores of layers, details, sentences."""
+    sentences: list[str] = []
+    budget = item_budget(sum(len(entry.table.lines) for question in questions for entry in question.entries))
+    plain = []
+    for question in questions:
+        table = question.first
+        plain.append(
+            {
+                "label": question.label,
+                "task": table.task,
+                "metric": metric_title(table.metric),
+                "percent": is_fraction(table.metric),
+                "isAccuracy": table.metric == "accuracy",
+                "higherIsBetter": table.higher_is_better,
+                "entries": [_entry(entry, texts, sentences, budget) for entry in question.entries],
+            }
+        )
+    return {"questions": plain, "sentences": sentences}
+
+
+def _entry(entry: Entry, texts: SentenceTexts, sentences: list[str], budget: int) -> dict[str, Any]:
+    table = entry.table
+    return {
+        "label": entry.label,
+        "run": entry.run.name,
+        "second": metric_title(table.second_metric) if table.second_metric else None,
+        "secondPercent": is_fraction(table.second_metric or ""),
+        "seeds": table.n_seeds,
+        "compared": table.compared,
+        "lines": [_line(line) for line in table.lines],
+        "baselines": _baselines(table),
+        "details": details_of(entry, texts, sentences, most_items=budget),
+    }
+
+
+def _line(line: LayerLine) -> dict[str, Any]:
+    return {
+        "layer": line.layer,
+        "main": _score(line.main),
+        "second": _score(line.second),
+        "random": _score(line.random_init),
+        "control": _score(line.control_task),
+        "selectivity": _score(line.selectivity),
+        "spread": None if line.seed_spread is None else round(line.seed_spread, _DIGITS),
+        "best": line.in_best_set,
+    }
+
+
+def _score(score: Score | None) -> list[float | None] | None:
+    """Value, lower and upper bound."""
+    if score is None:
+        return None
+    return [None if value is None else round(value, _DIGITS) for value in (score.value, score.low, score.high)]
+
+
+def _baselines(table: LayerTable) -> list[dict[str, Any]]:
+    return [
+        {"name": BASELINES[line.control], "main": _score(line.main), "second": _score(line.second)}
+        for line in table.baselines
+    ]
+
+
+_IN_SCRIPT = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+
+
+def embedded_json(value: Any) -> str:
+    """JSON that can stand inside a script element: nothing in it ends the element or starts another."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_IN_SCRIPT)

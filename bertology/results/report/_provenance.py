@@ -1,0 +1,69 @@
+"""Where the numbers come from: versions, fingerprints, devices, seeds, timings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from bertology.results._rows import ResultRow
+from bertology.results.report._runs import Run
+from bertology.results.report._summary import counted
+
+
+def provenance(run: Run) -> list[tuple[str, str]]:
+    """Heading and value of everything a run says of how it was made."""
+    rows = run.results.rows
+    found = [
+        ("folder", run.name),
+        ("experiment", _all(row.experiment for row in rows)),
+        ("tables", f"schema {_all(str(row.schema_version) for row in rows)}, {counted(len(rows), 'row')}, "
+                   f"{counted(len({row.cell_id for row in rows}), 'cell')}"),
+        ("tasks", _all(f"{row.task} {row.task_version}" for row in rows)),
+        ("models", _all(f"{row.model}, {row.init}: {row.model_fingerprint}" for row in rows if row.model)),
+        ("corpora", _all(f"{row.corpus} {row.split}: {row.corpus_fingerprint}" for row in rows)),
+        ("readouts", _all(f"{row.readout}.{row.readout_version}" for row in rows if row.readout)),
+        ("pooling", _all(row.pooling for row in rows)),
+        ("seeds", _all(None if row.seed is None else str(row.seed) for row in rows)),
+        ("device", _all(row.device for row in rows)),
+        ("dtype", _all(row.dtype for row in rows)),
+        ("versions", _versions(rows)),
+        ("intervals", _all(row.ci_method for row in rows)),
+        ("started", _started(rows)),
+        ("fitting took", _took(rows)),
+        ("predictions", f"{counted(sum(row.predictions_sha256 is not None for row in _cells(rows)), 'cell')} kept, "
+                        "with SHA-256"),
+    ]  # fmt: skip
+    return [(heading, value) for heading, value in found if value]
+
+
+def _all(values: Iterable[str | None]) -> str:
+    """The values there are, in order of first appearance."""
+    return "; ".join(dict.fromkeys(value for value in values if value))
+
+
+def _cells(rows: Sequence[ResultRow]) -> list[ResultRow]:
+    """A row of each cell."""
+    return list({row.cell_id: row for row in rows}.values())
+
+
+def _versions(rows: Sequence[ResultRow]) -> str:
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        for name, version in json.loads(row.versions).items():
+            found.setdefault(str(name), set()).add(str(version))
+    return "; ".join(f"{name} {' and '.join(sorted(found[name]))}" for name in sorted(found))
+
+
+def _started(rows: Sequence[ResultRow]) -> str:
+    times = sorted({row.started_utc for row in rows if row.started_utc})
+    return times[0] if len(times) == 1 else f"{times[0]} to {times[-1]}" if times else ""
+
+
+def _took(rows: Sequence[ResultRow]) -> str:
+    """Cells that were fitted together tell the same time; it is counted once."""
+    jobs = {
+        (row.task, row.model, row.init, row.started_utc, row.wall_s)
+        for row in rows
+        if row.wall_s is not None and row.started_utc
+    }
+    return f"{sum(job[-1] or 0.0 for job in jobs):,.1f} s in {counted(len(jobs), 'fit')}" if jobs else ""

@@ -1,0 +1,185 @@
+"""The runs that a report is about, and which of their tables answer the same question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertology.errors import ResultsError
+from bertology.results._grid import metric_title
+from bertology.results._results import Results, read_results
+from bertology.results._view import LayerTable
+
+
+@dataclass(frozen=True)
+class AskedCorpus:
+    """A corpus as a person asked for it."""
+
+    name: str
+    """A name or a path."""
+    sentences: int | None = None
+    """At most so many of each split, the first ones; all when None."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run's results and where they lie."""
+
+    name: str
+    """The shortest end of its path that sets it apart from the other runs."""
+    folder: Path
+    results: Results
+    tables: tuple[LayerTable, ...]
+    asked: tuple[AskedCorpus, ...] = ()
+    """The corpora as the person named them; none where the folder does not tell."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One answer to a question: a table, the run it comes from, and what sets it apart from other answers."""
+
+    run: Run
+    table: LayerTable
+    label: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """A task on the same data, whoever answers it: only what one question's entries say may be compared."""
+
+    label: str
+    entries: tuple[Entry, ...]
+
+    @property
+    def first(self) -> LayerTable:
+        """A table, for what all of them share: task, metric, corpus."""
+        return self.entries[0].table
+
+
+def read_runs(folders: Sequence[str | Path]) -> tuple[Run, ...]:
+    """The runs in ``folders``; a folder named twice counts once.
+
+    Raises:
+        ResultsError: a folder is not a run, a file in it is broken, was written by a newer version, or has no scores.
+    """
+    paths = [Path(folder) for folder in folders]
+    unique = list({path.resolve(): path for path in paths}.values())
+    if not unique:
+        raise ResultsError("there is no run to report: name a folder that --out left")
+    names = _short_names([path.resolve() for path in unique])
+    return tuple(_read(path, name) for path, name in zip(unique, names, strict=True))
+
+
+def _read(folder: Path, name: str) -> Run:
+    if not folder.exists():
+        raise ResultsError(f"{folder}: no such folder; name one that --out left")
+    if not (folder / "results.parquet").is_file():
+        raise ResultsError(f"{folder}: not a run, it holds no results.parquet; name a folder that --out left")
+    results = read_results(folder)
+    try:
+        tables = results.view().tables
+    except ResultsError as error:
+        raise ResultsError(f"{folder}: {error}") from error
+    return Run(name, folder, results, tables, _asked_corpora(folder))
+
+
+def _asked_corpora(folder: Path) -> tuple[AskedCorpus, ...]:
+    """What the run's own record calls its corpora; it only helps to find sentences, so a run without one is whole."""
+    import yaml
+
+    found = []
+    for name in ("request.json", "experiment.yaml"):
+        try:
+            # JSON is YAML as well.
+            record = yaml.safe_load((folder / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError, yaml.YAMLError):
+            continue
+        if isinstance(record, dict):
+            found += [{"name": record.get("corpus")}, *_listed(record.get("corpora"))]
+    return tuple(
+        AskedCorpus(asked["name"], asked.get("sentences") if isinstance(asked.get("sentences"), int) else None)
+        for asked in found
+        if isinstance(asked.get("name"), str)
+    )
+
+
+def _listed(value: Any) -> list[dict[str, Any]]:
+    return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
+
+
+def _short_names(paths: Sequence[Path]) -> list[str]:
+    deepest = max(len(path.parts) for path in paths)
+    for length in range(1, deepest + 1):
+        names = ["/".join(path.parts[-length:]) for path in paths]
+        if len(set(names)) == len(names):
+            break
+    return names
+
+
+def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
+    """Tables grouped by what they may be compared on, in order of first appearance.
+
+    Tables of different data, task versions or metrics never share a question, so nothing mixes them.
+    """
+    found: dict[tuple[str, ...], list[tuple[Run, LayerTable]]] = {}
+    for run in runs:
+        for table in run.tables:
+            about = table.about
+            key = (
+                about.task,
+                about.task_version,
+                about.corpus_fingerprint,
+                about.split,
+                table.metric,
+                about.annotation,
+            )
+            found.setdefault(key, []).append((run, table))
+    labels = _question_labels([[table for _, table in same] for same in found.values()])
+    readers = _reader_labels([pair for same in found.values() for pair in same])
+    return tuple(
+        Question(label, tuple(Entry(run, table, readers[run.name, id(table)]) for run, table in same))
+        for label, same in zip(labels, found.values(), strict=True)
+    )
+
+
+def _question_labels(groups: Sequence[Sequence[LayerTable]]) -> list[str]:
+    """The task, and as much more as sets it apart from other questions on the same task."""
+    described = []
+    for group in groups:
+        table, about = group[0], group[0].about
+        question = f"{about.task_version}, {metric_title(table.metric)}"
+        described.append(
+            [about.task, f"{about.corpus} {about.split}", question, f"data {about.corpus_fingerprint[:6]}"]
+        )
+    labels: dict[int, str] = {}
+    for task in dict.fromkeys(parts[0] for parts in described):
+        same = [place for place, parts in enumerate(described) if parts[0] == task]
+        labels |= dict(zip(same, _apart([described[place] for place in same]), strict=True))
+    return [labels[place] for place in range(len(groups))]
+
+
+def _reader_labels(pairs: Sequence[tuple[Run, LayerTable]]) -> dict[tuple[str, int], str]:
+    """For each table the model, and whatever else sets those apart that read the same tasks."""
+    described = []
+    for run, table in pairs:
+        about = table.about
+        model = f"{about.model}{' (random weights)' if about.init == 'random' else ''}"
+        readout = ".".join(filter(None, (about.readout, about.readout_version)))
+        described.append([model, run.name, readout, f"{about.pooling} of pieces", about.head or ""])
+    # Labels are made of the readers, of which each may answer several questions.
+    unique = list(dict.fromkeys(map(tuple, described)))
+    labels = dict(zip(unique, _apart([list(parts) for parts in unique]), strict=True))
+    return {(run.name, id(table)): labels[tuple(d)] for (run, table), d in zip(pairs, described, strict=True)}
+
+
+def _apart(described: Sequence[Sequence[str]]) -> list[str]:
+    """Of each description the first part, and those of the others that are needed to tell all of them apart."""
+    kept = [0]
+    for part in range(1, len(described[0])):
+        labels = {tuple(d[k] for k in kept) for d in described}
+        more = {tuple(d[k] for k in (*kept, part)) for d in described}
+        if len(more) > len(labels):
+            kept.append(part)
+    return [" · ".join(d[k] for k in kept if d[k]) for d in described]

@@ -1,0 +1,119 @@
+"""The sentences behind item ids: taken from the corpus itself, if it is at hand and is the one that was scored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+
+from bertology.corpora import Corpus, Sentences, corpus_at_hand, load_corpus
+from bertology.errors import BertologyError
+from bertology.results.report._runs import AskedCorpus, Run
+
+
+@dataclass(frozen=True)
+class SplitText:
+    """Finds the words of one split."""
+
+    sentences: Sentences
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        ids = [self.sentences.id(number) for number in range(len(self.sentences))]
+        times = Counter(ids)
+        names = {name: number for number, name in enumerate(ids) if times[name] == 1}
+        # Sentences without a name of their own are filed under their place.
+        return names | {f"{name}#{number + 1}": number for number, name in enumerate(ids)}
+
+    def find(self, item_id: str) -> tuple[str, int, int] | None:
+        """The sentence of an item ``sentence:word``, and where in it the word starts and ends (code points)."""
+        name, _, word = item_id.rpartition(":")
+        if name not in self._numbers or not word.isdecimal():
+            return None
+        sentence = self.sentences[self._numbers[name]]
+        if not 1 <= int(word) <= len(sentence):
+            return None
+        start, end = sentence.spans[int(word) - 1]
+        return sentence.text, start, end
+
+
+@dataclass(frozen=True)
+class SentenceTexts:
+    """The splits that were found, and why others were not."""
+
+    splits: Mapping[tuple[str, str], SplitText] = field(default_factory=dict)
+    """By fingerprint of the corpus and name of the split."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """By fingerprint of the corpus: why its sentences are not shown."""
+
+    def of(self, fingerprint: str, split: str) -> SplitText | None:
+        """The words of a split, if they were found."""
+        return self.splits.get((fingerprint, split))
+
+    def reason(self, fingerprint: str) -> str:
+        """Why sentences of a corpus are not shown."""
+        return self.reasons.get(fingerprint) or "the corpus was not found"
+
+
+def find_sentences(runs: Sequence[Run], *, corpora: Sequence[str] = (), with_text: bool = True) -> SentenceTexts:
+    """The sentences that the runs were scored on, as far as they are on this machine; nothing is downloaded for them.
+
+    Args:
+        runs: that a report is about.
+        corpora: names or paths to look in, before those that the runs themselves name.
+        with_text: False to find none.
+
+    Raises:
+        BertologyError: one of ``corpora`` cannot be read.
+    """
+    wanted: dict[str, set[str]] = {}
+    reasons: dict[str, str] = {}
+    for run in runs:
+        for table in run.tables:
+            wanted.setdefault(table.about.corpus_fingerprint, set()).add(table.about.split)
+    if not with_text:
+        return SentenceTexts({}, dict.fromkeys(wanted, "the report was made without text"))
+    found: dict[tuple[str, str], SplitText] = {}
+    for name in corpora:
+        _take(load_corpus(name), wanted, found)
+    # Of this call only: files may be others the next time.
+    load = cache(_cut)
+    for run in runs:
+        for fingerprint in dict.fromkeys(table.about.corpus_fingerprint for table in run.tables):
+            if any(key[0] == fingerprint for key in found):
+                continue
+            named = next(t.about.corpus for t in run.tables if t.about.corpus_fingerprint == fingerprint)
+            tried = [_look_in(asked, fingerprint, load) for asked in run.asked or (AskedCorpus(named),)]
+            reasons[fingerprint] = "; ".join(reason for reason in tried if isinstance(reason, str))
+            for corpus in tried:
+                if isinstance(corpus, Corpus):
+                    _take(corpus, wanted, found)
+    return SentenceTexts(found, reasons)
+
+
+def _look_in(asked: AskedCorpus, fingerprint: str, load: Callable[[AskedCorpus], Corpus]) -> Corpus | str:
+    """A corpus if it is the one looked for, else the reason why it is not taken."""
+    if not corpus_at_hand(asked.name):
+        return f"corpus {asked.name} is not on this machine; name its place with --corpus"
+    try:
+        corpus = load(asked)
+    except BertologyError as error:
+        return f"corpus {asked.name} cannot be read ({error})"
+    if corpus.fingerprint != fingerprint:
+        return f"corpus {asked.name} as it is here is not the one that was scored; name that with --corpus"
+    return corpus
+
+
+def _cut(asked: AskedCorpus) -> Corpus:
+    """A corpus, or the first sentences of each of its splits."""
+    corpus = load_corpus(asked.name)
+    if asked.sentences is None:
+        return corpus
+    return replace(corpus, splits={name: split[: asked.sentences] for name, split in corpus.splits.items()})
+
+
+def _take(corpus: Corpus, wanted: Mapping[str, set[str]], found: dict[tuple[str, str], SplitText]) -> None:
+    for split in sorted(wanted.get(corpus.fingerprint, ())):
+        if split in corpus:
+            found[corpus.fingerprint, split] = SplitText(corpus[split])

@@ -1,0 +1,76 @@
+// What all parts of the page share: the data, numbers as text, elements, and which score is being looked at.
+// Everything that comes from a run enters the page as text, never as HTML.
+const report = (() => {
+  "use strict";
+  const data = JSON.parse(document.getElementById("data").textContent);
+
+  /** An element with properties and children; strings become text. */
+  function element(tag, properties = {}, ...children) {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(properties)) {
+      if (value === undefined || value === null || value === false) continue;
+      if (name === "class") made.className = value;
+      else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+      else made.setAttribute(name, value === true ? "" : value);
+    }
+    made.append(...children.filter((child) => child !== null && child !== undefined));
+    return made;
+  }
+
+  const SVG = "http://www.w3.org/2000/svg";
+
+  function svg(tag, properties = {}, ...children) {
+    const made = document.createElementNS(SVG, tag);
+    for (const [name, value] of Object.entries(properties)) made.setAttribute(name, value);
+    made.append(...children);
+    return made;
+  }
+
+  /** A number with one decimal, in percent if it is a fraction; a true minus sign. */
+  function number(value, percent = true) {
+    if (value === null || value === undefined) return "–";
+    const text = (percent ? 100 * value : value).toFixed(1);
+    return text === "-0.0" ? "0.0" : text.replace("-", "−");
+  }
+
+  /** `[98.2, 98.8]`, or nothing where there is no interval. */
+  function interval(score, percent = true) {
+    if (!score || score[1] === null || score[2] === null) return "";
+    return `[${number(score[1], percent)}, ${number(score[2], percent)}]`;
+  }
+
+  const count = (value) => value.toLocaleString("en");
+  const layerName = (layer) => (layer === 0 ? "0 · embeddings" : String(layer));
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  function fillSelect(select, options, chosen) {
+    select.replaceChildren(...options.map(([value, text]) => element("option", { value }, text)));
+    select.value = String(chosen ?? options[0]?.[0] ?? "");
+  }
+
+  // What is looked at; whoever changes it tells the others.
+  const chosen = { question: 0, entry: 0, layer: 0, other: 0 };
+
+  function bestLayer(question, entry) {
+    const { higherIsBetter, entries } = data.questions[question];
+    const scored = entries[entry].lines.filter((line) => line.main);
+    const sign = higherIsBetter ? 1 : -1;
+    return scored.reduce((best, line) => (!best || sign * line.main[0] > sign * best.main[0] ? line : best), null)?.layer ?? 0;
+  }
+
+  function choose(change) {
+    const sameTable = (change.question ?? chosen.question) === chosen.question && (change.entry ?? chosen.entry) === chosen.entry;
+    Object.assign(chosen, change);
+    const lines = data.questions[chosen.question].entries[chosen.entry].lines;
+    const layers = lines.map((line) => line.layer);
+    if (change.layer === undefined && !(sameTable && layers.includes(chosen.layer))) chosen.layer = layers[0];
+    if (change.other === undefined && (!sameTable || change.layer !== undefined)) {
+      const best = bestLayer(chosen.question, chosen.entry);
+      // Beside the best layer stands the lowest, beside any other the best.
+      chosen.other = chosen.layer === best ? layers[0] : best;
+    }
+    document.dispatchEvent(new Event("choice"));
+  }
+
+  return { data, element, svg, number, interval, count, layerName, colour, fillSelect, chosen, choose, bestLayer };
+})();

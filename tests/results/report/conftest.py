@@ -1,0 +1,99 @@
+"""Run folders as a run would leave them."""
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bertology.pocket import load_corpus
+from bertology.results import Results
+from bertology.results.report import find_sentences, read_runs, render_report
+
+HOSTILE = "</script><img src=x onerror=document.title='owned'>{{data}}"
+
+
+def renamed(results, **fields):
+    """The same rows with other values where they have any."""
+    rows = [
+        dataclasses.replace(row, **{name: value for name, value in fields.items() if getattr(row, name) is not None})
+        for row in results.rows
+    ]
+    return Results(tuple(rows), results.comparisons, results.predictions)
+
+
+def payload(page):
+    """What the script of a page is given."""
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def page_of(*folders, **options):
+    """The page on some run folders."""
+    runs = read_runs(folders)
+    return render_report(runs, find_sentences(runs, **options))
+
+
+@pytest.fixture(scope="session")
+def run(made_up, tmp_path_factory):
+    """A run of two tasks and two seeds; its items are words of nothing."""
+    folder = tmp_path_factory.mktemp("runs") / "plain"
+    return made_up(("pos", "ner"), n_seeds=2).save(folder, tables=(), plots=())
+
+
+@pytest.fixture(scope="session")
+def pocket_run(made_up, tmp_path_factory):
+    """A run of one task whose items are the words of the pocket corpus' test split."""
+    folder = tmp_path_factory.mktemp("runs") / "pocket"
+    results = made_up(("pos",), n_sentences=40)
+    results = renamed(results, corpus_fingerprint=load_corpus().fingerprint)
+    kept = {cell: _on_pocket(found) for cell, found in results.predictions.items()}
+    return Results(results.rows, results.comparisons, kept).save(folder, tables=(), plots=())
+
+
+def _on_pocket(found):
+    """Predictions whose items are the first words of the first sentences; some sentences are too short for theirs."""
+    sentences = load_corpus()["test"]
+    ids, seen = [], {}
+    for cluster in found.cluster.tolist():
+        seen[cluster] = seen.get(cluster, 0) + 1
+        ids.append(f"{sentences.id(cluster)}:{seen[cluster]}")
+    return dataclasses.replace(found, item_ids=ids)
+
+
+@pytest.fixture(scope="session")
+def hostile_run(made_up, tmp_path_factory):
+    """A run whose names, labels and ids try to break out of the page."""
+    folder = tmp_path_factory.mktemp("runs") / "hostile"
+    fields = ("model", "corpus", "task", "experiment", "readout", "pooling", "device", "split", "dtype")
+    results = renamed(made_up(("pos",), n_sentences=60), **dict.fromkeys(fields, HOSTILE))
+    kept = {
+        cell: dataclasses.replace(
+            found,
+            labels=tuple(f"{label}{HOSTILE}" for label in found.labels),
+            item_ids=[f"{HOSTILE}{name}" for name in found.item_ids],
+        )
+        for cell, found in results.predictions.items()
+    }
+    return Results(results.rows, results.comparisons, kept).save(folder, tables=(), plots=())
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Headless Chromium; the test skips, saying what is missing, where there is none."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        pytest.skip("playwright is not installed: pip install 'bertology[dev]'")
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    found = os.environ.get("BERTOLOGY_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    with sync_playwright() as driver:
+        path = found or driver.chromium.executable_path
+        if not Path(path).exists():
+            pytest.skip("Chromium is not found: run `playwright install chromium`, or name it in BERTOLOGY_CHROMIUM")
+        # A container's user may not make a sandbox; the pages are our own.
+        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()

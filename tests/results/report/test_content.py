@@ -1,0 +1,306 @@
+"""What stands in the page, read without a browser."""
+
+import base64
+import dataclasses
+import hashlib
+import html
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from bertology.corpora import corpus_at_hand, load_corpus
+from bertology.results import Results, confusion, per_label_scores, read_results
+from bertology.results.report import read_runs, render_report, write_report
+from bertology.results.report._details import MOST_CONFUSED, MOST_LABELS, _chosen_items, item_budget
+from bertology.results.report._payload import embedded_json
+
+from .conftest import HOSTILE, page_of, payload, renamed
+
+
+class Page(HTMLParser):
+    """Elements of a page, and text outside scripts and styles."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.elements, self.inside, self.words = [], [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self.inside.append(tag)
+
+    def handle_endtag(self, tag):
+        while self.inside and self.inside.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if not {"script", "style"} & set(self.inside[-1:]):
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def page(run):
+    return page_of(run)
+
+
+def test_nothing_outside_the_file_is_named(page):
+    for tag, attributes in Page(page).elements:
+        assert tag not in {"link", "img", "iframe", "object", "embed", "base"}
+        assert "src" not in attributes
+        assert attributes.get("href", "#").startswith("#")
+        assert "style" not in attributes
+        assert not any(name.startswith("on") for name in attributes)
+    assert "@import" not in page
+    assert "url(" not in page
+
+
+def test_the_policy_allows_this_style_and_these_scripts_only(page):
+    policy = next(a["content"] for tag, a in Page(page).elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe" not in policy
+    contents = re.findall(r"<(?:style|script)>(.*?)</(?:style|script)>", page, re.DOTALL)
+    assert len(contents) == 3
+    for content in contents:
+        assert f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'" in policy
+
+
+def test_summary_says_what_was_asked_found_and_how_sure(page, run):
+    text = Page(page).text
+    results = read_results(run)
+    (table,) = results.only(task="pos").view().tables
+    best = max(table.lines, key=lambda line: line.main.value)
+    word_majority = next(line for line in table.baselines if line.control == "word_majority")
+    for said in (
+        "Which universal part of speech does each word have? (task pos, v1).",
+        f"Layer {best.layer} scores best, with accuracy {100 * best.main.value:.1f} % "
+        f"[{100 * best.main.low:.1f}, {100 * best.main.high:.1f}].",
+        f"Majority by word form gives {100 * word_majority.main.value:.1f} %",
+        f"{100 * (best.main.value - word_majority.main.value):.1f} points above",
+        f"a selectivity of {100 * best.selectivity.value:.1f} points",
+        "Over 2 seeds, which resample the training data",
+        "no piece 2, too long 1",
+        "bootstrap over sentences",
+    ):
+        assert said in text.replace("\xa0", " "), said
+    assert [line.in_best_set for line in table.lines].count(True) > 1
+    assert "cannot be told apart from it" in text
+
+
+def test_summary_hides_no_lack(made_up, tmp_path):
+    bare = made_up(("pos",), controls=False)
+    silver = renamed(dataclasses.replace(bare, comparisons=()), annotation="silver")
+    text = Page(page_of(silver.save(tmp_path / "bare", tables=(), plots=()))).text
+    for said in (
+        "No baseline and no control was run",
+        "Layers were not compared in pairs",
+        "One seed: how scores vary with the training sample was not measured",
+        "silver",
+    ):
+        assert said in text
+    assert "★" not in Page(page_of(tmp_path / "bare")).text.partition("Scores by layer")[0]
+
+
+def test_table_holds_every_score(page, run):
+    cells = [a for tag, a in Page(page).elements if tag == "td" and "data-good" in a]
+    tables = read_results(run).view().tables
+    assert len(cells) == sum(len(table.lines) for table in tables)
+    shown = sorted(float(cell["data-value"]) for cell in cells)
+    expected = sorted(line.main.value for table in tables for line in table.lines)
+    np.testing.assert_allclose(shown, expected, atol=1e-6)
+    starred = sum("data-best" in cell for cell in cells)
+    assert starred == sum(bool(line.in_best_set) for table in tables for line in table.lines)
+
+
+def test_details_are_those_of_the_predictions(page, run):
+    results = read_results(run)
+    for question in payload(page)["questions"]:
+        (entry,) = question["entries"]
+        found = entry["details"]
+        for place, layer in enumerate(found["layers"]):
+            frame = per_label_scores(results.predictions[f"{question['task']}-0-{layer}"])
+            labels = found["labels"]
+            for name in ("precision", "recall", "f1"):
+                shown = dict(zip(labels, found["perLabel"][name][place], strict=True))
+                for label in frame.index:
+                    value = frame.loc[label, name]
+                    assert shown[label] == (None if np.isnan(value) else pytest.approx(value, abs=1e-4))
+            pairs = {(labels[g], labels[p]): n for g, p, n in found["confusion"][place]}
+            counts = confusion(results.predictions[f"{question['task']}-0-{layer}"])
+            assert pairs == {(g, p): counts.loc[g, p] for g in counts.index for p in counts.columns if counts.loc[g, p]}
+
+
+def test_wrong_here_and_right_there_is_counted_over_all_items(page, run):
+    predictions = read_results(run).predictions
+    found = next(q for q in payload(page)["questions"] if q["task"] == "pos")["entries"][0]["details"]
+    kept = [predictions[f"pos-0-{layer}"] for layer in found["layers"]]
+    wrong = np.array([[k.labels[g] != k.labels[p] for g, p in zip(k.gold, k.pred, strict=True)] for k in kept])
+    for a in range(len(wrong)):
+        for b in range(len(wrong)):
+            expected = wrong[a].sum() if a == b else (wrong[a] & ~wrong[b]).sum()
+            assert found["wrongRight"][a][b] == expected
+    listed = np.array(found["pred"]) != np.array(found["gold"])
+    assert listed.any(axis=0).all()
+    assert len(found["ids"]) == found["nWrong"] == wrong.any(axis=0).sum()
+
+
+def test_many_mistakes_are_thinned_for_every_pair_alike():
+    rng = np.random.default_rng(0)
+    wrong = rng.random((6, 20_000)) < np.array([0.4, 0.3, 0.2, 0.2, 0.2, 0.01])[:, None]
+    chosen = _chosen_items(wrong, 500)
+    assert len(chosen) == 500 == len(set(chosen.tolist()))
+    assert wrong[:, chosen].any(axis=0).all()
+    for a in range(6):
+        for b in set(range(6)) - {a}:
+            assert (wrong[a, chosen] & ~wrong[b, chosen]).sum() >= 5
+    assert item_budget(5) == item_budget(10) > item_budget(150) > item_budget(10_000) > 0
+
+
+def test_many_labels_are_limited_and_counted_whole(made_up, tmp_path):
+    results = made_up(("pos",), n_layers=1, controls=False, n_sentences=500)
+    rng = np.random.default_rng(1)
+    n_labels = MOST_LABELS + 50
+    labels = tuple(f"label-{number}" for number in range(n_labels))
+    kept = {
+        cell: dataclasses.replace(
+            found,
+            labels=labels,
+            gold=np.arange(len(found.gold)) % n_labels,
+            pred=rng.integers(0, n_labels, len(found.gold)),
+        )
+        for cell, found in results.predictions.items()
+    }
+    folder = Results(results.rows, results.comparisons, kept).save(tmp_path / "many", tables=(), plots=())
+    found = payload(page_of(folder))["questions"][0]["entries"][0]["details"]
+    assert len(found["labels"]) == n_labels
+    assert len(found["perLabel"]["support"]) == len(found["perLabel"]["f1"][0]) == MOST_LABELS
+    assert found["confused"] == MOST_CONFUSED
+    for cells in found["confusion"]:
+        assert sum(n for _, _, n in cells) == found["nItems"]
+        assert {place for g, p, _ in cells for place in (g, p)} <= set(range(MOST_CONFUSED + 1))
+
+
+def test_sentences_come_from_the_corpus_that_was_scored(pocket_run):
+    plain = payload(page_of(pocket_run))
+    found = plain["questions"][0]["entries"][0]["details"]
+    test = load_corpus("pocket")["test"]
+    by_id = {test.id(number): test[number] for number in range(len(test))}
+    shown = [(name, place) for name, place in zip(found["ids"], found["places"], strict=True) if place]
+    assert len(shown) > 10
+    assert found["noText"] == ""
+    for name, (sentence, start, end) in shown:
+        sentence_id, _, word = name.rpartition(":")
+        assert plain["sentences"][sentence][start:end] == by_id[sentence_id].words[int(word) - 1]
+    # Items of words that there are not, in made-up runs, keep their ids.
+    beyond = [name for name, place in zip(found["ids"], found["places"], strict=True) if not place]
+    assert all(int(name.rpartition(":")[2]) > len(by_id[name.rpartition(":")[0]]) for name in beyond)
+
+
+def test_no_sentences_where_they_are_not_known(run, pocket_run):
+    first = payload(page_of(run))["questions"][0]["entries"][0]["details"]
+    assert "corpus pocket as it is here is not the one that was scored" in first["noText"]
+    without = payload(page_of(pocket_run, with_text=False))
+    assert without["sentences"] == []
+    assert without["questions"][0]["entries"][0]["details"]["noText"] == "the report was made without text"
+
+
+def test_corpora_are_found_as_the_run_asked_for_them(made_up, tiny_corpus, tmp_path):
+    """By the path in the run's record, cut as it says."""
+    whole = load_corpus(str(tiny_corpus))
+    cut = dataclasses.replace(whole, splits={name: split[:12] for name, split in whole.splits.items()})
+    results = renamed(made_up(("pos",), n_sentences=10), corpus="tiny", corpus_fingerprint=cut.fingerprint)
+    ids = [f"{cut['test'].id(0)}:1"] * len(results.predictions["pos-0-0"].gold)
+    kept = {cell: dataclasses.replace(found, item_ids=ids) for cell, found in results.predictions.items()}
+    folder = Results(results.rows, results.comparisons, kept).save(tmp_path / "run", tables=(), plots=())
+
+    def found():
+        return payload(page_of(folder))
+
+    assert "name its place with --corpus" in found()["questions"][0]["entries"][0]["details"]["noText"]
+    (folder / "experiment.yaml").write_text(f"corpora: [{{name: {tiny_corpus}, sentences: 12}}]")
+    assert found()["sentences"] == [cut["test"].text(0)]
+    (folder / "experiment.yaml").write_text(f"corpora: [{{name: {tiny_corpus}, sentences: 11}}]")
+    assert "is not the one that was scored" in found()["questions"][0]["entries"][0]["details"]["noText"]
+    (folder / "experiment.yaml").write_text("corpora: [")
+    assert found()["sentences"] == []
+
+
+def test_a_treebank_that_is_not_here_is_not_fetched(run, made_up, tmp_path):
+    assert corpus_at_hand("pocket")
+    assert not corpus_at_hand("ud:en_ewt")
+    folder = renamed(made_up(("pos",)), corpus="ud:en_ewt").save(tmp_path / "ewt", tables=(), plots=())
+    reason = payload(page_of(folder))["questions"][0]["entries"][0]["details"]["noText"]
+    assert reason == "corpus ud:en_ewt is not on this machine; name its place with --corpus"
+
+
+def test_text_outside_the_basic_plane_is_cut_where_the_browser_cuts_it():
+    from bertology.results.report._details import _utf16
+
+    assert _utf16("a😀") == 3
+
+
+def test_nothing_breaks_out(hostile_run):
+    page = page_of(hostile_run)
+    assert HOSTILE not in page
+    assert "<img" not in page
+    assert page.count("</script>") == 3
+    assert html.escape(HOSTILE) in page
+    plain = payload(page)
+    assert plain["questions"][0]["task"] == HOSTILE
+    assert all(label.endswith(HOSTILE) for label in plain["questions"][0]["entries"][0]["details"]["labels"])
+
+
+def test_embedded_json_is_json_that_ends_no_script():
+    value = {"<!--": "</script>\u2028&", "n": [1, None, 0.5]}
+    text = embedded_json(value)
+    assert not set(text) & set("<>&\u2028\u2029")
+    import json
+
+    assert json.loads(text) == value
+
+
+def test_runs_on_the_same_data_share_a_question(run, made_up, tmp_path):
+    other = renamed(made_up(("pos",), n_seeds=2), model="other").save(tmp_path / "other", tables=(), plots=())
+    plain = payload(page_of(run, other))
+    by_task = {question["task"]: question for question in plain["questions"]}
+    assert [entry["label"] for entry in by_task["pos"]["entries"]] == ["pocket", "other"]
+    assert len(by_task["ner"]["entries"]) == 1
+
+
+@pytest.mark.parametrize("field", ["corpus_fingerprint", "task_version", "split"])
+def test_runs_on_other_data_are_never_mixed(run, made_up, tmp_path, field):
+    other = renamed(made_up(("pos",)), **{field: "another"}).save(tmp_path / "other", tables=(), plots=())
+    page = page_of(run, other)
+    questions = [question for question in payload(page)["questions"] if question["task"] == "pos"]
+    assert [len(question["entries"]) for question in questions] == [1, 1]
+    assert len({question["label"] for question in questions}) == 2
+    assert "their scores cannot be compared" in Page(page).text
+
+
+def test_a_run_without_predictions_says_so(made_up, tmp_path):
+    folder = dataclasses.replace(made_up(("pos",)), predictions={}).save(tmp_path / "bare", tables=(), plots=())
+    assert payload(page_of(folder))["questions"][0]["entries"][0]["details"] == {
+        "missing": "the run kept no predictions of single items"
+    }
+
+
+def test_same_runs_same_bytes_and_small(run, pocket_run, tmp_path):
+    first = write_report([run, pocket_run, run], tmp_path / "a" / "first.html")
+    second = write_report([run, pocket_run], tmp_path / "second.html")
+    assert first.read_bytes() == second.read_bytes()
+    assert len(first.read_bytes()) < 2_000_000
+
+
+def test_provenance_is_complete(page):
+    text = Page(page).text.partition("Where the numbers come from")[2]
+    for said in ("beef", "c0ffee", "linear.v1", "seeds 0; 1", "schema 1", "cluster-bootstrap-bca", "uPlot"):
+        assert said in text
+
+
+def test_rendering_needs_no_texts(run):
+    assert payload(render_report(read_runs([run])))["sentences"] == []

@@ -1,0 +1,145 @@
+"""Models by tasks, layers by seeds, and the heatmap: the numbers are those of the rows."""
+
+import csv
+import dataclasses
+import io
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import QuadMesh
+from matplotlib.patches import Rectangle
+
+from bertology.errors import ResultsError
+from bertology.results import Results
+from bertology.results._heatmap import plot_heatmap
+
+
+def of_two_models(two_tasks):
+    """Two models, the second of which is asked for one task only."""
+    others = [
+        dataclasses.replace(row, model="other & more", cell_id=f"other-{row.cell_id}", model_fingerprint="0ther")
+        for row in two_tasks.rows
+        if row.model and row.task == "pos" and row.init == "pretrained"
+    ]
+    return Results((*two_tasks.rows, *others), two_tasks.comparisons)
+
+
+def lines_of(view):
+    return list(csv.DictReader(io.StringIO(view.to_csv())))
+
+
+def test_models_by_tasks(two_tasks):
+    view = of_two_models(two_tasks).view()
+    (grid,) = view.models().grids
+    assert grid.corner == "Model"
+    assert {*grid.headers[::2]} == {"ner accuracy", "pos accuracy"}
+    assert {*grid.headers[1::2]} == {"layer"}
+    labels = [line.label for line in grid.lines]
+    assert labels == ["pocket", "other & more", "majority", "word majority"]
+    for table in view.tables:
+        best = max(table.lines, key=lambda line: line.main.value)
+        column = grid.headers.index(f"{table.task} accuracy")
+        score, layer = grid.lines[labels.index(table.about.model)].cells[column : column + 2]
+        assert score.score == best.main
+        assert layer.text == str(best.layer)
+    missing = grid.lines[1].cells[grid.headers.index("ner accuracy")]
+    assert missing.text == "–"
+    assert "were not compared" in view.models().to_markdown()
+
+
+def test_models_of_one_name_are_told_apart(pos):
+    others = [dataclasses.replace(r, pooling="first", cell_id=f"f-{r.cell_id}") for r in pos.rows if r.model]
+    (grid,) = Results((*pos.rows, *others), ()).view().models().grids
+    assert [line.label for line in grid.lines[:2]] == ["pocket · mean", "pocket · first"]
+
+
+def test_layers_by_seeds(two_tasks):
+    view = two_tasks.view()
+    for grid, table in zip(view.seeds().grids, view.tables, strict=True):
+        assert grid.headers == ("seed 0", "seed 1", "mean", "s.d.")
+        for line, found in zip(grid.lines, table.lines, strict=True):
+            values = [
+                row.value
+                for seed in (0, 1)
+                for row in two_tasks.rows
+                if (row.task, row.layer, row.seed, row.init, row.control, row.metric)
+                == (table.task, found.layer, seed, "pretrained", "none", "accuracy")
+            ]
+            assert [cell.score.value for cell in line.cells] == pytest.approx(
+                [*values, np.mean(values), np.std(values, ddof=1)]
+            )
+    numbers = lines_of(view.seeds())
+    assert len(numbers) == 2 * 6 * 4
+    assert {line["in_best_set"] for line in numbers} == {"False"}
+
+
+def test_one_seed_has_no_spread(pos):
+    (grid,) = pos.view().seeds().grids
+    assert grid.headers == ("seed 0", "mean", "s.d.")
+    assert all(line.cells[2].text == "–" for line in grid.lines)
+
+
+def test_heatmap_writes_values_and_shades_within_a_task(two_tasks):
+    view = two_tasks.view()
+    figure = view.heatmap()
+    FigureCanvasAgg(figure).draw()
+    (ax,) = figure.axes
+    (mesh,) = (c for c in ax.collections if isinstance(c, QuadMesh))
+    shades = np.asarray(mesh.get_array()).reshape(6, 2)
+    written = {tuple(np.floor(text.get_position()).astype(int)): text.get_text() for text in ax.texts}
+    framed = {tuple(np.floor(p.get_xy()).astype(int)) for p in ax.patches if isinstance(p, Rectangle)}
+    for column, table in enumerate(view.tables):
+        values = np.array([line.main.value for line in table.lines])
+        np.testing.assert_allclose(shades[:, column], (values - values.min()) / np.ptp(values))
+        for row, line in enumerate(table.lines):
+            assert written[column, row] == f"{100 * line.main.value:.1f}"
+            assert ((column, row) in framed) == line.in_best_set
+    assert "Framed: not separable" in figure.get_supxlabel()
+
+
+def test_heatmap_of_nothing(pos):
+    (table,) = pos.view().tables
+    empty = dataclasses.replace(table, lines=tuple(dataclasses.replace(line, main=None) for line in table.lines))
+    with pytest.raises(ResultsError, match="no scores to draw"):
+        plot_heatmap([empty])
+
+
+def test_a_layer_without_a_score_is_left_open(two_tasks):
+    first, second = two_tasks.view().tables
+    short = dataclasses.replace(second, lines=second.lines[:3])
+    figure = plot_heatmap([first, short])
+    assert len(figure.axes[0].texts) == 9
+
+
+def test_several_tasks_are_saved_with_their_heatmap(two_tasks, tmp_path):
+    folder = dataclasses.replace(two_tasks, predictions={}).save(tmp_path / "run", plots=("png", "pdf"))
+    assert {path.name for path in folder.glob("heatmap.*")} == {"heatmap.png", "heatmap.pdf"}
+
+
+def test_every_format_escapes(two_tasks):
+    models = of_two_models(two_tasks).view().models()
+    assert "other &amp; more" in models.to_html()
+    assert r"other \& more" in models.to_latex()
+    assert r"\begin{table}" in str(of_two_models(two_tasks).view().seeds().to_latex())
+    assert models._repr_html_() == models.to_html()
+
+
+def test_latex_is_set(two_tasks, tmp_path):
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not installed")
+    if subprocess.run(["kpsewhich", "siunitx.sty", "booktabs.sty"], capture_output=True, check=False).returncode:
+        pytest.skip("siunitx or booktabs is not installed")
+    results = of_two_models(two_tasks)
+    tables = results.only(model="pocket").view().to_latex() + results.view().models().to_latex()
+    tables += results.view().seeds().to_latex()
+    document = (
+        r"\documentclass{article}\usepackage{booktabs}\usepackage{siunitx}\begin{document}"
+        f"\n{tables}\n" + r"\end{document}"
+    )
+    (tmp_path / "tables.tex").write_text(document, encoding="utf-8")
+    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "-no-shell-escape", "tables.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
