@@ -7,7 +7,7 @@ from typing import Annotated, cast
 import typer
 
 from bertology import __version__
-from bertology.cli import cache, doctor, listings, pretrain, probe, report, run
+from bertology.cli import cache, doctor, listings, pretrain, probe, report, run, runs
 
 # Typer itself names only one of the errors of a command that is not written as it should be; this is what all are.
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
@@ -38,6 +38,9 @@ def options(
 app.command("probe")(probe.probe)
 app.command("run")(run.run)
 app.command("plan")(run.plan)
+app.command("merge")(runs.merge)
+app.command("verify")(runs.verify)
+app.command("rerun")(runs.rerun)
 app.command("schema")(run.schema)
 app.command("report")(report.report)
 app.command("tasks")(listings.tasks)

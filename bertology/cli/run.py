@@ -53,10 +53,10 @@ def run(
     recorded and does not stop the others. Several processes may run the same experiment into the same folder.
     """
     from bertology.activations import BarProgress, silent
-    from bertology.runner.experiment import RunOptions, Shard, load_experiment, run_experiment
+    from bertology.runner.experiment import RunOptions, Shard, run_experiment
 
     part = Shard.parse(shard)
-    experiment = load_experiment(file, changes=set_ or ())
+    work = _resolved(file, set_ or (), yes=yes)
     show = not quiet and sys.stderr.isatty()
     options = RunOptions(
         engine=engine.value,
@@ -67,8 +67,7 @@ def run(
         echo=(lambda _: None) if quiet else lambda line: typer.echo(line, err=True),
         progress=BarProgress if show else lambda _: silent,
     )
-    work = _resolved(file, set_ or (), yes=yes)
-    _tell(run_experiment(experiment, out or Path("runs") / experiment.name, work=work, options=options))
+    _tell(run_experiment(work.experiment, out or Path("runs") / work.experiment.name, work=work, options=options))
 
 
 def plan(file: File, *, out: Out = None, set_: Changes = None) -> None:

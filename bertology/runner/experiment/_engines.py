@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+from bertology.errors import BertologyError
 from bertology.runner.experiment._compute import Outcome, compute_unit
 from bertology.runner.experiment._work import Unit
 
@@ -42,11 +45,29 @@ def _joblib(n_jobs: int) -> Engine:
             yield from serial(units, run, device, wait)
             return
         parallel = Parallel(n_jobs=min(n_jobs, len(units)), return_as="generator_unordered", pre_dispatch="all")
-        yield from parallel(
-            delayed(_numbered)(number, unit, run, device=device, wait=wait) for number, unit in enumerate(units)
-        )
+        jobs = (delayed(_numbered)(number, unit, run, device=device, wait=wait) for number, unit in enumerate(units))
+        with _explained_ends():
+            yield from parallel(jobs)
 
     return engine
+
+
+@contextlib.contextmanager
+def _explained_ends() -> Iterator[None]:
+    """Processes that end: some are meant to, and of those that were killed a person learns what to do."""
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    with warnings.catch_warnings():
+        # Work that is given up after a failure, and a process that was replaced since its memory had grown.
+        for expected in (r"\d+ tasks which were still being processed", "A worker stopped while some jobs were given"):
+            warnings.filterwarnings("ignore", message=expected, category=UserWarning)
+        try:
+            yield
+        except TerminatedWorkerError as error:
+            raise BertologyError(
+                "a process of the run was killed, perhaps as memory ran out: give fewer by --jobs; "
+                "what is finished is kept, the same command goes on from here"
+            ) from error
 
 
 def _numbered(number: int, unit: Unit, run: Path, *, device: str, wait: bool) -> tuple[int, Outcome | Exception]:

@@ -89,6 +89,11 @@ class RunFolder:
             record = self.record()
             self._write_record({**record, "sessions": [*record["sessions"], dict(session)], "tables": tables})
 
+    def adopt(self, record: Mapping[str, Any], *, asked_in: Path) -> None:
+        """Make this the folder of a run whose record is known, and which was asked for in folder ``asked_in``."""
+        self._write(ASKED, (asked_in / ASKED).read_bytes())
+        self._write_record(record)
+
     def lock(self, name: str, *, wait: bool = True) -> FileLock:
         """A lock that a process holds while it computes something, gone when it ends however it ends."""
         folder = self.path / "locks"

@@ -18,7 +18,7 @@ from bertology.runner._run import ProgressFor, check_components, extract_splits
 from bertology.runner.experiment._engines import Engine, EngineName, choose_engine
 from bertology.runner.experiment._folder import RunFolder, failure_of, finished, git_state, write_failure
 from bertology.runner.experiment._settings import Experiment
-from bertology.runner.experiment._work import Shard, Unit, Work, resolve_work
+from bertology.runner.experiment._work import Shard, Unit, Work, in_order, resolve_work
 
 _RESULTS = "results.parquet"
 
@@ -73,11 +73,12 @@ def run_experiment(
     """
     clock, options = time.perf_counter(), options or RunOptions()
     work = work or resolve_work(experiment)
+    # Names are found, and readouts too, before a folder is made.
+    units = work.shard(options.shard)
     folder = RunFolder(out)
     folder.open(work)
     session = _Session(work, folder, options)
     session.compute()
-    units = work.shard(options.shard)
     failures = tuple(
         f"{unit.title}: {reason}"
         for unit in units
@@ -92,19 +93,19 @@ class _Session:
     """One process's share of a run."""
 
     def __init__(self, work: Work, folder: RunFolder, options: RunOptions) -> None:
-        self._work, self._folder, self._options = work, folder, options
+        self._work, self._folder, self.options = work, folder, options
         self.n_computed = 0
         self.device = ""
         self.started = datetime.now(UTC)
 
     def compute(self) -> None:
         """Compute what is not there yet."""
-        pending = [unit for unit in self._work.shard(self._options.shard) if self._is_pending(unit)]
+        pending = [unit for unit in self._work.shard(self.options.shard) if self._is_pending(unit)]
         if not pending:
             return
         groups = [unit.part for unit in pending if isinstance(unit.part, Group)]
         self.device = check_components(groups, device=self._work.experiment.device)
-        engine = choose_engine(self._options.engine, jobs=self._options.jobs, device=self.device)
+        engine = choose_engine(self.options.engine, jobs=self.options.jobs, device=self.device)
         busy: list[Unit] = []
         for plan in self._work.plans:
             # What one model reads of one corpus is read once, for all its tasks.
@@ -119,12 +120,12 @@ class _Session:
     def _is_pending(self, unit: Unit) -> bool:
         if finished(self._folder.path, unit):
             return False
-        return self._options.retry_failed or failure_of(self._folder.path, unit) is None
+        return self.options.retry_failed or failure_of(self._folder.path, unit) is None
 
     def _stage(self, units: Sequence[Unit], engine: Engine, *, wait: bool) -> list[Unit] | None:
         """Compute units; those another process is at are returned, or None where a failure ends it all."""
         ready, failed = self._with_vectors(units)
-        if failed and self._options.fail_fast:
+        if failed and self.options.fail_fast:
             return None
         busy = []
         for number, outcome in engine(ready, self._folder.path, self.device, wait):
@@ -136,7 +137,7 @@ class _Session:
                 busy.append(unit)
             elif outcome == "computed":
                 self.n_computed += len(unit.cells)
-                self._options.echo(f"done    {unit.title}")
+                self.options.echo(f"done    {unit.title}")
         return busy
 
     def _with_vectors(self, units: Sequence[Unit]) -> tuple[list[Unit], bool]:
@@ -161,17 +162,17 @@ class _Session:
 
     def _extract(self, unit: Unit, init: Init) -> Exception | None:
         try:
-            extract_splits(unit.plan, init, self.device, self._options.progress)
+            extract_splits(unit.plan, init, self.device, self.options.progress)
         except Exception as error:
             # A model that cannot be read is no bar to the others.
             return error
         return None
 
     def _keep_on(self, unit: Unit, error: Exception) -> bool:
-        self._options.echo(f"failed  {unit.title}")
-        if self._options.fail_fast and self._options.engine == "serial" and not isinstance(error, BertologyError):
+        self.options.echo(f"failed  {unit.title}")
+        if self.options.fail_fast and self.options.engine == "serial" and not isinstance(error, BertologyError):
             raise error
-        return not self._options.fail_fast
+        return not self.options.fail_fast
 
 
 def _write_tables(work: Work, folder: RunFolder, session: _Session, wall: float) -> None:
@@ -186,14 +187,16 @@ def _write_tables(work: Work, folder: RunFolder, session: _Session, wall: float)
             return
         outputs = work.experiment.outputs
         results = _assemble(work, folder.path, done, failed)
-        results.save(folder.path, tables=outputs.tables, plots=outputs.plots)
+        # Without a layer's score there is nothing to look at yet.
+        shown = any(isinstance(unit.part, Group) for unit in done)
+        results.save(folder.path, tables=outputs.tables if shown else (), plots=outputs.plots if shown else ())
         folder.seal()
     folder.add_session(
         {
             "started_utc": session.started.isoformat(timespec="seconds"),
             "wall_s": round(wall, 3),
-            "engine": session._options.engine,
-            "shard": str(session._options.shard),
+            "engine": session.options.engine,
+            "shard": str(session.options.shard),
             "device": session.device,
             "cells_computed": session.n_computed,
             "git": git_state(),
@@ -218,5 +221,5 @@ def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit
         else:
             parts.append(assembler.of_group(unit.plan, unit.part))
     parts += [assembler.of_failed(unit.plan, unit.part) for unit in failed if isinstance(unit.part, Group)]
-    rows = tuple(row for part in parts for row in part.rows)
+    rows = in_order(work.experiment, (row for part in parts for row in part.rows))
     return Results(rows, tuple(row for part in parts for row in part.comparisons), PredictionFolder(run))

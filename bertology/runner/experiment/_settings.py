@@ -49,8 +49,8 @@ class ModelSettings(_Named):
     """What the tables call it; the name when left out, with `-random` for random weights."""
     init: Literal["pretrained", "random"] = "pretrained"
     """`random`: the same architecture with fresh weights."""
-    init_seed: Annotated[int, Field(strict=True, ge=0)] = 0
-    """Seed of fresh weights."""
+    init_seed: Annotated[int, Field(strict=True, ge=0)] = 1
+    """Seed of fresh weights. Those of the control `random` have seed 0."""
     revision: Text | None = None
     """Branch, tag or commit of a hub model."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
@@ -138,10 +138,10 @@ class Experiment(_Settings):
     seeds: Annotated[int, Field(strict=True, ge=1)] = 1
     """Fits: one on all of train, further ones on resamples of its sentences."""
     controls: Literal["all", "none"] | tuple[Control, ...] = "all"
-    """What scores stand beside: `majority`, `word_majority`, `random` (the encoder with random weights),
+    """What scores stand beside: `majority`, `word_majority`, `random` (a pretrained encoder with random weights),
     `control_task`."""
     statistics: StatisticsSettings = StatisticsSettings()
-    """How sure the scores are."""
+    """How intervals and comparisons are made."""
     outputs: OutputSettings = OutputSettings()
     """What is written beside the tidy tables."""
     device: Text = "auto"
@@ -197,4 +197,4 @@ def experiment_schema() -> Mapping[str, Any]:
     schema["properties"] = {**schema["properties"], "include": include}
     # What a file leaves out may stand in a file that it includes.
     schema.pop("required", None)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "bertology experiment", **schema}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "bertology experiment"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,6 +10,7 @@ from bertology._files import canonical_json, digest
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
 from bertology.probing import get_probe
+from bertology.results import ResultRow
 from bertology.runner._cells import Cell
 from bertology.runner._plan import BaselineCells, Group, Plan, find_corpus, make_plan
 from bertology.runner._request import ProbeRequest
@@ -76,8 +77,24 @@ class Work:
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
-        """All units, in an order that depends on the experiment alone; what one model reads stands together."""
-        return tuple({unit.key: unit for unit in self._all_units()}.values())
+        """All units, in an order that depends on the experiment alone; what one model reads stands together.
+
+        Raises:
+            BertologyError: two models, or two corpora, are the same but for what they are called.
+        """
+        units: list[Unit] = []
+        owners: dict[str, Unit] = {}
+        for unit in self._all_units():
+            known = next((owners[cell.id] for cell in unit.cells if cell.id in owners), None)
+            if known is None:
+                units.append(unit)
+                owners.update(dict.fromkeys((cell.id for cell in unit.cells), unit))
+            elif isinstance(unit.part, Group):
+                both = f"{known.title!r} and {unit.title!r}"
+                raise BertologyError(
+                    f"{both} are the same but for their names: leave one out, or give another init_seed"
+                )
+        return tuple(units)
 
     def _all_units(self) -> Iterator[Unit]:
         for plan in self.plans:
@@ -111,6 +128,17 @@ class Work:
         for plan in self.plans:
             models[plan.source.name] = plan.fingerprints["random" if plan.request.init == "random" else "pretrained"]
         return {"models": models, "corpora": {plan.corpus.name: plan.corpus.fingerprint for plan in self.plans}}
+
+
+def in_order(experiment: Experiment, rows: Iterable[ResultRow]) -> tuple[ResultRow, ...]:
+    """Rows in the order in which an experiment names its models and tasks, whoever computed them when."""
+    models = {model.title: place for place, model in enumerate(experiment.models)}
+    tasks = {get_probe(task.name).task: place for place, task in enumerate(experiment.tasks)}
+
+    def place(row: ResultRow) -> tuple[int, str, int, str]:
+        return models.get(row.model or "", -1), row.corpus, tasks[row.task], row.init or ""
+
+    return tuple(sorted(rows, key=place))
 
 
 def fewest_cells(experiment: Experiment) -> int:

@@ -18,7 +18,7 @@ import yaml
 from bertology.errors import BertologyError
 
 _MOST_BYTES = 1 << 20
-_MOST_VALUES = 100_000
+_MOST_VALUES = 20_000
 _MOST_DEPTH = 50
 _PLAIN = "tag:yaml.org,2002:"
 _NUMBERS = {

@@ -1,0 +1,89 @@
+"""One run of several: the parts that jobs of an array computed apart, put together without computing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bertology._files import write_atomically
+from bertology.errors import BertologyError
+from bertology.results import ComparisonRow, PredictionFolder, ResultRow, Results, read_results
+from bertology.runner.experiment._folder import RunFolder
+from bertology.runner.experiment._work import in_order
+
+_REMEDY = "name another folder with --out"
+_Key = tuple[Any, ...]
+
+
+def merge_runs(runs: Sequence[Path], out: Path) -> Results:
+    """Put the parts of one experiment together into folder ``out``.
+
+    Args:
+        runs: folders of runs of the same experiment, on the same data and models, such as its shards.
+        out: a folder that is not there yet, or empty.
+
+    Raises:
+        BertologyError: the runs are not of one experiment, contradict each other, or ``out`` is taken.
+    """
+    folders = [RunFolder(run) for run in runs]
+    records = [folder.record() for folder in folders]
+    _check_alike(folders, records)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise BertologyError(f"{out} is not empty: {_REMEDY}")
+    rows: dict[_Key, ResultRow] = {}
+    comparisons: dict[_Key, ComparisonRow] = {}
+    for folder in folders:
+        found = read_results(folder.path)
+        for row in found.rows:
+            _put_row(rows, row, folder.path)
+        comparisons.update({(row.family, row.cell_a, row.cell_b): row for row in found.comparisons})
+        _copy_files(folder.path, out)
+    experiment, merged = folders[0].experiment(), RunFolder(out)
+    ordered = in_order(experiment, rows.values())
+    results = Results(ordered, tuple(comparisons.values()), PredictionFolder(out))
+    outputs = experiment.outputs
+    shown = any(row.layer is not None for row in results.rows)
+    results.save(out, tables=outputs.tables if shown else (), plots=outputs.plots if shown else ())
+    sessions = [session for record in records for session in record["sessions"]]
+    merged.adopt({**records[0], "sessions": sessions, "tables": None}, asked_in=folders[0].path)
+    merged.seal()
+    return results
+
+
+def _check_alike(folders: Sequence[RunFolder], records: Sequence[Mapping[str, Any]]) -> None:
+    first = folders[0].experiment()
+    for folder, record in zip(folders[1:], records[1:], strict=True):
+        mine, theirs = first.plain(), folder.experiment().plain()
+        differing = sorted(key for key in mine if mine[key] != theirs[key])
+        if differing:
+            where = f"{folders[0].path} and {folder.path}"
+            raise BertologyError(f"{where} are not of one experiment: they differ in {', '.join(differing)}")
+        for name in ("content", "bertology"):
+            if record[name] != records[0][name]:
+                what = "models or corpora" if name == "content" else "versions of bertology"
+                raise BertologyError(
+                    f"{folders[0].path} and {folder.path} were made of different {what}: run one again"
+                )
+
+
+def _put_row(rows: dict[_Key, ResultRow], row: ResultRow, where: Path) -> None:
+    """Add a row; parts may have cells in common, of which the first stays."""
+    key = (row.cell_id, row.metric)
+    known = rows.get(key)
+    if known is None or known.status == "failed":
+        rows[key] = row
+    elif row.status == "ok" and known.value != row.value:
+        told = f"{row.metric} of cell {row.cell_id} is {known.value} in one and {row.value} in {where}"
+        raise BertologyError(f"the runs contradict each other: {told}; `bertology verify` says which was altered")
+
+
+def _copy_files(run: Path, out: Path) -> None:
+    for folder in ("cells", "predictions"):
+        for path in sorted((run / folder).glob("[!.]*")):
+            target = out / folder / path.name
+            if not target.exists():
+                write_atomically(target, path.read_bytes(), remedy=_REMEDY)
+    for failed in (out / "cells").glob("*.failed.json"):
+        if (out / "cells" / failed.name.replace(".failed", "")).exists():
+            failed.unlink()

@@ -1,0 +1,117 @@
+"""Whether a run's files are what was written, and whether its numbers come out again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertology._files import read_json
+from bertology.errors import BertologyError
+from bertology.results import ResultRow, read_result_rows
+from bertology.runner._cells import Cell
+from bertology.runner.experiment._folder import CHECKSUMS, RunFolder, sha256
+from bertology.runner.experiment._run import RunOptions, RunSummary, run_experiment
+
+_SCORES = ("value", "stderr", "ci_low", "ci_high", "n_items", "n_train", "predictions_sha256")
+
+
+def verify_run(run: Path) -> tuple[str, ...]:
+    """What is not as it was written in a run's folder, a line each; nothing if all is well.
+
+    Every file's checksum is compared with that taken when the tables were written, every cell's name with the hash of
+    what it says it is, and every cell's predictions with the checksum in its record and in the table.
+
+    Raises:
+        BertologyError: the folder is not a run's, or its tables were never written.
+    """
+    folder = RunFolder(run)
+    folder.record()
+    if not (run / CHECKSUMS).exists():
+        raise BertologyError(f"{run}: its tables were never written; run it to its end first")
+    written: Mapping[str, str] = read_json(run / CHECKSUMS, what="the checksums of a run")["sha256"]
+    there = {str(path.relative_to(run)): path for path in folder.files()}
+    problems = [f"{name}: missing" for name in written if name not in there]
+    problems += [
+        f"{name}: altered" for name, digest in written.items() if name in there and sha256(there[name]) != digest
+    ]
+    problems += [f"{name}: not there when the tables were written" for name in there if name not in written]
+    problems += _cell_problems(run)
+    return tuple(sorted(dict.fromkeys(problems)))
+
+
+def _cell_problems(run: Path) -> list[str]:
+    problems = []
+    sums: dict[str, str | None] = {}
+    for path in sorted((run / "cells").glob("*.json")):
+        name = f"cells/{path.name}"
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            cell_id, identity = record["cell_id"], record["identity"]
+            sums[cell_id] = record.get("predictions_sha256")
+        except (ValueError, KeyError, TypeError):
+            problems.append(f"{name}: altered (not the record of a cell)")
+            continue
+        if Cell(identity).id != cell_id or path.name.partition(".")[0] != cell_id:
+            problems.append(f"{name}: altered (its name is not the hash of what it says it is)")
+        predictions = run / "predictions" / f"{cell_id}.parquet"
+        if sums[cell_id] is not None and predictions.exists() and sha256(predictions) != sums[cell_id]:
+            problems.append(f"predictions/{predictions.name}: altered")
+    for row in read_result_rows(run):
+        if row.status == "ok" and sums.get(row.cell_id) != row.predictions_sha256:
+            problems.append(f"results.parquet: scores of other predictions than cell {row.cell_id} has")
+    return problems
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """How a repeated run compares with the first."""
+
+    summary: RunSummary
+    n_scores: int
+    """Scores compared."""
+    moved: tuple[str, ...]
+    """A line for each score that is not exactly what it was, or is in only one of the runs."""
+
+
+def rerun(run: Path, out: Path, *, options: RunOptions | None = None) -> Repetition:
+    """Run again what a run's own record says, in another folder, and compare.
+
+    Vectors that are in the store, where they are kept by the content of model and text, are not read again.
+
+    Raises:
+        BertologyError: the folder is not a run's, or ``out`` is taken.
+    """
+    experiment = RunFolder(run).experiment()
+    before = _scores(run)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise BertologyError(f"{out} is not empty: name another folder with --out")
+    summary = run_experiment(experiment, out, options=options)
+    if not (out / "results.parquet").exists():
+        raise BertologyError(f"{out}: nothing could be computed: {'; '.join(summary.failures)}")
+    after = _scores(out)
+    moved = []
+    for key in before.keys() | after.keys():
+        name = ", ".join(str(part) for part in key if part is not None)
+        if key not in after or key not in before:
+            moved.append(f"{name}: only in {run if key in before else out}")
+            continue
+        old, new = before[key], after[key]
+        changed = [f"{field} {old[field]} → {new[field]}" for field in _SCORES if old[field] != new[field]]
+        if changed:
+            moved.append(f"{name}: {', '.join(changed)}")
+    return Repetition(summary, len(before.keys() & after.keys()), tuple(sorted(moved)))
+
+
+def _scores(run: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Scores by what a person calls them, so that another fingerprint is no other score."""
+    return {_name(row): {field: getattr(row, field) for field in _SCORES} for row in read_result_rows(run)}
+
+
+def _name(row: ResultRow) -> tuple[Any, ...]:
+    layer = None if row.layer is None else f"layer {row.layer}"
+    seed = None if row.seed is None else f"seed {row.seed}"
+    control = None if row.control == "none" else row.control
+    return (row.task, row.corpus, row.model, row.init, layer, seed, control, row.metric)

@@ -1,0 +1,115 @@
+"""``bertology run``, ``plan`` and ``schema`` as a person meets them."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture
+def file(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small experiment, in the folder that commands are given in."""
+    monkeypatch.chdir(tmp_path)
+    content = {
+        "name": "trial",
+        "models": [{"name": str(tiny_bert), "id": "tiny"}],
+        "corpora": [{"name": "pocket", "sentences": 30}],
+        "tasks": ["pos"],
+        "layers": 0,
+        "controls": ["majority"],
+        "outputs": {"plots": []},
+    }
+    path = tmp_path / "trial.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def test_run_and_run_again(bertology: Command, file: Path, tmp_path: Path) -> None:
+    first = bertology("run", file, "--engine", "serial")
+    assert first.status == 0, first.err
+    assert first.out.startswith("2 cells computed (")
+    assert first.err.splitlines() == ["done    pos on pocket, baselines", "done    pos on pocket, tiny"]
+    assert (tmp_path / "runs" / "trial" / "results.parquet").exists()
+    again = bertology("run", file)
+    assert again.status == 0
+    assert again.out.startswith("nothing to do: all 2 cells are finished (")
+    assert again.out.count("\n") == 1
+    assert again.err == ""
+    more = bertology("run", file, "--quiet", "--set", "seeds=2", "--engine", "serial")
+    assert more.out.startswith("2 of 3 cells computed, the others were there")
+    assert more.err == ""
+
+
+def test_plan_before_anything_is_computed(bertology: Command, file: Path, tmp_path: Path) -> None:
+    planned = bertology("plan", file)
+    assert planned.status == 0, planned.err
+    assert planned.out.startswith("trial: 2 cells, 0 finished, in runs/trial\n  tiny on pocket: 1 layers, 2 cells")
+    assert {line.split()[0] for line in planned.out.splitlines()[2:]} == {"time", "memory", "disk"}
+    assert not (tmp_path / "runs").exists()
+
+
+def test_failures_are_told_at_the_end(bertology: Command, file: Path) -> None:
+    ended = bertology("run", file, "--engine", "serial", "--quiet", "--set", 'tasks=[pos, "feats:Nummer"]')
+    assert ended.status == 1
+    lines = ended.err.splitlines()
+    assert [line.partition(": task")[0] for line in lines] == [
+        "failed: feats:Nummer on pocket, baselines",
+        "failed: feats:Nummer on pocket, tiny",
+    ]
+    assert ended.out.startswith("2 of 4 cells computed, some failed (--retry-failed tries them again)")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "seds=3"], "--set seds=3: unknown key 'seds': did you mean seeds?"),
+        (["--set", "corpora[0].name=./nowhere"], "nowhere: no such file or folder"),
+        (["--set", "models=[poket]"], "unknown model 'poket'"),
+        (["--set", "seeds=1000000"], "cells or more; if that is meant, say so with --yes"),
+        (["--set", "seeds=40000", "--set", "layers=all"], "cells or more; if that is meant, say so with --yes"),
+        (["--shard", "3/2"], "--shard 3/2: write which of how many"),
+        (["--engine", "dusk"], "Invalid value for '--engine'"),
+        (["--jobs", "0"], "Invalid value for '--jobs'"),
+        (["--out", "trial.yaml"], "trial.yaml is a file: name another folder with --out"),
+        (["--out", "."], "is not the folder of a run (it has no run.json)"),
+    ],
+)
+def test_mistakes(bertology: Command, file: Path, arguments: list[str], message: str) -> None:
+    assert message in bertology("run", file, *arguments).one_line()
+
+
+def test_a_file_that_is_not_there(bertology: Command) -> None:
+    assert bertology("run", "none.yaml").one_line().startswith("none.yaml: no such file")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_a_large_grid_is_only_asked_about_where_it_would_run(
+    bertology: Command, file: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    outcome = bertology(command, file, "--set", "seeds=1000000") if command == "run" else bertology("plan", file)
+    assert outcome.status == (130 if command == "run" else 0)
+    assert ("1,000,000 cells or more: go on?" in outcome.err) == (command == "run")
+
+
+def test_schema(bertology: Command) -> None:
+    schema = json.loads(bertology("schema").out)
+    assert schema["title"] == "bertology experiment"
+    assert {"models", "corpora", "tasks", "include"} <= set(schema["properties"])
+    assert schema["additionalProperties"] is False

@@ -1,0 +1,149 @@
+"""Runs that are finished: merged from shards, verified, and repeated from their own record."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from bertology.errors import BertologyError
+from bertology.results import read_results, write_results
+from bertology.runner.experiment import (
+    RunOptions,
+    RunSummary,
+    Shard,
+    load_experiment,
+    merge_runs,
+    rerun,
+    run_experiment,
+    verify_run,
+)
+
+Scores = Callable[[Path], pa.Table]
+Trial = tuple[Path, RunSummary]
+SERIAL = RunOptions(engine="serial")
+
+
+@pytest.fixture
+def run(trial: Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the finished run, with its cache."""
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(trial[0].parent / "cache"))
+    return Path(shutil.copytree(trial[1].folder, tmp_path / "run"))
+
+
+def test_four_shards_merged_are_the_whole_run(
+    trial: Trial, tmp_path: Path, scores: Scores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, whole = trial
+    parts = [tmp_path / str(number) for number in range(1, 5)]
+    for number, part in enumerate(parts, 1):
+        # Each job has a machine of its own.
+        monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / f"cache-{number}"))
+        run_experiment(load_experiment(path), part, options=RunOptions(engine="serial", shard=Shard(number, 4)))
+    merge_runs(parts, tmp_path / "merged")
+    assert scores(tmp_path / "merged").equals(scores(whole.folder))
+    for name in ("comparisons.parquet", "layers.md", "experiment.yaml"):
+        assert (tmp_path / "merged" / name).read_bytes() == (whole.folder / name).read_bytes()
+    kept = {file.name: file.read_bytes() for file in (whole.folder / "predictions").iterdir()}
+    assert {file.name: file.read_bytes() for file in (tmp_path / "merged" / "predictions").iterdir()} == kept
+    assert verify_run(tmp_path / "merged") == ()
+    assert run_experiment(load_experiment(path), tmp_path / "merged", options=SERIAL).n_computed == 0
+
+
+def test_runs_that_do_not_go_together(trial: Trial, run: Path, tmp_path: Path) -> None:
+    _, whole = trial
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    with pytest.raises(BertologyError, match="is not empty"):
+        merge_runs([run, whole.folder], tmp_path / "full")
+    with pytest.raises(BertologyError, match="is not the folder of a run"):
+        merge_runs([run, tmp_path / "full"], tmp_path / "out")
+    results = read_results(run)
+    wrong = [row if row.value is None else type(row)(**{**vars(row), "value": 0.5}) for row in results.rows]
+    write_results(run, wrong, comparisons=results.comparisons)
+    with pytest.raises(BertologyError, match="the runs contradict each other"):
+        merge_runs([whole.folder, run], tmp_path / "out")
+    asked = run / "experiment.yaml"
+    asked.write_text(asked.read_text().replace("seeds: 1", "seeds: 2"))
+    with pytest.raises(BertologyError, match="not of one experiment: they differ in seeds"):
+        merge_runs([whole.folder, run], tmp_path / "out")
+
+
+def test_a_run_left_alone_is_as_it_was_written(run: Path) -> None:
+    assert verify_run(run) == ()
+
+
+@pytest.mark.parametrize("name", ["results.parquet", "comparisons.parquet", "layers.md", "experiment.yaml"])
+def test_an_altered_file_is_named(run: Path, name: str) -> None:
+    os.truncate(run / name, (run / name).stat().st_size - 1) if name != "results.parquet" else None
+    if name == "results.parquet":
+        results = read_results(run)
+        write_results(run, results.rows[1:], comparisons=results.comparisons)
+    assert verify_run(run) == (f"{name}: altered",)
+
+
+def test_altered_and_missing_cells_are_named(run: Path) -> None:
+    one, two, three = sorted((run / "cells").glob("*.json"))[:3]
+    record = json.loads(one.read_text())
+    one.write_text(json.dumps({**record, "identity": {**record["identity"], "task": "other"}}))
+    two.unlink()
+    predictions = run / "predictions" / f"{three.stem}.parquet"
+    predictions.write_bytes(predictions.read_bytes() + b" ")
+    (run / "cells" / "spare.json").write_text("{}")
+    problems = verify_run(run)
+    assert f"cells/{one.name}: altered" in problems
+    assert f"cells/{one.name}: altered (its name is not the hash of what it says it is)" in problems
+    assert f"cells/{two.name}: missing" in problems
+    assert f"predictions/{predictions.name}: altered" in problems
+    assert "cells/spare.json: not there when the tables were written" in problems
+
+
+def test_an_alteration_that_hides_its_checksum_is_found(run: Path) -> None:
+    from bertology.runner.experiment._folder import RunFolder
+
+    record = sorted((run / "cells").glob("*.json"))[0]
+    plain = json.loads(record.read_text())
+    record.write_text(json.dumps({**plain, "predictions_sha256": "0" * 64}))
+    RunFolder(run).seal()
+    problems = verify_run(run)
+    assert f"predictions/{record.stem}.parquet: altered" in problems
+    assert f"results.parquet: scores of other predictions than cell {record.stem} has" in problems
+
+
+def test_a_run_without_tables_cannot_be_verified(run: Path, tmp_path: Path) -> None:
+    (run / "checksums.json").unlink()
+    with pytest.raises(BertologyError, match="its tables were never written"):
+        verify_run(run)
+    with pytest.raises(BertologyError, match="is not the folder of a run"):
+        verify_run(tmp_path)
+    with pytest.raises(BertologyError, match=r"is not the folder of a run \(there is no such folder\)"):
+        verify_run(tmp_path / "nowhere")
+
+
+def test_a_run_repeats_itself(run: Path, tmp_path: Path, scores: Scores) -> None:
+    found = rerun(run, tmp_path / "again", options=SERIAL)
+    assert found.moved == ()
+    assert found.n_scores == len(read_results(run).rows)
+    assert found.summary.n_computed == found.summary.n_cells
+    assert scores(tmp_path / "again").equals(scores(run))
+
+
+def test_a_number_that_moved_is_told(run: Path, tmp_path: Path) -> None:
+    results = read_results(run)
+    first = next(row for row in results.rows if row.layer == 1 and row.control == "none" and row.task == "pos")
+    moved = type(first)(**{**vars(first), "value": 0.25})
+    rows = [moved if row is first else row for row in results.rows]
+    write_results(run, rows[:-1], comparisons=results.comparisons)
+    found = rerun(run, tmp_path / "again", options=SERIAL)
+    assert len(found.moved) == 2
+    told = "\n".join(found.moved)
+    assert re.search(
+        rf"pos, small, \w+, \w+, layer 1, seed 0, {first.metric}: value 0.25 → 0\.\d+$", told, re.MULTILINE
+    )
+    assert f": only in {tmp_path / 'again'}" in told

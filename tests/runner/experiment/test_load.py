@@ -1,0 +1,213 @@
+"""An experiment file says what it means, or is answered with file, line and key."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bertology.errors import BertologyError
+from bertology.runner.experiment import experiment_schema, load_experiment
+from bertology.runner.experiment._yaml import Place, parse_yaml, to_yaml
+
+TEXT = """\
+name: trial
+models: [pocket, {name: pocket, init: random}]
+corpora: [pocket]
+tasks:
+  - pos
+  - {name: ner, readout: mlp}
+layers: 0-2
+seeds: 2
+"""
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefg", "bcdefgh", strict=True)
+)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    def write(text: str, name: str = "trial.yaml") -> Path:
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_names_and_defaults(write: Callable[..., Path]) -> None:
+    found = load_experiment(write(TEXT))
+    assert [model.title for model in found.models] == ["pocket", "pocket-random"]
+    assert [task.readout for task in found.tasks] == [None, "mlp"]
+    assert (found.layer_spec, found.seeds, found.chosen_controls[0]) == ("0-2", 2, "majority")
+    assert found.statistics.resamples == 2000
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("no", "no"),
+        ("yes", "yes"),
+        ("on", "on"),
+        ("1e-3", 0.001),
+        ("1.5", 1.5),
+        ("010", 10),
+        ("1:30", "1:30"),
+        ("2019-06-02", "2019-06-02"),
+        ("1_000", "1_000"),
+        ("true", True),
+        ("~", None),
+        ("'1e-3'", "1e-3"),
+        ("", None),
+        ("[1, a]", [1, "a"]),
+    ],
+)
+def test_text_stays_text(text: str, value: object) -> None:
+    assert parse_yaml(text, Place("here")).plain() == value
+    assert parse_yaml(to_yaml(value), Place("here")).plain() == value
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("seeds: 2", "seds: 2", 8, "unknown key 'seds': did you mean seeds?"),
+        ("readout: mlp", "redout: mlp", 6, "unknown key 'redout' in tasks[1]: did you mean readout?"),
+        ("seeds: 2", "seeds: yes", 8, "seeds: should be a whole number, not 'yes'"),
+        ("seeds: 2", "seeds: true", 8, "seeds: should be a whole number, not true"),
+        ("seeds: 2", "seeds: 1e-3", 8, "seeds: should be a whole number, not the number 0.001"),
+        ("seeds: 2", "seeds: 0", 8, "seeds: input should be greater than or equal to 1 (it is the number 0)"),
+        ("name: trial", "name: 1e3", 1, "name: should be text, not the number 1000.0"),
+        ("name: trial", "name: a/b", 1, "name: 'a/b' should be letters, digits"),
+        ("init: random", "init: rnadom", 2, "models[1].init: should be pretrained or random, not 'rnadom': did you"),
+        ("init: random", "trust_remote_code: no", 2, "models[1].trust_remote_code: should be true or false, not 'no'"),
+        ("{name: pocket, init: random}", "pocket", 2, "models: two are called 'pocket': give each an id of its own"),
+        ("- pos", "- ner", 4, "tasks: two are called 'ner': name each once"),
+        ("[pocket]", "pocket", 3, "corpora: should be a list, such as [a, b], not 'pocket'"),
+        ("[pocket]", "[3]", 3, "corpora[0]: should be a name, or a mapping of keys to values, not the number 3"),
+        ("corpora: [pocket]", "", 1, "key 'corpora' is missing"),
+        ("readout: mlp", "corpora: [pocet]", 1, "task ner asks for corpus 'pocet': there is pocket"),
+        ("seeds: 2", "controls: [majorty]", 8, "controls[0]: should be majority, word_majority, random or"),
+        ("seeds: 2", "controls: no", 8, "controls: should be all or none, not 'no': did you mean none?"),
+        ("0-2", "[a]", 7, "layers[0]: should be a whole number, not 'a'"),
+        ("seeds: 2", "seeds: 2\nseeds: 3", 9, "key 'seeds' is written twice (first in line 8)"),
+        ("seeds: 2", "seeds: !!python/object/apply:os.system [ls]", 8, "tag !!python/object/apply:os.system is not"),
+        ("seeds: 2", "seeds: !include x", 8, "tag !include is not allowed here"),
+        ("seeds: 2", "x: &a [*a]", 8, "unfolds into more than an experiment can hold"),
+        ("seeds: 2", BOMB, None, "unfolds into more than an experiment can hold"),
+        ("seeds: 2", "x: [", 9, "not valid YAML (expected the node content, but found '<stream end>')"),
+        ("seeds: 2", "include: none.yaml", 8, "include: no file"),
+        ("seeds: 2", "include: 3", 8, "include: should be the path of a file"),
+        (TEXT, "- a\n", 1, "an experiment is a mapping of keys to values"),
+        (TEXT, "", None, "empty; an experiment has name, models, corpora and tasks"),
+        (TEXT, "[" * 1000, None, "nested too deep"),
+    ],
+)
+def test_what_is_wrong_is_one_line_with_its_place(
+    write: Callable[..., Path], old: str, new: str, line: int | None, message: str
+) -> None:
+    assert old in TEXT
+    path = write(TEXT.replace(old, new))
+    with pytest.raises(BertologyError) as raised:
+        load_experiment(path)
+    told = str(raised.value)
+    assert message in told
+    assert "\n" not in told
+    assert told.startswith(f"{path}:{line}: " if line else str(path))
+
+
+def test_files_that_are_no_experiment(tmp_path: Path) -> None:
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "large.yaml").write_bytes(b"#" * (2 << 20))
+    for name, message in (
+        ("none.yaml", "no such file"),
+        ("binary.yaml", "not UTF-8"),
+        ("large.yaml", "too many"),
+        (".", "cannot be read"),
+    ):
+        with pytest.raises(BertologyError, match=message):
+            load_experiment(tmp_path / name)
+
+
+def test_changes_from_the_command_line(write: Callable[..., Path]) -> None:
+    changes = ["models[0].dtype=bfloat16", "seeds=5", "statistics.resamples=100", "tasks=[pos]", "layers=1,-1"]
+    found = load_experiment(write(TEXT), changes=changes)
+    assert found.models[0].dtype == "bfloat16"
+    assert found.models[0].name == "pocket"
+    assert (found.seeds, found.statistics.resamples, found.layer_spec) == (5, 100, "1,-1")
+    assert [task.name for task in found.tasks] == ["pos"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("seeds", "write key=value"),
+        ("models[5].dtype=float16", "there is no [5]; the list has 2"),
+        ("models[0].dtyp=x", "unknown key 'dtyp' in models[0]: did you mean dtype?"),
+        ("seeds.x=1", "'x' is a key, but there is the number 2 in its place"),
+        ("seeds=many", "seeds: should be a whole number, not 'many'"),
+        ("a b=1", "'a b' is no key"),
+        ("seeds=!!python/name:os.system", "is not allowed here"),
+    ],
+)
+def test_changes_that_are_wrong(write: Callable[..., Path], change: str, message: str) -> None:
+    with pytest.raises(BertologyError, match=re.escape(message)) as raised:
+        load_experiment(write(TEXT), changes=[change])
+    assert str(raised.value).startswith(f"--set {change}: ")
+
+
+def test_a_file_builds_on_others(write: Callable[..., Path]) -> None:
+    write("statistics: {resamples: 500, seed: 3}\nseeds: 4\ncorpora: [pocket]\n", "base.yaml")
+    write("seeds: 3\ndevice: cpu\n", "more.yaml")
+    text = TEXT.replace("corpora: [pocket]\n", "").replace("seeds: 2", "statistics: {seed: 7}")
+    found = load_experiment(write(text + "include: [base.yaml, more.yaml]\n"))
+    assert (found.seeds, found.device, found.corpora[0].name) == (3, "cpu", "pocket")
+    assert (found.statistics.resamples, found.statistics.seed) == (500, 7)
+
+
+def test_a_mistake_in_an_included_file_is_told_there(write: Callable[..., Path]) -> None:
+    base = write("device: cpu\nseds: 2\n", "base.yaml")
+    with pytest.raises(BertologyError, match=rf"^{re.escape(str(base))}:2: unknown key 'seds'"):
+        load_experiment(write(TEXT + "include: base.yaml\n"))
+
+
+def test_a_file_that_includes_itself(write: Callable[..., Path]) -> None:
+    write("include: trial.yaml\n", "base.yaml")
+    with pytest.raises(BertologyError, match=r"includes itself .*trial.yaml → .*base.yaml → .*trial.yaml"):
+        load_experiment(write(TEXT + "include: base.yaml\n"))
+
+
+def test_the_resolved_file_says_the_same(write: Callable[..., Path]) -> None:
+    found = load_experiment(write(TEXT.replace("name: trial", "name: 'no'")))
+    again = load_experiment(write(to_yaml(found.plain()), "resolved.yaml"))
+    assert again == found
+    assert again.name == "no"
+
+
+def test_the_schema_documents_every_field() -> None:
+    schema = experiment_schema()
+    parts = [schema, *(part["anyOf"][1] if "anyOf" in part else part for part in schema["$defs"].values())]
+    fields = {name: field for part in parts for name, field in part["properties"].items()}
+    assert {"models", "layers", "include", "dtype", "resamples", "plots", "readout"} <= set(fields)
+    assert all(field.get("description") for field in fields.values())
+    assert schema["additionalProperties"] is False
+    assert schema["$defs"]["ModelSettings"]["anyOf"][0]["type"] == "string"
+
+
+EXPERIMENTS = Path(__file__).resolve().parents[3] / "experiments"
+
+
+@pytest.mark.parametrize("name", ["quickstart", "layers-pos", "liu-2019-transferability"])
+def test_experiments_that_ship_are_well_formed(name: str) -> None:
+    path = EXPERIMENTS / f"{name}.yaml"
+    assert load_experiment(path).name == name
+    first, *_ = path.read_text().splitlines()
+    assert first == "# yaml-language-server: $schema=experiment.schema.json"
+    assert f"bertology run experiments/{name}.yaml" in path.read_text()
+
+
+def test_the_schema_beside_them_is_the_present_one() -> None:
+    written = json.loads((EXPERIMENTS / "experiment.schema.json").read_text())
+    assert written == experiment_schema(), "bertology schema > experiments/experiment.schema.json"

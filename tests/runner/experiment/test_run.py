@@ -1,0 +1,331 @@
+"""A run: what it computes and keeps, what it does not do twice, and what becomes of what fails."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from bertology import __version__
+from bertology.errors import BertologyError
+from bertology.results import read_results
+from bertology.runner import ProbeRequest, run_probes
+from bertology.runner.experiment import (
+    RunOptions,
+    RunSummary,
+    Shard,
+    estimate,
+    fewest_cells,
+    load_experiment,
+    resolve_work,
+    run_experiment,
+)
+
+Scores = Callable[[Path], pa.Table]
+SERIAL = RunOptions(engine="serial")
+
+
+@pytest.fixture
+def mine(trial: tuple[Path, RunSummary], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """The finished run in a folder of one's own: its file and its folder."""
+    path, summary = trial
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(path.parent / "cache"))
+    return path, shutil.copytree(summary.folder, tmp_path / "run")
+
+
+def predictions(run: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (run / "predictions").iterdir()}
+
+
+class _Deadly:
+    """Kills the process that it is called in."""
+
+    def __init__(self, kill: Callable[[int, int], None], code: int) -> None:
+        self.kill, self.code = kill, code
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        import os
+
+        self.kill(os.getpid(), self.code)
+
+
+def test_the_grid_is_what_was_asked(trial: tuple[Path, RunSummary]) -> None:
+    path, summary = trial
+    work = resolve_work(load_experiment(path))
+    frame = read_results(summary.folder).to_pandas()
+    kinds = frame[frame.layer.notna()].groupby(["model", "init", "task", "readout", "control"]).layer.unique()
+    assert {key: sorted(layers) for key, layers in kinds.items()} == {
+        (model, init, task, readout, control): [0, 1]
+        for model, init in (("tiny", "pretrained"), ("fresh", "random"))
+        for task, readout in (("pos", "linear"), ("chunk", "ridge"))
+        for control in ("none", "control_task")
+    }
+    assert set(frame[frame.layer.isna()].control) == {"majority", "word_majority"}
+    # The baselines of a corpus are there once, whatever the number of models.
+    assert not frame.duplicated(["cell_id", "metric", "control"]).any()
+    assert frame.cell_id.nunique() == work.n_cells == summary.n_cells == summary.n_computed
+    assert fewest_cells(work.experiment) <= work.n_cells
+    assert set(frame.experiment) == {"trial"}
+    assert set(frame.corpus) == {"small"}
+    comparisons = read_results(summary.folder).comparisons_to_pandas()
+    assert comparisons.groupby("family").size().tolist() == [1, 1, 1, 1]
+
+
+def test_scores_are_those_of_a_probe(trial: tuple[Path, RunSummary], tiny_bert: Path) -> None:
+    from bertology.corpora import Corpus, load_corpus
+
+    whole = load_corpus("pocket")
+    corpus = Corpus("small", {name: split[:40] for name, split in whole.splits.items()})
+    request = ProbeRequest(model=str(tiny_bert), layers="0-1", controls=("majority", "word_majority", "control_task"))
+    probed = run_probes(request, corpus=corpus).to_pandas().set_index(["cell_id", "metric"])
+    ran = read_results(trial[1].folder).to_pandas().set_index(["cell_id", "metric"])
+    assert len(probed) == 2 * 4 + 2 * 2
+    assert probed.value.tolist() == pytest.approx(ran.loc[probed.index].value.tolist(), abs=0.005)
+
+
+def test_each_model_is_read_once_for_all_tasks(
+    trial: tuple[Path, RunSummary], tmp_path: Path, counted_forwards: list[int]
+) -> None:
+    run_experiment(load_experiment(trial[0]), tmp_path / "run", options=SERIAL)
+    assert sum(counted_forwards) == 2 * 3 * 40  # models, splits, sentences
+
+
+def test_a_second_run_computes_nothing(mine: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    path, run = mine
+    before = {file: file.stat().st_mtime_ns for file in run.rglob("*.*") if file.suffix != ".lock"}
+    monkeypatch.setattr(
+        "bertology.runner.experiment._engines.compute_unit", lambda *_, **__: pytest.fail("computed again")
+    )
+    again = run_experiment(load_experiment(path), run, options=SERIAL)
+    assert (again.n_computed, again.failures) == (0, ())
+    after = {file: file.stat().st_mtime_ns for file in run.rglob("*.*") if file.suffix != ".lock"}
+    changed = {file.name for file in after if after[file] != before.get(file)}
+    assert changed <= {"experiment.yaml"}
+
+
+def test_what_is_lost_is_computed_again_with_the_same_scores(
+    mine: tuple[Path, Path], trial: tuple[Path, RunSummary], scores: Scores
+) -> None:
+    path, run = mine
+    lost, half, *_ = sorted((run / "cells").glob("*.json"))
+    lost.unlink()
+    half.write_bytes(half.read_bytes()[:100])
+    (run / "results.parquet").unlink()
+    again = run_experiment(load_experiment(path), run, options=SERIAL)
+    assert 2 <= again.n_computed < again.n_cells
+    assert scores(run).equals(scores(trial[1].folder))
+    assert predictions(run) == predictions(trial[1].folder)
+
+
+def test_engines_give_the_same_bytes(trial: tuple[Path, RunSummary], tmp_path: Path, scores: Scores) -> None:
+    run_experiment(load_experiment(trial[0]), tmp_path / "run", options=RunOptions(engine="joblib", jobs=2))
+    assert scores(tmp_path / "run").equals(scores(trial[1].folder))
+    assert predictions(tmp_path / "run") == predictions(trial[1].folder)
+
+
+def test_shards_cover_everything_once(trial: tuple[Path, RunSummary]) -> None:
+    work = resolve_work(load_experiment(trial[0]))
+    for n in (1, 2, 3, 4, 7):
+        parts = [work.shard(Shard(number, n)) for number in range(1, n + 1)]
+        assert [unit.key for part in parts for unit in part] == [unit.key for unit in work.units]
+        assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "1/", "a/b", "1/0", "-1/2"])
+def test_shards_that_are_none(text: str) -> None:
+    with pytest.raises(BertologyError, match="write which of how many"):
+        Shard.parse(text)
+
+
+def test_a_run_keeps_what_it_was(trial: tuple[Path, RunSummary]) -> None:
+    path, summary = trial
+    record = json.loads((summary.folder / "run.json").read_text())
+    assert record["bertology"] == __version__
+    assert set(record["content"]["models"]) == {"tiny", "fresh"}
+    assert set(record["content"]["corpora"]) == {"small"}
+    assert {"torch", "transformers", "python"} <= set(record["versions"])
+    (session,) = record["sessions"]
+    assert session["device"] == "cpu"
+    assert session["cells_computed"] == summary.n_cells
+    assert session["wall_s"] > 0
+    assert load_experiment(summary.folder / "experiment.yaml") == load_experiment(path)
+
+
+# What fails
+
+
+def test_a_failure_is_recorded_and_stops_nothing_else(
+    write_experiment: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, run = write_experiment(tmp_path, "- pos", '- pos\n  - "feats:Nummer"'), tmp_path / "run"
+    first = run_experiment(load_experiment(path), run, options=SERIAL)
+    assert len(first.failures) == 3  # the baselines, and a group for each model
+    assert all("no word has the feature 'Nummer'" in line for line in first.failures)
+    assert first.n_computed == first.n_cells * 2 // 3
+    frame = read_results(run).to_pandas()
+    failed = frame[frame.status == "failed"]
+    assert set(failed.task) == {"feats:Nummer"}
+    assert failed.value.isna().all()
+    assert "cells without a score" in (run / "layers.md").read_text()
+    record = json.loads(next((run / "cells").glob("*.failed.json")).read_text())
+    assert record["status"] == "failed"
+    assert "Traceback" in record["error"]["traceback"]
+    # They are not tried again unless asked to be.
+    tried: list[Any] = []
+    from bertology.runner.experiment import _engines
+
+    real = _engines.compute_unit
+    monkeypatch.setattr(_engines, "compute_unit", lambda unit, *a, **k: tried.append(unit) or real(unit, *a, **k))
+    assert run_experiment(load_experiment(path), run, options=SERIAL).failures == first.failures
+    assert tried == []
+    again = run_experiment(load_experiment(path), run, options=RunOptions(engine="serial", retry_failed=True))
+    assert (len(tried), again.failures) == (3, first.failures)
+
+
+def test_what_is_mended_is_computed(
+    write_experiment: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bertology.runner.experiment import _compute
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("by nought")
+
+    path, run = write_experiment(tmp_path), tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(_compute, "fit_group", fails)
+        broken = run_experiment(load_experiment(path), run, options=SERIAL)
+        assert len(broken.failures) == 4
+        assert broken.failures[0].endswith("ZeroDivisionError: by nought")
+        # To see it where it happens:
+        options = RunOptions(engine="serial", fail_fast=True, retry_failed=True)
+        with pytest.raises(ZeroDivisionError, match="by nought"):
+            run_experiment(load_experiment(path), run, options=options)
+    mended = run_experiment(load_experiment(path), run, options=RunOptions(engine="serial", retry_failed=True))
+    assert mended.failures == ()
+    assert not list((run / "cells").glob("*.failed.json"))
+    assert set(read_results(run).to_pandas().status) == {"ok"}
+
+
+def test_a_model_that_cannot_be_read_fails_in_its_own_cells(
+    write_experiment: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bertology.runner.experiment import _run
+
+    real = _run.extract_splits
+
+    def extract_splits(plan: Any, *rest: Any) -> Any:
+        if plan.source.name == "tiny":
+            raise BertologyError("out of order")
+        return real(plan, *rest)
+
+    monkeypatch.setattr(_run, "extract_splits", extract_splits)
+    summary = run_experiment(load_experiment(write_experiment(tmp_path)), tmp_path / "run", options=SERIAL)
+    assert summary.failures == ("pos on small, tiny: out of order", "chunk on small, tiny: out of order")
+    frame = read_results(tmp_path / "run").to_pandas()
+    assert set(frame[frame.status == "failed"].model) == {"tiny"}
+    assert set(frame[(frame.status == "ok") & frame.model.notna()].model) == {"fresh"}
+
+
+def test_a_process_that_is_killed_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import os
+    import signal
+
+    from bertology.runner.experiment import _engines
+
+    engine = _engines.choose_engine("joblib", jobs=2, device="cpu")
+    monkeypatch.setattr(_engines, "_numbered", _Deadly(os.kill, signal.SIGKILL))
+    with pytest.raises(BertologyError, match="a process of the run was killed, perhaps as memory ran out"):
+        list(engine([None, None], tmp_path, "cpu", False))  # type: ignore[list-item]
+
+
+def test_fail_fast_stops(write_experiment: Callable[..., Path], tmp_path: Path) -> None:
+    path = write_experiment(tmp_path, "- pos", '- "feats:Nummer"\n  - pos')
+    summary = run_experiment(
+        load_experiment(path), tmp_path / "run", options=RunOptions(engine="serial", fail_fast=True)
+    )
+    assert (summary.n_computed, len(summary.failures)) == (0, 1)
+
+
+# Folders
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "is not the folder of a run"),
+        ("{", "half-written or altered"),
+        ("[]", "written by bertology something else"),
+        ('{"format": 9, "bertology": "9.9"}', "written by bertology 9.9 in a form that"),
+        ('{"format": 1, "bertology": "0.0.1"}', "made by bertology 0.0.1, this is"),
+    ],
+)
+def test_folders_that_are_no_run_of_ours(
+    write_experiment: Callable[..., Path], tmp_path: Path, content: str | None, message: str
+) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "note.txt").write_text("mine")
+    if content is not None:
+        (tmp_path / "run" / "run.json").write_text(content)
+    with pytest.raises(BertologyError, match=message):
+        run_experiment(load_experiment(write_experiment(tmp_path)), tmp_path / "run")
+    assert (tmp_path / "run" / "note.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("name: pocket", "name: poket", "unknown corpus 'poket': did you mean pocket"),
+        ("- pos", "- poss", "unknown task 'poss': did you mean pos"),
+        ("layers: 0-1", "layers: 0-9", "layer '0-9': the model has layers 0"),
+        ("readout: ridge", "readout: rigde", "unknown readout 'rigde': did you mean ridge"),
+    ],
+)
+def test_names_that_there_are_not(
+    write_experiment: Callable[..., Path], tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    experiment = load_experiment(write_experiment(tmp_path, old, new))
+    with pytest.raises(BertologyError, match=message):
+        run_experiment(experiment, tmp_path / "run", options=SERIAL)
+    assert not (tmp_path / "run").exists()
+
+
+def test_one_model_under_two_names_is_told(write_experiment: Callable[..., Path], tmp_path: Path) -> None:
+    path = write_experiment(tmp_path, ", init: random", "")
+    with pytest.raises(BertologyError, match="'pos on small, tiny' and 'pos on small, fresh' are the same but for"):
+        run_experiment(load_experiment(path), tmp_path / "run")
+
+
+def test_fresh_weights_beside_those_of_the_control(write_experiment: Callable[..., Path], tmp_path: Path) -> None:
+    path = write_experiment(tmp_path, "controls: [", "controls: [random, ")
+    titles = [unit.title for unit in resolve_work(load_experiment(path)).units]
+    assert titles == [
+        *("pos on small, baselines", "chunk on small, baselines"),
+        *("pos on small, tiny", "chunk on small, tiny"),
+        *("pos on small, tiny with random weights", "chunk on small, tiny with random weights"),
+        *("pos on small, fresh", "chunk on small, fresh"),
+    ]
+    with pytest.raises(BertologyError, match="are the same but for their names"):
+        _ = resolve_work(load_experiment(path, changes=["models[1].init_seed=0"])).units
+
+
+# Estimates
+
+
+def test_an_estimate_before_and_after(mine: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, run = mine
+    work = resolve_work(load_experiment(path))
+    done = estimate(work, run)
+    assert sum(pair.n_finished for pair in done.pairs) == done.n_cells == work.n_cells
+    assert "nothing is left to do" in done.to_text()
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "empty"))
+    before = estimate(work, tmp_path / "elsewhere")
+    n_words = sum(split.n_words for split in work.plans[0].splits.by_name.values())
+    for pair in before.pairs:
+        assert pair.vectors == pair.vectors_missing == n_words * 2 * 32 * 2  # layers, width, bytes
+    assert before.seconds > 0
+    assert "0 finished" in before.to_text()
