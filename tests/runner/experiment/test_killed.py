@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-N_MOMENTS = 3
+N_MOMENTS = 10
 
 # Reads its jobs (JSON): lists of runs that start together, each with the moment after which it is killed, if any.
 FORKING = """
