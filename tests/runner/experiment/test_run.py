@@ -42,18 +42,6 @@ def predictions(run: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (run / "predictions").iterdir()}
 
 
-class _Deadly:
-    """Kills the process that it is called in."""
-
-    def __init__(self, kill: Callable[[int, int], None], code: int) -> None:
-        self.kill, self.code = kill, code
-
-    def __call__(self, *_: Any, **__: Any) -> None:
-        import os
-
-        self.kill(os.getpid(), self.code)
-
-
 def test_the_grid_is_what_was_asked(trial: tuple[Path, RunSummary]) -> None:
     path, summary = trial
     work = resolve_work(load_experiment(path))
@@ -237,8 +225,11 @@ def test_a_process_that_is_killed_is_told_in_one_line(monkeypatch: pytest.Monkey
 
     from bertology.runner.experiment import _engines
 
+    def deadly(*_: Any, **__: Any) -> None:  # inside of the test, so that it reaches the processes by value
+        os.kill(os.getpid(), signal.SIGKILL)
+
     engine = _engines.choose_engine("joblib", jobs=2, device="cpu")
-    monkeypatch.setattr(_engines, "_numbered", _Deadly(os.kill, signal.SIGKILL))
+    monkeypatch.setattr(_engines, "_numbered", deadly)
     with pytest.raises(BertologyError, match="a process of the run was killed, perhaps as memory ran out"):
         list(engine([None, None], tmp_path, "cpu", False))  # type: ignore[list-item]
 
