@@ -35,8 +35,9 @@ times as often as others. {alone_share:.0%} of batches hold single sentences, th
 {steps} steps of {batch_pieces} pieces with padding, weight decay {weight_decay:g}, gradient norm at most {clip_norm:g},
 dropout {dropout:g}. The learning rate is linear between {schedule}.
 
-Weights are stored as float16 and load as float32. Settings, versions and figures are in `training.json`;
-`bertology pretrain` with the same settings and `--threads 1` makes the same model on the same kind of machine.
+Weights are stored as float16 and load as float32. Settings, versions and figures are in `training.json`. All that is
+random hangs on the seed and the step, so that `bertology pretrain` with the same settings and `--threads 1` should make
+the same model on the same kind of machine; short runs are tested for that, the whole one was not repeated.
 
 ## Held-out figures, measured on the weights in this folder
 
@@ -48,7 +49,7 @@ Weights are stored as float16 and load as float32. Settings, versions and figure
 {agreement_rows}
 Many places of this text can be filled in many ways, so masked accuracy is far from 100 % for any model. Nor does the
 text say much about what comes next: a classifier that is given the words and themes two segments have in common tells
-the next sentence from a random one in 70 % of held-out pairs. Agreement items are drawn anew for these figures.
+the next sentence from a random one in about 70 % of held-out pairs. Agreement items are drawn anew for these figures.
 
 | times a fact was stated | recalled, of the whole vocabulary | recalled, among candidates |
 |---|---|---|

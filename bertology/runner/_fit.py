@@ -24,6 +24,7 @@ from bertology.runner._provenance import versions
 from bertology.runner._task_data import TaskData
 
 if TYPE_CHECKING:
+    from bertology.activations import WordVectors
     from bertology.corpora import Sentences
     from bertology.readouts import FittedReadout, Targets
 
@@ -61,19 +62,13 @@ def fit_group(
         device: where to fit.
         progress: told how far the fit is, and what a person should know.
     """
-    from bertology.activations import WordVectors
     from bertology.readouts import get_readout
 
     started, clock = datetime.now(UTC), time.perf_counter()
     layers = sorted({layer for _, _, layer in group.cells})
     problems = list(dict.fromkeys(_Problem(control, seed) for control, seed, _ in group.cells))
     data = data.without({split: _skipped(entry) for split, entry in entries.items()})
-    sources = {
-        split: WordVectors(
-            entries[split], examples.words, layers=layers, memory=TRAIN_MEMORY if split == "train" else 0
-        )
-        for split, examples in data.items.items()
-    }
+    sources = _sources(data, entries, layers)
     fitted = get_readout(group.readout).fit(
         sources["train"],
         _targets(data, problems, "train"),
@@ -105,6 +100,18 @@ def fit_group(
             )
     if note := _unconverged(group, fitted, problems, layers):
         progress.note(note)
+
+
+def _sources(data: TaskData, entries: Mapping[str, Entry], layers: Sequence[int]) -> dict[str, WordVectors]:
+    """The stored vectors of each split's items."""
+    from bertology.activations import WordVectors
+
+    return {
+        split: WordVectors(
+            entries[split], examples.words, layers=layers, memory=TRAIN_MEMORY if split == "train" else 0
+        )
+        for split, examples in data.items.items()
+    }
 
 
 def write_baselines(found: BaselineCells, data: TaskData, run: Path) -> None:
