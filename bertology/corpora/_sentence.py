@@ -15,7 +15,8 @@ class Target:
     """A labelled span, or pair of spans, of words (0-based, end exclusive)."""
 
     span1: tuple[int, int]
-    label: str
+    label: str | tuple[str, ...]
+    """One label, or, where a target may have any number of them, all that it has."""
     span2: tuple[int, int] | None = None
 
 

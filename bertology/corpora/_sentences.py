@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, cast, overload
@@ -133,6 +133,17 @@ class Sentences(Sequence[Sentence]):
         other.layers = {**self.layers, **layers}
         other.__dict__.pop("fingerprint", None)
         return other
+
+    @property
+    def target_layers(self) -> tuple[str, ...]:
+        """Names of the span-level annotation there is, in order."""
+        return tuple(sorted({name for targets, _, _ in self._extras.values() for name in targets}))
+
+    def targets(self, layer: str) -> Iterator[tuple[int, tuple[Target, ...]]]:
+        """The number of each sentence that has span-level annotation of that name, and its targets."""
+        for number, (targets, _, _) in self._extras.items():
+            if targets.get(layer):
+                yield number, targets[layer]
 
     def text(self, number: int) -> str:
         """The natural text of sentence ``number``."""

@@ -1,6 +1,6 @@
 """Scores, how sure they are, and what they must be held against."""
 
-from bertology.measures._baselines import majority, word_majority
+from bertology.measures._baselines import majority, majority_labels, word_majority, word_majority_labels
 from bertology.measures._bootstrap import (
     Bootstrap,
     bootstrap,
@@ -11,8 +11,16 @@ from bertology.measures._bootstrap import (
 )
 from bertology.measures._comparisons import Comparison, benjamini_hochberg, best_set, compare
 from bertology.measures._controls import control_labels
-from bertology.measures._counts import Counts, count_labels
-from bertology.measures._metrics import METRICS, LabelScores, Metric, find_metric, label_scores
+from bertology.measures._counts import Counts, count_label_sets, count_labels
+from bertology.measures._metrics import (
+    METRICS,
+    LabelScores,
+    Metric,
+    find_metric,
+    grouped_macro_f1,
+    label_scores,
+    micro_f1,
+)
 
 __all__ = [
     "METRICS",
@@ -26,13 +34,18 @@ __all__ = [
     "bootstrap",
     "compare",
     "control_labels",
+    "count_label_sets",
     "count_labels",
     "difference",
     "find_metric",
+    "grouped_macro_f1",
     "label_scores",
     "majority",
+    "majority_labels",
     "mean_over_seeds",
+    "micro_f1",
     "seed_spread",
     "selectivity",
     "word_majority",
+    "word_majority_labels",
 ]

@@ -83,7 +83,7 @@ def bootstrap(
         raise ValueError(f"counts should be [layer, cluster, label, 3], not {counts.shape}")
     if n_resamples < 1 or not 0 < level < 1:
         raise ValueError(f"need at least one resample and a level in 0…1, not {n_resamples} and {level}")
-    chosen = [find_metric(metric) if isinstance(metric, str) else metric for metric in metrics]
+    chosen = [find_metric(metric) for metric in metrics]
     n_layers, n_clusters = counts.shape[:2]
     totals = counts.sum(axis=1, dtype=np.int64)
     replicates = {metric.name: np.empty((n_resamples, n_layers)) for metric in chosen}
