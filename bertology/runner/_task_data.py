@@ -160,7 +160,7 @@ class TaskData:
         if own.ndim == 1:
             return control_labels(forms, vocabulary, np.bincount(own, minlength=self.n_train_labels), seed=seed)
         sets, times = np.unique(own, axis=0, return_counts=True)
-        drawn: NDArray[np.bool_] = sets[control_labels(forms, vocabulary, times, seed=seed)]
+        drawn: Labels = sets[control_labels(forms, vocabulary, times, seed=seed)]
         return drawn
 
     def word_forms(self) -> tuple[Integers, Integers, int]:

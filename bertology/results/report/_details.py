@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bertology.measures import count_labels, label_scores
 from bertology.results._predictions import Predictions
+from bertology.results._rows import reading_of
 from bertology.results.report._runs import Entry
 from bertology.results.report._text import SentenceTexts
 
@@ -83,7 +84,7 @@ def details_of(entry: Entry, texts: SentenceTexts, sentences: list[str], *, most
 def _own_rows(entry: Entry) -> list[Any]:
     """The rows of a table's own scores, without its controls."""
     about = entry.table.about
-    same = ("task", "corpus_fingerprint", "split", "model", "init", "pooling", "head", "readout", "readout_version")
+    same = ("task", "corpus_fingerprint", "split", "model", "init", "pooling", "head")
     return [
         row
         for row in entry.run.results.rows
@@ -91,6 +92,7 @@ def _own_rows(entry: Entry) -> list[Any]:
         and row.layer is not None
         and row.status == "ok"
         and all(getattr(row, name) == getattr(about, name) for name in same)
+        and reading_of(row) == entry.table.reading
     ]
 
 
