@@ -1,12 +1,17 @@
 """What decodes a signal: readouts that fit every layer, problem and strength at once."""
 
-from bertology.readouts._affine import FittedAffine
-from bertology.readouts._base import FitReport, FittedReadout, Predictions, Progress, Readout, Targets
-from bertology.readouts._features import ArrayFeatures, FeatureSource
-from bertology.readouts._linear import LinearReadout
-from bertology.readouts._mlp import FittedMlp, MlpReadout
-from bertology.readouts._registry import get_readout, known_readouts
-from bertology.readouts._ridge import RidgeReadout
+from typing import TYPE_CHECKING, Any
+
+from bertology.readouts._kinds import ReadoutKind, known_readouts, readout_kind
+
+if TYPE_CHECKING:
+    from bertology.readouts._affine import FittedAffine
+    from bertology.readouts._base import FitReport, FittedReadout, Predictions, Progress, Readout, Targets
+    from bertology.readouts._features import ArrayFeatures, FeatureSource
+    from bertology.readouts._linear import LinearReadout
+    from bertology.readouts._mlp import FittedMlp, MlpReadout
+    from bertology.readouts._registry import get_readout
+    from bertology.readouts._ridge import RidgeReadout
 
 __all__ = [
     "ArrayFeatures",
@@ -20,8 +25,29 @@ __all__ = [
     "Predictions",
     "Progress",
     "Readout",
+    "ReadoutKind",
     "RidgeReadout",
     "Targets",
     "get_readout",
     "known_readouts",
+    "readout_kind",
 ]
+
+_NEEDS_TORCH = {
+    "_affine": ("FittedAffine",),
+    "_base": ("FitReport", "FittedReadout", "Predictions", "Progress", "Readout", "Targets"),
+    "_features": ("ArrayFeatures", "FeatureSource"),
+    "_linear": ("LinearReadout",),
+    "_mlp": ("FittedMlp", "MlpReadout"),
+    "_registry": ("get_readout",),
+    "_ridge": ("RidgeReadout",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    for module, names in _NEEDS_TORCH.items():
+        if name in names:
+            return getattr(import_module(f"bertology.readouts.{module}"), name)
+    raise AttributeError(name)

@@ -36,6 +36,8 @@ def plot_pipeline(lines: Sequence[PipelineLine]) -> Figure:
     for ax, title in ((left, "mean layer"), (middle, "weight of each layer"), (right, "gain of each layer, points")):
         ax.set_title(title, loc="left", fontsize=9.5, fontweight="bold", color=_TEXT)
         _style(ax)
+        # The first is explained by its legend.
+        ax.set_xlabel("" if ax is left else "layer", fontsize=8.5, color=_TEXT)
     several = len({(line.about.model, line.about.init) for line in lines}) > 1
     left.set_yticks(range(len(lines)), [_name(line, several=several) for line in lines], fontsize=8.5)
     left.set_ylim(len(lines) - 0.5, -0.6)
@@ -97,7 +99,6 @@ def _draw_profile(ax: Axes, profiles: Sequence[tuple[float, ...]], color: str, *
 
 def _style(ax: Axes) -> None:
     ax.tick_params(labelsize=8, color=_GREY, labelcolor=_TEXT)
-    ax.set_xlabel("layer", fontsize=8.5, color=_TEXT)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     for side in ("left", "bottom"):

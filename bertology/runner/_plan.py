@@ -15,7 +15,9 @@ from bertology.encoders import ModelShape, ModelSource, model_fingerprint, model
 from bertology.errors import BertologyError, CorpusError
 from bertology.measures import METRICS
 from bertology.probing import RepresentationProbe, get_probe
+from bertology.readouts import ReadoutKind, readout_kind
 from bertology.runner._cells import Cell
+from bertology.runner._reading import Reading
 from bertology.runner._request import ProbeRequest, parse_layers
 from bertology.runner._task_data import Splits, choose_splits
 
@@ -26,13 +28,26 @@ _BASELINES: tuple[Literal["majority", "word_majority"], ...] = ("majority", "wor
 
 @dataclass(frozen=True)
 class Group:
-    """Cells fitted together: one task on one initialisation of the model, all layers, controls and seeds."""
+    """Cells fitted together: one reading of a task on one initialisation of the model, all layers, controls, seeds."""
 
     probe: RepresentationProbe
-    readout: str
+    reading: Reading
+    """With the readout's registered name."""
     init: Init
-    cells: Mapping[tuple[RowControl, int, int], Cell]
-    """By control, seed and layer."""
+    cells: Mapping[tuple[RowControl, int, int | None], Cell]
+    """By control, seed and layer; of a readout that mixes all layers the layer is None."""
+    reads: tuple[int, ...]
+    """The layers whose vectors are read."""
+
+    @property
+    def readout(self) -> ReadoutKind:
+        """What the readout is."""
+        return readout_kind(str(self.reading.readout))
+
+    @property
+    def layers(self) -> tuple[int | None, ...]:
+        """What there is a score for: each layer, or None for all of them together."""
+        return tuple(dict.fromkeys(layer for _, _, layer in self.cells))
 
 
 @dataclass(frozen=True)
@@ -60,7 +75,12 @@ class Plan:
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Cells fitted together, in the order they are computed: the pretrained model first."""
-        return tuple(self._group(probe, init) for init in self.fingerprints for probe in self.probes)
+        return tuple(
+            self._group(probe, reading, init)
+            for init in self.fingerprints
+            for probe in self.probes
+            for reading in self.readings_of(probe)
+        )
 
     @cached_property
     def baselines(self) -> tuple[BaselineCells, ...]:
@@ -88,14 +108,21 @@ class Plan:
         cells += [cell.id for found in self.baselines for cell in found.cells.values()]
         return digest([canonical_json(sorted(cells))])
 
-    def readout_of(self, probe: RepresentationProbe) -> str:
-        """The registered name of the readout a task is read with."""
-        name = self.request.readouts.get(probe.task) or self.request.readout or probe.readout
-        if ".v" in name:
-            return name
-        from bertology.readouts import get_readout
+    def readings_of(self, probe: RepresentationProbe) -> tuple[Reading, ...]:
+        """How a task is read, each readout by its registered name.
 
-        return get_readout(name).name
+        Raises:
+            NameNotFoundError: there is no such readout.
+            BertologyError: one way is asked for twice.
+        """
+        asked = self.request.readings_of(probe.task)
+        found = tuple(replace(one, readout=readout_kind(one.readout or probe.readout).name) for one in asked)
+        keys = [one.key for one in found]
+        doubled = next((one for one in found if keys.count(one.key) > 1), None)
+        if doubled is not None:
+            settings = "".join(f" {name}={value}" for name, value in doubled.changes.items())
+            raise BertologyError(f"task {probe.task} is read twice by {doubled.readout}{settings}: name each way once")
+        return found
 
     def _task_identity(self, probe: RepresentationProbe) -> dict[str, Any]:
         return {
@@ -104,8 +131,8 @@ class Plan:
             **{f"{name}_fingerprint": split.fingerprint for name, split in self.splits.by_name.items()},
         }
 
-    def _group(self, probe: RepresentationProbe, init: Init) -> Group:
-        request, readout = self.request, self.readout_of(probe)
+    def _group(self, probe: RepresentationProbe, reading: Reading, init: Init) -> Group:
+        request = self.request
         controls: tuple[RowControl, ...] = ("none",)
         # The control task asks what the model's vectors allow by heart; of those of a control nothing is claimed.
         if init == request.init and "control_task" in request.controls:
@@ -113,20 +140,34 @@ class Plan:
         shared = {
             **self._task_identity(probe),
             "model_fingerprint": self.fingerprints[init],
-            "readout": readout,
+            "readout": reading.readout,
             "pooling": request.pooling,
             "dtype": request.dtype,
             "stored_dtype": request.stored_dtype,
             "on_long": request.on_long,
             "max_pieces": request.max_pieces,
         }
+        if reading.changes:
+            shared["reading"] = reading.changes
+        if reading.erase is not None:
+            shared["erased_version"] = get_probe(reading.erase).version
+        columns = readout_kind(str(reading.readout)).columns
+        layers: tuple[int | None, ...] = (None,) if columns == "all" else self.layers
         cells = {
-            (control, seed, layer): Cell({**shared, "control": control, "seed": seed, "layer": layer})
+            (control, seed, layer): Cell(
+                {**shared, **self._mixed(columns, layer), "control": control, "seed": seed, "layer": layer}
+            )
             for control in controls
             for seed in range(request.seeds)
-            for layer in self.layers
+            for layer in layers
         }
-        return Group(probe, readout, init, cells)
+        return Group(probe, reading, init, cells, self.layers)
+
+    def _mixed(self, columns: str, layer: int | None) -> dict[str, Any]:
+        """Which layers a score is of, where they are several: part of what it means."""
+        if columns == "layer":
+            return {}
+        return {"mixed_layers": [below for below in self.layers if layer is None or below <= layer]}
 
 
 def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None) -> Plan:
@@ -164,7 +205,7 @@ def _find_probes(tasks: Sequence[str]) -> tuple[RepresentationProbe, ...]:
         raise BertologyError(f"task {doubled!r} is asked for twice: name each once")
     for probe in probes:
         for metric in probe.metrics:
-            if metric not in METRICS:
+            if isinstance(metric, str) and metric not in METRICS:
                 raise name_not_found(f"metric of task {probe.task}", metric, METRICS)
     return probes
 

@@ -84,7 +84,7 @@ def check_components(groups: Iterable[Group], *, device: str) -> str:
     from bertology.readouts import get_readout
 
     for group in groups:
-        get_readout(group.readout)
+        get_readout(group.readout.name, **group.reading.settings)
     return str(choose_device(device))
 
 

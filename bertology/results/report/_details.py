@@ -196,7 +196,7 @@ def _evenly(places: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 def _items(
     found: Layers, chosen: NDArray[np.int64], entry: Entry, texts: SentenceTexts, sentences: list[str]
 ) -> dict[str, Any]:
-    """The chosen items by column: id, gold label, predicted labels by layer, and where the word stands."""
+    """The chosen items by column: id, gold label, predicted labels by layer, and where its spans stand."""
     about = entry.table.about
     split = texts.of(about.corpus_fingerprint, about.split)
     numbers = {text: number for number, text in enumerate(sentences)}
@@ -206,11 +206,11 @@ def _items(
         if where is None:
             places.append(None)
             continue
-        text, start, end = where
+        text, spans = where
         if text not in numbers:
             numbers[text] = len(sentences)
             sentences.append(text)
-        places.append([numbers[text], _utf16(text[:start]), _utf16(text[:end])])
+        places.append([numbers[text], *(_utf16(text[:edge]) for span in spans for edge in span)])
     return {
         "ids": [found.item_ids[item] for item in chosen.tolist()],
         "gold": found.gold[chosen].tolist(),

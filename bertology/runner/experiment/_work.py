@@ -216,5 +216,5 @@ def _request(
         model_id=model.title,
         init=model.init,
         init_seed=model.init_seed,
-        readouts={get_probe(task.name).task: task.readout for task in tasks if task.readout},
+        readings={get_probe(task.name).task: task.readings for task in tasks if task.readings},
     )
