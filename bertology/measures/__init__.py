@@ -12,7 +12,9 @@ from bertology.measures._bootstrap import (
 from bertology.measures._comparisons import Comparison, benjamini_hochberg, best_set, compare
 from bertology.measures._controls import control_labels
 from bertology.measures._counts import Counts, count_labels
+from bertology.measures._fractions import fraction_mask
 from bertology.measures._metrics import METRICS, LabelScores, Metric, find_metric, label_scores
+from bertology.measures._ratios import bootstrap_ratio
 
 __all__ = [
     "METRICS",
@@ -24,11 +26,13 @@ __all__ = [
     "benjamini_hochberg",
     "best_set",
     "bootstrap",
+    "bootstrap_ratio",
     "compare",
     "control_labels",
     "count_labels",
     "difference",
     "find_metric",
+    "fraction_mask",
     "label_scores",
     "majority",
     "mean_over_seeds",
