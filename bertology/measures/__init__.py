@@ -12,6 +12,7 @@ from bertology.measures._bootstrap import (
 from bertology.measures._comparisons import Comparison, benjamini_hochberg, best_set, compare
 from bertology.measures._controls import control_labels
 from bertology.measures._counts import Counts, count_label_sets, count_labels
+from bertology.measures._fractions import fraction_mask
 from bertology.measures._metrics import (
     METRICS,
     LabelScores,
@@ -21,6 +22,7 @@ from bertology.measures._metrics import (
     label_scores,
     micro_f1,
 )
+from bertology.measures._ratios import bootstrap_ratio
 
 __all__ = [
     "METRICS",
@@ -32,12 +34,14 @@ __all__ = [
     "benjamini_hochberg",
     "best_set",
     "bootstrap",
+    "bootstrap_ratio",
     "compare",
     "control_labels",
     "count_label_sets",
     "count_labels",
     "difference",
     "find_metric",
+    "fraction_mask",
     "grouped_macro_f1",
     "label_scores",
     "majority",

@@ -93,13 +93,13 @@ def bootstrap(
             rest = totals[layer] - counts[layer, clusters]
             for metric in chosen:
                 jackknife[metric.name][clusters, layer] = metric(rest, labels)
-    for rows, weights in _weight_blocks(n_clusters, n_resamples, seed, dtype=_sum_dtype(counts)):
+    for rows, weights in weight_blocks(n_clusters, n_resamples, seed, dtype=_sum_dtype(counts)):
         for layer in range(n_layers):
             sums = _weighted_sums(weights, counts[layer])
             for metric in chosen:
                 replicates[metric.name][rows, layer] = metric(sums, labels)
     return {
-        name: _summarised(name, metric(totals, labels), replicates[name], jackknife[name], level=level, seed=seed)
+        name: summarised(name, metric(totals, labels), replicates[name], jackknife[name], level=level, seed=seed)
         for name, metric in ((metric.name, metric) for metric in chosen)
     }
 
@@ -112,7 +112,7 @@ def difference(a: Bootstrap, b: Bootstrap, *, metric: str) -> Bootstrap:
     """
     _check_paired((a, b))
     values, replicates, jackknife = a.values - b.values, a.replicates - b.replicates, a.jackknife - b.jackknife
-    return _summarised(metric, values, replicates, jackknife, level=a.level, seed=a.seed, bounded=False)
+    return summarised(metric, values, replicates, jackknife, level=a.level, seed=a.seed, bounded=False)
 
 
 def selectivity(task: Bootstrap, control: Bootstrap) -> Bootstrap:
@@ -136,7 +136,7 @@ def mean_over_seeds(runs: Sequence[Bootstrap]) -> Bootstrap:
     values = np.mean([run.values for run in runs], axis=0)
     replicates = np.mean([run.replicates for run in runs], axis=0)
     jackknife = np.mean([run.jackknife for run in runs], axis=0)
-    return _summarised(first.metric, values, replicates, jackknife, level=first.level, seed=first.seed)
+    return summarised(first.metric, values, replicates, jackknife, level=first.level, seed=first.seed)
 
 
 def seed_spread(values: NDArray[Any]) -> Floats:
@@ -160,7 +160,7 @@ def _sum_dtype(counts: NDArray[Any]) -> type[np.float32] | type[np.float64]:
     return np.float32 if largest < _EXACT_IN_FLOAT32 else np.float64
 
 
-def _weight_blocks(
+def weight_blocks(
     n_clusters: int, n_resamples: int, seed: int, *, dtype: type[np.float32] | type[np.float64]
 ) -> Iterator[tuple[slice, NDArray[Any]]]:
     """How often each resample holds each cluster, as ``[resample, cluster]`` blocks of bounded size."""
@@ -190,7 +190,7 @@ def _slices(n_clusters: int, *, width: int) -> Iterator[slice]:
     return (slice(start, start + height) for start in range(0, n_clusters, height))
 
 
-def _summarised(
+def summarised(
     metric: str, values: Floats, replicates: Floats, jackknife: Floats, *, level: float, seed: int, bounded: bool = True
 ) -> Bootstrap:
     """Standard errors and intervals of replicates ``[resample, layer]``."""

@@ -25,7 +25,7 @@ from bertology.readouts._base import (
 from bertology.readouts._features import FeatureSource, used_chunks
 from bertology.readouts._moments import Moments, measure_moments
 from bertology.readouts._objective import Items
-from bertology.readouts._scoring import IMPOSSIBLE, accuracies, predictions
+from bertology.readouts._scoring import IMPOSSIBLE, accuracies, check_asked, label_log_probs, predictions
 
 _WINDOW_BYTES = 256 << 20
 """Vectors that are shuffled among each other before they are cut into batches."""
@@ -106,6 +106,13 @@ class FittedMlp(FittedReadout):
         n_problems, n_layers, dim = self.perceptrons.mean.shape
         check_same_shape(source, n_layers, dim)
         return predictions(self.perceptrons.scores(source), (n_problems, n_layers, source.n_items), are_logits=True)
+
+    def log_probs(self, source: FeatureSource, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """``[problem, layer, item]`` log-probability of a class of each item."""
+        n_problems, n_layers, dim = self.perceptrons.mean.shape
+        check_asked(source, labels, n_problems=n_problems, n_classes=self.perceptrons.second.shape[2])
+        check_same_shape(source, n_layers, dim)
+        return label_log_probs(self.perceptrons.scores(source), (n_problems, n_layers, source.n_items), labels)
 
 
 @dataclass(frozen=True)
