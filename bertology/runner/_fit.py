@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,27 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.activations import Entry, Progress
-from bertology.measures import fraction_mask, majority, majority_labels, word_majority, word_majority_labels
+from bertology.measures import majority, majority_labels, word_majority, word_majority_labels
 from bertology.runner._cells import write_cell
+from bertology.runner._code import code_group
 from bertology.runner._items import ItemColumns
-from bertology.runner._plan import BaselineCells, Group, RowControl
+from bertology.runner._plan import BaselineCells, Group
+from bertology.runner._problems import Problem, counts_of, labels_of, targets_of
 from bertology.runner._provenance import versions
 from bertology.runner._sources import skipped_words, sources_of
-from bertology.runner._task_data import Labels, TaskData
+from bertology.runner._task_data import TaskData
 
 if TYPE_CHECKING:
-    from bertology.readouts import FittedReadout, Targets
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """One of the problems fitted over the same items."""
-
-    control: RowControl
-    seed: int
-
-    def __str__(self) -> str:
-        return f"{'the control task' if self.control == 'control_task' else 'the task itself'}, seed {self.seed}"
+    from bertology.readouts import FittedReadout
 
 
 def fit_group(
@@ -59,14 +49,17 @@ def fit_group(
     from bertology.readouts import get_readout
 
     started, clock = datetime.now(UTC), time.perf_counter()
-    problems = list(dict.fromkeys(_Problem(control, seed) for control, seed, _ in group.cells))
+    problems = list(dict.fromkeys(Problem(control, seed) for control, seed, _ in group.cells))
     data = data.without({split: skipped_words(entry) for split, entry in entries.items()})
     sources = sources_of(group, data, entries)
+    if group.reading.codelength is not None:
+        code_group(group, data, sources, run, device=device, progress=progress)
+        return
     fitted = get_readout(group.readout.name, **group.reading.settings).fit(
         sources["train"],
-        _targets(group, data, problems, "train"),
+        targets_of(data, problems, "train", fraction=group.reading.fraction),
         dev=sources["dev"],
-        dev_targets=_targets(group, data, problems, "dev"),
+        dev_targets=targets_of(data, problems, "dev"),
         device=device,
         progress=progress.say,
     )
@@ -80,13 +73,13 @@ def fit_group(
     }
     columns = ItemColumns(data)
     for number, problem in enumerate(problems):
-        gold = data.test.codes if problem.control == "none" else _labels(data, problem, "test")
+        gold = data.test.codes if problem.control == "none" else labels_of(data, problem, "test")
         for place, layer in enumerate(group.layers):
             write_cell(
                 run,
                 group.cells[problem.control, problem.seed, layer],
                 columns.predictions(gold, found.labels[number, place], found.log_prob[number, place]),
-                facts={**_counts(data), **_fit_facts(group, fitted, number, place)},
+                facts={**counts_of(data), **_fit_facts(group, fitted, number, place)},
                 provenance=provenance,
                 notes=data.splits.notes,
             )
@@ -112,52 +105,10 @@ def write_baselines(found: BaselineCells, data: TaskData, run: Path) -> None:
             run,
             cell,
             columns.predictions(data.test.codes, predicted[control], np.full(len(data.test), np.nan)),
-            facts=_counts(data),
+            facts=counts_of(data),
             provenance={"versions": versions("numpy"), "wall_s": 0.0},
             notes=data.splits.notes,
         )
-
-
-def _targets(group: Group, data: TaskData, problems: Sequence[_Problem], split: str) -> Targets:
-    from bertology.readouts import Targets
-
-    labels = np.stack([_labels(data, problem, split) for problem in problems])
-    fraction = group.reading.fraction
-    weighted = split == "train" and (fraction < 1 or any(problem.seed for problem in problems))
-    weights = np.stack([_weights(data, problem.seed, fraction) for problem in problems]) if weighted else None
-    names = tuple(f"task {data.probe.task}: {problem}" for problem in problems)
-    leaders = tuple(problems.index(_Problem("none", problem.seed)) for problem in problems)
-    return Targets(labels, data.n_train_labels, weights, names, leaders)
-
-
-def _labels(data: TaskData, problem: _Problem, split: str) -> Labels:
-    return data.targets(split) if problem.control == "none" else data.control(split, seed=problem.seed)
-
-
-def _weights(data: TaskData, seed: int, fraction: float) -> NDArray[np.float32]:
-    """How often each training item counts: once under seed 0, else as often as its sentence is drawn.
-
-    Of a share of the sentences the others count nothing; a smaller share is part of every larger one.
-    """
-    n_sentences, of_item = len(data.splits.train), data.train.clusters
-    weights = np.ones(len(data.train), dtype=np.float32)
-    if seed:
-        drawn = np.random.default_rng(seed).integers(0, n_sentences, n_sentences)
-        weights = np.bincount(drawn, minlength=n_sentences)[of_item].astype(np.float32)
-    return weights * fraction_mask(of_item, fraction, seed=seed)
-
-
-def _counts(data: TaskData) -> dict[str, Any]:
-    test = data.test
-    return {
-        "n_train": len(data.train),
-        "n_items": len(test),
-        "n_clusters": len(np.unique(test.clusters)),
-        "n_classes": data.n_train_labels,
-        "n_skipped": sum(test.skipped.values()),
-        "skip_reasons": dict(test.skipped),
-        "n_unseen_label": data.n_unseen_label,
-    }
 
 
 def _fit_facts(group: Group, fitted: FittedReadout, problem: int, column: int) -> dict[str, Any]:
@@ -182,7 +133,7 @@ def _fit_facts(group: Group, fitted: FittedReadout, problem: int, column: int) -
     return {"n_params": fitted.n_params, "params": params}
 
 
-def _unconverged(group: Group, fitted: FittedReadout, problems: Sequence[_Problem]) -> str | None:
+def _unconverged(group: Group, fitted: FittedReadout, problems: Sequence[Problem]) -> str | None:
     """One line on all fits of a group that stopped early at the strength that was chosen."""
     found = []
     for number, problem in enumerate(problems):

@@ -22,7 +22,7 @@ class ItemColumns:
     def __init__(self, data: TaskData, *, split: str = "test") -> None:
         sentences, examples = data.splits.by_name[split], data.items[split]
         clusters, self._cluster = np.unique(examples.clusters, return_inverse=True)
-        self._cluster_ids = _sentence_names(sentences, clusters.tolist())
+        self._cluster_ids = sentence_names(sentences, clusters.tolist())
         names = [self._cluster_ids[place] for place in self._cluster.tolist()]
         places = _places(examples, sentences)
         self._item_ids = [f"{name}:{place}" for name, place in zip(names, places, strict=True)]
@@ -64,7 +64,7 @@ def _places(examples: Examples, sentences: Sentences) -> list[str]:
     ]
 
 
-def _sentence_names(sentences: Sentences, numbers: Sequence[int]) -> list[str]:
+def sentence_names(sentences: Sentences, numbers: Sequence[int]) -> list[str]:
     """Names of sentences, by which items are grouped again when they are read: no two alike."""
     names = [sentences.id(number) for number in numbers]
     times = Counter(names)
