@@ -3,9 +3,11 @@
 from bertology.results._grid_view import GridView
 from bertology.results._labels import confusion, per_label_scores
 from bertology.results._predictions import (
+    PredictedLabels,
     PredictionFolder,
     Predictions,
     prediction_schema,
+    read_labels,
     read_predictions,
     write_predictions,
 )
@@ -22,6 +24,7 @@ __all__ = [
     "GridView",
     "LayerLine",
     "LayerTable",
+    "PredictedLabels",
     "PredictionFolder",
     "Predictions",
     "ResultRow",
@@ -35,6 +38,7 @@ __all__ = [
     "per_label_scores",
     "prediction_schema",
     "read_comparison_rows",
+    "read_labels",
     "read_predictions",
     "read_result_rows",
     "read_results",

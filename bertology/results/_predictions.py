@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,20 @@ def prediction_schema() -> pa.Schema:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class PredictedLabels:
+    """Gold labels of items, and what several cells predict for them: all that scores are made of."""
+
+    gold: NDArray[np.integer]
+    """``[item]`` place in ``labels``"""
+    pred: NDArray[np.integer]
+    """``[cell, item]`` place in ``labels``"""
+    cluster: NDArray[np.integer]
+    """``[item]`` number of the sentence."""
+    n_clusters: int
+    labels: tuple[str, ...]
+
+
 def write_predictions(folder: Path, cell_id: str, predictions: Predictions) -> str:
     """Write ``predictions/<cell_id>.parquet`` under ``folder``.
 
@@ -60,10 +75,10 @@ def write_predictions(folder: Path, cell_id: str, predictions: Predictions) -> s
     import pyarrow as pa
 
     def coded(codes: NDArray[np.integer], values: Sequence[str]) -> pa.DictionaryArray:
-        return pa.DictionaryArray.from_arrays(codes.astype(np.int32), pa.array(list(values), pa.string()))
+        return pa.DictionaryArray.from_arrays(codes.astype(np.int32), _texts(values))
 
     columns = [
-        pa.array(predictions.item_ids, pa.string()),
+        _texts(predictions.item_ids),
         coded(predictions.cluster, predictions.cluster_ids),
         coded(predictions.gold, predictions.labels),
         coded(predictions.pred, predictions.labels),
@@ -80,17 +95,28 @@ def read_predictions(folder: Path, cell_id: str) -> Predictions:
     Raises:
         ResultsError: the file is missing or broken.
     """
-    path = _path(folder, cell_id)
-    table = read_parquet(path, what="the predictions of a cell")
-    missing = [name for name in prediction_schema().names if name not in table.column_names]
-    if missing:
-        raise ResultsError(f"{path}: no column {', '.join(missing)}; was it written by bertology?")
+    table = _read(folder, cell_id, None)
     labels: dict[str, int] = {}
     gold, pred = (_recoded(table[name], labels) for name in ("gold", "pred"))
     clusters: dict[str, int] = {}
     cluster = _recoded(table["cluster_id"], clusters)
     score = table["score"].to_numpy()
     return Predictions(table["item_id"].to_pylist(), cluster, tuple(clusters), gold, pred, score, tuple(labels))
+
+
+def read_labels(folder: Path, cell_ids: Sequence[str]) -> PredictedLabels:
+    """The labels of cells that were asked about the very same items; nothing else is read of them.
+
+    Raises:
+        ResultsError: a file is missing or broken.
+    """
+    first = _read(folder, cell_ids[0], ("cluster_id", "gold", "pred"))
+    labels: dict[str, int] = {}
+    clusters: dict[str, int] = {}
+    gold, cluster = _recoded(first["gold"], labels), _recoded(first["cluster_id"], clusters)
+    pred = [_recoded(first["pred"], labels)]
+    pred += [_recoded(_read(folder, cell_id, ("pred",))["pred"], labels) for cell_id in cell_ids[1:]]
+    return PredictedLabels(gold, np.stack(pred), cluster, len(clusters), tuple(labels))
 
 
 class PredictionFolder(Mapping[str, Predictions]):
@@ -118,6 +144,32 @@ class PredictionFolder(Mapping[str, Predictions]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def _read(folder: Path, cell_id: str, columns: Sequence[str] | None) -> pa.Table:
+    """The file of a cell, or some of its columns."""
+    path = _path(folder, cell_id)
+    table = read_parquet(path, what="the predictions of a cell", columns=columns)
+    wanted = prediction_schema().names if columns is None else columns
+    missing = [name for name in wanted if name not in table.column_names]
+    if missing:
+        raise ResultsError(f"{path}: no column {', '.join(missing)}; was it written by bertology?")
+    return table
+
+
+def _texts(values: Sequence[str]) -> pa.Array:
+    """Texts as Arrow has them."""
+    import pyarrow as pa
+
+    # Only what cannot change may be remembered.
+    return _texts_kept(values) if isinstance(values, tuple) else pa.array(list(values), pa.string())
+
+
+@lru_cache(maxsize=8)
+def _texts_kept(values: tuple[str, ...]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(values, pa.string())
 
 
 def _path(folder: Path, cell_id: str) -> Path:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,17 @@ from bertology.measures import METRICS, Bootstrap, bootstrap, compare, count_lab
 from bertology.results import (
     ComparisonRow,
     PredictionFolder,
-    Predictions,
     ResultRow,
     Results,
     comparison_rows,
-    read_predictions,
+    read_labels,
     score_of,
 )
 from bertology.runner._cells import Cell, CellRecord, read_cell
 from bertology.runner._plan import BaselineCells, Group, Plan
+
+# Bytes of the counts of several seeds that are scored together.
+_TOGETHER = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Assembler:
         """Scores of the baselines of a task."""
         rows: list[ResultRow] = []
         for control, cell in found.cells.items():
-            column = self._column((cell,), (None,), found.probe.metrics)
+            (column,) = self._scored([(cell,)], (None,), found.probe.metrics)
             where = {**_shared_task(plan, found.probe.task, found.probe.version, self.experiment), "control": control}
             rows += _rows(column, 0, where, metrics=found.probe.metrics)
         return Tables(tuple(rows))
@@ -109,41 +111,88 @@ class Assembler:
         )
 
     def _columns(self, group: Group) -> dict[tuple[str, int], _Column]:
-        keys = list(dict.fromkeys((control, seed) for control, seed, _ in group.cells))
         layers = tuple(dict.fromkeys(layer for _, _, layer in group.cells))
         columns: dict[tuple[str, int], _Column] = {}
-        for control, seed in keys:
-            cells = tuple(group.cells[control, seed, layer] for layer in layers)
+        for control in dict.fromkeys(control for control, _, _ in group.cells):
+            seeds = tuple(dict.fromkeys(seed for found, seed, _ in group.cells if found == control))
+            cells = [tuple(group.cells[control, seed, layer] for layer in layers) for seed in seeds]
             # A control task has labels of its own, of which only the share of right ones means anything.
             metrics = group.probe.metrics if control == "none" else ("accuracy",)
             if control == "none" and "accuracy" not in metrics:
                 metrics = (*metrics, "accuracy")
-            columns[control, seed] = self._column(cells, layers, metrics)
+            for seed, column in zip(seeds, self._scored(cells, layers, metrics), strict=True):
+                columns[control, seed] = column
         return columns
 
-    def _column(self, cells: tuple[Cell, ...], layers: tuple[int | None, ...], metrics: Sequence[str]) -> _Column:
+    def _scored(
+        self, cells: Sequence[tuple[Cell, ...]], layers: tuple[int | None, ...], metrics: Sequence[str]
+    ) -> Iterator[_Column]:
+        """A column for each of several problems; those that are counted alike are resampled together."""
+        waiting: list[_Counted] = []
+        for found in cells:
+            counted = self._count(found, metrics)
+            if waiting and not waiting[0].goes_with(counted, len(waiting) + 1):
+                yield from self._resampled(waiting, layers, metrics)
+                waiting = []
+            waiting.append(counted)
+        yield from self._resampled(waiting, layers, metrics)
+
+    def _resampled(
+        self, counted: Sequence[_Counted], layers: tuple[int | None, ...], metrics: Sequence[str]
+    ) -> Iterator[_Column]:
+        counts = np.concatenate([found.counts for found in counted])
+        labels = counted[0].labels
+        scores = bootstrap(counts, metrics, labels=labels, n_resamples=self.n_resamples, seed=self.seed)
+        for number, found in enumerate(counted):
+            places = slice(number * len(layers), (number + 1) * len(layers))
+            own = {name: _columns_of(whole, places) for name, whole in scores.items()}
+            yield _Column(found.cells, layers, found.records, own)
+
+    def _count(self, cells: tuple[Cell, ...], metrics: Sequence[str]) -> _Counted:
         records = []
         for cell in cells:
             record = read_cell(self.run, cell)
             if record is None:
                 raise RuntimeError(f"cell {cell.id} is not finished")
             records.append(record)
-        predictions = [read_predictions(self.run, cell.id) for cell in cells]
-        labels = tuple(dict.fromkeys(label for found in predictions for label in found.labels))
-        gold, pred = _renumbered(predictions[0], "gold", labels), [_renumbered(p, "pred", labels) for p in predictions]
-        first = predictions[0]
+        found = read_labels(self.run, [cell.id for cell in cells])
         counts = count_labels(
-            gold, np.stack(pred), first.cluster, n_labels=len(labels), n_clusters=len(first.cluster_ids)
+            found.gold, found.pred, found.cluster, n_labels=len(found.labels), n_clusters=found.n_clusters
         )
-        scores = bootstrap(counts, metrics, labels=labels, n_resamples=self.n_resamples, seed=self.seed)
-        return _Column(cells, layers, tuple(records), scores)
+        if tuple(metrics) == ("accuracy",):
+            # It asks how many were right, and not of which label.
+            return _Counted(cells, tuple(records), counts.sum(axis=2, keepdims=True), ())
+        return _Counted(cells, tuple(records), counts, found.labels)
 
 
-def _renumbered(found: Predictions, column: str, labels: tuple[str, ...]) -> NDArray[np.int64]:
-    number = {label: place for place, label in enumerate(labels)}
-    table = np.array([number[label] for label in found.labels], dtype=np.int64)
-    renumbered: NDArray[np.int64] = table[getattr(found, column)]
-    return renumbered
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """Finished cells that share their items, and what was found, claimed and missed in each."""
+
+    cells: tuple[Cell, ...]
+    records: tuple[CellRecord, ...]
+    counts: NDArray[np.integer]
+    """``[layer, cluster, label, 3]``"""
+    labels: tuple[str, ...]
+
+    def goes_with(self, other: _Counted, n: int) -> bool:
+        """Whether both are resampled in one go, ``n`` of their size."""
+        alike = self.labels == other.labels and self.counts.shape == other.counts.shape
+        return alike and n * self.counts.nbytes <= _TOGETHER
+
+
+def _columns_of(scores: Bootstrap, places: slice) -> Bootstrap:
+    """Some of the columns of a bootstrap."""
+    return replace(
+        scores,
+        values=scores.values[places],
+        stderr=scores.stderr[places],
+        ci_low=scores.ci_low[places],
+        ci_high=scores.ci_high[places],
+        ci_methods=scores.ci_methods[places],
+        replicates=scores.replicates[:, places],
+        jackknife=scores.jackknife[:, places],
+    )
 
 
 def _shared_task(plan: Plan, task: str, version: int, experiment: str) -> dict[str, Any]:

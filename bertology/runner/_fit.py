@@ -139,10 +139,10 @@ class _Columns:
     def __init__(self, data: TaskData) -> None:
         sentences = data.splits.test
         clusters, self._cluster = np.unique(data.test.clusters, return_inverse=True)
-        self._cluster_ids = _sentence_names(sentences, clusters.tolist())
+        self._cluster_ids = tuple(_sentence_names(sentences, clusters.tolist()))
         inside = data.test.words - sentences.starts[data.test.clusters] + 1
         names = self._cluster_ids
-        self._item_ids = [f"{names[c]}:{w}" for c, w in zip(self._cluster.tolist(), inside.tolist(), strict=True)]
+        self._item_ids = tuple(f"{names[c]}:{w}" for c, w in zip(self._cluster.tolist(), inside.tolist(), strict=True))
         self._labels = data.labels
 
     def predictions(self, gold: NDArray[Any], pred: NDArray[Any], score: NDArray[Any]) -> Predictions:
