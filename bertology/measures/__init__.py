@@ -11,7 +11,8 @@ from bertology.measures._bootstrap import (
 )
 from bertology.measures._comparisons import Comparison, benjamini_hochberg, best_set, compare
 from bertology.measures._controls import control_labels
-from bertology.measures._counts import Counts, count_label_sets, count_labels
+from bertology.measures._counts import FN, FP, TP, Counts, count_label_sets, count_labels
+from bertology.measures._depths import expected_layer, over_layers
 from bertology.measures._fractions import fraction_mask
 from bertology.measures._metrics import (
     METRICS,
@@ -25,7 +26,10 @@ from bertology.measures._metrics import (
 from bertology.measures._ratios import bootstrap_ratio
 
 __all__ = [
+    "FN",
+    "FP",
     "METRICS",
+    "TP",
     "Bootstrap",
     "Comparison",
     "Counts",
@@ -40,6 +44,7 @@ __all__ = [
     "count_label_sets",
     "count_labels",
     "difference",
+    "expected_layer",
     "find_metric",
     "fraction_mask",
     "grouped_macro_f1",
@@ -48,6 +53,7 @@ __all__ = [
     "majority_labels",
     "mean_over_seeds",
     "micro_f1",
+    "over_layers",
     "seed_spread",
     "selectivity",
     "word_majority",

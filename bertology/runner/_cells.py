@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +16,9 @@ from bertology.results import Predictions, write_predictions
 
 CELL_FORMAT = 1
 _FOLDER = "cells"
+_Signature = tuple[int, int, int]
+# Predictions whose checksum this process has seen to be right, by their path: what they were and what it is.
+_CHECKED: dict[str, tuple[_Signature, str]] = {}
 
 
 @dataclass(frozen=True)
@@ -47,17 +51,39 @@ class CellRecord:
 def read_cell(run: Path, cell: Cell) -> CellRecord | None:
     """The record of ``cell`` in folder ``run``.
 
-    ``None`` where it is missing or half written, or where its predictions are not those it was written with.
+    ``None`` where it is missing or half written, or where its predictions are not those it was written with: their
+    checksum is taken once by each process, and again when the file has changed.
     """
-    path = run / _FOLDER / f"{cell.id}.json"
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
+        plain = json.loads(_record_path(run, cell.id).read_bytes())
         record = CellRecord(**{**plain, "notes": tuple(plain["notes"])})
-        predictions = (run / "predictions" / f"{cell.id}.parquet").read_bytes()
+        whole = record.cell_id == cell.id and record.predictions_sha256 == predictions_checksum(run, cell.id)
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
-    whole = record.cell_id == cell.id and record.predictions_sha256 == hashlib.sha256(predictions).hexdigest()
     return record if whole else None
+
+
+def predictions_checksum(run: Path, cell_id: str) -> str:
+    """SHA-256 of a cell's predictions.
+
+    Raises:
+        FileNotFoundError: there are none.
+    """
+    path = os.path.join(run, "predictions", f"{cell_id}.parquet")  # noqa: PTH118 (asked of every cell, several times)
+    signature = _signature(path)
+    known = _CHECKED.get(path)
+    if known is not None and known[0] == signature:
+        return known[1]
+    with open(path, "rb") as file:  # noqa: PTH123
+        checksum = hashlib.sha256(file.read()).hexdigest()
+    _CHECKED[path] = (signature, checksum)
+    return checksum
+
+
+def _signature(path: str) -> _Signature:
+    """What changes when a file does, as far as it can be told without reading it."""
+    status = os.stat(path)  # noqa: PTH116
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def all_finished(run: Path, cells: Iterable[Cell]) -> bool:
@@ -85,4 +111,8 @@ def write_cell(
         "notes": list(notes),
     }
     content = json.dumps(record, indent=1, ensure_ascii=False).encode()
-    write_atomically(run / _FOLDER / f"{cell.id}.json", content, remedy="name another folder with --out")
+    write_atomically(_record_path(run, cell.id), content, remedy="name another folder with --out")
+
+
+def _record_path(run: Path, cell_id: str) -> Path:
+    return run / _FOLDER / f"{cell_id}.json"

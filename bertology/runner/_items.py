@@ -22,10 +22,11 @@ class ItemColumns:
     def __init__(self, data: TaskData, *, split: str = "test") -> None:
         sentences, examples = data.splits.by_name[split], data.items[split]
         clusters, self._cluster = np.unique(examples.clusters, return_inverse=True)
-        self._cluster_ids = sentence_names(sentences, clusters.tolist())
+        # Tuples, so that what all cells of a task share is made ready for writing once.
+        self._cluster_ids = tuple(sentence_names(sentences, clusters.tolist()))
         names = [self._cluster_ids[place] for place in self._cluster.tolist()]
         places = _places(examples, sentences)
-        self._item_ids = [f"{name}:{place}" for name, place in zip(names, places, strict=True)]
+        self._item_ids = tuple(f"{name}:{place}" for name, place in zip(names, places, strict=True))
         self._labels = data.labels
         marked = next((label for label in data.labels if SET_MARK in label), None)
         if examples.is_multi_label and marked is not None:

@@ -42,7 +42,7 @@ def targets_of(
     """
     from bertology.readouts import Targets
 
-    labels = np.stack([labels_of(data, problem, split) for problem in problems])
+    labels: Any = np.stack([labels_of(data, problem, split) for problem in problems])
     weighted = split == "train" and (fraction < 1 or (resampled and any(problem.seed for problem in problems)))
     weights = np.stack([_weights(data, p.seed, fraction, resampled) for p in problems]) if weighted else None
     names = tuple(f"task {data.probe.task}: {problem}" for problem in problems)

@@ -160,8 +160,7 @@ class TaskData:
         if own.ndim == 1:
             return control_labels(forms, vocabulary, np.bincount(own, minlength=self.n_train_labels), seed=seed)
         sets, times = np.unique(own, axis=0, return_counts=True)
-        drawn: Labels = sets[control_labels(forms, vocabulary, times, seed=seed)]
-        return drawn
+        return np.asarray(sets[control_labels(forms, vocabulary, times, seed=seed)], dtype=np.bool_)
 
     def word_forms(self) -> tuple[Integers, Integers, int]:
         """Forms of train and test items under train's numbering (−1 for forms it lacks), and their number."""

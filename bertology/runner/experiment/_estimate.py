@@ -11,9 +11,9 @@ import numpy as np
 
 from bertology.activations import find_entry
 from bertology.errors import BertologyError
-from bertology.runner._fit import TRAIN_MEMORY
 from bertology.runner._plan import Group, Init, Plan
 from bertology.runner._run import recipe_of
+from bertology.runner._sources import TRAIN_MEMORY
 from bertology.runner._task_data import TaskData
 from bertology.runner.experiment._folder import RunFolder, failure_of, finished
 from bertology.runner.experiment._work import Unit, Work
