@@ -29,13 +29,15 @@ def sources_of(group: Group, data: TaskData, entries: Mapping[str, Entry]) -> di
 
 
 def _source(group: Group, data: TaskData, entries: Mapping[str, Entry], split: str) -> Any:
-    from bertology.activations import SpanVectors, WordVectors
-    from bertology.readouts import PooledSpans
+    from bertology.activations import WordVectors
 
     examples, entry = data.items[split], entries[split]
     memory = TRAIN_MEMORY if split == "train" else 0
     if group.readout.reads == "words" and examples.are_words:
         return WordVectors(entry, examples.words, layers=group.reads, memory=memory)
+    from bertology.activations import SpanVectors
+    from bertology.readouts import PooledSpans
+
     spans = SpanVectors(entry, examples.spans, layers=group.reads, memory=memory)
     if group.readout.reads == "spans":
         return spans

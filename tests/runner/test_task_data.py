@@ -10,7 +10,8 @@ import pytest
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import CorpusError, FitError
 from bertology.probing import get_probe
-from bertology.runner._fit import _Columns, _Problem, _targets
+from bertology.runner._items import ItemColumns
+from bertology.runner._problems import Problem, targets_of
 from bertology.runner._task_data import Splits, TaskData, choose_splits
 
 
@@ -110,7 +111,7 @@ def test_one_label_is_nothing_to_learn(splits: Splits) -> None:
         TaskData.of(get_probe("pos"), Splits(one, one, one, ()))
 
 
-def with_targets(name: str, words: str, *targets: Target) -> Sentence:
+def withtargets_of(name: str, words: str, *targets: Target) -> Sentence:
     return replace(sentence(name, words, [None] * len(words.split())), targets={"coref": targets})
 
 
@@ -119,8 +120,8 @@ def pairs() -> Splits:
     def pair(first: tuple[int, int], second: tuple[int, int], label: str) -> Target:
         return Target(first, label, second)
 
-    one = with_targets("a", "the dog saw it run", pair((0, 2), (3, 4), "1"), pair((3, 4), (4, 5), "0"))
-    two = with_targets("b", "um the dog saw it run", pair((1, 3), (4, 5), "0"), pair((4, 5), (5, 6), "0"))
+    one = withtargets_of("a", "the dog saw it run", pair((0, 2), (3, 4), "1"), pair((3, 4), (4, 5), "0"))
+    two = withtargets_of("b", "um the dog saw it run", pair((1, 3), (4, 5), "0"), pair((4, 5), (5, 6), "0"))
     return Splits(Sentences([one, two]), Sentences([two]), Sentences([two, one]), ())
 
 
@@ -193,7 +194,7 @@ def test_too_few_sentences_to_hold_some_out() -> None:
 def test_seeds_draw_whole_sentences_with_replacement(splits: Splits) -> None:
     many = Sentences([sentence(f"s{number}", "dogs bark loud", ["NOUN", "VERB", "ADV"]) for number in range(200)])
     data = TaskData.of(get_probe("pos"), Splits(many, splits.dev, splits.test, ()))
-    weights = _targets(data, [_Problem("none", seed) for seed in (0, 1, 2)], "train").weights
+    weights = targets_of(data, [Problem("none", seed) for seed in (0, 1, 2)], "train").weights
     assert weights is not None
     assert (weights[0] == 1).all()
     for seed in (1, 2):
@@ -205,15 +206,15 @@ def test_seeds_draw_whole_sentences_with_replacement(splits: Splits) -> None:
 
 
 def test_only_training_items_are_resampled(data: TaskData) -> None:
-    problems = [_Problem("none", 0), _Problem("none", 1), _Problem("control_task", 1)]
-    assert _targets(data, problems, "dev").weights is None
-    assert _targets(data, problems[:1], "train").weights is None
-    assert _targets(data, problems, "train").names[2] == "task pos: the control task, seed 1"
-    assert _targets(data, problems, "train").leaders == (0, 1, 1)
+    problems = [Problem("none", 0), Problem("none", 1), Problem("control_task", 1)]
+    assert targets_of(data, problems, "dev").weights is None
+    assert targets_of(data, problems[:1], "train").weights is None
+    assert targets_of(data, problems, "train").names[2] == "task pos: the control task, seed 1"
+    assert targets_of(data, problems, "train").leaders == (0, 1, 1)
 
 
 def test_items_are_named_by_sentence_and_word(data: TaskData) -> None:
-    found = _Columns(data).predictions(data.test.codes, data.test.codes, np.zeros(4))
+    found = ItemColumns(data).predictions(data.test.codes, data.test.codes, np.zeros(4))
     assert list(found.item_ids) == ["e1:1", "e1:2", "e2:1", "e2:2"]
     assert [found.cluster_ids[number] for number in found.cluster] == ["e1", "e1", "e2", "e2"]
 
@@ -222,6 +223,6 @@ def test_sentences_of_one_name_stay_apart(splits: Splits) -> None:
     # Names that repeat, or are missing, would melt sentences into one where they are resampled.
     twins = Sentences([sentence(name, "dogs bark", ["NOUN", "VERB"]) for name in ("a", "a", "", "", "b")])
     data = TaskData.of(get_probe("pos"), Splits(splits.train, splits.dev, twins, ()))
-    found = _Columns(data).predictions(data.test.codes, data.test.codes, np.zeros(10))
+    found = ItemColumns(data).predictions(data.test.codes, data.test.codes, np.zeros(10))
     assert list(found.cluster_ids) == ["a#1", "a#2", "#3", "#4", "b"]
     assert max(Counter(found.item_ids).values()) == 1
