@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
 from bertology.errors import FitError
 from bertology.readouts._edge_fit import SpanReadout
 from bertology.readouts._edge_model import Reads
