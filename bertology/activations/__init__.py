@@ -9,6 +9,7 @@ from bertology.activations._upkeep import StoreStatus, prune_store, store_status
 
 if TYPE_CHECKING:
     from bertology.activations._extract import extract
+    from bertology.activations._span_vectors import SpanVectors
     from bertology.activations._vectors import WordVectors
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Manifest",
     "Progress",
     "Recipe",
+    "SpanVectors",
     "StoreStatus",
     "WordVectors",
     "all_entries",
@@ -29,7 +31,7 @@ __all__ = [
     "store_status",
 ]
 
-_NEEDS_TORCH = {"extract": "_extract", "WordVectors": "_vectors"}
+_NEEDS_TORCH = {"extract": "_extract", "SpanVectors": "_span_vectors", "WordVectors": "_vectors"}
 
 
 def __getattr__(name: str) -> Any:

@@ -23,12 +23,3 @@ def over_layers(scores: Bootstrap, function: Callable[[NDArray[np.float64]], Flo
     replicates = function(scores.replicates)[:, None]
     jackknife = function(scores.jackknife)[:, None]
     return summarised(metric, values, replicates, jackknife, level=scores.level, seed=scores.seed, bounded=False)
-
-
-def expected_layer(scores: NDArray[np.float64], *, layers: NDArray[np.integer]) -> Floats:
-    """Mean layer at which the scores of mixtures 0…ℓ grow, Σ ℓ·Δ_ℓ / Σ Δ_ℓ (Tenney et al. 2019b, eq. 4)."""
-    gains = np.diff(scores, axis=-1)
-    total = scores[..., -1] - scores[..., 0]
-    found = np.full(total.shape, np.nan)
-    np.divide(gains @ layers[1:], total, out=found, where=total > 0.005)
-    return found

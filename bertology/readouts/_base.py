@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.errors import FitError
-from bertology.readouts._features import FeatureSource
+from bertology.readouts._features import FeatureSource, Shaped
 
 Progress = Callable[[str], None]
 """Called with one line about how far a fit has come."""
@@ -229,13 +229,13 @@ class Readout(ABC):
         """
 
 
-def check_agreement(source: FeatureSource, targets: Targets, what: str) -> None:
+def check_agreement(source: Shaped, targets: Targets, what: str) -> None:
     """Raise :class:`FitError` unless ``targets`` are about the items of ``source``."""
     if source.n_items != targets.n_items:
         raise FitError(f"{what} has {source.n_items} items and {targets.n_items} labels: give one label for each item")
 
 
-def check_same_shape(source: FeatureSource, n_layers: int, dim: int) -> None:
+def check_same_shape(source: Shaped, n_layers: int, dim: int) -> None:
     """Raise :class:`FitError` unless ``source`` has the layers and the width that a readout was fitted on."""
     if (source.n_layers, source.dim) != (n_layers, dim):
         raise FitError(
@@ -244,7 +244,7 @@ def check_same_shape(source: FeatureSource, n_layers: int, dim: int) -> None:
         )
 
 
-def check_problems(train: FeatureSource, targets: Targets, dev: FeatureSource, dev_targets: Targets) -> None:
+def check_problems(train: Shaped, targets: Targets, dev: Shaped, dev_targets: Targets) -> None:
     """Raise :class:`FitError` unless there is something to learn in every problem and something to choose by."""
     check_agreement(train, targets, "train")
     check_agreement(dev, dev_targets, "dev")
@@ -282,7 +282,7 @@ def item_weights(targets: Targets) -> NDArray[np.float32]:
 def class_weights(targets: Targets) -> NDArray[np.float64]:
     """``[problem, class]`` total weight of the items of each class."""
     if targets.is_multi_label:
-        return np.einsum("pi,pic->pc", item_weights(targets).astype(np.float64), targets.labels)
+        return np.asarray(np.einsum("pi,pic->pc", item_weights(targets).astype(np.float64), targets.labels))
     totals = np.zeros((targets.n_problems, targets.n_classes))
     for problem, weights in enumerate(item_weights(targets)):
         used = targets.labels[problem] >= 0

@@ -8,12 +8,17 @@ from typing import Any
 
 from bertology._names import name_not_found
 from bertology.readouts._base import Readout
+from bertology.readouts._edge import EdgeCatReadout, EdgeCumulativeReadout, EdgeMixReadout, EdgeReadout
 from bertology.readouts._kinds import readout_kind
 from bertology.readouts._linear import LinearReadout
 from bertology.readouts._mlp import MlpReadout
 from bertology.readouts._ridge import RidgeReadout
 
 _READOUTS: Mapping[str, Callable[..., Readout]] = {
+    "edge.v1": EdgeReadout,
+    "edge_cat.v1": EdgeCatReadout,
+    "edge_cumulative.v1": EdgeCumulativeReadout,
+    "edge_mix.v1": EdgeMixReadout,
     "linear.v1": LinearReadout,
     "mlp.v1": MlpReadout,
     "ridge.v1": RidgeReadout,

@@ -91,7 +91,7 @@ class ArraySpans:
         """All items in order, with the words of their spans alone."""
         for first in range(0, self.n_items, self._chunk_items):
             spans = self._spans[first : first + self._chunk_items]
-            words = torch.cat([span_rows(spans[:, s])[0] for s in range(self.n_spans)]).unique()
+            words = torch.cat([span_rows(spans[:, s])[0] for s in range(self.n_spans)]).unique()  # type: ignore[no-untyped-call]
             place_of = torch.zeros(int(words[-1]) + 1, dtype=torch.int64)
             place_of[words] = torch.arange(len(words))
             starts = place_of[spans[:, :, 0]]

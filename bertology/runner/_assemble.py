@@ -355,7 +355,9 @@ def _depth_rows(group: Group, column: _Column, where: Mapping[str, Any], main: S
     if group.readout.columns == "below":
         layers = np.array(group.reads)
         depth = over_layers(
-            column.scores[main.name], lambda scores: expected_layer(scores, layers=layers), metric="expected_layer"
+            column.scores[main.name],
+            lambda scores: expected_layer(scores, layers=layers).value,
+            metric="expected_layer",
         )
         last = _Column(column.cells[-1:], (None,), column.records[-1:], {"expected_layer": depth})
         return _rows(last, 0, {**where, "layer": None}, metrics=())
