@@ -13,7 +13,7 @@ from bertology.results._rows import ResultRow
 from bertology.results._view import LayerTable, Score
 
 MIX, CUMULATIVE, CONCATENATED = "edge_mix", "edge_cumulative", "edge_cat"
-GRAVITY, DIVERGENCE, EXPECTED = "center_of_gravity", "kl_bits", "expected_layer"
+GRAVITY, DIVERGENCE, EXPECTED = "center_of_gravity", "kl_from_uniform_bits", "expected_layer"
 _DIGITS = 2
 
 
@@ -32,6 +32,8 @@ class PipelineLine:
     """Those not separable from it; the layer alone where layers were not compared."""
     mix: Score | None
     """From the learned mixture of all layers."""
+    random_mix: Score | None
+    """The same from random weights, where those are a control."""
     concatenated: Score | None
     """From the first and last layer side by side."""
     center_of_gravity: Score | None
@@ -48,30 +50,34 @@ class PipelineLine:
 
 def pipeline_lines(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[PipelineLine, ...]:
     """A line for each task, corpus and model that was read by a mixture, in order of first appearance."""
-    keys = dict.fromkeys(
-        _key(row) for row in rows if row.readout in (MIX, CUMULATIVE) and row.control == "none" and row.status == "ok"
+    mixed = [row for row in rows if row.readout in (MIX, CUMULATIVE) and row.control == "none" and row.status == "ok"]
+    return tuple(
+        _line([row for row in rows if row.model and _key(row) == key], key, tables)
+        for key in dict.fromkeys(map(_key, mixed))
     )
-    return tuple(_line([row for row in rows if row.model and _key(row) == key], key, tables) for key in keys)
 
 
 def _key(row: ResultRow) -> tuple[str | None, ...]:
-    return (row.task, row.corpus, row.split, row.model, row.init, row.pooling)
+    return (row.task, row.corpus, row.split, row.model, row.pooling)
 
 
 def _line(rows: Sequence[ResultRow], key: tuple[str | None, ...], tables: Sequence[LayerTable]) -> PipelineLine:
-    own = [row for row in rows if row.control == "none" and row.value is not None]
+    scored = [row for row in rows if row.control == "none" and row.value is not None]
+    # Random weights stand beside pretrained ones as a control, but may be what is asked about.
+    init = "pretrained" if any(row.init == "pretrained" for row in scored) else "random"
+    own = [row for row in scored if row.init == init]
     of_task = [table for table in tables if _key(table.about) == key]
     single = next((table for table in of_task if table.about.readout not in (MIX, CUMULATIVE, CONCATENATED)), None)
     cumulative = next((table for table in of_task if table.about.readout == CUMULATIVE), None)
     about = own[0] if own else rows[0]
     metric = next((row.metric for row in own if row.main_metric), about.metric)
     lowest = single or cumulative
-    scored = [line for line in single.lines if line.main] if single else []
-    best = max(scored, key=lambda line: line.main.value if line.main else 0.0, default=None)
-    members = tuple(line.layer for line in scored if line.in_best_set)
+    layers = [line for line in single.lines if line.main] if single else []
+    best = max(layers, key=lambda line: line.main.value if line.main else 0.0, default=None)
+    members = tuple(line.layer for line in layers if line.in_best_set)
     weights = next(
         (
-            json.loads(row.params_json)["details"]["weights"]
+            json.loads(row.params_json)["details"]["mix_weights"]
             for row in own
             if row.readout == MIX and row.metric == metric
         ),
@@ -86,6 +92,7 @@ def _line(rows: Sequence[ResultRow], key: tuple[str | None, ...], tables: Sequen
         best=best.main if best else None,
         best_layers=members or ((best.layer,) if best else ()),
         mix=_score(own, MIX, metric),
+        random_mix=_score([row for row in scored if row.init == "random"], MIX, metric) if init != "random" else None,
         concatenated=_score(own, CONCATENATED, metric),
         center_of_gravity=_score(own, MIX, GRAVITY),
         divergence=_score(own, MIX, DIVERGENCE),
@@ -109,10 +116,10 @@ def pipeline_grid(lines: Sequence[PipelineLine]) -> Grid:
     """
     if not lines:
         raise ResultsError(f"no task was read by a mixture of layers: run it with readouts {MIX} and {CUMULATIVE}")
-    several = len({line.about.model for line in lines}) > 1 or len({line.about.init for line in lines}) > 1
+    several = len({line.about.model for line in lines}) > 1
     rows = tuple(GridLine(_label(line, several=several), _cells(line)) for line in lines)
     headers = (
-        *("metric", "layer 0", "best layer", "which", "mix of all", "first + last"),
+        *("metric", "layer 0", "best layer", "which", "mix of all", "random init", "first + last"),
         *("centre of gravity", "KL, bits", "expected layer"),
     )
     notes = (
@@ -121,15 +128,19 @@ def pipeline_grid(lines: Sequence[PipelineLine]) -> Grid:
         Note(
             "centre of gravity", "mean layer under the weights of the learned mixture; KL: how far they are from equal"
         ),
-        Note("expected layer", "mean layer at which mixtures of layers 0…ℓ gain (Tenney et al. 2019b); – without gain"),
+        Note(
+            "expected layer",
+            "mean layer at which mixtures of layers 0…ℓ gain (Tenney et al. 2019b); – where they gain too little, "
+            "beyond the layers where some lose",
+        ),
+        Note("random init", "the mixture, of the same model with random weights"),
         Note("interval", "[ ] 95 % over sentences"),
     )
     return Grid("where in the model tasks are solved, %", headers, rows, notes, corner="Task")
 
 
 def _label(line: PipelineLine, *, several: bool) -> str:
-    weights = ", random weights" if line.about.init == "random" else ""
-    return f"{line.task} · {line.about.model}{weights}" if several else line.task
+    return f"{line.task} · {line.about.model}" if several else line.task
 
 
 def _cells(line: PipelineLine) -> tuple[Cell, ...]:
@@ -139,6 +150,7 @@ def _cells(line: PipelineLine) -> tuple[Cell, ...]:
         score_cell(line.best, line.metric),
         Cell(", ".join(map(str, line.best_layers))),
         score_cell(line.mix, line.metric),
+        score_cell(line.random_mix, line.metric, interval=False),
         score_cell(line.concatenated, line.metric, interval=False),
         _depth(line.center_of_gravity),
         _depth(line.divergence),

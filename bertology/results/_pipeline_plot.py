@@ -38,7 +38,7 @@ def plot_pipeline(lines: Sequence[PipelineLine]) -> Figure:
         _style(ax)
         # The first is explained by its legend.
         ax.set_xlabel("" if ax is left else "layer", fontsize=8.5, color=_TEXT)
-    several = len({(line.about.model, line.about.init) for line in lines}) > 1
+    several = len({line.about.model for line in lines}) > 1
     left.set_yticks(range(len(lines)), [_name(line, several=several) for line in lines], fontsize=8.5)
     left.set_ylim(len(lines) - 0.5, -0.6)
     source = "; ".join(dict.fromkeys(f"{line.about.model}, {line.about.corpus} {line.about.split}" for line in lines))
@@ -106,6 +106,4 @@ def _style(ax: Axes) -> None:
 
 
 def _name(line: PipelineLine, *, several: bool) -> str:
-    if not several:
-        return line.task
-    return f"{line.task}\n{line.about.model}{' (random)' if line.about.init == 'random' else ''}"
+    return f"{line.task}\n{line.about.model}" if several else line.task

@@ -127,7 +127,7 @@ class Assembler:
         """Scores of the baselines of a task."""
         rows: list[ResultRow] = []
         for control, cell in found.cells.items():
-            (column,) = self._scored([(cell,)], (None,), found.probe.scores)
+            (column,) = self._scored([(cell,)], (None,), _with_accuracy(found.probe.scores))
             where = {**_shared_task(plan, found.probe.task, found.probe.version, self.experiment), "control": control}
             rows += _rows(column, 0, where, metrics=found.probe.scores)
         return Tables(tuple(rows))
@@ -163,9 +163,7 @@ class Assembler:
             seeds = tuple(dict.fromkeys(seed for found, seed, _ in group.cells if found == control))
             cells = [tuple(group.cells[control, seed, layer] for layer in layers) for seed in seeds]
             # A control task has labels of its own, of which only the share of right ones means anything.
-            metrics = scores if control == "none" else (_ACCURACY,)
-            if control == "none" and not any(metric.name == _ACCURACY.name for metric in metrics):
-                metrics = (*metrics, _ACCURACY)
+            metrics = _with_accuracy(scores) if control == "none" else (_ACCURACY,)
             for seed, column in zip(seeds, self._scored(cells, layers, metrics), strict=True):
                 columns[control, seed] = column
         return columns
@@ -303,6 +301,11 @@ def _shared(plan: Plan, group: Group, experiment: str) -> dict[str, Any]:
     }
 
 
+def _with_accuracy(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
+    """Metrics, and accuracy among them: control tasks know no other."""
+    return metrics if any(metric.name == _ACCURACY.name for metric in metrics) else (*metrics, _ACCURACY)
+
+
 def metrics_of(group: Group) -> tuple[Scored, ...]:
     """What the cells of a group are scored by, the main metric first."""
     return (COMPRESSION, BITS) if group.reading.codelength else group.probe.scores
@@ -367,7 +370,7 @@ def _depth_rows(group: Group, column: _Column, where: Mapping[str, Any], main: S
     return [
         replace(row, metric=name, value=details[name], **unknown)
         for row in rows
-        for name in ("center_of_gravity", "kl_bits")
+        for name in ("center_of_gravity", "kl_from_uniform_bits")
         if name in details
     ]
 

@@ -10,7 +10,7 @@ from bertology.results import ResultRow, Results
 from tests.results.conftest import made_up_results
 
 WEIGHTS = [0.1, 0.1, 0.2, 0.4, 0.1, 0.1]
-SINGLE = ("center_of_gravity", 2.6), ("kl_bits", 0.25)
+SINGLE = ("center_of_gravity", 2.6), ("kl_from_uniform_bits", 0.25)
 
 
 def mixed(task="pos"):
@@ -19,7 +19,7 @@ def mixed(task="pos"):
     own = [replace(row, readout="edge") for row in made.rows if row.control == "none"]
     grown = [replace(row, readout="edge_cumulative", cell_id=f"c{row.cell_id}") for row in own]
     top = next(row for row in own if row.layer == 3 and row.main_metric)
-    details = json.dumps({"details": {"weights": WEIGHTS}})
+    details = json.dumps({"details": {"mix_weights": WEIGHTS}})
     mix = replace(top, readout="edge_mix", layer=None, cell_id="mix", params_json=details)
     rows: list[ResultRow] = [*own, *grown, mix]
     rows += [
