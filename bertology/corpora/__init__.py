@@ -3,6 +3,7 @@
 from bertology.corpora._columns import read_columns
 from bertology.corpora._conllu import read_conllu
 from bertology.corpora._corpus import Corpus
+from bertology.corpora._edges import read_edge_jsonl, write_edge_jsonl
 from bertology.corpora._named import corpus_at_hand, known_corpora, load_corpus
 from bertology.corpora._oddities import Oddities
 from bertology.corpora._raw import read_text
@@ -28,8 +29,10 @@ __all__ = [
     "load_docbin",
     "read_columns",
     "read_conllu",
+    "read_edge_jsonl",
     "read_text",
     "to_docs",
     "write_conllu",
     "write_docbin",
+    "write_edge_jsonl",
 ]

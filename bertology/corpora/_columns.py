@@ -13,6 +13,7 @@ from bertology.corpora._lines import text_lines
 from bertology.corpora._oddities import Oddities
 from bertology.corpora._sentence import Sentence
 from bertology.corpora._sentences import Sentences
+from bertology.corpora._spacing import spacing_in
 from bertology.corpora._splits import corpus_name, language_of, split_files
 from bertology.errors import CorpusError
 
@@ -140,7 +141,7 @@ def _sentence(
     stated = {key.strip(): value.strip() for key, _, value in (comment.partition("=") for comment in comments)}
     space_after = None
     if "text" in stated:
-        space_after = _spacing(stated["text"], forms)
+        space_after = spacing_in(stated["text"], forms)
         if space_after is None:
             oddities.note("sentences whose words do not spell their `# text`, joined by single spaces", where)
     else:
@@ -156,20 +157,6 @@ def _sentence(
         layers={name: values for name, values in layers.items() if any(values)},
         comments=tuple(comments),
     )
-
-
-def _spacing(text: str, words: Sequence[str]) -> list[bool] | None:
-    """Whether white space follows each word in ``text``; ``None`` when it does not hold just these words."""
-    spaced: list[bool] = []
-    place = 0
-    for word in words:
-        if not text.startswith(word, place):
-            return None
-        place += len(word)
-        gap = len(text[place:]) - len(text[place:].lstrip())
-        spaced.append(gap > 0)
-        place += gap
-    return spaced if place == len(text) else None
 
 
 def load_columns(path: Path, *, columns: str | Sequence[str] | None = None) -> Corpus:
