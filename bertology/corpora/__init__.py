@@ -1,9 +1,11 @@
 """Annotated sentences in."""
 
+from bertology.corpora._brackets import read_trees
 from bertology.corpora._columns import read_columns
 from bertology.corpora._conllu import read_conllu
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._edges import read_edge_jsonl, write_edge_jsonl
+from bertology.corpora._iob import entities_of
 from bertology.corpora._named import corpus_at_hand, known_corpora, load_corpus
 from bertology.corpora._oddities import Oddities
 from bertology.corpora._raw import read_text
@@ -23,6 +25,7 @@ __all__ = [
     "WordLayer",
     "annotate_text",
     "corpus_at_hand",
+    "entities_of",
     "from_docs",
     "known_corpora",
     "load_corpus",
@@ -31,6 +34,7 @@ __all__ = [
     "read_conllu",
     "read_edge_jsonl",
     "read_text",
+    "read_trees",
     "to_docs",
     "write_conllu",
     "write_docbin",

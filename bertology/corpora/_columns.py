@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bertology.corpora._corpus import Corpus
-from bertology.corpora._iob import NotIob, to_iob2
+from bertology.corpora._iob import NotIob, entities_in, to_iob2
 from bertology.corpora._layout import Layout, layout_seen, layout_told
 from bertology.corpora._lines import text_lines
 from bertology.corpora._oddities import Oddities
@@ -43,7 +43,8 @@ def read_columns(
 
     Such files do not say where spaces are: the natural text is the words joined by single spaces, unless a
     ``# text`` comment holds just these words, as in the files of Universal NER. ``-DOCSTART-`` lines end a sentence
-    and are left out. Layers ``ner`` and ``chunk`` are given in IOB2 (see :func:`~bertology.corpora._iob.to_iob2`).
+    and are left out. Layers ``ner`` and ``chunk`` are given in IOB2 (see :func:`~bertology.corpora._iob.to_iob2`);
+    from ``ner`` follow the targets ``entities``.
 
     Args:
         path: the file.
@@ -77,7 +78,8 @@ def _read(path: Path, layout: Layout, oddities: Oddities) -> Sentences:
             if len(changed):
                 where = f"{path.name}:{lines[int(changed[0])]}"
                 oddities.note(f"{name} tags turned from IOB1 into IOB2", where, times=len(changed))
-    return sentences.with_layers(repaired)
+    sentences = sentences.with_layers(repaired)
+    return sentences.with_derived("entities", entities_in(sentences)) if "ner" in sentences.layers else sentences
 
 
 def _sentences(path: Path, layout: Layout, lines: array[int], oddities: Oddities) -> Iterator[Sentence]:
