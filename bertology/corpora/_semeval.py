@@ -83,6 +83,7 @@ def _sentence(item: list[str], path: Path, first: int, oddities: Oddities) -> Se
 
 def _untagged(tagged: str, where: str) -> tuple[str, tuple[tuple[int, int], tuple[int, int]]]:
     """The sentence without tags, and where the two nominals stand in it."""
+    tagged = re.sub(r"(<e[12]>)\s+", r" \1", re.sub(r"\s+(</e[12]>)", r"\1 ", tagged))  # white space goes outside
     tagged = " ".join(tagged.split())
     found = [(match[0], match.start(), match.end()) for match in _TAG.finditer(tagged)]
     names = [name for name, _, _ in found]
@@ -97,11 +98,9 @@ def _untagged(tagged: str, where: str) -> tuple[str, tuple[tuple[int, int], tupl
         taken += end - start
     nominals = []
     for opening, closing in (("<e1>", "</e1>"), ("<e2>", "</e2>")):
-        start, end = places[opening], places[closing]
-        inside = text[start:end]
-        if not inside.strip():
+        if places[opening] == places[closing]:
             raise CorpusError(f"{where}: nothing between {opening} and {closing}; mark a nominal")
-        nominals.append((start + len(inside) - len(inside.lstrip()), end - len(inside) + len(inside.rstrip())))
+        nominals.append((places[opening], places[closing]))
     return text, (nominals[0], nominals[1])
 
 
