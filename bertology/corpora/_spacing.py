@@ -46,6 +46,7 @@ def penn_words(tokens: Sequence[str], tags: Sequence[str | None]) -> tuple[list[
         tokens: as they stand in the treebank.
         tags: their parts of speech, as far as known, which tell a clitic from an opening quotation mark.
     """
+    tokens = [_lone_mark(token) for token in tokens]
     spaced = [True] * len(tokens)
     for index, (token, tag) in enumerate(zip(tokens, tags, strict=True)):
         clitic = token in _CLITICS and tag not in ("``", "CD")
@@ -58,10 +59,10 @@ def penn_words(tokens: Sequence[str], tags: Sequence[str | None]) -> tuple[list[
     return [_unescaped(token) for token in tokens], spaced
 
 
+def _lone_mark(token: str) -> str:
+    """The mark that OntoNotes writes with a slash when it is a token of its own: ``/.``, ``/?``."""
+    return token[1] if len(token) == 2 and token[0] == "/" and not token[1].isalnum() else token
+
+
 def _unescaped(token: str) -> str:
-    plain = _ESCAPED.get(token)
-    if plain is not None:
-        return plain
-    if len(token) == 2 and token[0] == "/" and not token[1].isalnum():  # OntoNotes writes a lone mark so: /. /?
-        return token[1]
-    return token.replace("\\/", "/").replace("\\*", "*")
+    return _ESCAPED.get(token) or token.replace("\\/", "/").replace("\\*", "*")
