@@ -94,7 +94,8 @@ def test_parts_are_even_and_of_few_models(n_models: int, n: int) -> None:
     assert all(abs(weight - even) <= max(0.2 * even, largest) for weight in weights)
     of_model = sum(place.weight for place in whole) / n_models
     assert all(
-        len({place.model for place in part}) <= weight / of_model * 2 + 2 for part, weight in zip(parts, weights)
+        len({place.model for place in part}) <= weight / of_model * 2 + 2
+        for part, weight in zip(parts, weights, strict=True)
     )
     # The baselines of a corpus stand once, with the first model.
     assert [place.model for place in whole if place.init is None] == [0, 0]
@@ -158,7 +159,7 @@ def test_one_model_under_two_names_is_told_when_parts_meet(tiny_bert: Path, tmp_
     runs = [tmp_path / "1", tmp_path / "2"]
     for number, run in enumerate(runs, 1):
         run_experiment(experiment, run, options=RunOptions(engine="serial", shard=Shard(number, 2)))
-    with pytest.raises(BertologyError, match="'pos on pocket, one' and 'pos on pocket, two' are the same but for"):
+    with pytest.raises(BertologyError, match="'chunk on pocket, one' and 'chunk on pocket, two' are the same"):
         merge_runs(runs, tmp_path / "merged")
 
 
