@@ -13,7 +13,7 @@ import typer
 from bertology.errors import BertologyError
 
 if TYPE_CHECKING:
-    from bertology.runner.experiment import RunSummary, Work
+    from bertology.runner.experiment import RunSummary, Shard, Work
 
 MOST_CELLS = 100_000
 
@@ -56,7 +56,7 @@ def run(
     from bertology.runner.experiment import RunOptions, Shard, run_experiment
 
     part = Shard.parse(shard)
-    work = _resolved(file, set_ or (), yes=yes)
+    work = _resolved(file, set_ or (), yes=yes, part=part)
     show = not quiet and sys.stderr.isatty()
     options = RunOptions(
         engine=engine.value,
@@ -85,14 +85,14 @@ def schema() -> None:
     typer.echo(json.dumps(experiment_schema(), indent=2, ensure_ascii=False))
 
 
-def _resolved(file: Path, changes: list[str] | tuple[str, ...], *, yes: bool) -> Work:
+def _resolved(file: Path, changes: list[str] | tuple[str, ...], *, yes: bool, part: Shard | None = None) -> Work:
     """The experiment with every name found; asks before a grid that no one may have meant."""
     from bertology.runner.experiment import fewest_cells, load_experiment, resolve_work
 
     experiment = load_experiment(file, changes=changes)
     fewest = fewest_cells(experiment)
     asked = yes or _asked(file, fewest)
-    work = resolve_work(experiment)
+    work = resolve_work(experiment, part=part)
     if not asked:
         _asked(file, work.n_cells)
     return work

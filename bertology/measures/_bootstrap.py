@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bertology.measures._metrics import Floats, Metric, find_metric
 
@@ -174,19 +174,17 @@ def weight_blocks(
 ) -> Iterable[tuple[slice, NDArray[Any]]]:
     """How often each resample holds each cluster, as ``[resample, cluster]`` blocks of bounded size."""
     if n_clusters * n_resamples * np.dtype(dtype).itemsize <= _KEPT_BYTES:
-        return _kept_blocks(n_clusters, n_resamples, seed, dtype)
+        return _kept_blocks(n_clusters, n_resamples, seed, np.dtype(dtype).name)
     return _drawn_blocks(n_clusters, n_resamples, seed, dtype)
 
 
 @lru_cache(maxsize=2)
-def _kept_blocks(
-    n_clusters: int, n_resamples: int, seed: int, dtype: type[np.float32] | type[np.float64]
-) -> tuple[tuple[slice, NDArray[Any]], ...]:
+def _kept_blocks(n_clusters: int, n_resamples: int, seed: int, dtype: str) -> tuple[tuple[slice, NDArray[Any]], ...]:
     return tuple(_drawn_blocks(n_clusters, n_resamples, seed, dtype))
 
 
 def _drawn_blocks(
-    n_clusters: int, n_resamples: int, seed: int, dtype: type[np.float32] | type[np.float64]
+    n_clusters: int, n_resamples: int, seed: int, dtype: DTypeLike
 ) -> Iterator[tuple[slice, NDArray[Any]]]:
     generator = np.random.default_rng(seed)
     # The block's size is part of what is drawn, so it must not depend on anything but the number of clusters.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +46,7 @@ class Predictions:
     """Whether an item may have any number of labels, so that those in ``labels`` are sets: ``awareness|volition``."""
 
 
+@cache
 def prediction_schema() -> pa.Schema:
     """Columns of ``predictions/<cell_id>.parquet``."""
     import pyarrow as pa

@@ -19,6 +19,8 @@ _FOLDER = "cells"
 _Signature = tuple[int, int, int]
 # Predictions whose checksum this process has seen to be right, by their path: what they were and what it is.
 _CHECKED: dict[str, tuple[_Signature, str]] = {}
+# Records that this process has believed, by their path, with their predictions.
+_BELIEVED: dict[str, tuple[_Signature, _Signature]] = {}
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,30 @@ def read_cell(run: Path, cell: Cell) -> CellRecord | None:
     ``None`` where it is missing or half written, or where its predictions are not those it was written with: their
     checksum is taken once by each process, and again when the file has changed.
     """
+    record_path, path = _record_path(run, cell.id), _predictions_path(run, cell.id)
     try:
-        plain = json.loads(_record_path(run, cell.id).read_bytes())
+        # Before they are read: what changes while it is being read is read once more.
+        signatures = _signature(record_path), _signature(path)
+        with open(record_path, "rb") as file:  # noqa: PTH123
+            plain = json.loads(file.read())
         record = CellRecord(**{**plain, "notes": tuple(plain["notes"])})
         whole = record.cell_id == cell.id and record.predictions_sha256 == predictions_checksum(run, cell.id)
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
-    return record if whole else None
+    if not whole:
+        return None
+    _BELIEVED[record_path] = signatures
+    return record
+
+
+def is_finished(run: Path, cell: Cell) -> bool:
+    """Whether :func:`read_cell` has a record; asked again, it looks only whether the files are still the same."""
+    record_path = _record_path(run, cell.id)
+    try:
+        signatures = _signature(record_path), _signature(_predictions_path(run, cell.id))
+    except FileNotFoundError:
+        return False
+    return _BELIEVED.get(record_path) == signatures or read_cell(run, cell) is not None
 
 
 def predictions_checksum(run: Path, cell_id: str) -> str:
@@ -69,7 +88,7 @@ def predictions_checksum(run: Path, cell_id: str) -> str:
     Raises:
         FileNotFoundError: there are none.
     """
-    path = os.path.join(run, "predictions", f"{cell_id}.parquet")  # noqa: PTH118 (asked of every cell, several times)
+    path = _predictions_path(run, cell_id)
     signature = _signature(path)
     known = _CHECKED.get(path)
     if known is not None and known[0] == signature:
@@ -88,7 +107,7 @@ def _signature(path: str) -> _Signature:
 
 def all_finished(run: Path, cells: Iterable[Cell]) -> bool:
     """Whether folder ``run`` has the records of all ``cells``."""
-    return all(read_cell(run, cell) is not None for cell in cells)
+    return all(is_finished(run, cell) for cell in cells)
 
 
 def write_cell(
@@ -111,8 +130,13 @@ def write_cell(
         "notes": list(notes),
     }
     content = json.dumps(record, indent=1, ensure_ascii=False).encode()
-    write_atomically(_record_path(run, cell.id), content, remedy="name another folder with --out")
+    write_atomically(run / _FOLDER / f"{cell.id}.json", content, remedy="name another folder with --out")
 
 
-def _record_path(run: Path, cell_id: str) -> Path:
-    return run / _FOLDER / f"{cell_id}.json"
+# As text: of a thousand cells, each asked about several times, the making of paths is most of the time.
+def _record_path(run: Path, cell_id: str) -> str:
+    return f"{run}/{_FOLDER}/{cell_id}.json"
+
+
+def _predictions_path(run: Path, cell_id: str) -> str:
+    return f"{run}/predictions/{cell_id}.parquet"

@@ -75,12 +75,19 @@ class Plan:
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Cells fitted together, in the order they are computed: the pretrained model first."""
-        return tuple(
-            self._group(probe, reading, init)
+        return tuple(group for found in self._groups.values() for group in found)
+
+    def groups_of(self, probe: RepresentationProbe, init: Init) -> tuple[Group, ...]:
+        """The groups of one task on one initialisation, one for each way in which it is read."""
+        return self._groups[init, probe.task]
+
+    @cached_property
+    def _groups(self) -> Mapping[tuple[Init, str], tuple[Group, ...]]:
+        return {
+            (init, probe.task): tuple(self._group(probe, reading, init) for reading in self.readings_of(probe))
             for init in self.fingerprints
             for probe in self.probes
-            for reading in self.readings_of(probe)
-        )
+        }
 
     @cached_property
     def baselines(self) -> tuple[BaselineCells, ...]:
@@ -152,16 +159,19 @@ class Plan:
         if reading.erase is not None:
             shared["erased_version"] = get_probe(reading.erase).version
         columns = readout_kind(str(reading.readout)).columns
-        layers: tuple[int | None, ...] = (None,) if columns == "all" else self.layers
         cells = {
             (control, seed, layer): Cell(
                 {**shared, **self._mixed(columns, layer), "control": control, "seed": seed, "layer": layer}
             )
             for control in controls
             for seed in range(request.seeds)
-            for layer in layers
+            for layer in self.columns_of(reading)
         }
         return Group(probe, reading, init, cells, self.layers)
+
+    def columns_of(self, reading: Reading) -> tuple[int | None, ...]:
+        """What a reading scores: each layer, or None for all of them together."""
+        return (None,) if readout_kind(str(reading.readout)).columns == "all" else self.layers
 
     def _mixed(self, columns: str, layer: int | None) -> dict[str, Any]:
         """Which layers a score is of, where they are several: part of what it means."""
@@ -170,35 +180,76 @@ class Plan:
         return {"mixed_layers": [below for below in self.layers if layer is None or below <= layer]}
 
 
-def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None) -> Plan:
+class Finder:
+    """Finds what names stand for, each once however often it is asked for."""
+
+    def __init__(self) -> None:
+        self._probes: dict[str, RepresentationProbe] = {}
+        self._models: dict[tuple[str, str | None], tuple[ModelSource, ModelShape]] = {}
+        self._fingerprints: dict[tuple[Path, Init, int], str] = {}
+        self._splits: dict[tuple[int, str, str], tuple[Corpus, Splits]] = {}
+
+    def probe(self, task: str) -> RepresentationProbe:
+        """The probe of a task: :func:`bertology.probing.get_probe`."""
+        if task not in self._probes:
+            self._probes[task] = get_probe(task)
+        return self._probes[task]
+
+    def model(self, name: str, revision: str | None) -> tuple[ModelSource, ModelShape]:
+        """A model's files, and its shape."""
+        key = (name, revision)
+        if key not in self._models:
+            source = resolve_model(name, revision=revision)
+            self._models[key] = (source, model_shape(source))
+        return self._models[key]
+
+    def fingerprint(self, source: ModelSource, init: Init, seed: int) -> str:
+        """Of a model's content: :func:`bertology.encoders.model_fingerprint`."""
+        key = (source.folder, init, seed)
+        if key not in self._fingerprints:
+            self._fingerprints[key] = model_fingerprint(source, init=init, seed=seed)
+        return self._fingerprints[key]
+
+    def splits(self, corpus: Corpus, *, train: str, test: str) -> Splits:
+        """What a corpus is fitted on, chosen by and scored on."""
+        key = (id(corpus), train, test)
+        if key not in self._splits:
+            # The corpus is kept as well, so that no other can come to have its id.
+            self._splits[key] = (corpus, choose_splits(corpus, train=train, test=test))
+        return self._splits[key][1]
+
+
+def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Finder | None = None) -> Plan:
     """Resolve every name in a request; imports no torch for a model that is on this machine.
 
     Args:
         request: what is asked.
         corpus: the corpus itself, instead of the one the request names.
+        finder: what has been found already, of several plans.
 
     Raises:
         BertologyError: a task, model, layer, corpus or split that there is not.
     """
-    probes = _find_probes(request.tasks)
-    source = resolve_model(request.model, revision=request.revision)
-    shape = model_shape(source)
+    finder = finder or Finder()
+    probes = _find_probes(request.tasks, finder)
+    source, shape = finder.model(request.model, request.revision)
     layers = parse_layers(request.layers, shape.n_layers)
     if corpus is None:
         corpus = find_corpus(request.corpus, annotate=request.annotate)
     elif request.annotate:
         raise BertologyError("annotate labels a raw text file: name the file as the corpus, or leave annotate out")
-    splits = choose_splits(corpus, train=request.train_split, test=request.test_split)
+    splits = finder.splits(corpus, train=request.train_split, test=request.test_split)
     own: Init = "random" if request.init == "random" else "pretrained"
-    fingerprints: dict[Init, str] = {own: model_fingerprint(source, init=own, seed=request.init_seed)}
+    seed = request.init_seed if own == "random" else 0
+    fingerprints: dict[Init, str] = {own: finder.fingerprint(source, own, seed)}
     if "random" in request.controls and own == "pretrained":
-        fingerprints["random"] = model_fingerprint(source, init="random")
+        fingerprints["random"] = finder.fingerprint(source, "random", 0)
     source = replace(source, name=request.model_id or source.name)
     return Plan(request, source, shape, corpus, splits, layers, probes, fingerprints)
 
 
-def _find_probes(tasks: Sequence[str]) -> tuple[RepresentationProbe, ...]:
-    probes = tuple(get_probe(task) for task in dict.fromkeys(tasks))
+def _find_probes(tasks: Sequence[str], finder: Finder) -> tuple[RepresentationProbe, ...]:
+    probes = tuple(finder.probe(task) for task in dict.fromkeys(tasks))
     names = [probe.task for probe in probes]
     doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled:

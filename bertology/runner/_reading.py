@@ -53,6 +53,11 @@ class Reading:
         return found
 
     @property
+    def title(self) -> str:
+        """What a person calls it."""
+        return " ".join([str(self.readout), *(f"{name}={value}" for name, value in self.changes.items())])
+
+    @property
     def key(self) -> str:
         """What tells readings of a task apart."""
         return canonical_json([self.readout, self.changes]).decode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 from bertology._files import canonical_json, digest
 from bertology.activations import silent
 from bertology.errors import BertologyError
-from bertology.results import PredictionFolder, Results
+from bertology.results import PredictionFolder, Results, read_results
 from bertology.runner._assemble import Assembler, Tables
 from bertology.runner._plan import BaselineCells, Group, Init
 from bertology.runner._run import ProgressFor, check_components, extract_splits
@@ -72,7 +72,7 @@ def run_experiment(
             computed, is recorded and told in the summary.
     """
     clock, options = time.perf_counter(), options or RunOptions()
-    work = work or resolve_work(experiment)
+    work = work or resolve_work(experiment, part=options.shard)
     # Names are found, and readouts too, before a folder is made.
     units = work.shard(options.shard)
     folder = RunFolder(out)
@@ -177,32 +177,55 @@ class _Session:
 
 def _write_tables(work: Work, folder: RunFolder, session: _Session, wall: float) -> None:
     """Write the tables of all units that are done, whoever did them; nothing where they are written already."""
+    shard, outputs = session.options.shard, work.experiment.outputs
+    units = work.shard(shard)
     with folder.lock("tables"):
-        done = [unit for unit in work.units if finished(folder.path, unit)]
-        failed = [unit for unit in work.units if unit not in done and failure_of(folder.path, unit) is not None]
+        done = [unit for unit in units if finished(folder.path, unit)]
+        failed = [unit for unit in units if unit not in done and failure_of(folder.path, unit) is not None]
+        asked = digest([canonical_json(work.experiment.plain())])
         made_of = digest([canonical_json([work.experiment.plain(), *([u.key for u in us] for us in (done, failed))])])
-        if folder.record()["tables"] == made_of and (folder.path / _RESULTS).exists() and not session.n_computed:
+        record, there = folder.record(), (folder.path / _RESULTS).exists()
+        # What another experiment left in this folder is no part of this one.
+        parts = dict(record.get("parts") or {}) if record.get("asked") == asked and there else {}
+        known = record["tables"] if shard.is_whole else parts.get(str(shard))
+        if known == made_of and there and not session.n_computed:
             return
         if not done:
             return
-        outputs = work.experiment.outputs
         results = _assemble(work, folder.path, done, failed)
+        own = {cell.id for unit in units for cell in unit.cells}
+        if not shard.is_whole and record.get("asked") == asked and there:
+            results = _with_other_parts(work, results, read_results(folder.path), own)
         # Without a layer's score there is nothing to look at yet.
-        shown = any(isinstance(unit.part, Group) for unit in done)
+        shown = any(row.layer is not None and row.status == "ok" for row in results.rows)
         results.save(folder.path, tables=outputs.tables if shown else (), plots=outputs.plots if shown else ())
-        folder.seal()
-    folder.add_session(
-        {
-            "started_utc": session.started.isoformat(timespec="seconds"),
-            "wall_s": round(wall, 3),
-            "engine": session.options.engine,
-            "shard": str(session.options.shard),
-            "device": session.device,
-            "cells_computed": session.n_computed,
-            "git": git_state(),
-        },
-        tables=made_of,
-    )
+        folder.seal(None if shard.is_whole else own)
+        folder.add_session(
+            {
+                "started_utc": session.started.isoformat(timespec="seconds"),
+                "wall_s": round(wall, 3),
+                "engine": session.options.engine,
+                "shard": str(shard),
+                "device": session.device,
+                "cells_computed": session.n_computed,
+                "git": git_state(),
+            },
+            asked=asked,
+            tables=made_of if shard.is_whole else None,
+            parts={} if shard.is_whole else {**parts, str(shard): made_of},
+        )
+
+
+def _with_other_parts(work: Work, mine: Results, there: Results, own: Collection[str]) -> Results:
+    """The results of one part put to those of others that are in the same folder already.
+
+    Cells of other parts cannot be told by their names here, since that would take the content of all models.
+    """
+    models = {row.model for row in mine.rows}
+    others = [row for row in there.rows if row.cell_id not in own or row.model not in models]
+    rows = in_order(work.experiment, (*mine.rows, *others), tasks=work.task_places)
+    compared = [row for row in there.comparisons if row.cell_a not in own]
+    return Results(rows, (*mine.comparisons, *compared), mine.predictions)
 
 
 def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit]) -> Results:
@@ -221,5 +244,5 @@ def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit
         else:
             parts.append(assembler.of_group(unit.plan, unit.part))
     parts += [assembler.of_failed(unit.plan, unit.part) for unit in failed if isinstance(unit.part, Group)]
-    rows = in_order(work.experiment, (row for part in parts for row in part.rows))
+    rows = in_order(work.experiment, (row for part in parts for row in part.rows), tasks=work.task_places)
     return Results(rows, tuple(row for part in parts for row in part.comparisons), PredictionFolder(run))
