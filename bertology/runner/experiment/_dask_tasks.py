@@ -167,14 +167,14 @@ def _at_work(errand: Errand) -> Iterator[str]:
                 f"the worker on {socket.gethostname()} has bertology {__version__}, this is {errand.version}: "
                 "install one version everywhere"
             )
-        for folder, name in (
-            (errand.run / "locks", f"run folder {errand.run}"),
-            (errand.cache, f"cache {errand.cache}"),
+        for folder, name, option in (
+            (errand.run / "locks", f"run folder {errand.run}", "--out"),
+            (errand.cache, f"cache {errand.cache}", "BERTOLOGY_CACHE"),
         ):
             if not (folder / errand.token).exists():
                 raise BertologyError(
-                    f"the worker on {socket.gethostname()} does not see the {name}: name one on a file system that all "
-                    "workers share, by --out and BERTOLOGY_CACHE"
+                    f"the worker on {socket.gethostname()} does not see the {name}: name one by {option} on a file "
+                    "system that all workers share"
                 )
         os.environ["BERTOLOGY_CACHE"] = str(errand.cache)
         yield check_components((), device=errand.device)
