@@ -30,6 +30,7 @@ class Engine(StrEnum):
 
     joblib = "joblib"
     serial = "serial"
+    dask = "dask"
 
 
 def run(
@@ -38,8 +39,23 @@ def run(
     out: Out = None,
     set_: Changes = None,
     engine: Annotated[
-        Engine, typer.Option(help="joblib: processes of this machine; serial: this one, to see a failure happen.")
+        Engine,
+        typer.Option(
+            help="joblib: processes of this machine; serial: this one, to see a failure happen; dask: workers of a "
+            "cluster that see the run's folder and the cache (BERTOLOGY_CACHE) at the same paths."
+        ),
     ] = Engine.joblib,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS|FILE", help="Scheduler for dask: tcp://host:8786, or the file it wrote."),
+    ] = None,
+    slurm: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Let dask submit Slurm jobs as this profile (YAML) says.")
+    ] = None,
+    patience: Annotated[
+        float | None,
+        typer.Option(min=1, metavar="SECONDS", help="Give up without any dask worker; 120, a queue of Slurm apart."),
+    ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; all processors.")] = None,
     shard: Annotated[str, typer.Option(metavar="I/N", help="Only one part of the cells, for job arrays.")] = "1/1",
     retry_failed: Annotated[bool, typer.Option(help="Try again what could not be computed.")] = False,
@@ -53,14 +69,16 @@ def run(
     recorded and does not stop the others. Several processes may run the same experiment into the same folder.
     """
     from bertology.activations import BarProgress, silent
-    from bertology.runner.experiment import RunOptions, Shard, run_experiment
+    from bertology.runner.experiment import ClusterChoice, RunOptions, Shard, run_experiment
 
-    part = Shard.parse(shard)
+    part, cluster = Shard.parse(shard), ClusterChoice(scheduler, slurm, patience)
+    cluster.check(engine.value)
     work = _resolved(file, set_ or (), yes=yes, part=part)
     show = not quiet and sys.stderr.isatty()
     options = RunOptions(
         engine=engine.value,
         jobs=jobs,
+        cluster=cluster,
         shard=part,
         retry_failed=retry_failed,
         fail_fast=fail_fast,
