@@ -2,7 +2,9 @@
 
 from bertology.readouts._affine import FittedAffine
 from bertology.readouts._base import FitReport, FittedReadout, Predictions, Progress, Readout, Targets
+from bertology.readouts._bayes import BayesReadout, FittedBayes, codelength_of, variational_codelength
 from bertology.readouts._codelength import Codelength
+from bertology.readouts._erasure import ErasedFeatures, Erasure, LayerErasure, fit_erasure, random_erasure
 from bertology.readouts._features import ArrayFeatures, FeatureSource
 from bertology.readouts._linear import LinearReadout
 from bertology.readouts._mlp import FittedMlp, MlpReadout
@@ -14,12 +16,17 @@ from bertology.readouts._subset import SubsetFeatures
 __all__ = [
     "FRACTIONS",
     "ArrayFeatures",
+    "BayesReadout",
     "Codelength",
+    "ErasedFeatures",
+    "Erasure",
     "FeatureSource",
     "FitReport",
     "FittedAffine",
+    "FittedBayes",
     "FittedMlp",
     "FittedReadout",
+    "LayerErasure",
     "LinearReadout",
     "MlpReadout",
     "Predictions",
@@ -28,7 +35,11 @@ __all__ = [
     "RidgeReadout",
     "SubsetFeatures",
     "Targets",
+    "codelength_of",
+    "fit_erasure",
     "get_readout",
     "known_readouts",
     "online_codelength",
+    "random_erasure",
+    "variational_codelength",
 ]

@@ -174,7 +174,7 @@ class MlpReadout(Readout):
         optimiser = torch.optim.Adam(perceptrons.parameters(), lr=self.learning_rate)
         random = torch.Generator().manual_seed(seed)
         for epoch in range(1, self.max_epochs + 1):
-            for numbers, vectors in _batches(train, items, self.batch_items, random):
+            for numbers, vectors in shuffled_batches(train, items, self.batch_items, random):
                 optimiser.zero_grad()
                 _loss(perceptrons(vectors), items, numbers).backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
@@ -196,7 +196,9 @@ def _loss(scores: Tensor, items: Items, numbers: Tensor) -> Tensor:
     return loss
 
 
-def _batches(train: FeatureSource, items: Items, size: int, random: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+def shuffled_batches(
+    train: FeatureSource, items: Items, size: int, random: torch.Generator
+) -> Iterator[tuple[Tensor, Tensor]]:
     """Used items in batches of ``size``, shuffled inside windows of neighbouring chunks.
 
     What is left of a window goes into the next one; the last batch of all may be smaller.
