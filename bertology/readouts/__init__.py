@@ -2,7 +2,7 @@
 
 from bertology.readouts._affine import FittedAffine
 from bertology.readouts._base import FitReport, FittedReadout, Predictions, Progress, Readout, Targets
-from bertology.readouts._bayes import BayesReadout, FittedBayes, codelength_of, variational_codelength
+from bertology.readouts._bayes import BayesReadout, FittedBayes
 from bertology.readouts._codelength import Codelength
 from bertology.readouts._erasure import ErasedFeatures, Erasure, LayerErasure, fit_erasure, random_erasure
 from bertology.readouts._features import ArrayFeatures, FeatureSource
@@ -12,6 +12,7 @@ from bertology.readouts._online import FRACTIONS, online_codelength
 from bertology.readouts._registry import get_readout, known_readouts
 from bertology.readouts._ridge import RidgeReadout
 from bertology.readouts._subset import SubsetFeatures
+from bertology.readouts._variational import codelength_of, variational_codelength
 
 __all__ = [
     "FRACTIONS",

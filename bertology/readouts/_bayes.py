@@ -20,17 +20,8 @@ from bertology.readouts._base import (
     Progress,
     Readout,
     Targets,
-    check_agreement,
     check_problems,
     check_same_shape,
-)
-from bertology.readouts._codelength import (
-    Codelength,
-    check_codable,
-    coded_labels,
-    count_by,
-    number_clusters,
-    sum_by,
 )
 from bertology.readouts._features import FeatureSource
 from bertology.readouts._mlp import shuffled_batches
@@ -42,16 +33,15 @@ _K1, _K2, _K3 = 0.63576, 1.87320, 1.48695
 """Molchanov et al. 2017, equation 14: the divergence of a Gaussian from the log-uniform prior, within 0.001 nats."""
 _DRAWS = 4
 """Weights drawn for each item to find its expected cross-entropy; over many items, a few are enough."""
-_LAST = 0.1
-"""Last part of the steps, over which a fit that has arrived no longer gets shorter."""
-_STILL = 0.01
-"""Part of the code by which it may do so all the same."""
-
-
+_STILL = 0.02
+"""Part of the code by which a fit that has arrived may get shorter from the third quarter of its steps to the last."""
 _SIZE = 0.1
 _LOG_VARIANCE, _LOG_ALPHA = -3.0, -3.0
 """Posteriors begin near their priors, small and unsure but not so unsure that noise is all there is: from a sharp
 posterior, the way to what costs nothing is long."""
+
+
+Noises = Sequence[np.random.Generator]
 
 
 class _Groups(nn.Module):
@@ -80,21 +70,25 @@ class _Groups(nn.Module):
         self.log_scale = full(-0.5 * np.log(n_in), n_in)
         self.log_alpha = full(_LOG_ALPHA, n_in)
 
-    def sampled(self, vectors: Tensor, problem: int, random: torch.Generator) -> Tensor:
+    def noise(self, n_items: int, random: np.random.Generator) -> Tensor:
+        """``[m, in + out]`` of the scales and outputs of some items, item by item: chunks of any size see the same."""
+        width = self.mean.shape[3] + self.mean.shape[2]
+        return torch.from_numpy(random.standard_normal((n_items, width), dtype=np.float32)).to(self.mean.device)
+
+    def sampled(self, vectors: Tensor, problem: int, noise: Tensor) -> Tensor:
         """``[layer, m, out]`` of ``[layer, m, in]`` under weights drawn anew for each item.
 
-        What is drawn is the outputs (Kingma et al. 2015), with the same noise in every layer.
+        What is drawn is the outputs (Kingma et al. 2015), with the same noise in every layer and problem.
         """
-        n_items = vectors.shape[1]
-        scale_noise = torch.randn(n_items, self.mean.shape[3], generator=random).to(vectors.device)
-        noise = torch.randn(n_items, self.mean.shape[2], generator=random).to(vectors.device)
+        of_scales, of_outputs = noise[:, : self.mean.shape[3]], noise[:, self.mean.shape[3] :]
         spread = (self.log_alpha[problem] / 2).exp()[:, None]
-        scaled = vectors * self.log_scale[problem].exp()[:, None] * (1 + spread * scale_noise)
+        scaled = vectors * self.log_scale[problem].exp()[:, None] * (1 + spread * of_scales)
         mean = torch.baddbmm(self.bias[problem][:, None], scaled, self.mean[problem].mT)
         variance = torch.baddbmm(
             self.bias_log_variance[problem].exp()[:, None], scaled.square(), self.log_variance[problem].exp().mT
         )
-        return mean + variance.sqrt() * noise
+        drawn: Tensor = mean + variance.sqrt() * of_outputs
+        return drawn
 
     def expected(self, vectors: Tensor, problem: int) -> Tensor:
         """``[layer, m, out]`` under the mean of the posterior."""
@@ -129,19 +123,26 @@ class Compressors(nn.Module):
         self.register_buffer("mean", moments.mean.float())
         self.register_buffer("std", moments.std.float())
 
-    def forward(self, vectors: Tensor, random: torch.Generator | None = None) -> Tensor:
+    def forward(self, vectors: Tensor, noises: Noises | None = None) -> Tensor:
         """``[problem, layer, m, class]`` scores of ``[layer, m, dim]`` vectors.
 
-        Under weights that ``random`` draws, or under their means.
+        Under weights that ``noises`` draw, one generator a map, or under their means.
         """
+        drawn: list[Tensor | None] = [None] * len(self._maps)
+        if noises is not None:
+            drawn = [one.noise(vectors.shape[1], random) for one, random in zip(self._maps, noises, strict=True)]
         scores = []
         for problem in range(len(self.mean)):
             found = (vectors - self.mean[problem][:, None]) / self.std[problem][:, None]
-            for place, groups in enumerate(self._maps):
+            for place, (groups, noise) in enumerate(zip(self._maps, drawn, strict=True)):
                 found = found.relu() if place else found
-                found = groups.expected(found, problem) if random is None else groups.sampled(found, problem, random)
+                found = groups.expected(found, problem) if noise is None else groups.sampled(found, problem, noise)
             scores.append(found)
         return torch.stack(scores)
+
+    def noises(self, seed: int) -> Noises:
+        """Where the noise of each map comes from."""
+        return np.random.default_rng(seed).spawn(len(self._maps))
 
     @property
     def n_classes(self) -> int:
@@ -156,13 +157,11 @@ class Compressors(nn.Module):
         """``[problem, layer]`` nats from the prior to the posterior."""
         return torch.stack([groups.divergence() for groups in self._maps]).sum(0)
 
-    def scores(
-        self, source: FeatureSource, random: torch.Generator | None = None
-    ) -> Iterator[tuple[Tensor, int, Tensor]]:
+    def scores(self, source: FeatureSource, noises: Noises | None = None) -> Iterator[tuple[Tensor, int, Tensor]]:
         """Item numbers ``[m]``, layer, and scores ``[problem, 1, class, m]``, chunk by chunk and layer by layer."""
         with torch.inference_mode():
             for items, vectors in source.chunks():
-                found = self(vectors.to(self.mean.device), random).unsqueeze(2)  # [problem, layer, 1, m, class]
+                found = self(vectors.to(self.mean.device), noises).unsqueeze(2)  # [problem, layer, 1, m, class]
                 for layer in range(source.n_layers):
                     yield items, layer, found[:, layer].mT
 
@@ -216,8 +215,8 @@ class FittedBayes(FittedReadout):
         """The same under weights drawn from the posterior anew for each item: its mean is the expected one."""
         shape = self._shape(source)
         check_asked(source, labels, n_problems=shape[0], n_classes=self.compressors.n_classes)
-        random = torch.Generator().manual_seed(self.sampling_seed)
-        draws = (label_log_probs(self.compressors.scores(source, random), shape, labels) for _ in range(_DRAWS))
+        noises = self.compressors.noises(self.sampling_seed)
+        draws = (label_log_probs(self.compressors.scores(source, noises), shape, labels) for _ in range(_DRAWS))
         return np.asarray(sum(draws) / _DRAWS)
 
     def _shape(self, source: FeatureSource) -> tuple[int, int, int]:
@@ -242,7 +241,8 @@ class BayesReadout(Readout):
     learning_rate: float = 3e-2
     """Of Adam (Kingma & Ba 2015), falling to 0 along a half cosine."""
     batch_items: int = 256
-    steps: int = 4000
+    steps: int = 2000
+    """Batches seen; more make the code a little shorter, and it is a valid code after any number."""
 
     @property
     def name(self) -> str:
@@ -286,11 +286,11 @@ class BayesReadout(Readout):
         compressors = Compressors(measure_moments(train, items.weights), items, self.hidden, seed)
         optimiser = torch.optim.Adam(compressors.parameters(), lr=self.learning_rate)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.steps)
-        random = torch.Generator().manual_seed(seed)
+        random, noises = torch.Generator().manual_seed(seed), compressors.noises(seed)
         lengths = []
         for step, (numbers, vectors) in enumerate(self._batches(train, items, random), start=1):
             optimiser.zero_grad()
-            length = _length(compressors, vectors, items, numbers, random)
+            length = _length(compressors, vectors, items, numbers, noises)
             length.sum().backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             schedule.step()
@@ -312,9 +312,9 @@ class BayesReadout(Readout):
 
     def _report(self, lengths: Tensor, accuracy: NDArray[np.float64]) -> FitReport:
         """How the training went, by what each step took the code to be: ``[step, problem, layer]``."""
-        last = max(1, int(_LAST * self.steps))
+        last = self.steps // 4
         before, after = lengths[-2 * last : -last], lengths[-last:]
-        gain = (before.mean(0) / after.mean(0) - 1) if len(before) else torch.full_like(lengths[0], torch.inf)
+        gain = (before.mean(0) / after.mean(0) - 1) if last else torch.full_like(lengths[0], torch.inf)
         by_fit = gain.double().cpu().numpy()[:, :, None]
         return FitReport(
             strengths=(0.0,),
@@ -326,77 +326,12 @@ class BayesReadout(Readout):
         )
 
 
-def _length(
-    compressors: Compressors, vectors: Tensor, items: Items, numbers: Tensor, random: torch.Generator
-) -> Tensor:
+def _length(compressors: Compressors, vectors: Tensor, items: Items, numbers: Tensor, noises: Noises) -> Tensor:
     """``[problem, layer]`` nats an item that the whole message takes, judged by one batch and one draw of weights."""
-    log_prob = compressors(vectors, random).log_softmax(3)  # [problem, layer, m, class]
+    log_prob = compressors(vectors, noises).log_softmax(3)  # [problem, layer, m, class]
     labels = items.labels[:, None, numbers, None].expand(-1, log_prob.shape[1], -1, 1)
     by_item = -log_prob.gather(3, labels).squeeze(3) * items.weights[:, None, numbers]
     total = items.total.float()[:, None]
     n_used = int(items.used.sum())
-    return by_item.sum(2) * (n_used / len(numbers)) / total + compressors.divergence() / total
-
-
-def variational_codelength(
-    readout: BayesReadout,
-    train: FeatureSource,
-    targets: Targets,
-    *,
-    dev: FeatureSource,
-    dev_targets: Targets,
-    clusters: NDArray[np.integer] | None = None,
-    seed: int = 0,
-    device: str = "cpu",
-    progress: Progress | None = None,
-) -> Codelength:
-    """Variational codelength of every problem in every layer (Voita & Titov 2020, section 3.2.1).
-
-    The message holds a posterior over the readout's weights and the training labels given weights drawn from it. The
-    log-uniform prior has no finite mass, so that the model's part is known up to a constant, which is chosen to make
-    a scale of which nothing is known free (Molchanov et al. 2017).
-
-    Args:
-        readout: what is fitted.
-        train: vectors of the items whose labels are coded.
-        targets: the labels; items of −1 are left out.
-        dev: vectors of other items, on which nothing depends.
-        dev_targets: the same problems over ``dev``.
-        clusters: ``[item]`` number of the sentence that a training item stands in; the items themselves if left out.
-        seed: of the fit.
-        device: where to compute, as torch names it.
-        progress: told how far the fit has come.
-
-    Returns:
-        The codelength; the model's part is shared out over the items in ``cluster_bits``.
-
-    Raises:
-        FitError: as :meth:`Readout.fit`; or items with weights.
-    """
-    check_codable(targets)
-    fitted = readout.fit(train, targets, dev=dev, dev_targets=dev_targets, seed=seed, device=device, progress=progress)
-    return codelength_of(fitted, train, targets, clusters=clusters)
-
-
-def codelength_of(
-    fitted: FittedBayes, train: FeatureSource, targets: Targets, *, clusters: NDArray[np.integer] | None = None
-) -> Codelength:
-    """What :func:`variational_codelength` returns, of a readout fitted already, on what it was fitted to."""
-    check_agreement(train, targets, "train")
-    check_codable(targets)
-    numbers, n_clusters = number_clusters(clusters, train.n_items)
-    labels = coded_labels(targets)
-    used = (labels >= 0)[:, None]
-    bits = np.where(used, -fitted.sampled_log_probs(train, labels) / np.log(2), 0.0)
-    cluster_items = count_by(numbers, labels, n_clusters)
-    block_items = cluster_items.sum(axis=1, keepdims=True)
-    share = cluster_items / block_items
-    return Codelength(
-        method="variational",
-        n_classes=targets.n_classes,
-        cluster_bits=sum_by(numbers, bits, n_clusters) + fitted.model_bits[:, :, None] * share[:, None],
-        cluster_items=cluster_items,
-        block_bits=bits.sum(axis=2, keepdims=True),
-        block_items=block_items,
-        model_bits=fitted.model_bits,
-    )
+    length: Tensor = by_item.sum(2) * (n_used / len(numbers)) / total + compressors.divergence() / total
+    return length
