@@ -7,6 +7,7 @@ from bertology.readouts._codelength import Codelength
 from bertology.readouts._erasure import ErasedFeatures, Erasure, LayerErasure, fit_erasure, random_erasure
 from bertology.readouts._features import ArrayFeatures, FeatureSource
 from bertology.readouts._linear import LinearReadout
+from bertology.readouts._lowrank import LowRankReadout
 from bertology.readouts._mlp import FittedMlp, MlpReadout
 from bertology.readouts._online import FRACTIONS, online_codelength
 from bertology.readouts._registry import get_readout, known_readouts
@@ -29,6 +30,7 @@ __all__ = [
     "FittedReadout",
     "LayerErasure",
     "LinearReadout",
+    "LowRankReadout",
     "MlpReadout",
     "Predictions",
     "Progress",

@@ -32,10 +32,14 @@ _WINDOW_BYTES = 256 << 20
 
 
 class Perceptrons(nn.Module):
-    """One perceptron a problem and layer: standardised features, a hidden layer of ReLUs, class scores."""
+    """One perceptron a problem and layer: standardised features, a hidden layer of ReLUs, class scores.
 
-    def __init__(self, moments: Moments, items: Items, hidden: int, seed: int) -> None:
+    If ``is_linear``, the hidden layer hands on what it gets, without biases of its own: a product of two matrices.
+    """
+
+    def __init__(self, moments: Moments, items: Items, hidden: int, seed: int, *, is_linear: bool = False) -> None:
         super().__init__()
+        self._is_linear = is_linear
         n_problems, n_layers, dim = moments.mean.shape
         n_classes = items.frequency.shape[1]
         first, second = [], []
@@ -47,7 +51,7 @@ class Perceptrons(nn.Module):
         # every layer begins alike: what differs between layers is what they hold
         self.first = nn.Parameter(torch.stack(first)[:, None].repeat(1, n_layers, 1, 1).to(device))
         self.second = nn.Parameter(torch.stack(second)[:, None].repeat(1, n_layers, 1, 1).to(device))
-        self.first_bias = nn.Parameter(torch.zeros(n_problems, n_layers, hidden, device=device))
+        self.first_bias = nn.Parameter(torch.zeros(n_problems, n_layers, 0 if is_linear else hidden, device=device))
         self.second_bias = nn.Parameter(torch.zeros(n_problems, n_layers, n_classes, device=device))
         self.mean: Tensor
         self.std: Tensor
@@ -61,7 +65,10 @@ class Perceptrons(nn.Module):
         scores = []
         for problem in range(len(self.first)):
             standard = (vectors - self.mean[problem][:, None]) / self.std[problem][:, None]
-            hidden = torch.baddbmm(self.first_bias[problem][:, None], standard, self.first[problem].mT).relu_()
+            if self._is_linear:
+                hidden = torch.bmm(standard, self.first[problem].mT)
+            else:
+                hidden = torch.baddbmm(self.first_bias[problem][:, None], standard, self.first[problem].mT).relu_()
             scores.append(torch.baddbmm(self.second_bias[problem][:, None], hidden, self.second[problem].mT))
         return torch.stack(scores) + self.absent[:, None]
 
@@ -85,11 +92,13 @@ class FittedMlp(FittedReadout):
 
     perceptrons: Perceptrons
     fit_report: FitReport
+    readout: str = "mlp.v1"
+    """Registered name of what fitted them."""
 
     @property
     def name(self) -> str:
-        """``mlp.v1``."""
-        return "mlp.v1"
+        """Registered name of the readout, with its version."""
+        return self.readout
 
     @property
     def report(self) -> FitReport:
@@ -170,6 +179,32 @@ class MlpReadout(Readout):
         items = Items.of(targets, torch.device(device))
         moments = measure_moments(train, items.weights)
         perceptrons = Perceptrons(moments, items, self.hidden, seed)
+        course = Course(self.learning_rate, self.batch_items, self.max_epochs, self.patience)
+        best, report = course.run(perceptrons, train, items, dev, dev_targets, seed=seed, progress=progress)
+        return FittedMlp(best, report)
+
+
+@dataclass(frozen=True)
+class Course:
+    """How perceptrons are trained, whatever they are."""
+
+    learning_rate: float
+    batch_items: int
+    max_epochs: int
+    patience: int
+
+    def run(
+        self,
+        perceptrons: Perceptrons,
+        train: FeatureSource,
+        items: Items,
+        dev: FeatureSource,
+        dev_targets: Targets,
+        *,
+        seed: int,
+        progress: Progress | None,
+    ) -> tuple[Perceptrons, FitReport]:
+        """Train all side by side, and keep each as it was after its own best epoch."""
         race = _Race(perceptrons, self.patience)
         optimiser = torch.optim.Adam(perceptrons.parameters(), lr=self.learning_rate)
         random = torch.Generator().manual_seed(seed)
@@ -183,7 +218,7 @@ class MlpReadout(Readout):
                 progress(f"perceptrons: epoch {epoch}, {int((~race.running).sum())} of {race.running.size} have ended")
             if not race.running.any():
                 break
-        return FittedMlp(race.best, race.report())
+        return race.best, race.report()
 
 
 def _loss(scores: Tensor, items: Items, numbers: Tensor) -> Tensor:

@@ -10,12 +10,14 @@ from bertology._names import name_not_found
 from bertology.readouts._base import Readout
 from bertology.readouts._bayes import BayesReadout
 from bertology.readouts._linear import LinearReadout
+from bertology.readouts._lowrank import LowRankReadout
 from bertology.readouts._mlp import MlpReadout
 from bertology.readouts._ridge import RidgeReadout
 
 _READOUTS: Mapping[str, Callable[..., Readout]] = {
     "bayes.v1": BayesReadout,
     "linear.v1": LinearReadout,
+    "lowrank.v1": LowRankReadout,
     "mlp.v1": MlpReadout,
     "ridge.v1": RidgeReadout,
 }
