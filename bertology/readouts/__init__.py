@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bertology.readouts._erasure import ErasedFeatures, Erasure, LayerErasure, fit_erasure, random_erasure
     from bertology.readouts._features import ArrayFeatures, FeatureSource
     from bertology.readouts._linear import LinearReadout
+    from bertology.readouts._lowrank import LowRankReadout
     from bertology.readouts._mlp import FittedMlp, MlpReadout
     from bertology.readouts._online import FRACTIONS, online_codelength
     from bertology.readouts._registry import get_readout
@@ -45,6 +46,7 @@ __all__ = [
     "FittedReadout",
     "LayerErasure",
     "LinearReadout",
+    "LowRankReadout",
     "MlpReadout",
     "PooledSpans",
     "Predictions",
@@ -105,6 +107,7 @@ _NEEDS_TORCH = {
         "FeatureSource",
     ),
     "_linear": ("LinearReadout",),
+    "_lowrank": ("LowRankReadout",),
     "_mlp": (
         "FittedMlp",
         "MlpReadout",

@@ -85,7 +85,8 @@ def check_codable(targets: Targets) -> None:
 
 def coded_labels(targets: Targets) -> Numbers:
     """``[problem, item]`` class of each item that is coded, −1 for the others."""
-    return targets.labels if targets.weights is None else np.where(targets.weights > 0, targets.labels, -1)
+    labels = targets.labels if targets.weights is None else np.where(targets.weights > 0, targets.labels, -1)
+    return labels.astype(np.int64, copy=False)
 
 
 def sum_by(groups: Numbers, values: Floats, n_groups: int) -> Floats:

@@ -140,7 +140,7 @@ class _Coder:
         uniform = np.where(coded >= 0, np.log2(self.targets.n_classes), 0.0)
         bits = np.repeat(uniform[:, None], self.train.n_layers, axis=1)
         known = self.labels[:, seen]
-        several = [len(np.unique(row[row >= 0])) > 1 for row in known]
+        several = np.array([len(np.unique(row[row >= 0])) > 1 for row in known])
         able = np.flatnonzero(several & (coded >= 0).any(axis=1))
         if not len(able):
             return bits

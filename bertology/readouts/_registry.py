@@ -8,9 +8,11 @@ from typing import Any
 
 from bertology._names import name_not_found
 from bertology.readouts._base import Readout
+from bertology.readouts._bayes import BayesReadout
 from bertology.readouts._edge import EdgeCatReadout, EdgeCumulativeReadout, EdgeMixReadout, EdgeReadout
 from bertology.readouts._kinds import readout_kind
 from bertology.readouts._linear import LinearReadout
+from bertology.readouts._lowrank import LowRankReadout
 from bertology.readouts._mlp import MlpReadout
 from bertology.readouts._ridge import RidgeReadout
 
@@ -19,7 +21,9 @@ _READOUTS: Mapping[str, Callable[..., Readout]] = {
     "edge_cat.v1": EdgeCatReadout,
     "edge_cumulative.v1": EdgeCumulativeReadout,
     "edge_mix.v1": EdgeMixReadout,
+    "bayes.v1": BayesReadout,
     "linear.v1": LinearReadout,
+    "lowrank.v1": LowRankReadout,
     "mlp.v1": MlpReadout,
     "ridge.v1": RidgeReadout,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -54,7 +56,7 @@ def test_portions_are_nested_whole_sentences() -> None:
     clusters = np.repeat(np.arange(200), np.random.default_rng(0).integers(1, 30, 200))
     n_items = len(clusters)
     masks = [fraction_mask(clusters, fraction, seed=4) for fraction in (1e-9, 0.01, 0.1, 0.5, 1.0)]
-    for smaller, larger in zip(masks, masks[1:], strict=False):
+    for smaller, larger in itertools.pairwise(masks):
         assert not (smaller & ~larger).any()
     for mask, wanted in zip(masks, (1e-9, 0.01, 0.1, 0.5, 1.0), strict=True):
         assert all(len(set(mask[clusters == one].tolist())) == 1 for one in range(200))
