@@ -100,7 +100,7 @@ def by_hand(train: Spans, layer: int, window: Window, start: dict[str, Tensor], 
     return probe
 
 
-@pytest.mark.parametrize(("n_fits", "n_workers"), itertools.product(range(1, 15), range(1, 7)))
+@pytest.mark.parametrize(("n_fits", "n_workers"), list(itertools.product(range(1, 15), range(1, 7))))
 def test_workers_share_the_fits_evenly(n_fits: int, n_workers: int) -> None:
     squads, plan = shares(n_fits, n_workers)
     assert [fit for squad in squads for fit in squad] == list(range(n_fits))
