@@ -32,7 +32,9 @@ class Spans:
         return Spans(self.words[list(places)], self.spans, self.labels, self.n_classes)
 
 
-def planted(n_items: int, seed: int, *, n_spans: int = 2, n_layers: int = 3, layer: int = 1, multi: bool = False) -> Spans:
+def planted(
+    n_items: int, seed: int, *, n_spans: int = 2, n_layers: int = 3, layer: int = 1, multi: bool = False
+) -> Spans:
     """In one layer a mark says which word of each span counts, and that word's first features add up to the label.
 
     No other layer says anything, and no fixed place in the span does: only attention can find the word.
