@@ -169,6 +169,23 @@ class FittedReadout(ABC):
             FitError: the source has other layers or another width than the readout was fitted on.
         """
 
+    @abstractmethod
+    def log_probs(self, source: FeatureSource, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What the readout gives to one class of each item, as a code for these classes would need it.
+
+        Args:
+            source: the items.
+            labels: ``[problem, item]`` the class of each item, −1 where none is asked about.
+
+        Returns:
+            ``[problem, layer, item]`` natural logarithm of the class's probability: NaN where none is asked about,
+            and throughout for a readout that gives no probabilities; −∞ for a class to which it gives none, as
+            ``linear.v1`` and ``mlp.v1`` do to a class that their training data do not have.
+
+        Raises:
+            FitError: the source or the labels have another shape than the readout, or a class is not one of its.
+        """
+
 
 class Readout(ABC):
     """A way to decode labels from vectors, before it has seen any."""

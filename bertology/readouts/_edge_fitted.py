@@ -181,6 +181,10 @@ class FittedPooled(FittedReadout):
         """Which layer the column reads."""
         return {"layers": [self.layers[layer]]}
 
+    def log_probs(self, source: FeatureSource | SpanSource, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """``[problem, layer, item]`` natural logarithm of the probability of each given class."""
+        return self.regressions.log_probs(PooledSpans(as_spans(source), pooling=self.pooling), labels)
+
     def predict(self, source: FeatureSource | SpanSource) -> Predictions:
         """Predict every item of ``source`` in every layer, chunk by chunk.
 

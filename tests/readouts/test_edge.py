@@ -306,8 +306,8 @@ def test_sources_that_do_not_fit(splits: tuple[Spans, Spans, Spans]) -> None:
         fitted.predict(test.layers(0, 1).source)
     with pytest.raises(FitError, match=r"item 2: span 1 is \[5, 5\): give a start below its end, between 0 and 9"):
         ArraySpans(np.zeros((1, 9, 2)), np.array([[[0, 1]], [[3, 9]], [[5, 5]]]))
+    multi = planted(50, 1, multi=True)
     with pytest.raises(FitError, match="loss is 'softmax' and items have several labels"):
-        multi = planted(50, 1, multi=True)
         fit(replace(SMALL, loss="softmax"), multi, multi)
     broken = replace(train, words=np.where(np.arange(3)[:, None, None] == 2, np.nan, train.words).astype(np.float32))
     with pytest.raises(FitError, match="layer 2 has vectors that are not finite"):

@@ -47,7 +47,7 @@ def test_lower_temperature_parts_sooner(splits: tuple[Spans, Spans, Spans]) -> N
 
 
 def test_layer_dropout_leaves_a_usable_mix(splits: tuple[Spans, Spans, Spans]) -> None:
-    train, dev, test = splits
+    train, dev, _ = splits
     plain, dropped = (
         fit(replace(MIX, layer_dropout=rate, max_epochs=4), train, dev).details(0, 0)["mix_weights"]
         for rate in (0.0, 0.3)
