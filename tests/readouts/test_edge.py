@@ -73,7 +73,7 @@ def test_endpoints_are_both_read() -> None:
 
     train, dev, test = split(1000, 1), split(300, 2), split(500, 3)
     found = {
-        pooling: accuracy(fit(replace(SMALL, pooling=pooling, max_epochs=6), train, dev), test)[0]  # type: ignore[arg-type]
+        pooling: accuracy(fit(replace(SMALL, pooling=pooling, max_epochs=6), train, dev), test)[0]
         for pooling in ("endpoints", "first", "last")
     }
     assert found["endpoints"] > 0.93
@@ -139,7 +139,7 @@ def test_problems_together_are_problems_apart(splits: tuple[Spans, Spans, Spans]
     brief = replace(SMALL, max_epochs=3)
 
     def both(part: Spans) -> Targets:
-        return Targets(np.stack([part.labels, (np.asarray(part.labels) + 1) % 3]), 3)
+        return Targets(np.stack([part.labels, (part.labels.astype(np.int64) + 1) % 3]).astype(np.int64), 3)
 
     together = brief.fit(train.source, both(train), dev=dev.source, dev_targets=both(dev))
     alone = fit(brief, train, dev)

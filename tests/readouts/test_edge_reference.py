@@ -25,8 +25,9 @@ class PlainProbe(nn.Module):
     def __init__(self, start: dict[str, Tensor]) -> None:
         super().__init__()
         width, projected = start["project_0"].shape
-        self.projections = nn.ModuleList(nn.Linear(width, projected) for _ in range(2))
-        self.attentions = nn.ModuleList(nn.Linear(projected, 1, bias=False) for _ in range(2))
+        self.projections = [nn.Linear(width, projected) for _ in range(2)]
+        self.attentions = [nn.Linear(projected, 1, bias=False) for _ in range(2)]
+        self.spans = nn.ModuleList([*self.projections, *self.attentions])
         hidden = start["hidden"].shape[1]
         self.first = nn.Linear(2 * projected, hidden)
         self.norm = nn.LayerNorm(hidden)
@@ -48,7 +49,8 @@ class PlainProbe(nn.Module):
                 projected = self.projections[span](words[low:high])
                 pooled.append(self.attentions[span](projected).softmax(0).T @ projected)
             rows.append(torch.cat(pooled, dim=1)[0])
-        return self.out(self.norm(self.first(torch.stack(rows)).tanh()) * mask)
+        scores: Tensor = self.out(self.norm(self.first(torch.stack(rows)).tanh()) * mask)
+        return scores
 
 
 @pytest.mark.parametrize("is_sigmoid", [False, True])
@@ -71,7 +73,7 @@ def test_side_by_side_is_one_by_one(is_sigmoid: bool) -> None:
             (found["norm"][0, layer, 0], probe.norm.weight),
             (found["out"][0, layer], probe.out.weight.T),
         ):
-            torch.testing.assert_close(mine, theirs.detach(), atol=2e-4, rtol=1e-3)  # type: ignore[arg-type]
+            torch.testing.assert_close(mine, theirs.detach(), atol=2e-4, rtol=1e-3)
         assert (found["out"][0, layer] - start["out"][0, layer]).abs().max() > 0.01
 
 
