@@ -22,6 +22,7 @@ from bertology.readouts._base import (
     Targets,
     check_problems,
     check_same_shape,
+    check_single_label,
 )
 from bertology.readouts._features import FeatureSource
 from bertology.readouts._mlp import shuffled_batches
@@ -283,6 +284,7 @@ class BayesReadout(Readout):
         Raises:
             FitError: as :meth:`Readout.fit`; or a setting is out of bounds.
         """
+        check_single_label(targets, self.name)
         check_problems(train, targets, dev, dev_targets)
         if self.hidden < 0 or min(self.steps, self.batch_items) < 1 or self.learning_rate <= 0:
             raise FitError(f"settings {asdict(self)}: give hidden of 0 or more, the others above 0")
