@@ -95,7 +95,9 @@ class SlurmProfile(_Profile):
 
         given = self.model_dump(exclude_none=True, exclude={"jobs", "processes"})
         # dask-jobqueue adds to some of them, which have to be lists.
-        plain = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
+        plain: dict[str, Any] = {
+            key: list(value) if isinstance(value, tuple) else value for key, value in given.items()
+        }
         # Nobody asked for a dashboard: any port will do.
         plain["scheduler_options"] = {"dashboard_address": ":0", **plain.get("scheduler_options", {})}
         return SLURMCluster(processes=self.processes or self.cores, **plain)
