@@ -12,7 +12,11 @@ import typer
 from bertology.errors import BertologyError
 
 _CORE = ("torch", "transformers", "tokenizers", "scikit-learn", "pandas", "pyarrow", "matplotlib", "spacy")
-_OPTIONAL = {"h5py": "reads and writes NeuroX files (pip install 'bertology[hdf5]')"}
+_OPTIONAL = {
+    "h5py": "reads and writes NeuroX files (pip install 'bertology[hdf5]')",
+    "distributed": "runs experiments on a cluster (pip install 'bertology[distributed]')",
+    "dask-jobqueue": "submits Slurm jobs for it (pip install 'bertology[distributed]')",
+}
 
 
 def doctor() -> None:

@@ -113,3 +113,17 @@ def test_schema(bertology: Command) -> None:
     assert schema["title"] == "bertology experiment"
     assert {"models", "corpora", "tasks", "include"} <= set(schema["properties"])
     assert schema["additionalProperties"] is False
+
+
+def test_dask_as_it_is_asked_for(bertology: Command, file: Path) -> None:
+    for arguments, message in (
+        (["--scheduler", "here:1"], "--scheduler here:1 is for the dask engine: add --engine dask"),
+        (["--slurm", "s.yaml"], "--slurm s.yaml is for the dask engine: add --engine dask"),
+        (["--engine", "dask", "--scheduler", "nowhere"], "--scheduler nowhere: no such file, and no address"),
+        (["--engine", "dask", "--slurm", "s.yaml"], "s.yaml: no such file; it should be a profile of Slurm jobs"),
+        (
+            ["--engine", "dask", "--scheduler", "127.0.0.1:9", "--patience", "1"],
+            "no dask scheduler answers at tcp://127",
+        ),
+    ):
+        assert bertology("run", file, *arguments).one_line().startswith(message)

@@ -14,6 +14,7 @@ from typing import Any
 import dask
 from distributed import Client, Future, KilledWorker, LocalCluster
 from distributed.client import FutureCancelledError
+from distributed.comm import CommClosedError
 
 from bertology.errors import BertologyError
 from bertology.runner.experiment._cluster import PATIENCE_S, ClusterChoice
@@ -23,6 +24,7 @@ _LOOK_S = 2.0
 _TICK_S = 0.5
 _RESULT_S = 60.0
 _KEPT = "what is finished is kept, the same command goes on from here"
+_LOST = (FutureCancelledError, CommClosedError, ConnectionError, TimeoutError)
 Handler = Callable[[Any], Any]
 
 
@@ -74,6 +76,7 @@ class Pool:
     def __init__(self, client: Client, cluster: _Cluster, echo: Callable[[str], None]) -> None:
         self._client, self._cluster, self._echo = client, cluster, echo
         self._handlers: dict[str, tuple[Future, Handler]] = {}
+        self._on_gpu: set[str] = set()
         self._done: SimpleQueue[Future] = SimpleQueue()
         self._had_workers = False
         self._looked = self._alive = time.monotonic()
@@ -120,6 +123,8 @@ class Pool:
         with self._guarded():
             future = self._client.submit(function, *args, key=f"{name}-{self._client.id}", resources=resources)
         self._handlers[future.key] = future, handler
+        if resources:
+            self._on_gpu.add(future.key)
         future.add_done_callback(self._done.put)
 
     def next(self) -> tuple[Handler, Any] | None:
@@ -146,12 +151,14 @@ class Pool:
                 future.add_done_callback(self._done.put)
                 return None
         _, handler = self._handlers.pop(future.key)
+        self._on_gpu.discard(future.key)
         return handler, value
 
     def cancel(self) -> None:
         """Give up what is not done yet."""
         futures = [future for future, _ in self._handlers.values()]
         self._handlers.clear()
+        self._on_gpu.clear()
         if futures and self._client.status == "running":
             with contextlib.suppress(OSError, TimeoutError):
                 self._client.cancel(futures)
@@ -164,7 +171,7 @@ class Pool:
         except BertologyError:
             raise
         except Exception as error:
-            if self._client.status != "running" or isinstance(error, FutureCancelledError | OSError):
+            if self._client.status != "running" or isinstance(error, _LOST):
                 raise BertologyError(
                     f"the dask scheduler at {self._cluster.name} is gone: start it again; {_KEPT}"
                 ) from error
@@ -182,12 +189,14 @@ class Pool:
             workers = self._client.scheduler_info()["workers"].values()
         self._n_threads = sum(worker["nthreads"] for worker in workers)
         self.has_gpus = any(worker["resources"].get("GPU") for worker in workers)
-        if self._n_threads:
+        # Tasks that were sent when there were GPUs are of no use to workers without.
+        if self._n_threads and (self.has_gpus or not self._on_gpu):
             self._alive, self._had_workers = self._looked, True
         patience = self._cluster.patience_s if self._had_workers else self._cluster.first_patience_s
         if self._looked - self._alive > patience:
+            kind = " with a GPU" if self._on_gpu else ""
             raise BertologyError(
-                f"no worker of {self._cluster.name} for {patience:.0f} s: start some, such as `dask worker "
+                f"no worker{kind} of {self._cluster.name} for {patience:.0f} s: start some, such as `dask worker "
                 f"{self._client.scheduler.address} --nthreads 1`, or wait longer by --patience; {_KEPT}"
             )
 
@@ -202,9 +211,11 @@ def _cluster(choice: ClusterChoice, jobs: int) -> Iterator[_Cluster]:
         if shutil.which("sbatch") is None:
             raise BertologyError(f"--slurm {choice.slurm}: no sbatch here; give the command where jobs are submitted")
         profile = read_profile(choice.slurm)
-        with _explained_profile(choice), profile.cluster() as slurm:
-            profile.submit(slurm)
-            first = choice.patience_s or float("inf")
+        first = choice.patience_s or float("inf")
+        with contextlib.ExitStack() as stack:
+            with _explained_profile(choice):
+                slurm = stack.enter_context(profile.cluster())
+                profile.submit(slurm)
             yield _Cluster(slurm, f"Slurm ({choice.slurm})", profile.most_workers, patience, first)
     else:
         # No limit of memory: a fit that needs it would be killed for what the machine has.
@@ -222,7 +233,7 @@ def _cluster(choice: ClusterChoice, jobs: int) -> Iterator[_Cluster]:
 
 @contextlib.contextmanager
 def _explained_profile(choice: ClusterChoice) -> Iterator[None]:
-    """What dask-jobqueue has against a profile, in one line; not what happens while its workers compute."""
+    """What dask-jobqueue has against a profile, in one line."""
     try:
         yield
     except (ValueError, TypeError, RuntimeError) as error:

@@ -24,12 +24,18 @@ class _Profile(BaseModel):
 
 
 class Bounds(_Profile):
-    """How many jobs there may be, as work comes and goes."""
+    """How many jobs there may be, as work comes and goes; a number stands for just so many."""
 
     minimum: Annotated[Whole, Field(ge=0)] = 0
     """Never fewer."""
     maximum: _Count
     """Never more."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_number(cls, given: Any) -> Any:
+        is_number = isinstance(given, int) and not isinstance(given, bool)
+        return {"minimum": given, "maximum": given} if is_number else given
 
     @model_validator(mode="after")
     def _ordered(self) -> Bounds:
@@ -41,7 +47,7 @@ class Bounds(_Profile):
 class SlurmProfile(_Profile):
     """Keyword arguments of dask-jobqueue's ``SLURMCluster``, by their names there, and the number of jobs."""
 
-    jobs: _Count | Bounds
+    jobs: Bounds
     """How many jobs to submit: a number, or `{minimum: 1, maximum: 20}` to follow the work there is."""
     cores: _Count
     """Cores of a job."""
@@ -81,8 +87,7 @@ class SlurmProfile(_Profile):
     @property
     def most_workers(self) -> int:
         """How many workers there can be."""
-        jobs = self.jobs.maximum if isinstance(self.jobs, Bounds) else self.jobs
-        return jobs * (self.processes or self.cores)
+        return self.jobs.maximum * (self.processes or self.cores)
 
     def cluster(self) -> SLURMCluster:
         """The cluster, its scheduler in this process, no job submitted yet."""
@@ -90,15 +95,19 @@ class SlurmProfile(_Profile):
 
         given = self.model_dump(exclude_none=True, exclude={"jobs", "processes"})
         # dask-jobqueue adds to some of them, which have to be lists.
-        plain = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
+        plain: dict[str, Any] = {
+            key: list(value) if isinstance(value, tuple) else value for key, value in given.items()
+        }
+        # Nobody asked for a dashboard: any port will do.
+        plain["scheduler_options"] = {"dashboard_address": ":0", **plain.get("scheduler_options", {})}
         return SLURMCluster(processes=self.processes or self.cores, **plain)
 
     def submit(self, cluster: SLURMCluster) -> None:
         """Submit the jobs, or let them follow the work."""
-        if isinstance(self.jobs, Bounds):
+        if self.jobs.minimum < self.jobs.maximum:
             cluster.adapt(minimum_jobs=self.jobs.minimum, maximum_jobs=self.jobs.maximum)
         else:
-            cluster.scale(jobs=self.jobs)
+            cluster.scale(jobs=self.jobs.maximum)
 
 
 def read_profile(path: Path) -> SlurmProfile:

@@ -63,8 +63,8 @@ def trial(write_experiment: Write, tmp_path_factory: pytest.TempPathFactory) -> 
 # A cluster
 
 # All processes of a cluster are forked from one that has imported what they need, since importing torch takes longer
-# than the tests themselves. Each is a process of its own: a scheduler, or a worker with one thread, as the `dask` command
-# starts them. Hooks make sure that what a test does to a worker meets it at work.
+# than the tests themselves. Each is a process of its own: a scheduler, or a worker with one thread, as the `dask`
+# command starts them. Hooks make sure that what a test does to a worker meets it at work.
 FORKING = '''
 import asyncio, json, os, sys, time
 from pathlib import Path
@@ -120,7 +120,7 @@ def install(hooks, folder):
         _dask_tasks.encoder_of = encoder_of
 
 async def scheduler(job):
-    async with distributed.Scheduler(host="127.0.0.1", port=job["port"], dashboard_address=None) as found:
+    async with distributed.Scheduler(host="127.0.0.1", port=job["port"], dashboard_address=":0") as found:
         os.write(3, (json.dumps(found.address) + "\\n").encode())
         await found.finished()
 
@@ -128,7 +128,7 @@ async def worker(job):
     os.environ.pop("BERTOLOGY_CACHE", None)  # the run says where it is
     install(job["hooks"], Path(job["folder"]))
     async with distributed.Worker(job["address"], nthreads=1, resources=job["resources"], death_timeout=20,
-                                  dashboard_address=None) as found:
+                                  dashboard_address=":0") as found:
         os.write(3, (json.dumps(found.address) + "\\n").encode())
         await found.finished()
 

@@ -55,7 +55,7 @@ def test_the_job_that_slurm_is_given(profile: Write) -> None:
     ):
         assert line in script.splitlines()
     # A worker for each core, one thread each, as fits are pinned to one.
-    assert re.search(r"dask_worker .*--nthreads 1 --nworkers 4 .*--resources GPU=1", script)
+    assert re.search(r"dask_worker .*--nthreads 1 .*--nworkers 4 .*--resources GPU=1", script)
 
 
 def test_one_worker_for_a_gpu(profile: Write) -> None:
@@ -110,7 +110,7 @@ def test_choices_that_are_none(engine: Any, scheduler: str | None, slurm: str | 
 def test_files_that_are_no_schedulers(tmp_path: Path, content: str) -> None:
     path = tmp_path / "scheduler.json"
     path.write_text(content)
-    with pytest.raises(BertologyError, match="scheduler.json: not a scheduler's file: give the address"):
+    with pytest.raises(BertologyError, match=r"scheduler\.json: not a scheduler's file: give the address"):
         ClusterChoice(str(path)).check("dask")
 
 
