@@ -106,12 +106,15 @@ def _winograd(pairs: Sequence[Target], upos: Sequence[str | None]) -> Iterator[T
     """
     before: dict[tuple[int, int], list[Target]] = {}
     for pair in pairs:
-        if pair.span2 is not None and upos[pair.span2[0]] == "PRON" and pair.span2[1] - pair.span2[0] == 1:
-            if pair.span1[1] - pair.span1[0] > 1 or upos[pair.span1[0]] != "PRON":
-                before.setdefault(pair.span2, []).append(pair)
+        if pair.span2 is not None and _is_pronoun(pair.span2, upos) and not _is_pronoun(pair.span1, upos):
+            before.setdefault(pair.span2, []).append(pair)
     for found in before.values():
         right = [pair for pair in found if pair.label == "1"]
         wrong = [pair for pair in found if pair.label == "0"]
         if right and wrong:
             chosen = [max(part, key=lambda pair: (pair.span1[1], pair.span1[0])) for part in (right, wrong)]
             yield from sorted(chosen, key=lambda pair: pair.span1)
+
+
+def _is_pronoun(span: tuple[int, int], upos: Sequence[str | None]) -> bool:
+    return span[1] - span[0] == 1 and upos[span[0]] == "PRON"
