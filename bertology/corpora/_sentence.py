@@ -16,7 +16,7 @@ class Target:
 
     span1: tuple[int, int]
     label: str | tuple[str, ...]
-    """One label, or in tasks of many labels a span all that hold, in order; perhaps none."""
+    """One label, or, where a target may have any number of them, all that it has."""
     span2: tuple[int, int] | None = None
 
     @property

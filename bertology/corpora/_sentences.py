@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, cast, overload
@@ -134,6 +134,18 @@ class Sentences(Sequence[Sentence]):
         other.layers = {**self.layers, **layers}
         other.__dict__.pop("fingerprint", None)
         return other
+
+    @property
+    def target_layers(self) -> tuple[str, ...]:
+        """Names of the span-level annotation there is, in order."""
+        return tuple(sorted({name for targets, *_ in self._extras.values() for name in targets}))
+
+    def targets(self, layer: str) -> Iterator[tuple[int, tuple[Target, ...]]]:
+        """The number of each sentence that has span-level annotation of that name, and its targets."""
+        # In order of sentences: targets may have been added to some later.
+        for number, (targets, *_) in sorted(self._extras.items()):
+            if targets.get(layer):
+                yield number, targets[layer]
 
     def with_derived(self, name: str, targets: Mapping[int, tuple[Target, ...]]) -> Sentences:
         """The same sentences with targets that follow by rule from their annotation; the fingerprint stays.

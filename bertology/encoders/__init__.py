@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from bertology.encoders._devices import bfloat16_is_fast, choose_device
     from bertology.encoders._encoder import Encoder
     from bertology.encoders._load import load_encoder
+    from bertology.encoders._masked_loss import MaskedLoss, masked_lm_loss
     from bertology.encoders._word_maps import word_attentions
 
 __all__ = [
     "Encoder",
+    "MaskedLoss",
     "ModelShape",
     "ModelSource",
     "Pieces",
@@ -30,6 +32,7 @@ __all__ = [
     "choose_device",
     "known_models",
     "load_encoder",
+    "masked_lm_loss",
     "model_fingerprint",
     "model_shape",
     "resolve_model",
@@ -38,9 +41,11 @@ __all__ = [
 
 _NEED_TORCH = {
     "Encoder": "_encoder",
+    "MaskedLoss": "_masked_loss",
     "bfloat16_is_fast": "_devices",
     "choose_device": "_devices",
     "load_encoder": "_load",
+    "masked_lm_loss": "_masked_loss",
     "word_attentions": "_word_maps",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bertology.readouts._base import FitReport, FittedReadout, Predictions, Targets, check_same_shape
 from bertology.readouts._features import FeatureSource
-from bertology.readouts._scoring import accuracies, predictions
+from bertology.readouts._scoring import accuracies, check_asked, label_log_probs, predictions
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,10 @@ class FittedAffine(FittedReadout):
         n_classes, dim = self.regressions.coefficients.shape[3:]
         return int(n_classes * (dim + 1))
 
+    def details(self, problem: int, layer: int) -> Mapping[str, Any]:
+        """Nothing beyond the report."""
+        return {}
+
     def predict(self, source: FeatureSource) -> Predictions:
         """Predict every item of ``source`` in every layer, chunk by chunk.
 
@@ -99,3 +103,13 @@ class FittedAffine(FittedReadout):
         n_problems, n_layers = self.regressions.coefficients.shape[:2]
         shape = (n_problems, n_layers, source.n_items)
         return predictions(self.regressions.scores(source), shape, are_logits=self.are_logits)
+
+    def log_probs(self, source: FeatureSource, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """``[problem, layer, item]`` log-probability of a class of each item; NaN where scores are no logits."""
+        n_problems, n_layers, _, n_classes = self.regressions.intercepts.shape
+        check_asked(source, labels, n_problems=n_problems, n_classes=n_classes)
+        check_same_shape(source, n_layers, self.regressions.coefficients.shape[4])
+        shape = (n_problems, n_layers, source.n_items)
+        if not self.are_logits:
+            return np.full(shape, np.nan)
+        return label_log_probs(self.regressions.scores(source), shape, labels)

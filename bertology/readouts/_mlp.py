@@ -21,21 +21,27 @@ from bertology.readouts._base import (
     Targets,
     check_problems,
     check_same_shape,
+    check_single_label,
 )
 from bertology.readouts._features import FeatureSource, used_chunks
 from bertology.readouts._moments import Moments, measure_moments
 from bertology.readouts._objective import Items
-from bertology.readouts._scoring import IMPOSSIBLE, accuracies, predictions
+from bertology.readouts._race import Race
+from bertology.readouts._scoring import IMPOSSIBLE, accuracies, check_asked, label_log_probs, predictions
 
 _WINDOW_BYTES = 256 << 20
 """Vectors that are shuffled among each other before they are cut into batches."""
 
 
 class Perceptrons(nn.Module):
-    """One perceptron a problem and layer: standardised features, a hidden layer of ReLUs, class scores."""
+    """One perceptron a problem and layer: standardised features, a hidden layer of ReLUs, class scores.
 
-    def __init__(self, moments: Moments, items: Items, hidden: int, seed: int) -> None:
+    If ``is_linear``, the hidden layer hands on what it gets, without biases of its own: a product of two matrices.
+    """
+
+    def __init__(self, moments: Moments, items: Items, hidden: int, seed: int, *, is_linear: bool = False) -> None:
         super().__init__()
+        self._is_linear = is_linear
         n_problems, n_layers, dim = moments.mean.shape
         n_classes = items.frequency.shape[1]
         first, second = [], []
@@ -47,7 +53,7 @@ class Perceptrons(nn.Module):
         # every layer begins alike: what differs between layers is what they hold
         self.first = nn.Parameter(torch.stack(first)[:, None].repeat(1, n_layers, 1, 1).to(device))
         self.second = nn.Parameter(torch.stack(second)[:, None].repeat(1, n_layers, 1, 1).to(device))
-        self.first_bias = nn.Parameter(torch.zeros(n_problems, n_layers, hidden, device=device))
+        self.first_bias = nn.Parameter(torch.zeros(n_problems, n_layers, 0 if is_linear else hidden, device=device))
         self.second_bias = nn.Parameter(torch.zeros(n_problems, n_layers, n_classes, device=device))
         self.mean: Tensor
         self.std: Tensor
@@ -61,7 +67,10 @@ class Perceptrons(nn.Module):
         scores = []
         for problem in range(len(self.first)):
             standard = (vectors - self.mean[problem][:, None]) / self.std[problem][:, None]
-            hidden = torch.baddbmm(self.first_bias[problem][:, None], standard, self.first[problem].mT).relu_()
+            if self._is_linear:
+                hidden = torch.bmm(standard, self.first[problem].mT)
+            else:
+                hidden = torch.baddbmm(self.first_bias[problem][:, None], standard, self.first[problem].mT).relu_()
             scores.append(torch.baddbmm(self.second_bias[problem][:, None], hidden, self.second[problem].mT))
         return torch.stack(scores) + self.absent[:, None]
 
@@ -85,11 +94,13 @@ class FittedMlp(FittedReadout):
 
     perceptrons: Perceptrons
     fit_report: FitReport
+    readout: str = "mlp.v1"
+    """Registered name of what fitted them."""
 
     @property
     def name(self) -> str:
-        """``mlp.v1``."""
-        return "mlp.v1"
+        """Registered name of the readout, with its version."""
+        return self.readout
 
     @property
     def report(self) -> FitReport:
@@ -101,11 +112,22 @@ class FittedMlp(FittedReadout):
         """Weights and biases of one layer's readout for one problem."""
         return self.perceptrons.n_params
 
+    def details(self, problem: int, layer: int) -> Mapping[str, Any]:
+        """Nothing beyond the report."""
+        return {}
+
     def predict(self, source: FeatureSource) -> Predictions:
         """Predict every item of ``source`` in every layer, chunk by chunk."""
         n_problems, n_layers, dim = self.perceptrons.mean.shape
         check_same_shape(source, n_layers, dim)
         return predictions(self.perceptrons.scores(source), (n_problems, n_layers, source.n_items), are_logits=True)
+
+    def log_probs(self, source: FeatureSource, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """``[problem, layer, item]`` log-probability of a class of each item."""
+        n_problems, n_layers, dim = self.perceptrons.mean.shape
+        check_asked(source, labels, n_problems=n_problems, n_classes=self.perceptrons.second.shape[2])
+        check_same_shape(source, n_layers, dim)
+        return label_log_probs(self.perceptrons.scores(source), (n_problems, n_layers, source.n_items), labels)
 
 
 @dataclass(frozen=True)
@@ -159,24 +181,53 @@ class MlpReadout(Readout):
         Raises:
             FitError: as :meth:`Readout.fit`.
         """
+        check_single_label(targets, self.name)
         check_problems(train, targets, dev, dev_targets)
         items = Items.of(targets, torch.device(device))
         moments = measure_moments(train, items.weights)
         perceptrons = Perceptrons(moments, items, self.hidden, seed)
-        race = _Race(perceptrons, self.patience)
+        course = Course(self.learning_rate, self.batch_items, self.max_epochs, self.patience)
+        best, report = course.run(perceptrons, train, items, dev, dev_targets, seed=seed, progress=progress)
+        return FittedMlp(best, report)
+
+
+@dataclass(frozen=True)
+class Course:
+    """How perceptrons are trained, whatever they are."""
+
+    learning_rate: float
+    batch_items: int
+    max_epochs: int
+    patience: int
+
+    def run(
+        self,
+        perceptrons: Perceptrons,
+        train: FeatureSource,
+        items: Items,
+        dev: FeatureSource,
+        dev_targets: Targets,
+        *,
+        seed: int,
+        progress: Progress | None,
+    ) -> tuple[Perceptrons, FitReport]:
+        """Train all side by side, and keep each as it was after its own best epoch."""
+        shape = (len(items.weights), train.n_layers)
+        race, best = Race(shape, self.patience), copy.deepcopy(perceptrons).requires_grad_(False)
         optimiser = torch.optim.Adam(perceptrons.parameters(), lr=self.learning_rate)
         random = torch.Generator().manual_seed(seed)
         for epoch in range(1, self.max_epochs + 1):
-            for numbers, vectors in _batches(train, items, self.batch_items, random):
+            for numbers, vectors in shuffled_batches(train, items, self.batch_items, random):
                 optimiser.zero_grad()
                 _loss(perceptrons(vectors), items, numbers).backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
-            race.judge(epoch, accuracies(perceptrons.scores(dev), race.shape, dev_targets)[:, :, 0])
+            accuracy = accuracies(perceptrons.scores(dev), (*shape, 1), dev_targets)[:, :, 0]
+            _keep(best, perceptrons, race.judge(epoch, accuracy))
             if progress is not None:
                 progress(f"perceptrons: epoch {epoch}, {int((~race.running).sum())} of {race.running.size} have ended")
             if not race.running.any():
                 break
-        return FittedMlp(race.best, race.report())
+        return best, race.report()
 
 
 def _loss(scores: Tensor, items: Items, numbers: Tensor) -> Tensor:
@@ -189,7 +240,9 @@ def _loss(scores: Tensor, items: Items, numbers: Tensor) -> Tensor:
     return loss
 
 
-def _batches(train: FeatureSource, items: Items, size: int, random: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+def shuffled_batches(
+    train: FeatureSource, items: Items, size: int, random: torch.Generator
+) -> Iterator[tuple[Tensor, Tensor]]:
     """Used items in batches of ``size``, shuffled inside windows of neighbouring chunks.
 
     What is left of a window goes into the next one; the last batch of all may be smaller.
@@ -219,37 +272,9 @@ def _cut(window: list[tuple[Tensor, Tensor]], size: int, random: torch.Generator
     return numbers[order[end:]], vectors[:, order[end:]]
 
 
-class _Race:
-    """Which perceptron was best when, and which have stopped getting better."""
-
-    def __init__(self, perceptrons: Perceptrons, patience: int) -> None:
-        self._now, self._patience = perceptrons, patience
-        shape = perceptrons.mean.shape[:2]
-        self.shape = (*shape, 1)
-        self.best = copy.deepcopy(perceptrons).requires_grad_(False)
-        self.running = np.ones(shape, dtype=bool)
-        self._accuracy = np.full(shape, -1.0)
-        self._epoch = np.zeros(shape, dtype=np.int64)
-        self._epochs = np.zeros(shape, dtype=np.int64)
-
-    def judge(self, epoch: int, accuracy: NDArray[np.float64]) -> None:
-        """Keep the perceptrons of this epoch that are better than before; end those that have had their time."""
-        better = self.running & (accuracy > self._accuracy)
-        self._accuracy[better], self._epoch[better] = accuracy[better], epoch
-        self._epochs[self.running] = epoch
-        places = torch.from_numpy(better).to(self.best.mean.device)
-        with torch.no_grad():
-            for kept, now in zip(self.best.parameters(), self._now.parameters(), strict=True):
-                kept[places] = now[places]
-        self.running &= epoch - self._epoch < self._patience
-
-    def report(self) -> FitReport:
-        """How the training went."""
-        return FitReport(
-            strengths=(0.0,),
-            chosen=np.zeros(self.running.shape),
-            dev_accuracy=self._accuracy[:, :, None],
-            iterations=self._epochs[:, :, None],
-            converged=~self.running[:, :, None],
-            gradient_norm=np.full((*self.running.shape, 1), np.nan),
-        )
+def _keep(kept: Perceptrons, now: Perceptrons, better: NDArray[np.bool_]) -> None:
+    """Copy the perceptrons of the problems and layers that are ``better`` into ``kept``."""
+    places = torch.from_numpy(better).to(kept.mean.device)
+    with torch.no_grad():
+        for old, new in zip(kept.parameters(), now.parameters(), strict=True):
+            old[places] = new[places]

@@ -9,7 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology.readouts._base import Predictions, Targets, item_weights
+from bertology.errors import FitError
+from bertology.readouts._base import Predictions, Targets, check_agreement, item_weights
+from bertology.readouts._features import FeatureSource
 
 Scores = Iterable[tuple[Tensor, int, Tensor]]
 """Item numbers ``[m]``, the place of a layer, and scores ``[problem, option, class, m]`` under each of some options."""
@@ -53,3 +55,32 @@ def predictions(scores: Scores, shape: tuple[int, int, int], *, are_logits: bool
         if are_logits:
             log_prob[:, layer, items.numpy()] = (best - found.squeeze(1).logsumexp(1)).cpu().numpy()
     return Predictions(labels, log_prob)
+
+
+def label_log_probs(scores: Scores, shape: tuple[int, int, int], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Natural logarithm of the probability of one class of every item under the only option.
+
+    Args:
+        scores: logits of every item in every layer.
+        shape: numbers of problems, layers and items.
+        labels: ``[problem, item]``, −1 where none is asked about.
+
+    Returns:
+        ``[problem, layer, item]``: NaN where none is asked about, −∞ for a class that cannot be.
+    """
+    asked = torch.from_numpy(labels)
+    found = np.full(shape, np.nan)
+    for items, layer, logits in scores:
+        mine = asked[:, items].to(logits.device)  # [problem, m]
+        by_class = logits.squeeze(1).double()
+        log_prob = by_class.gather(1, mine.clamp(min=0)[:, None]).squeeze(1) - by_class.logsumexp(1)
+        log_prob = log_prob.where(log_prob > IMPOSSIBLE / 2, -torch.inf).where(mine >= 0, torch.nan)
+        found[:, layer, items.numpy()] = log_prob.cpu().numpy()
+    return found
+
+
+def check_asked(source: FeatureSource, labels: NDArray[np.int64], *, n_problems: int, n_classes: int) -> None:
+    """Raise :class:`FitError` unless ``labels`` are classes of the items of ``source`` in every problem."""
+    check_agreement(source, Targets(labels, n_classes), "the source")
+    if len(labels) != n_problems:
+        raise FitError(f"labels are of {len(labels)} problems: the readout was fitted to {n_problems}, give a row each")

@@ -120,7 +120,9 @@ def test_every_used_item_is_in_one_batch_an_epoch(monkeypatch: pytest.MonkeyPatc
     labels = np.where(np.arange(1003) % 7 == 0, -1, np.arange(1003) % 2)[None]
     items = Items.of(Targets(labels, 2), torch.device("cpu"))
     source = ArrayFeatures(vectors, chunk_items=64)
-    first, second = (list(_mlp._batches(source, items, 32, torch.Generator().manual_seed(seed))) for seed in (0, 1))
+    first, second = (
+        list(_mlp.shuffled_batches(source, items, 32, torch.Generator().manual_seed(seed))) for seed in (0, 1)
+    )
     seen = torch.cat([numbers for numbers, _ in first])
     assert sorted(seen.tolist()) == np.flatnonzero(labels[0] >= 0).tolist()
     assert not torch.equal(seen, torch.cat([numbers for numbers, _ in second]))

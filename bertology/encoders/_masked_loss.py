@@ -1,0 +1,181 @@
+"""What a masked language model makes of masked words, as it is or with a layer changed: the amnesic control."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertology.corpora import Sentences
+from bertology.encoders._change import Change, changing
+from bertology.encoders._encoder import Encoder
+from bertology.encoders._pieces import Pieces
+from bertology.encoders._tokenize import OnLong
+from bertology.errors import ModelError
+
+_PIECES_IN_BATCH = 1024
+SHARE = 0.15
+"""Part of the words that are masked, as in training (Devlin et al. 2019, section 3.1)."""
+
+
+@dataclass(frozen=True)
+class MaskedLoss:
+    """How well masked words are restored, sentence by sentence."""
+
+    sentence_bits: NDArray[np.float64]
+    """``[sentence]`` sum over its masked words of −log2 of the probability of all their pieces."""
+    sentence_right: NDArray[np.int64]
+    """``[sentence]`` masked words each of whose pieces is the most probable one."""
+    sentence_words: NDArray[np.int64]
+    """``[sentence]`` masked words."""
+    n_skipped: int
+    """Words that could not be masked since the model reads no piece of them."""
+
+    @property
+    def n_words(self) -> int:
+        """How many words were masked."""
+        return int(self.sentence_words.sum())
+
+    @property
+    def bits(self) -> float:
+        """Mean cross-entropy of a masked word, in bits."""
+        return float(self.sentence_bits.sum() / self.n_words)
+
+    @property
+    def accuracy(self) -> float:
+        """Part of the masked words that the model restores whole."""
+        return float(self.sentence_right.sum() / self.n_words)
+
+
+def masked_lm_loss(
+    encoder: Encoder,
+    sentences: Sentences,
+    *,
+    layer: int | None = None,
+    change: Change | None = None,
+    share: float = SHARE,
+    seed: int = 0,
+    on_long: OnLong = "window",
+) -> MaskedLoss:
+    """Mask some words and ask the model for them, with the hidden states of one layer changed on their way.
+
+    What a model loses when a property is taken out of a layer says whether it uses the property there (Elazar et al.
+    2021, section 2): compare the loss as it is, after the erasure, and after the erasure of as many random directions,
+    on the same words. An erasure fitted to words, each the mean of its pieces, is applied here to every piece, special
+    ones and masks included, since that is what the next block reads: on pieces, what it removes is not exactly
+    everything.
+
+    In each sentence the same words are masked whatever is changed, all their pieces at once.
+
+    Args:
+        encoder: a masked language model.
+        sentences: what to read.
+        layer: whose hidden states are changed: 0 for the embeddings, then the blocks; none when left out.
+        change: from hidden states to hidden states, such as an erasure's ``layer(l)``.
+        share: of a sentence's words that are masked, at least one.
+        seed: of the choice of words.
+        on_long: what to do with a sentence longer than the model takes, as in :meth:`Encoder.tokenize`.
+
+    Raises:
+        ModelError: no masked-LM head, a layer that the model does not have, a layer without a change or the other way
+            round, a share outside 0…1, or no word to mask.
+    """
+    if not encoder.has_masked_lm_head:
+        raise ModelError(f"model {encoder.name}: no masked-LM head in its weights; choose a masked language model")
+    if not 0 < share <= 1:
+        raise ModelError(f"the share of masked words is {share}: give a number above 0, at most 1")
+    if (layer is None) != (change is None):
+        raise ModelError("a layer and its change belong together: give both or none")
+    if layer is not None and not 0 <= layer <= encoder.n_layers:
+        raise ModelError(f"layer {layer}: the model has {encoder.n_layers}, so layers are 0…{encoder.n_layers}")
+    pieces = encoder.tokenize(sentences, on_long=on_long)
+    places = _choose(pieces, sentences, share, seed)
+    if not len(places.word):
+        raise ModelError("there is no word to mask: give sentences that the model can read")
+    with contextlib.ExitStack() as stack:
+        if layer is not None and change is not None:
+            stack.enter_context(changing(encoder.model.body, encoder.model.blocks, layer, change))
+        bits, right = _ask(encoder, pieces, places)
+    words, first = np.unique(places.word, return_index=True)
+    sentence = pieces.window_sentence[places.window[first]]
+    of_word = np.searchsorted(words, places.word)
+    n_sentences = len(sentences)
+    return MaskedLoss(
+        sentence_bits=np.bincount(sentence[of_word], weights=bits, minlength=n_sentences).astype(np.float64),
+        sentence_right=np.bincount(sentence[np.bincount(of_word, weights=~right) == 0], minlength=n_sentences),
+        sentence_words=np.bincount(sentence, minlength=n_sentences),
+        n_skipped=int(np.count_nonzero(pieces.word_window < 0)),
+    )
+
+
+@dataclass(frozen=True)
+class _Places:
+    """The masked pieces, one row a piece of a word, by window."""
+
+    word: NDArray[np.int64]
+    window: NDArray[np.int64]
+    piece: NDArray[np.int64]
+    """Counted inside the window."""
+
+
+def _choose(pieces: Pieces, sentences: Sentences, share: float, seed: int) -> _Places:
+    """The words to be masked: in each sentence as many as ``share`` asks for, of those that can be read."""
+    chosen = []
+    for number, (first, last) in enumerate(zip(sentences.starts[:-1], sentences.starts[1:], strict=True)):
+        words = np.arange(first, last)[pieces.word_window[first:last] >= 0]
+        if len(words):
+            size = max(1, round(share * len(words)))
+            chosen.append(np.sort(np.random.default_rng((seed, number)).choice(words, size, replace=False)))
+    masked = np.concatenate(chosen) if chosen else np.zeros(0, dtype=np.int64)
+    masked = masked[np.argsort(pieces.word_window[masked], kind="stable")]
+    lengths = (pieces.word_last - pieces.word_first)[masked]
+    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    first_piece = pieces.word_first[masked].astype(np.int64)
+    return _Places(
+        np.repeat(masked, lengths),
+        np.repeat(pieces.word_window[masked].astype(np.int64), lengths),
+        np.repeat(first_piece, lengths) + within,
+    )
+
+
+def _ask(encoder: Encoder, pieces: Pieces, places: _Places) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Bits of each masked piece, and whether it is the most probable one: ``[place]`` both."""
+    bits, right = np.empty(len(places.word)), np.empty(len(places.word), dtype=bool)
+    for windows in _batches(pieces.window_lengths, np.unique(places.window)):
+        here = np.flatnonzero(np.isin(places.window, windows))
+        row = np.searchsorted(windows, places.window[here])
+        ids, mask = _padded(pieces, windows)
+        gold = ids[row, places.piece[here]]
+        ids[row, places.piece[here]] = encoder.mask_id
+        logits = encoder.masked_logits(
+            ids,
+            torch.from_numpy(np.stack([row, places.piece[here]], axis=1)),
+            attention_mask=None if mask.all() else mask,
+        )[encoder.n_layers]
+        log_prob = logits.float().log_softmax(1).cpu()
+        bits[here] = -log_prob.gather(1, gold[:, None])[:, 0].double().numpy() / np.log(2)
+        right[here] = (log_prob.argmax(1) == gold).numpy()
+    return bits, right
+
+
+def _batches(lengths: NDArray[np.int64], windows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Windows of about the same length, each batch in rising order."""
+    ordered = windows[np.argsort(-lengths[windows], kind="stable")]
+    while len(ordered):
+        size = max(1, _PIECES_IN_BATCH // int(lengths[ordered[0]]))
+        yield np.sort(ordered[:size])
+        ordered = ordered[size:]
+
+
+def _padded(pieces: Pieces, windows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+    """``[window, piece]`` vocabulary numbers and attention mask."""
+    lengths = pieces.window_lengths[windows]
+    ids = torch.full((len(windows), int(lengths.max())), pieces.pad_id)
+    for row, window in enumerate(windows.tolist()):
+        ids[row, : lengths[row]] = torch.from_numpy(pieces.window(window).astype(np.int64))
+    return ids, (torch.arange(ids.shape[1]) < torch.from_numpy(lengths)[:, None]).long()

@@ -1,0 +1,220 @@
+"""Take out of vectors what a linear readout could find, for every layer: the amnesic control."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertology._spans import SpanChunk
+from bertology.errors import FitError
+from bertology.readouts._base import Targets, check_agreement, check_same_shape
+from bertology.readouts._features import FeatureSource, used_chunks
+from bertology.readouts._spans import SpanSource
+
+_NOTHING = 1e-9
+"""Correlation of a direction with the labels, or part of the largest variance, that is rounding."""
+
+
+@dataclass(frozen=True)
+class LayerErasure:
+    """``x − left · right · (x − bias)`` for the vectors of one layer."""
+
+    left: Tensor
+    """``[dim, rank]``"""
+    right: Tensor
+    """``[rank, dim]``"""
+    bias: Tensor
+    """``[dim]`` what is left alone: the mean of the vectors it was fitted to."""
+
+    @property
+    def rank(self) -> int:
+        """How many directions are taken out."""
+        return int(self.right.any(1).sum())
+
+    def __call__(self, vectors: Tensor) -> Tensor:
+        """``[..., dim]`` vectors without what is erased, on their own device and in their own type."""
+        left, right, bias = (part.to(vectors.device, torch.float32) for part in (self.left, self.right, self.bias))
+        found = vectors.float()
+        return (found - (found - bias) @ right.T @ left.T).to(vectors.dtype)
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """What is taken out of the vectors of each layer, as float64 factors of a projection."""
+
+    left: Tensor
+    """``[layer, dim, rank]``"""
+    right: Tensor
+    """``[layer, rank, dim]``, rows of 0 where a layer has fewer directions."""
+    bias: Tensor
+    """``[layer, dim]`` mean of the vectors it was fitted to, which stays as it is."""
+    layers: tuple[int, ...]
+    """``[layer]`` the number of each layer in its model."""
+
+    @property
+    def ranks(self) -> NDArray[np.int64]:
+        """``[layer]`` how many directions are taken out."""
+        return np.asarray(self.right.any(2).sum(1).numpy(), dtype=np.int64)
+
+    @property
+    def projections(self) -> Tensor:
+        """``[layer, dim, dim]`` what is left: P in ``bias + P (x − bias)``, with P P = P."""
+        return torch.eye(self.bias.shape[1], dtype=self.left.dtype) - self.left @ self.right
+
+    def erase(self, vectors: Tensor) -> Tensor:
+        """``[layer, m, dim]`` vectors without what is erased.
+
+        Raises:
+            FitError: other layers or another width.
+        """
+        if vectors.ndim != 3 or (vectors.shape[0], vectors.shape[2]) != tuple(self.bias.shape):
+            raise FitError(f"vectors have shape {list(vectors.shape)}: give [layer, m, dim] {list(self.bias.shape)}")
+        left, right, bias = (part.to(vectors.device, vectors.dtype) for part in (self.left, self.right, self.bias))
+        return vectors - torch.bmm(torch.bmm(vectors - bias[:, None], right.mT), left.mT)
+
+    def layer(self, number: int) -> LayerErasure:
+        """What is erased in the layer that has this number in its model.
+
+        Raises:
+            FitError: the erasure was not fitted to that layer.
+        """
+        if number not in self.layers:
+            raise FitError(f"layer {number}: the erasure was fitted to layers {', '.join(map(str, self.layers))}")
+        place = self.layers.index(number)
+        return LayerErasure(self.left[place], self.right[place], self.bias[place])
+
+
+class ErasedFeatures:
+    """The vectors of a source after an erasure.
+
+    Args:
+        source: the vectors as they were.
+        erasure: what is taken out of them.
+
+    Raises:
+        FitError: the erasure is of other layers or another width.
+    """
+
+    def __init__(self, source: FeatureSource, erasure: Erasure) -> None:
+        check_same_shape(source, *erasure.bias.shape)
+        self._source, self._erasure = source, erasure
+        self.n_layers = source.n_layers
+        self.n_items = source.n_items
+        self.dim = source.dim
+
+    @property
+    def layers(self) -> Sequence[int]:
+        """``[layer]`` the number of each layer in its model."""
+        return self._source.layers
+
+    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """All items once, as the source hands them out."""
+        for items, vectors in self._source.chunks():
+            yield items, self._erasure.erase(vectors)
+
+
+class ErasedSpans:
+    """Words in spans without what an erasure takes out of them, chunk by chunk.
+
+    Args:
+        source: the spans.
+        erasure: of the same layers.
+
+    Raises:
+        FitError: the erasure was fitted to other layers or another width.
+    """
+
+    def __init__(self, source: SpanSource, erasure: Erasure) -> None:
+        check_same_shape(source, len(erasure.layers), erasure.bias.shape[1])
+        self._source, self._erasure = source, erasure
+        self.n_layers, self.n_items, self.n_spans = source.n_layers, source.n_items, source.n_spans
+        self.dim, self.layers = source.dim, source.layers
+
+    def chunks(self) -> Iterator[SpanChunk]:
+        """The chunks of the source, what is in their words erased."""
+        for chunk in self._source.chunks():
+            yield replace(chunk, words=self._erasure.erase(chunk.words))
+
+
+def fit_erasure(source: FeatureSource, labels: NDArray[np.int64], n_classes: int, *, device: str = "cpu") -> Erasure:
+    """Least-squares concept erasure in every layer (LEACE; Belrose et al. 2023, theorem 4.3).
+
+    Afterwards all classes have the same mean, so that no linear readout fitted to these vectors can do better than by
+    class frequencies; of all maps that achieve this, it moves the vectors least. Covariances are summed up in one
+    pass over the source, in double precision.
+
+    Args:
+        source: the vectors.
+        labels: ``[item]`` class of each item, −1 for items that do not count.
+        n_classes: classes are ``0 … n_classes − 1``.
+        device: where to compute, as torch names it.
+
+    Raises:
+        FitError: labels that do not fit, fewer than two classes among them, or vectors that are not finite.
+    """
+    check_agreement(source, Targets(np.asarray(labels)[None], n_classes), "the source")
+    if len(np.unique(labels[labels >= 0])) < 2:
+        raise FitError("an erasure needs items of at least two classes: give labels that differ")
+    covariance, cross, mean = _covariances(source, torch.from_numpy(np.asarray(labels)), n_classes, device)
+    # whitening would blow up what is rounding in directions without variance
+    variance, basis = torch.linalg.eigh(covariance)
+    real = variance > _NOTHING * variance[:, -1:]
+    deviation = variance.clamp(min=0).sqrt().where(real, 0.0)
+    inverse = (1 / deviation).where(real, 0.0)
+    whitened = inverse[:, :, None] * (basis.mT @ cross)  # [layer, dim, class]
+    directions, strength, _ = torch.linalg.svd(whitened, full_matrices=False)
+    directions = directions * (strength > _NOTHING)[:, None]
+    left = basis @ (deviation[:, :, None] * directions)
+    right = (directions * inverse[:, :, None]).mT @ basis.mT
+    return Erasure(left.cpu(), right.cpu(), mean.cpu(), tuple(source.layers))
+
+
+def _covariances(source: FeatureSource, labels: Tensor, n_classes: int, device: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Of the used items: ``[layer, dim, dim]`` of vectors, ``[layer, dim, class]`` with labels, ``[layer, dim]`` means.
+
+    Sums are over differences from each layer's first vector, so that a feature far from zero keeps its digits.
+    """
+    shape = source.n_layers, source.dim
+    first = torch.zeros(*shape, dtype=torch.float64, device=device)
+    second = torch.zeros(*shape, source.dim, dtype=torch.float64, device=device)
+    by_class = torch.zeros(*shape, n_classes, dtype=torch.float64, device=device)
+    origin = next(used_chunks(source, labels >= 0))[1][:, :1].to(device, torch.float64)
+    for items, vectors in used_chunks(source, labels >= 0):
+        wide = vectors.to(device).double() - origin
+        known = torch.nn.functional.one_hot(labels[items], n_classes).to(wide)
+        first += wide.sum(1)
+        second += torch.bmm(wide.mT, wide)
+        by_class += wide.mT @ known
+    damaged = ~first.isfinite().all(1)  # [layer]
+    if damaged.any():
+        layer = source.layers[int(damaged.nonzero()[0])]
+        raise FitError(f"layer {layer} has vectors that are not finite (NaN or infinite): extract it in float32")
+    used = labels[labels >= 0]
+    total = len(used)
+    share = (torch.bincount(used, minlength=n_classes).double() / total).to(first)
+    mean = first / total
+    covariance = second / total - mean[:, :, None] * mean[:, None]
+    return covariance, by_class / total - mean[:, :, None] * share, mean + origin[:, 0]
+
+
+def random_erasure(like: Erasure, *, seed: int = 0) -> Erasure:
+    """As many random directions as another erasure takes out of each layer (the control Rand of Elazar et al. 2021).
+
+    What is lost with these is what losing that many directions costs, whatever they say. They are orthonormal, drawn
+    uniformly, and the same mean is left alone.
+
+    Args:
+        like: whose layers, ranks and means are taken over.
+        seed: of the directions.
+    """
+    random = torch.Generator().manual_seed(seed)
+    right = torch.zeros_like(like.right)
+    for place, rank in enumerate(like.ranks.tolist()):
+        drawn = torch.randn(like.bias.shape[1], rank, generator=random, dtype=like.right.dtype)
+        right[place, :rank] = torch.linalg.qr(drawn).Q.T
+    return Erasure(right.mT.contiguous(), right, like.bias, like.layers)

@@ -1,0 +1,171 @@
+"""What an erasure takes out of vectors, and what it leaves alone."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from bertology.errors import FitError
+from bertology.readouts import (
+    ArrayFeatures,
+    ErasedFeatures,
+    Erasure,
+    FeatureSource,
+    LinearReadout,
+    Targets,
+    fit_erasure,
+    random_erasure,
+)
+from tests.readouts.conftest import Floats, Split, standardised
+
+
+def all_of(source: FeatureSource) -> Floats:
+    return np.concatenate([vectors.numpy() for _, vectors in source.chunks()], axis=1)
+
+
+@pytest.fixture(scope="module")
+def erasure(train: Split) -> Erasure:
+    return fit_erasure(train.source, train.labels[0], 4)
+
+
+def test_class_means_are_one(train: Split, erasure: Erasure) -> None:
+    erased = all_of(ErasedFeatures(train.source, erasure))
+    labels = train.labels[0]
+    means = np.stack([erased[:, labels == label].mean(1) for label in range(4)])
+    before = np.stack([train.vectors[:, labels == label].mean(1) for label in range(4)])
+    assert np.ptp(before, axis=0).max() > 0.5
+    assert np.ptp(means, axis=0).max() < 1e-5
+    np.testing.assert_allclose(erased.mean(1), train.vectors.mean(1), atol=1e-5)
+
+
+def test_a_linear_readout_is_left_with_the_majority(train: Split, erasure: Erasure) -> None:
+    erased = all_of(ErasedFeatures(train.source, erasure))
+    labels = train.labels[0]
+    majority = np.bincount(labels).max() / len(labels)
+    for layer in range(3):
+        vectors = standardised(erased[layer], erased[layer])
+        probe = LogisticRegression(C=100, max_iter=500).fit(vectors, labels)
+        assert abs(probe.score(vectors, labels) - majority) < 0.005
+    # the second problem, of which nothing was erased, is still there, as is a non-linear trace of the first
+    targets = Targets(train.labels, 4)
+    readout = LinearReadout(strengths=(1.0,))
+    source = ErasedFeatures(train.source, erasure)
+    fitted = readout.fit(source, targets, dev=source, dev_targets=targets)
+    accuracy = (fitted.predict(source).labels == train.labels[:, None]).mean(2)
+    assert (np.abs(accuracy[0] - majority) < 0.005).all()
+    assert (accuracy[1, 1:] > 0.5).all()
+
+
+def test_twice_is_once(erasure: Erasure) -> None:
+    projections = erasure.projections
+    torch.testing.assert_close(projections @ projections, projections, rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(erasure.ranks, 3)  # four classes differ in three ways
+    removed = torch.eye(12, dtype=torch.float64) - projections
+    assert torch.linalg.matrix_rank(removed).tolist() == [3, 3, 3]
+
+
+def test_no_other_map_moves_the_vectors_less(train: Split, erasure: Erasure) -> None:
+    """Belrose et al. 2023, theorem 4.2: of all P with P Σxz = 0, the one that minimises E ‖P x − x‖²."""
+    random = np.random.default_rng(0)
+    known = np.eye(4)[train.labels[0]]
+    for layer in range(3):
+        vectors = train.vectors[layer].astype(np.float64)
+        vectors -= vectors.mean(0)
+        cross = vectors.T @ (known - known.mean(0)) / len(vectors)
+        best = erasure.projections[layer].numpy()
+        assert np.abs(best @ cross).max() < 1e-9
+        moved = np.square(vectors @ best.T - vectors).mean()
+        free = np.linalg.svd(cross)[0][:, 3:]  # directions that tell nothing: any change through them is allowed
+        for size in (1e-3, 1e-1):
+            for _ in range(20):
+                other = best + size * random.normal(size=(12, 9)) @ free.T
+                assert np.abs(other @ cross).max() < 1e-9
+                assert np.square(vectors @ other.T - vectors).mean() > moved
+        orthogonal = free @ free.T
+        assert np.square(vectors @ orthogonal.T - vectors).mean() > moved
+
+
+def test_equals_concept_erasure(train: Split, erasure: Erasure) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # it compiles a helper of its own as torch no longer likes
+        concept_erasure = pytest.importorskip("concept_erasure", reason="concept-erasure is not installed")
+    for layer in range(3):
+        vectors = torch.from_numpy(train.vectors[layer]).double()
+        known = torch.nn.functional.one_hot(torch.from_numpy(train.labels[0]), 4).double()
+        eraser = concept_erasure.LeaceEraser.fit(
+            vectors, known, shrinkage=False, constrain_cov_trace=False, svd_tol=1e-9
+        )
+        found = erasure.erase(torch.from_numpy(train.vectors).double())[layer]
+        torch.testing.assert_close(found, eraser(vectors), rtol=0, atol=1e-7)
+        torch.testing.assert_close(erasure.layer(layer)(vectors), eraser(vectors), rtol=0, atol=1e-4)
+
+
+def test_unused_items_and_chunks_do_not_matter(train: Split) -> None:
+    used = np.random.default_rng(0).random(900) < 0.6
+    broken = train.vectors.copy()
+    broken[:, ~used] = np.nan
+    labels = np.where(used, train.labels[0], -1)
+    found = fit_erasure(ArrayFeatures(broken, chunk_items=61), labels, 4)
+    expected = fit_erasure(ArrayFeatures(train.vectors[:, used]), labels[used], 4)
+    torch.testing.assert_close(found.projections, expected.projections, rtol=0, atol=1e-8)
+    torch.testing.assert_close(found.bias, expected.bias)
+
+
+def test_directions_without_variance_and_classes_without_items(train: Split) -> None:
+    wide = np.concatenate([train.vectors, train.vectors[:, :, :5], np.ones((3, 900, 1), np.float32)], axis=2)
+    found = fit_erasure(ArrayFeatures(wide), train.labels[0], 7)
+    np.testing.assert_array_equal(found.ranks, 3)
+    erased = all_of(ErasedFeatures(ArrayFeatures(wide), found))
+    means = np.stack([erased[:, train.labels[0] == label].mean(1) for label in range(4)])
+    assert np.ptp(means, axis=0).max() < 1e-5
+
+
+def test_random_directions(erasure: Erasure) -> None:
+    one, again, other = (random_erasure(erasure, seed=seed) for seed in (1, 1, 2))
+    torch.testing.assert_close(one.projections, again.projections, rtol=0, atol=0)
+    assert not torch.allclose(one.projections, other.projections)
+    np.testing.assert_array_equal(one.ranks, erasure.ranks)
+    torch.testing.assert_close(one.projections, one.projections.mT)
+    torch.testing.assert_close(one.projections @ one.projections, one.projections)
+    assert one.bias is erasure.bias
+
+
+def test_random_directions_do_not_take_the_task_away(train: Split, erasure: Erasure) -> None:
+    source = ErasedFeatures(train.source, random_erasure(erasure))
+    fitted = LinearReadout(strengths=(1.0,)).fit(source, train.targets, dev=source, dev_targets=train.targets)
+    accuracy = (fitted.predict(source).labels == train.labels[:, None]).mean(2)
+    assert (accuracy[:, 1:] > 0.5).all()
+
+
+def test_a_layer_on_its_own(train: Split) -> None:
+    source = ArrayFeatures(train.vectors, layers=(0, 4, 8))
+    erasure = fit_erasure(source, train.labels[0], 4)
+    vectors = torch.from_numpy(train.vectors)
+    one = erasure.layer(4)
+    torch.testing.assert_close(one(vectors[1, :6].view(2, 3, 12)).view(6, 12), erasure.erase(vectors)[1, :6])
+    assert one.rank == 3
+    assert one(vectors[1].half()).dtype == torch.float16
+    with pytest.raises(FitError, match="fitted to layers 0, 4, 8"):
+        erasure.layer(1)
+
+
+def test_what_cannot_be_erased(train: Split, erasure: Erasure) -> None:
+    labels = train.labels[0]
+    with pytest.raises(FitError, match="at least two classes"):
+        fit_erasure(train.source, np.where(labels == 2, 2, -1), 4)
+    with pytest.raises(FitError, match="labels run from"):
+        fit_erasure(train.source, labels, 3)
+    with pytest.raises(FitError, match="one label for each item"):
+        fit_erasure(train.source, labels[:7], 4)
+    broken = train.vectors.copy()
+    broken[1, 5, 0] = np.inf
+    with pytest.raises(FitError, match="layer 7 has vectors that are not finite"):
+        fit_erasure(ArrayFeatures(broken, layers=(3, 7, 9)), labels, 4)
+    with pytest.raises(FitError, match="fitted on 3 layers"):
+        ErasedFeatures(train.layers(0).source, erasure)
+    with pytest.raises(FitError, match="give"):
+        erasure.erase(torch.zeros(2, 5, 12))
