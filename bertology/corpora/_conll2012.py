@@ -222,16 +222,16 @@ def conll2012_files(folder: Path) -> list[Path]:
 def load_conll2012(path: Path) -> Corpus:
     """The corpus in one file of CoNLL-2012, or in all those of a folder and below it.
 
-    A file is of the split that its name or the first folder on the way to it speaks of (``train/…``,
-    ``development/…``). Where none speaks of any, splits are made: of ten documents in a row one is for dev and one
-    for test; where documents are fewer than twenty, of ten sentences.
+    One file is the split its name speaks of, else ``test``. In a folder it is that of which its name or the first
+    folder on the way to it speaks (``train/…``, ``development/…``). Where none speaks of any, splits are made: of ten
+    documents in a row one is for dev and one for test; where documents are fewer than twenty, of ten sentences.
 
     Raises:
         CorpusError: no such file, or one that is not as it should be.
     """
     oddities = Oddities()
     files = conll2012_files(path) if path.is_dir() else [path]
-    split_by_file = {file: _split(file, path) for file in files}
+    split_by_file = {file: _split(file, path) for file in files} if path.is_dir() else {path: split_of(path) or "test"}
     told = {split for split in split_by_file.values() if split}
     if not told:
         documents: dict[str, list[Sentence]] = {}

@@ -22,6 +22,8 @@ from bertology.errors import CorpusError
 EDGE_SUFFIXES = (".jsonl",)
 LAYER_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _INFO = " info = "
+_GAPS = re.compile(r"[ \t\r\n]+")
+"""What parts words; other white space, such as a no-break space, may stand in one."""
 
 
 @dataclass
@@ -75,14 +77,16 @@ def _sentence(
         example = json.loads(line)
     except json.JSONDecodeError as error:
         raise CorpusError(f"{where}: not JSON ({error.msg}, column {error.colno}); one object a line is due") from None
+    except RecursionError:
+        raise CorpusError(f"{where}: brackets nested too deeply; one object with text and targets is due") from None
     if not isinstance(example, dict):
         raise CorpusError(f"{where}: {_what(example)} where an object with text and targets was due")
     text, targets, info = example.get("text"), example.get("targets"), example.get("info")
-    if not isinstance(text, str) or not text.split():
+    words = [word for word in _GAPS.split(text) if word] if isinstance(text, str) else []
+    if not isinstance(text, str) or not text.strip():
         raise CorpusError(f"{where}: text is {_what(text)}; write the words, parted by spaces")
     if not isinstance(targets, list):
         raise CorpusError(f"{where}: targets is {_what(targets)}; write a list, [] for none")
-    words = text.split()
     found = tuple(
         _target(target, f"{where}: targets[{index}]", len(words), shape) for index, target in enumerate(targets)
     )
@@ -171,7 +175,7 @@ def write_edge_jsonl(path: str | Path, sentences: Iterable[Sentence], *, layer: 
         layer: which targets.
 
     Raises:
-        CorpusError: no sentence has such targets, or a word holds white space, which parts words in this format.
+        CorpusError: no sentence has such targets, or a word holds a space, which parts words in this format.
         StoreError: the file cannot be written.
     """
     path = Path(path)
@@ -180,10 +184,8 @@ def write_edge_jsonl(path: str | Path, sentences: Iterable[Sentence], *, layer: 
     for sentence in sentences:
         layers.update(sentence.targets)
         for word in sentence.words:
-            if word.split() != [word]:
-                raise CorpusError(
-                    f"{path}: sentence {sentence.id!r} has the word {word!r}; white space parts words there"
-                )
+            if _GAPS.search(word):
+                raise CorpusError(f"{path}: sentence {sentence.id!r} has the word {word!r}; spaces part words there")
         example = {
             "text": " ".join(sentence.words),
             "targets": [_plain(target) for target in sentence.targets.get(layer, ())],

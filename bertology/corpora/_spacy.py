@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertology._files import write_atomically
 from bertology.corpora._corpus import Corpus
+from bertology.corpora._iob import entities_of
 from bertology.corpora._lines import text_lines
 from bertology.corpora._sentence import MultiwordToken, Sentence
 from bertology.corpora._sentences import Sentences
@@ -28,7 +29,8 @@ def from_docs(docs: Iterable[Doc], *, annotator: str | None, name: str = "docs",
 
     Words are the tokens that are not white space; white space of any kind and amount between two words is one space
     of the natural text. Layers are those that a document has: ``upos``, ``xpos``, ``lemma``, ``feats``, ``deprel``
-    with heads (the root's label as in Universal Dependencies, ``root``), and ``ner`` in IOB2.
+    with heads (the root's label as in Universal Dependencies, ``root``), and ``ner`` in IOB2, from which follow the
+    targets ``entities``.
 
     Args:
         docs: documents with sentence boundaries.
@@ -217,11 +219,15 @@ def _sentence(span: Span, name: str) -> Sentence:
     tokens = [token for token in span if not token.is_space]
     ends = [token.idx + len(token.text) for token in tokens]
     begins = [token.idx for token in tokens[1:]] + [ends[-1]]
+    layers = _layers(span, tokens)
+    entities = entities_of(layers.get("ner", ()))
     return Sentence.from_words(
         [" ".join(token.text.split()) for token in tokens],
         id=name,
         space_after=[begin > end for end, begin in zip(ends, begins, strict=True)],
-        layers=_layers(span, tokens),
+        layers=layers,
+        targets={"entities": entities} if entities else {},
+        derived=frozenset(["entities"] if entities else []),
         heads=_heads(tokens, name) if span.doc.has_annotation("DEP") else None,
     )
 

@@ -21,16 +21,27 @@ def _tokenizer() -> Tokenizer:
     from spacy.attrs import ORTH
     from spacy.lang.en import English
     from spacy.tokenizer import Tokenizer
+    from spacy.util import compile_infix_regex, compile_prefix_regex, compile_suffix_regex
+    from spacy.vocab import Vocab
 
-    tokenizer = English().tokenizer
-    assert isinstance(tokenizer, Tokenizer)
+    rules = English.Defaults
+    # A vocabulary that learns nothing of its words (shape, case …): that would take longer than to find them.
+    tokenizer = Tokenizer(
+        Vocab(),
+        rules=rules.tokenizer_exceptions,
+        prefix_search=compile_prefix_regex(rules.prefixes or ()).search,
+        suffix_search=compile_suffix_regex(rules.suffixes or ()).search,
+        infix_finditer=compile_infix_regex(rules.infixes or ()).finditer,
+        token_match=rules.token_match,
+        url_match=rules.url_match,
+    )
     tokenizer.add_special_case(MASK, [{ORTH: MASK}])
     return tokenizer
 
 
 def english_words(text: str) -> list[Span]:
     """Where each word of a text stands in it (code points, end exclusive); a masked place is one word."""
-    return [(token.idx, token.idx + len(token)) for token in _tokenizer()(text) if not token.is_space]
+    return [(token.idx, token.idx + len(token)) for token in _tokenizer()(text) if not token.text.isspace()]
 
 
 def words_within(words: list[Span], start: int, end: int) -> Span:

@@ -11,6 +11,7 @@ from typing import Any
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import CorpusError
 from bertology.pocket._corpus import corpus_of
+from bertology.pocket._derived import derived
 
 _PACKED = Path(__file__).with_name("corpus.json.gz")
 _NOTHING = "_"
@@ -65,19 +66,24 @@ def _packed(sentence: Sentence) -> list[Any]:
     targets = {
         name: [[*target.span1, target.label, *(target.span2 or ())] for target in found]
         for name, found in sentence.targets.items()
+        if name not in sentence.derived
     }
     return [" ".join(sentence.words), glued, layers, sentence.heads, targets]
 
 
 def _unpacked(row: list[Any], split: str, number: int) -> Sentence:
     words, glued, layers, heads, targets = row
+    values = {name: _values(written) for name, written in layers.items()}
+    stated = {name: tuple(map(_target, found)) for name, found in targets.items()}
+    following = derived(stated, values["lemma"], values["upos"])
     return Sentence.from_words(
         words.split(),
         id=f"{split}-{number}",
         space_after=[mark == "0" for mark in glued] + [False],
-        layers={name: _values(written) for name, written in layers.items()},
+        layers=values,
         heads=tuple(heads),
-        targets={name: tuple(map(_target, found)) for name, found in targets.items()},
+        targets={**stated, **following},
+        derived=frozenset(following),
     )
 
 

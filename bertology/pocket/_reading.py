@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from bertology.corpora import Sentence, Target
 from bertology.pocket._chunks import chunks
+from bertology.pocket._derived import derived
 from bertology.pocket._tree import HEAD, Phrase, Tree, Word
 
 
@@ -91,13 +92,16 @@ def read(line: Line, *, id: str) -> Sentence:
     if any(word.novelty for word in words):
         layers["misc"] = tuple(f"Novelty={word.novelty}" if word.novelty else None for word in words)
     assert reader.heads[root] == -1, "the root has no head"
+    stated = _targets(reader, line.relation)
+    following = derived(stated, layers["lemma"], layers["upos"])
     return Sentence.from_words(
         forms,
         id=id,
         space_after=[not word.glued for word in words[1:]] + [False],
         layers=layers,
         heads=heads,
-        targets=_targets(reader, line.relation),
+        targets={**stated, **following},
+        derived=frozenset(following),
     )
 
 

@@ -159,3 +159,5 @@ def test_one_file_is_told_by_its_first_line(tmp_path):
     path = tmp_path / "dev.conll"
     path.write_text(_file(ROWS))
     assert set(load_corpus(path)["dev"][0].targets) == {"constituents", "entities", "srl", "coref"}
+    path = path.rename(tmp_path / "wsj_0001.v4_gold_conll")
+    assert list(load_corpus(path).splits) == ["test"]

@@ -78,6 +78,12 @@ def test_what_is_written_is_read_again(tmp_path):
     assert (tmp_path / "twice.jsonl").read_bytes() == path.read_bytes()
 
 
+def test_only_spaces_part_words(tmp_path):
+    (sentence,) = _read(tmp_path, _line({"span1": [1, 2], "label": "X"}, text="some  1\u00a0000 words"))
+    assert sentence.words == ("some", "1\u00a0000", "words")
+    assert sentence.text == "some 1\u00a0000 words"
+
+
 def test_info_is_kept(tmp_path):
     (sentence,) = _read(tmp_path, _line(ONE, info={"document": "d", "sent_id": "s7"}))
     assert sentence.id == "s7"
@@ -124,6 +130,7 @@ def test_a_folder_of_splits(tmp_path):
         ([_line(ONE, text=None)], r"jsonl:1: text is missing"),
         ([json.dumps({"text": "a b"})], r"jsonl:1: targets is missing; write a list, \[\] for none"),
         ([_line("X")], r"jsonl:1: targets\[0\] is \"X\"; write an object with span1 and label"),
+        (["[" * 100_000], r"jsonl:1: brackets nested too deeply; one object"),
         (["\n"], r"edges.jsonl: no example in it; give one JSON object a line"),
     ],
 )
@@ -150,7 +157,7 @@ def test_what_cannot_be_written(tmp_path):
     with pytest.raises(CorpusError, match="no sentence has targets 'coref'; there are srl"):
         write_edge_jsonl(tmp_path / "x.jsonl", [plain], layer="coref")
     spaced = Sentence.from_words(["a b"], id="s", targets=plain.targets)
-    with pytest.raises(CorpusError, match="sentence 's' has the word 'a b'; white space parts words there"):
+    with pytest.raises(CorpusError, match="sentence 's' has the word 'a b'; spaces part words there"):
         write_edge_jsonl(tmp_path / "x.jsonl", [spaced], layer="srl")
     assert not list(tmp_path.iterdir())
 

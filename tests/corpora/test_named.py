@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bertology.corpora import Corpus, Sentence, Sentences, known_corpora, load_corpus
+from bertology.corpora import Corpus, Sentence, Sentences, corpus_at_hand, known_corpora, load_corpus
 from bertology.errors import CorpusError, NameNotFoundError
 
 LINE = "1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n\n"
@@ -100,3 +100,93 @@ def test_a_dot_and_slash_mean_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CorpusError, match="no such file or folder"):
         load_corpus("./nowhere")
+
+
+TREE = "( (S (NN a)))\n"
+BEE = "A bee saw a bug as it fell.\nit\nA bee,a bug\na bug\n\n"
+RELATION = '1\t"A <e1>cup</e1> of <e2>tea</e2>"\nOther\n\n'
+CONLL2012 = "#begin document (d); part 000\nd 0 0 a NN (TOP(NP*)) - - - - * -\n\n#end document\n"
+ROLES = "1\ta\t_\tX\t_\t_\t0\troot\t_\t_\tact.01\tV\n2\tb\t_\tX\t_\t_\t1\tobj\t_\t_\t_\tARG1\n\n"
+EDGE = '{"text": "a b", "targets": [{"span1": [0, 1], "label": "X"}]}\n'
+
+KINDS = [
+    ("test.mrg", TREE, "constituents"),
+    ("test.c", BEE, "winograd"),
+    ("test.c.txt", BEE, "winograd"),
+    ("TEST_FILE_FULL.TXT", RELATION, "relations"),
+    ("test.gold_conll", CONLL2012, "constituents"),
+    ("xx_made-up-test.conllu", ROLES, "srl"),
+    ("xx_made-ud-test.iob2", "1\ta\tB-X\t-\t-\n\n", "entities"),
+    ("xx_made-ud-test.conllu", LINE.replace("_\n\n", "Entity=(e1-thing)\n\n"), "entities"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "layer"), KINDS)
+@pytest.mark.parametrize("lies", ["alone", "in a folder", "in data/"])
+def test_files_of_edges_are_told_by_name_and_content(tmp_path, name, content, layer, lies):
+    folder = tmp_path / "made"
+    inside = folder / "data" if lies == "in data/" else folder
+    inside.mkdir(parents=True)
+    (inside / name).write_text(content)
+    (folder / "README.md").write_text("what it is")
+    corpus = load_corpus(inside / name if lies == "alone" else folder)
+    assert list(corpus.splits) == ["test"]
+    assert set(corpus["test"][0].targets) == {layer}
+    assert corpus.name == ("made" if lies != "alone" else (inside / name).stem)
+
+
+def test_edge_jsonl_is_named_with_its_layer(tmp_path):
+    (tmp_path / "train.jsonl").write_text(EDGE)
+    (tmp_path / "test.jsonl").write_text(EDGE)
+    corpus = load_corpus(f"{tmp_path}#proto_roles")
+    assert list(corpus.splits) == ["train", "test"]
+    assert set(corpus["train"][0].targets) == {"proto_roles"}
+    assert set(load_corpus(f"{tmp_path}/test.jsonl#srl")["test"][0].targets) == {"srl"}
+    message = rf"files of edge JSONL do not say what their targets are; write {tmp_path}#layer"
+    with pytest.raises(CorpusError, match=message):
+        load_corpus(tmp_path)
+    with pytest.raises(CorpusError, match=r"write .*test.jsonl#layer"):
+        load_corpus(tmp_path / "test.jsonl")
+    with pytest.raises(CorpusError, match="layer 'Proto Roles' is no name for targets"):
+        load_corpus(f"{tmp_path}#Proto Roles")
+    (tmp_path / "more").mkdir()
+    with pytest.raises(CorpusError, match=r"more: no edge JSONL file there \(.jsonl\)"):
+        load_corpus(f"{tmp_path}/more#srl")
+
+
+def test_what_a_folder_may_hold_is_listed(tmp_path):
+    (tmp_path / "picture.png").write_bytes(b"")
+    for kind in (
+        "edge JSONL",
+        "trees in brackets",
+        "CoNLL-2012",
+        "SemEval-2010 Task 8",
+        "DPR and WSC273",
+        "column files",
+    ):
+        with pytest.raises(CorpusError, match=kind):
+            load_corpus(tmp_path)
+
+
+def test_a_path_with_a_plus_or_a_hash_is_a_path(tmp_path):
+    folder = tmp_path / "c+d#e"
+    folder.mkdir()
+    (folder / "test.conllu").write_text(LINE)
+    assert load_corpus(folder).name == "c+d#e"
+    assert corpus_at_hand(folder)
+
+
+def test_what_is_at_hand(tmp_path, made_pocket):
+    (tmp_path / "test.jsonl").write_text(EDGE)
+    assert corpus_at_hand(f"{tmp_path}#srl")
+    assert corpus_at_hand(f"{tmp_path}+{tmp_path}/test.jsonl")
+    assert corpus_at_hand(f"{tmp_path}+pocket")
+    assert not corpus_at_hand(f"{tmp_path}+nowhere")
+    assert not corpus_at_hand("nowhere#srl")
+    assert not corpus_at_hand("+")
+    assert not corpus_at_hand("#")
+
+
+def test_columns_and_joins_do_not_go_together(tmp_path):
+    with pytest.raises(CorpusError, match=r"columns='form' is for column files; leave it out for a\+b"):
+        load_corpus("a+b", columns="form")

@@ -173,7 +173,18 @@ def test_derived_targets_stay_derived_when_joined():
     assert join_corpora(tagged, bank)["test"][0].derived == frozenset()
 
 
-def test_propbank_on_the_english_web_treebank(real_data):
+@pytest.fixture(scope="module")
+def english_web(real_data, tmp_path_factory) -> Corpus:
+    """The treebank without its train split, which is large and which nothing here is joined to."""
+    folder = tmp_path_factory.mktemp("banks") / "ud_english_ewt"
+    folder.mkdir()
+    for split in ("dev", "test"):
+        name = f"en_ewt-ud-{split}.conllu"
+        (folder / name).symlink_to(real_data("ud_english_ewt") / name)
+    return load_corpus(folder)
+
+
+def test_propbank_on_the_english_web_treebank(real_data, english_web):
     folder = real_data("up1_srl") / "UP_English-EWT"
     corpus = load_corpus(folder)
     for split, predicates in (("dev", 4_977), ("test", 4_799)):
@@ -184,7 +195,7 @@ def test_propbank_on_the_english_web_treebank(real_data):
         rolesets = corpus[split].layers["roleset"].codes
         assert (rolesets >= 0).sum() == sum(row[10] not in ("", "_") for row in cells) == predicates
     assert len(corpus.skipped["sentences without PropBank annotation"]) == 28 + 15  # as its README counts them
-    joined = load_corpus(f"{folder}+{real_data('ud_english_ewt')}")
+    joined = join_corpora(corpus, english_web)
     assert {split: len(sentences) for split, sentences in joined.splits.items()} == {"dev": 1_995, "test": 2_073}
     assert joined.skipped["sentences that ud_english_ewt does not have"] == ("email-enronsent26_02-0029",)
     assert len(joined.skipped["sentences that have other words in ud_english_ewt"]) == 10
@@ -197,8 +208,8 @@ def test_propbank_on_the_english_web_treebank(real_data):
     ]
 
 
-def test_entities_on_the_english_web_treebank(real_data):
-    joined = load_corpus(f"{real_data('uner_english_ewt')}+{real_data('ud_english_ewt')}")
+def test_entities_on_the_english_web_treebank(real_data, english_web):
+    joined = join_corpora(load_corpus(real_data("uner_english_ewt")), english_web)
     found = {split: sum(len(s.targets.get("entities", ())) for s in held) for split, held in joined.splits.items()}
     assert found == {"dev": 966, "test": 1_084}  # four of the 1,088 stand in sentences spelled otherwise there
     assert len(joined.skipped["sentences that have other words in ud_english_ewt"]) == 6

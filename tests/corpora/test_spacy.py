@@ -13,6 +13,7 @@ from bertology.corpora import (
     MultiwordToken,
     Sentence,
     Sentences,
+    Target,
     annotate_text,
     from_docs,
     load_corpus,
@@ -54,6 +55,8 @@ def _parsed() -> Sentence:
             "ner": ("B-PER", "O", "O", "O", "B-LOC", "I-LOC", "O"),
         },
         heads=(4, 4, 4, 0, 6, 4, 4),
+        targets={"entities": (Target((0, 1), "PER"), Target((4, 6), "LOC"))},
+        derived=frozenset({"entities"}),
     )
 
 
