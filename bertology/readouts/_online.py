@@ -25,7 +25,7 @@ from bertology.readouts._features import FeatureSource
 from bertology.readouts._subset import SubsetFeatures, held
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
-"""Where blocks end, as parts of the training items (Voita & Titov 2020, section 4.1)."""
+"""Where blocks end, as parts of the training items (Voita & Titov 2020)."""
 DOUBTS = (1e-4, 1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0)
 """What part of the probability may be spread evenly over all classes."""
 _MEMORY = 1 << 30
