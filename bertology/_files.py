@@ -34,16 +34,23 @@ def explained_write_errors(path: Path, *, remedy: str = "choose another folder")
 def write_atomically(path: Path, content: bytes, *, remedy: str = "choose another folder") -> None:
     """Write ``content`` beside ``path`` and rename it into place, so that readers see all of it or nothing."""
     with explained_write_errors(path, remedy=remedy):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        try:
+            handle, temporary = _temporary_beside(path)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = _temporary_beside(path)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(path)
+            os.chmod(temporary, 0o644)  # noqa: PTH101 (a Path of every file costs more than the call)
+            os.replace(temporary, path)  # noqa: PTH105
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+
+
+def _temporary_beside(path: Path) -> tuple[int, str]:
+    return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
 
 
 def canonical_json(value: Any) -> bytes:

@@ -2,24 +2,29 @@
 
 from typing import TYPE_CHECKING, Any
 
-from bertology.activations._entry import Entry, Manifest, Recipe, all_entries, find_entry
+from bertology.activations._entry import Entry, Manifest, Outline, Recipe, all_entries, entry_folder, find_entry
 from bertology.activations._neurox import export_neurox, import_neurox
 from bertology.activations._progress import BarProgress, Progress, silent
 from bertology.activations._upkeep import StoreStatus, prune_store, store_status
 
 if TYPE_CHECKING:
-    from bertology.activations._extract import extract
+    from bertology.activations._extract import Extraction, extract, whole_entry
+    from bertology.activations._span_vectors import SpanVectors
     from bertology.activations._vectors import WordVectors
 
 __all__ = [
     "BarProgress",
     "Entry",
+    "Extraction",
     "Manifest",
+    "Outline",
     "Progress",
     "Recipe",
+    "SpanVectors",
     "StoreStatus",
     "WordVectors",
     "all_entries",
+    "entry_folder",
     "export_neurox",
     "extract",
     "find_entry",
@@ -27,9 +32,16 @@ __all__ = [
     "prune_store",
     "silent",
     "store_status",
+    "whole_entry",
 ]
 
-_NEEDS_TORCH = {"extract": "_extract", "WordVectors": "_vectors"}
+_NEEDS_TORCH = {
+    "Extraction": "_extract",
+    "extract": "_extract",
+    "whole_entry": "_extract",
+    "SpanVectors": "_span_vectors",
+    "WordVectors": "_vectors",
+}
 
 
 def __getattr__(name: str) -> Any:

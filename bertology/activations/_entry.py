@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -99,6 +99,37 @@ class Entry:
         if not index.exists() or digest_file(index) != self.manifest.index_checksum:
             damaged.append(index)
         return damaged
+
+
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """An entry to be: all that is known of it before its vectors are."""
+
+    folder: Path
+    manifest: Manifest
+    """Without checksums."""
+    place: NDArray[np.int32]
+    """As in :class:`Entry`."""
+    pieces: tuple[int, ...]
+    """How many pieces of text are read for each shard."""
+
+    def shard_path(self, number: int) -> Path:
+        """The file of shard ``number``."""
+        return self.folder / self.manifest.shards[number][0]
+
+    def complete(self, checksums: Sequence[str | None]) -> Entry:
+        """Write the index and the manifest: with all shards there, that makes the entry whole.
+
+        Args:
+            checksums: of each shard.
+        """
+        shards = []
+        for (name, rows, _), checksum in zip(self.manifest.shards, checksums, strict=True):
+            if checksum is None:
+                raise ValueError(f"{name} is not written yet")
+            shards.append((name, rows, checksum))
+        index_checksum = write_index(self.folder, self.place)
+        return write_manifest(self.folder, replace(self.manifest, shards=tuple(shards), index_checksum=index_checksum))
 
 
 def entry_folder(recipe: Recipe, layers: Sequence[int]) -> Path:

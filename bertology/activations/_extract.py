@@ -22,12 +22,11 @@ from bertology.activations._entry import (
     MANIFEST,
     Entry,
     Manifest,
+    Outline,
     Recipe,
     entry_folder,
     find_entry,
     make_folder,
-    write_index,
-    write_manifest,
 )
 from bertology.activations._forward import WindowReader
 from bertology.activations._progress import Progress, silent
@@ -85,69 +84,132 @@ def extract(
     folder = entry_folder(recipe, layers)
     make_folder(folder)
     with FileLock(folder.with_suffix(".lock")):
-        found = find_entry(recipe, layers)
-        if found is not None:
-            damaged = found.damaged_files()
-            if not damaged:
-                return found
-            progress.note(f"{len(damaged)} damaged file(s) in {found.folder}: extracting them again")
-            for path in (found.folder / MANIFEST, *damaged):
-                path.unlink(missing_ok=True)
-        return _write_entry(folder, get_encoder(), sentences, recipe, layers, progress)
+        found = whole_entry(recipe, layers, progress)
+        return found if found is not None else _write_entry(get_encoder(), sentences, recipe, layers, progress)
+
+
+def whole_entry(recipe: Recipe, layers: tuple[int, ...], progress: Progress) -> Entry | None:
+    """An undamaged entry; of a damaged one what is sound stays, to be completed by whoever holds its lock."""
+    found = find_entry(recipe, layers)
+    if found is None:
+        return None
+    damaged = found.damaged_files()
+    if not damaged:
+        return found
+    progress.note(f"{len(damaged)} damaged file(s) in {found.folder}: extracting them again")
+    for path in (found.folder / MANIFEST, *damaged):
+        path.unlink(missing_ok=True)
+    return None
 
 
 def _write_entry(
-    folder: Path, encoder: Encoder, sentences: Sentences, recipe: Recipe, layers: tuple[int, ...], progress: Progress
+    encoder: Encoder, sentences: Sentences, recipe: Recipe, layers: tuple[int, ...], progress: Progress
 ) -> Entry:
-    workers = Workers(torch.device(encoder.device), most=_MOST_WORKERS)
-    reader = WindowReader(
-        encoder,
-        sentences,
-        pooling=recipe.pooling,
-        on_long=recipe.on_long,
-        notify=progress.note,
-        at_once=workers.n,
-    )
-    shards = _plan_shards(reader, layers, np.dtype(recipe.stored_dtype).itemsize)
-    _check_space(folder, sum(len(s.words) for s in shards) * len(layers) * encoder.dim, recipe)
-    for stale in folder.glob(".*.tmp"):
-        stale.unlink()  # left by a run that was killed while it wrote; no one else writes here under the lock
-    place = np.full((sentences.n_words, 2), -1, dtype=np.int32)
-    checksums: dict[int, str] = {}
-    progress.start(reader.n_pieces, unit="pieces")
+    job = Extraction(encoder, sentences, recipe=recipe, layers=layers, progress=progress)
+    checksums = job.prepare()
+    pieces = job.outline.pieces
+    progress.start(sum(pieces), unit="pieces")
     # One shard is written while the next is computed; never more than two are in memory.
-    with ThreadPoolExecutor(1) as writer, workers:
+    with ThreadPoolExecutor(1) as writer, job.workers:
         writing: tuple[int, Future[str]] | None = None
-        for number, shard in enumerate(shards):
-            path = folder / _shard_name(number)
-            place[shard.words, 0] = number
-            place[shard.words, 1] = np.arange(len(shard.words))
-            already = shard_checksum(path)
+        for number, already in enumerate(checksums):
             if already is not None:
-                checksums[number] = already
-                progress.skip(sum(reader.pieces_in(batch) for batch in shard.batches))
+                progress.skip(pieces[number])
                 continue
-            vectors = _read_shard(reader, shard, layers, recipe, progress, workers)
+            vectors = job.read(number)
             if writing is not None:
                 checksums[writing[0]] = writing[1].result()
             give_back_freed_memory()
-            writing = number, writer.submit(write_shard, path, vectors, layers)
+            writing = number, writer.submit(job.write, number, vectors)
         if writing is not None:
             checksums[writing[0]] = writing[1].result()
     progress.finish()
-    index_checksum = write_index(folder, place)
-    manifest = Manifest(
-        recipe=recipe,
-        layers=layers,
-        dim=encoder.dim,
-        n_words=sentences.n_words,
-        shards=tuple((_shard_name(i), len(shard.words), checksums[i]) for i, shard in enumerate(shards)),
-        index_checksum=index_checksum,
-        skipped=reader.skipped,
-        model=encoder.name,
-        about={"torch": torch.__version__, "device": encoder.device},
-    )
-    return write_manifest(folder, manifest)
+    return job.outline.complete(checksums)
+
+
+class Extraction:
+    """The extraction of one text, shard by shard; several processes may each write some, in any order.
+
+    The same text and model give the same shards to each of them. Whoever starts them holds the lock of the entry.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        sentences: Sentences,
+        *,
+        recipe: Recipe,
+        layers: tuple[int, ...],
+        progress: Progress = silent,
+    ) -> None:
+        """Cut the text into shards; arguments as those of :func:`extract`."""
+        self.workers = Workers(torch.device(encoder.device), most=_MOST_WORKERS)
+        """Those that :meth:`read` computes with."""
+        self._reader = WindowReader(
+            encoder,
+            sentences,
+            pooling=recipe.pooling,
+            on_long=recipe.on_long,
+            notify=progress.note,
+            at_once=self.workers.n,
+        )
+        self._progress = progress
+        self._shards = _plan_shards(self._reader, layers, np.dtype(recipe.stored_dtype).itemsize)
+        self.outline = self._outlined(sentences.n_words, recipe, layers)
+        """The entry but for its vectors."""
+
+    def prepare(self) -> list[str | None]:
+        """Make the entry's folder ready; of each shard the checksum, ``None`` where it has to be written.
+
+        Raises:
+            StoreError: the vectors do not fit on the disk, or the folder cannot be written.
+        """
+        outline, manifest = self.outline, self.outline.manifest
+        make_folder(outline.folder)
+        n_values = sum(rows for _, rows, _ in manifest.shards) * len(manifest.layers) * manifest.dim
+        _check_space(outline.folder, n_values, manifest.recipe)
+        for stale in outline.folder.glob(".*.tmp"):
+            stale.unlink()  # left by a run that was killed while it wrote; no one else writes here under the lock
+        return [self.checksum(number) for number in range(len(manifest.shards))]
+
+    def checksum(self, number: int) -> str | None:
+        """The checksum of a shard that is there and whole."""
+        return shard_checksum(self.outline.shard_path(number))
+
+    def read(self, number: int) -> NDArray[np.generic]:
+        """The vectors of a shard, ``[layer, word, dim]``, computed inside ``with extraction.workers``.
+
+        Raises:
+            StoreError: a value does not fit into the type that vectors are stored in.
+            ModelError: a single window does not fit into memory.
+        """
+        manifest = self.outline.manifest
+        return _read_shard(
+            self._reader, self._shards[number], manifest.layers, manifest.recipe, self._progress, self.workers
+        )
+
+    def write(self, number: int, vectors: NDArray[np.generic]) -> str:
+        """Write the vectors of a shard and return its checksum."""
+        return write_shard(self.outline.shard_path(number), vectors, self.outline.manifest.layers)
+
+    def _outlined(self, n_words: int, recipe: Recipe, layers: tuple[int, ...]) -> Outline:
+        encoder, place = self._reader.encoder, np.full((n_words, 2), -1, dtype=np.int32)
+        for number, shard in enumerate(self._shards):
+            place[shard.words, 0] = number
+            place[shard.words, 1] = np.arange(len(shard.words))
+        manifest = Manifest(
+            recipe=recipe,
+            layers=layers,
+            dim=encoder.dim,
+            n_words=n_words,
+            shards=tuple((_shard_name(i), len(shard.words), "") for i, shard in enumerate(self._shards)),
+            index_checksum="",
+            skipped=self._reader.skipped,
+            model=encoder.name,
+            about={"torch": torch.__version__, "device": encoder.device},
+        )
+        pieces = tuple(sum(map(self._reader.pieces_in, shard.batches)) for shard in self._shards)
+        return Outline(entry_folder(recipe, layers), manifest, place, pieces)
 
 
 def _read_shard(

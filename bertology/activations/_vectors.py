@@ -16,6 +16,8 @@ from bertology.activations._shards import OpenShard
 
 CHUNK_WORDS = 2048
 DEFAULT_MEMORY = 2 << 30
+_GAP = 64
+"""Rows between two words above which they are read apart."""
 
 
 class WordVectors:
@@ -41,13 +43,10 @@ class WordVectors:
             layers: which layers, in this order (all that the entry holds when left out).
             memory: bytes of converted chunks to keep.
         """
-        self.layers = tuple(entry.manifest.layers if layers is None else layers)
-        for layer in self.layers:
-            if layer not in entry.manifest.layers:
-                raise name_not_found("layer of the stored vectors", str(layer), map(str, entry.manifest.layers))
+        self._reader = WordReader(entry, layers)
+        self.layers = self._reader.layers
         self.n_layers, self.n_items, self.dim = len(self.layers), len(words), entry.manifest.dim
-        self._entry, self._memory = entry, memory
-        self._open: tuple[int, OpenShard] | None = None
+        self._memory = memory
         self._kept: dict[int, tuple[Tensor, Tensor]] = {}
         place = entry.place[words]
         if (place < 0).any():
@@ -60,7 +59,7 @@ class WordVectors:
         kept_bytes = sum(vectors.nbytes for _, vectors in self._kept.values())
         for number, (first, last) in enumerate(self._cuts()):
             if number not in self._kept:
-                chunk = torch.from_numpy(self._order[first:last]), self._read(first, last)
+                chunk = torch.from_numpy(self._order[first:last]), self._reader.read(self._place[first:last])
                 if kept_bytes + chunk[1].nbytes > self._memory:
                     yield chunk
                     continue
@@ -82,14 +81,42 @@ class WordVectors:
             for first in range(start, end, CHUNK_WORDS):
                 yield first, min(first + CHUNK_WORDS, end)
 
-    def _read(self, first: int, last: int) -> Tensor:
-        shard = self._shard(int(self._place[first, 0]))
-        rows = self._place[first:last, 1]
-        low, high = int(rows[0]), int(rows[-1]) + 1
-        vectors = torch.empty(self.n_layers, last - first, self.dim)
-        for place, layer in enumerate(self.layers):
-            stored = torch.from_numpy(shard.rows(layer, low, high))
-            vectors[place] = stored if high - low == last - first else stored[torch.from_numpy(rows - low).long()]
+
+class WordReader:
+    """Reads words of an entry in any order, whatever shards they are in.
+
+    Args:
+        entry: where the vectors are.
+        layers: which layers, in this order.
+
+    Raises:
+        NameNotFoundError: the entry has no such layer.
+    """
+
+    def __init__(self, entry: Entry, layers: Sequence[int] | None) -> None:
+        self.layers = tuple(entry.manifest.layers if layers is None else layers)
+        for layer in self.layers:
+            if layer not in entry.manifest.layers:
+                raise name_not_found("layer of the stored vectors", str(layer), map(str, entry.manifest.layers))
+        self._entry = entry
+        self._open: tuple[int, OpenShard] | None = None
+
+    def read(self, place: NDArray[np.int32]) -> Tensor:
+        """Vectors ``[layer, word, dim]`` of the words at ``place`` ``[word, 2]`` (shard and row)."""
+        order = np.lexsort((place[:, 1], place[:, 0]))
+        ordered = place[order].astype(np.int64)
+        is_sorted = bool((order[1:] > order[:-1]).all())
+        vectors = torch.empty(len(self.layers), len(place), self._entry.manifest.dim)
+        # rows far apart are read apart, so that no more is read than is needed
+        far = (np.diff(ordered[:, 0]) != 0) | (np.diff(ordered[:, 1]) > _GAP)
+        for first, last in itertools.pairwise([0, *(np.flatnonzero(far) + 1).tolist(), len(ordered)]):
+            shard = self._shard(int(ordered[first, 0]))
+            rows = ordered[first:last, 1]
+            low, high = int(rows[0]), int(rows[-1]) + 1
+            into = slice(first, last) if is_sorted else torch.from_numpy(order[first:last])
+            for number, layer in enumerate(self.layers):
+                stored = torch.from_numpy(shard.rows(layer, low, high))
+                vectors[number, into] = (stored if high - low == last - first else stored[rows - low]).float()
         return vectors
 
     def _shard(self, number: int) -> OpenShard:

@@ -13,7 +13,7 @@ import typer
 from bertology.errors import BertologyError
 
 if TYPE_CHECKING:
-    from bertology.runner.experiment import RunSummary, Work
+    from bertology.runner.experiment import RunSummary, Shard, Work
 
 MOST_CELLS = 100_000
 
@@ -30,6 +30,7 @@ class Engine(StrEnum):
 
     joblib = "joblib"
     serial = "serial"
+    dask = "dask"
 
 
 def run(
@@ -38,8 +39,23 @@ def run(
     out: Out = None,
     set_: Changes = None,
     engine: Annotated[
-        Engine, typer.Option(help="joblib: processes of this machine; serial: this one, to see a failure happen.")
+        Engine,
+        typer.Option(
+            help="joblib: processes of this machine; serial: this one, to see a failure happen; dask: workers of a "
+            "cluster that see the run's folder and the cache (BERTOLOGY_CACHE) at the same paths."
+        ),
     ] = Engine.joblib,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS|FILE", help="Scheduler for dask: tcp://host:8786, or the file it wrote."),
+    ] = None,
+    slurm: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Let dask submit Slurm jobs as this profile (YAML) says.")
+    ] = None,
+    patience: Annotated[
+        float | None,
+        typer.Option(min=1, metavar="SECONDS", help="Give up without any dask worker; 120, a queue of Slurm apart."),
+    ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; all processors.")] = None,
     shard: Annotated[str, typer.Option(metavar="I/N", help="Only one part of the cells, for job arrays.")] = "1/1",
     retry_failed: Annotated[bool, typer.Option(help="Try again what could not be computed.")] = False,
@@ -53,14 +69,16 @@ def run(
     recorded and does not stop the others. Several processes may run the same experiment into the same folder.
     """
     from bertology.activations import BarProgress, silent
-    from bertology.runner.experiment import RunOptions, Shard, run_experiment
+    from bertology.runner.experiment import ClusterChoice, RunOptions, Shard, run_experiment
 
-    part = Shard.parse(shard)
-    work = _resolved(file, set_ or (), yes=yes)
+    part, cluster = Shard.parse(shard), ClusterChoice(scheduler, slurm, patience)
+    cluster.check(engine.value)
+    work = _resolved(file, set_ or (), yes=yes, part=part)
     show = not quiet and sys.stderr.isatty()
     options = RunOptions(
         engine=engine.value,
         jobs=jobs,
+        cluster=cluster,
         shard=part,
         retry_failed=retry_failed,
         fail_fast=fail_fast,
@@ -85,14 +103,14 @@ def schema() -> None:
     typer.echo(json.dumps(experiment_schema(), indent=2, ensure_ascii=False))
 
 
-def _resolved(file: Path, changes: list[str] | tuple[str, ...], *, yes: bool) -> Work:
+def _resolved(file: Path, changes: list[str] | tuple[str, ...], *, yes: bool, part: Shard | None = None) -> Work:
     """The experiment with every name found; asks before a grid that no one may have meant."""
     from bertology.runner.experiment import fewest_cells, load_experiment, resolve_work
 
     experiment = load_experiment(file, changes=changes)
     fewest = fewest_cells(experiment)
     asked = yes or _asked(file, fewest)
-    work = resolve_work(experiment)
+    work = resolve_work(experiment, part=part)
     if not asked:
         _asked(file, work.n_cells)
     return work

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bertology.corpora._corpus import Corpus
-from bertology.corpora._iob import NotIob, to_iob2
+from bertology.corpora._iob import NotIob, entities_in, to_iob2
 from bertology.corpora._layout import Layout, layout_seen, layout_told
 from bertology.corpora._lines import text_lines
 from bertology.corpora._oddities import Oddities
 from bertology.corpora._sentence import Sentence
 from bertology.corpora._sentences import Sentences
+from bertology.corpora._spacing import spacing_in
 from bertology.corpora._splits import corpus_name, language_of, split_files
 from bertology.errors import CorpusError
 
@@ -42,7 +43,8 @@ def read_columns(
 
     Such files do not say where spaces are: the natural text is the words joined by single spaces, unless a
     ``# text`` comment holds just these words, as in the files of Universal NER. ``-DOCSTART-`` lines end a sentence
-    and are left out. Layers ``ner`` and ``chunk`` are given in IOB2 (see :func:`~bertology.corpora._iob.to_iob2`).
+    and are left out. Layers ``ner`` and ``chunk`` are given in IOB2 (see :func:`~bertology.corpora._iob.to_iob2`);
+    from ``ner`` follow the targets ``entities``.
 
     Args:
         path: the file.
@@ -76,7 +78,8 @@ def _read(path: Path, layout: Layout, oddities: Oddities) -> Sentences:
             if len(changed):
                 where = f"{path.name}:{lines[int(changed[0])]}"
                 oddities.note(f"{name} tags turned from IOB1 into IOB2", where, times=len(changed))
-    return sentences.with_layers(repaired)
+    sentences = sentences.with_layers(repaired)
+    return sentences.with_derived("entities", entities_in(sentences)) if "ner" in sentences.layers else sentences
 
 
 def _sentences(path: Path, layout: Layout, lines: array[int], oddities: Oddities) -> Iterator[Sentence]:
@@ -140,7 +143,7 @@ def _sentence(
     stated = {key.strip(): value.strip() for key, _, value in (comment.partition("=") for comment in comments)}
     space_after = None
     if "text" in stated:
-        space_after = _spacing(stated["text"], forms)
+        space_after = spacing_in(stated["text"], forms)
         if space_after is None:
             oddities.note("sentences whose words do not spell their `# text`, joined by single spaces", where)
     else:
@@ -156,20 +159,6 @@ def _sentence(
         layers={name: values for name, values in layers.items() if any(values)},
         comments=tuple(comments),
     )
-
-
-def _spacing(text: str, words: Sequence[str]) -> list[bool] | None:
-    """Whether white space follows each word in ``text``; ``None`` when it does not hold just these words."""
-    spaced: list[bool] = []
-    place = 0
-    for word in words:
-        if not text.startswith(word, place):
-            return None
-        place += len(word)
-        gap = len(text[place:]) - len(text[place:].lstrip())
-        spaced.append(gap > 0)
-        place += gap
-    return spaced if place == len(text) else None
 
 
 def load_columns(path: Path, *, columns: str | Sequence[str] | None = None) -> Corpus:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from bertology.corpora._conllu_block import N_COLUMNS, Block, Numbers
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._lines import text_lines
+from bertology.corpora._mentions import EntityFields, mention_targets
 from bertology.corpora._oddities import Oddities
-from bertology.corpora._sentence import MultiwordToken, Sentence
+from bertology.corpora._sentence import MultiwordToken, Sentence, Target
 from bertology.corpora._sentences import Sentences
 from bertology.corpora._splits import corpus_name, language_of, split_files
 from bertology.errors import CorpusError
@@ -19,6 +20,7 @@ _Column = tuple[str, ...]
 
 _LAYERS = {"lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "deprel": 7, "deps": 8, "misc": 9}
 _FORM, _LEMMA, _HEAD, _MISC = 1, 2, 6, 9
+_ENTITY = "Entity="
 _UNSPACED = "SpaceAfter=No"
 
 
@@ -36,7 +38,8 @@ def read_conllu(path: str | Path, *, oddities: Oddities | None = None) -> Iterat
 
     Returns:
         Sentences with the layers ``lemma upos xpos feats deprel deps misc`` as far as a sentence has them, heads,
-        multiword tokens, and comments and empty nodes verbatim.
+        multiword tokens, and comments and empty nodes verbatim. Where MISC holds ``Entity=`` (as in GUM), targets
+        ``entities`` and ``coref``: every pair of mentions in a sentence.
 
     Raises:
         CorpusError: the file or a line of it is not as it should be; the message names file and line.
@@ -44,11 +47,12 @@ def read_conllu(path: str | Path, *, oddities: Oddities | None = None) -> Iterat
     path = Path(path)
     oddities = Oddities() if oddities is None else oddities
     numbers = Numbers()
+    fields = EntityFields()
     ids: set[str] = set()
     count = 0
-    for block in _blocks(path):
+    for block in read_blocks(path):
         count += 1
-        sentence = _sentence(block, count, numbers, oddities)
+        sentence = read_sentence(block, count, numbers, oddities, fields)
         if sentence.id in ids:
             oddities.note("sent_id used twice", f"{path.name}:{block.first_line}")
         ids.add(sentence.id)
@@ -57,7 +61,7 @@ def read_conllu(path: str | Path, *, oddities: Oddities | None = None) -> Iterat
         raise CorpusError(f"{path}: no sentence in it; give a CoNLL-U file with words")
 
 
-def _blocks(path: Path) -> Iterator[Block]:
+def read_blocks(path: Path) -> Iterator[Block]:
     """The lines of each sentence."""
     comments: list[str] = []
     rows: list[str] = []
@@ -86,9 +90,9 @@ def _plain_ids(length: int) -> tuple[str, ...]:
     return tuple(map(str, range(1, length + 1)))
 
 
-def _sentence(block: Block, count: int, numbers: Numbers, oddities: Oddities) -> Sentence:
+def read_sentence(block: Block, count: int, numbers: Numbers, oddities: Oddities, fields: EntityFields) -> Sentence:
     """Read one block; what most sentences are like is read by column, without a look at each word."""
-    rows = block.cells()
+    rows = lines = block.cells()
     columns: list[_Column] = list(zip(*rows, strict=True))
     multiword: tuple[MultiwordToken, ...] = ()
     empty_nodes: tuple[str, ...] = ()
@@ -100,6 +104,10 @@ def _sentence(block: Block, count: int, numbers: Numbers, oddities: Oddities) ->
         raise block.empty_cell(rows, places)
     forms = columns[_FORM]
     name, text = _named(block.comments)
+    fields.read(block.comments)
+    targets: Mapping[str, tuple[Target, ...]] = {}
+    if any(_ENTITY in line for line in block.lines):
+        targets = mention_targets(block, lines, fields, oddities)
     sentence = Sentence.from_words(
         forms,
         id=name or str(count),
@@ -107,6 +115,7 @@ def _sentence(block: Block, count: int, numbers: Numbers, oddities: Oddities) ->
         multiword=multiword,
         layers=_layers(columns),
         heads=block.heads(columns[_HEAD], places, numbers),
+        targets=targets,
         comments=tuple(block.comments),
         empty_nodes=empty_nodes,
     )
@@ -174,4 +183,6 @@ def load_conllu(path: Path) -> Corpus:
         split: Sentences(sentence for file in paths for sentence in read_conllu(file, oddities=oddities))
         for split, paths in files.items()
     }
-    return Corpus(corpus_name(path), splits, language=language_of(files), notes=oddities.notes())
+    return Corpus(
+        corpus_name(path), splits, language=language_of(files), notes=oddities.notes(), skipped=oddities.skipped()
+    )

@@ -25,6 +25,9 @@ class Corpus:
     such labels are marked *silver*."""
     reference: str | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
+    """What was unusual in its files, how often, and where."""
+    skipped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What was left out of it by kind, each with its place (``file:line`` or a sentence's id)."""
 
     @property
     def is_silver(self) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.corpora._sentences import Integers
+from bertology.corpora._sentence import Target
+from bertology.corpora._sentences import Integers, Sentences
 from bertology.corpora._storage import WordLayer
+from bertology.errors import CorpusError
 
 IOB_TAG = re.compile(r"O|[BI]-\S+")
 _OTHER_SCHEMES = re.compile(r"[SELUMW]-\S+")
@@ -67,3 +70,36 @@ def _with_b(layer: WordLayer, words: NDArray[np.int64]) -> WordLayer:
         begin = "B-" + layer.values[code][2:]
         codes[words[layer.codes[words] == code]] = code_of.setdefault(begin, len(code_of))
     return WordLayer(codes, tuple(code_of))
+
+
+def entities_of(tags: Sequence[str | None]) -> tuple[Target, ...]:
+    """The spans that the IOB2 tags of one sentence mark, in order, each labelled by its type.
+
+    Args:
+        tags: one a word, as in the layer ``ner`` or ``chunk``; no value counts as outside.
+
+    Raises:
+        CorpusError: a tag is malformed, or I- begins a span.
+    """
+    spans: list[Target] = []
+    start, kind = 0, ""
+    for place, tag in enumerate((*tags, "O")):
+        tag = tag or "O"
+        if not IOB_TAG.fullmatch(tag):
+            raise CorpusError(f"word {place + 1}: tag {tag!r} is not O, B-TYPE or I-TYPE")
+        if tag[0] == "I" and tag[2:] != kind:
+            raise CorpusError(f"word {place + 1}: tag {tag} begins a span; write B-{tag[2:]}")
+        if tag[0] != "I":
+            if kind:
+                spans.append(Target((start, place), kind))
+            start, kind = place, tag[2:]
+    return tuple(spans)
+
+
+def entities_in(sentences: Sentences) -> dict[int, tuple[Target, ...]]:
+    """The entities that the IOB2 layer ``ner`` marks, by number of sentence; those without any are left out."""
+    layer = sentences.layers["ner"]
+    begins = np.array([value.startswith("B") for value in layer.values] + [False])[layer.codes]
+    with_some = np.unique(sentences.sentence_of_word[begins]).tolist()
+    starts = sentences.starts
+    return {number: entities_of(layer.decoded(starts[number], starts[number + 1])) for number in with_some}

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bertology._names import name_not_found
+from bertology.corpora._brackets import TREE_SUFFIXES, load_trees
 from bertology.corpora._columns import COLUMN_SUFFIXES, load_columns
+from bertology.corpora._conll2012 import conll2012_files, load_conll2012, looks_like_conll2012
 from bertology.corpora._conllu import load_conllu
 from bertology.corpora._corpus import Corpus
+from bertology.corpora._edges import EDGE_SUFFIXES, load_edge_jsonl
+from bertology.corpora._join import join_corpora
 from bertology.corpora._layout import looks_like_columns
+from bertology.corpora._propbank import load_propbank, looks_like_propbank
 from bertology.corpora._raw import load_text
+from bertology.corpora._semeval import SEMEVAL_SUFFIXES, load_semeval, looks_like_semeval
 from bertology.corpora._spacy import load_docbin
-from bertology.corpora._splits import files_in, split_of
+from bertology.corpora._splits import corpus_name, files_in, split_of
 from bertology.corpora._treebanks import TREEBANKS, load_treebank, treebank_is_cached
+from bertology.corpora._winograd import WINOGRAD_SUFFIXES, load_winograd, looks_like_winograd, winograd_files
 from bertology.errors import CorpusError
 
 POCKET = "pocket"
+_JOIN, _LAYER = "+", "#"
 _KINDS = (
-    "CoNLL-U (.conllu), spaCy (.spacy), or column files (.conll, .iob2, .txt …) with train, dev or test in the name"
+    "CoNLL-U (.conllu), spaCy (.spacy), edge JSONL (.jsonl, as PATH#layer), trees in brackets (.mrg, .ptb), CoNLL-2012 "
+    "(…_conll), SemEval-2010 Task 8 or pronouns of DPR and WSC273 (.txt, .c), or column files (.conll, .iob2, .txt …) "
+    "with train, dev or test in the name"
 )
 
 
@@ -36,8 +47,15 @@ def load_corpus(name_or_path: str | Path, *, columns: str | Sequence[str] | None
 
     A name comes first (write ``./pocket`` for a folder of that name): ``pocket``, or a treebank such as
     ``ud:en_ewt``, downloaded when it is first used. Otherwise a path: a folder with a file a split, or one file.
-    What a file is, is told by the end of its name and its first lines: CoNLL-U, ``.spacy``, one word and its tags a
-    line, or plain text of one sentence a line (for extraction only).
+    What a file is, is told by the end of its name and its first lines: CoNLL-U, with the columns of Universal
+    PropBank or without; ``.spacy``; trees in brackets; CoNLL-2012; SemEval-2010 Task 8; hard pronouns as of DPR and
+    WSC273; one word and its tags a line; or plain text of one sentence a line (for extraction only).
+
+    Two things are said in the name itself:
+
+    - ``path/to/spr1#proto_roles``: what to call the targets of edge JSONL, whose files do not say it.
+    - ``path/to/UP_English-EWT+path/to/ud_english_ewt``: the targets of the first (Universal PropBank, Universal NER …)
+      joined by ``sent_id`` to the words and annotation of the second (see :func:`join_corpora`).
 
     Args:
         name_or_path: the name, file or folder.
@@ -48,17 +66,45 @@ def load_corpus(name_or_path: str | Path, *, columns: str | Sequence[str] | None
         CorpusError: no such path, or what lies there cannot be read as a corpus.
         StoreError: the cache cannot be written.
     """
+    parts = _joined_parts(name_or_path)
+    if parts is None:
+        return _load(name_or_path, columns=columns)
+    if columns is not None:
+        raise CorpusError(f"columns={columns!r} is for column files; leave it out for {name_or_path}")
+    return join_corpora(_load(parts[0], joined=True), _load(parts[1]))
+
+
+def _load(name_or_path: str | Path, *, columns: str | Sequence[str] | None = None, joined: bool = False) -> Corpus:
     text = str(name_or_path)
     if isinstance(name_or_path, str) and (text == POCKET or text.startswith("ud:")):
         if columns is not None:
             raise CorpusError(f"columns={columns!r} is for column files; leave it out for {text}")
         return _named(text)
-    path = Path(name_or_path).expanduser()
+    path, layer = _with_layer(name_or_path)
     if not path.exists():
         raise _no_such(name_or_path, path)
+    if layer is not None:
+        return load_edge_jsonl(path, layer=layer)
     if columns is not None:
         return load_columns(path, columns=columns)
-    return _in_folder(path) if path.is_dir() else _in_file(path)
+    return _in_folder(path, joined=joined) if path.is_dir() else _in_file(path, joined=joined)
+
+
+def _joined_parts(name_or_path: str | Path) -> tuple[str, str] | None:
+    """The two corpora that ``one+other`` names, unless there is a path so called."""
+    left, plus, right = str(name_or_path).partition(_JOIN)
+    if not plus or Path(name_or_path).expanduser().exists():
+        return None
+    if not left or not right or _JOIN in right:
+        raise CorpusError(f"{name_or_path}: + joins two corpora; write path/to/annotation+path/to/treebank")
+    return left, right
+
+
+def _with_layer(name_or_path: str | Path) -> tuple[Path, str | None]:
+    """The path, and the name of targets that may stand after ``#``, unless there is a path so called."""
+    path = Path(name_or_path).expanduser()
+    bare, mark, layer = str(name_or_path).rpartition(_LAYER)
+    return (Path(bare).expanduser(), layer) if mark and bare and not path.exists() else (path, None)
 
 
 def corpus_at_hand(name_or_path: str | Path) -> bool:
@@ -69,7 +115,13 @@ def corpus_at_hand(name_or_path: str | Path) -> bool:
     if text == POCKET:
         return True
     try:
-        return Path(name_or_path).expanduser().exists()
+        if Path(name_or_path).expanduser().exists():
+            return True
+        left, plus, right = text.partition(_JOIN)
+        if plus:
+            return bool(left and right) and corpus_at_hand(left) and corpus_at_hand(right)
+        bare, _, _ = text.rpartition(_LAYER)
+        return bool(bare) and Path(bare).expanduser().exists()
     except (OSError, RuntimeError):
         # Too long for a path, or the home of somebody who is not known here.
         return False
@@ -87,25 +139,61 @@ def _named(name: str) -> Corpus:
     return load_treebank(name, TREEBANKS[name])
 
 
-def _in_folder(folder: Path) -> Corpus:
-    if files_in(folder, [".conllu"]):
-        return load_conllu(folder)
+def _in_folder(folder: Path, *, joined: bool) -> Corpus:
+    found = _seen_in(folder, joined=joined)
+    if found is None:
+        inside = [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        if len(inside) == 1 and (found := _seen_in(inside[0], joined=joined)):
+            return replace(found, name=corpus_name(folder))  # as SemEval and DPR come: all in a folder data/
+    if found is None:
+        raise CorpusError(f"{folder}: no corpus in this folder; it should hold {_KINDS}")
+    return found
+
+
+def _seen_in(folder: Path, *, joined: bool) -> Corpus | None:
+    """The corpus whose files lie in a folder, by the first kind of which there are some."""
+    if treebank := files_in(folder, [".conllu"]):
+        return load_propbank(folder, joined=joined) if looks_like_propbank(treebank[0]) else load_conllu(folder)
     if files_in(folder, [".spacy"]):
         return load_docbin(folder)
+    if edges := files_in(folder, EDGE_SUFFIXES):
+        raise _no_layer(folder, edges[0])
+    if files_in(folder, TREE_SUFFIXES):
+        return load_trees(folder)
+    if conll2012_files(folder):
+        return load_conll2012(folder)
+    if any(map(looks_like_semeval, files_in(folder, SEMEVAL_SUFFIXES))):
+        return load_semeval(folder)
+    if winograd_files(folder):
+        return load_winograd(folder)
     if any(split_of(file) for file in files_in(folder, COLUMN_SUFFIXES)):
         return load_columns(folder)
-    raise CorpusError(f"{folder}: no corpus in this folder; it should hold {_KINDS}")
+    return None
 
 
-def _in_file(path: Path) -> Corpus:
+def _in_file(path: Path, *, joined: bool) -> Corpus:
     suffix = path.suffix.lower()
     if suffix == ".conllu":
-        return load_conllu(path)
+        return load_propbank(path, joined=joined) if looks_like_propbank(path) else load_conllu(path)
     if suffix == ".spacy":
         return load_docbin(path)
+    if suffix in EDGE_SUFFIXES:
+        raise _no_layer(path, path)
+    if suffix in TREE_SUFFIXES:
+        return load_trees(path)
+    if looks_like_conll2012(path):
+        return load_conll2012(path)
+    if suffix in SEMEVAL_SUFFIXES and looks_like_semeval(path):
+        return load_semeval(path)
+    if suffix in WINOGRAD_SUFFIXES and looks_like_winograd(path):
+        return load_winograd(path)
     if suffix in (".txt", "") and not looks_like_columns(path):
         return load_text(path)
     return load_columns(path)
+
+
+def _no_layer(path: Path, file: Path) -> CorpusError:
+    return CorpusError(f"{file}: files of edge JSONL do not say what their targets are; write {path}#layer")
 
 
 def _no_such(name_or_path: str | Path, path: Path) -> Exception:

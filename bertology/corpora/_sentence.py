@@ -15,8 +15,14 @@ class Target:
     """A labelled span, or pair of spans, of words (0-based, end exclusive)."""
 
     span1: tuple[int, int]
-    label: str
+    label: str | tuple[str, ...]
+    """One label, or, where a target may have any number of them, all that it has."""
     span2: tuple[int, int] | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that hold, whether one is asked for or many."""
+        return (self.label,) if isinstance(self.label, str) else self.label
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +57,16 @@ class Sentence:
     heads: tuple[int, ...] | None = None
     """Head of each word: 0 for the root, otherwise the 1-based index of the head word, as in CoNLL-U."""
     targets: Mapping[str, tuple[Target, ...]] = field(default_factory=dict)
-    """Span-level annotation by name (``constituents``, ``entities``, ``srl``, ``coref``, ``relations`` …)."""
+    """Span-level annotation by name (``constituents``, ``entities``, ``srl``, ``proto_roles``, ``coref``,
+    ``winograd``, ``relations`` …)."""
     multiword: tuple[MultiwordToken, ...] = ()
     comments: tuple[str, ...] = ()
     """Comment lines without the leading ``#``, verbatim."""
     empty_nodes: tuple[str, ...] = ()
     """CoNLL-U lines of empty nodes (``8.1``), verbatim."""
+    derived: frozenset[str] = frozenset()
+    """Names of those ``targets`` that follow by rule from other annotation, as entities do from IOB tags. They say
+    nothing that is not said before, so they do not enter the fingerprint."""
 
     def __len__(self) -> int:
         return len(self.words)
@@ -74,6 +84,7 @@ class Sentence:
         targets: Mapping[str, tuple[Target, ...]] = _NO_TARGETS,
         comments: tuple[str, ...] = (),
         empty_nodes: tuple[str, ...] = (),
+        derived: frozenset[str] = frozenset(),
     ) -> Sentence:
         """Build the natural text from words and their spacing.
 
@@ -88,6 +99,7 @@ class Sentence:
             targets: span-level annotation.
             comments: comment lines.
             empty_nodes: CoNLL-U empty nodes.
+            derived: names of those targets that follow from other annotation.
         """
         words = tuple(words)
         spaced = [True] * len(words) if space_after is None else list(space_after)
@@ -97,7 +109,9 @@ class Sentence:
             text, spans = _place_multiword(words, spaced, multiword)
         else:
             text, spans = _place(words, spaced)
-        return cls(id, text, words, tuple(spans), layers, heads, targets, tuple(multiword), comments, empty_nodes)
+        return cls(
+            id, text, words, tuple(spans), layers, heads, targets, tuple(multiword), comments, empty_nodes, derived
+        )
 
 
 def _place(tokens: Sequence[str], spaced: Sequence[bool]) -> tuple[str, list[tuple[int, int]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, cast, overload
@@ -18,10 +18,10 @@ from bertology.corpora._storage import CodeColumn, Codes, StringColumn, WordLaye
 
 Integers = NDArray[np.int64]
 
-_Extras = tuple[Mapping[str, tuple[Target, ...]], tuple[MultiwordToken, ...], tuple[str, ...]]
-"""What few sentences have: span-level annotation, multiword tokens, empty nodes."""
+_Extras = tuple[Mapping[str, tuple[Target, ...]], tuple[MultiwordToken, ...], tuple[str, ...], frozenset[str]]
+"""What few sentences have: span-level annotation, multiword tokens, empty nodes, names of derived targets."""
 
-_NO_EXTRAS: _Extras = ({}, (), ())
+_NO_EXTRAS: _Extras = ({}, (), (), frozenset())
 _NOT_ANALYSIS = frozenset({"misc", "deps"})
 """Layers that are kept but name nothing a probe reads, and so do not enter the fingerprint."""
 _MARK = "\0"
@@ -57,7 +57,7 @@ class Sentences(Sequence[Sentence]):
             any_heads = any_heads or sentence.heads is not None
             heads.extend(sentence.heads if sentence.heads is not None else [-1] * len(sentence))
             if sentence.targets or sentence.multiword or sentence.empty_nodes:
-                extras[number] = (sentence.targets, sentence.multiword, sentence.empty_nodes)
+                extras[number] = (sentence.targets, sentence.multiword, sentence.empty_nodes, sentence.derived)
             starts.append(before + len(sentence))
         n_words = starts[-1]
         self.starts: Integers = as_array(starts)
@@ -97,7 +97,7 @@ class Sentences(Sequence[Sentence]):
         if not 0 <= number < len(self):
             raise IndexError(index)
         first, last = self.starts[number], self.starts[number + 1]
-        targets, multiword, empty_nodes = self._extras.get(number, _NO_EXTRAS)
+        targets, multiword, empty_nodes, derived = self._extras.get(number, _NO_EXTRAS)
         name, text = self._ids[number], self._texts[number]
         heads = self.heads[first:last].tolist() if self.heads is not None else None
         layers = {name: layer.decoded(first, last) for name, layer in self.layers.items()}
@@ -112,6 +112,7 @@ class Sentences(Sequence[Sentence]):
             multiword=multiword,
             comments=_unpacked_comments(self._comments[number], name, text),
             empty_nodes=empty_nodes,
+            derived=derived,
         )
 
     def __repr__(self) -> str:
@@ -134,6 +135,32 @@ class Sentences(Sequence[Sentence]):
         other.__dict__.pop("fingerprint", None)
         return other
 
+    @property
+    def target_layers(self) -> tuple[str, ...]:
+        """Names of the span-level annotation there is, in order."""
+        return tuple(sorted({name for targets, *_ in self._extras.values() for name in targets}))
+
+    def targets(self, layer: str) -> Iterator[tuple[int, tuple[Target, ...]]]:
+        """The number of each sentence that has span-level annotation of that name, and its targets."""
+        # In order of sentences: targets may have been added to some later.
+        for number, (targets, *_) in sorted(self._extras.items()):
+            if targets.get(layer):
+                yield number, targets[layer]
+
+    def with_derived(self, name: str, targets: Mapping[int, tuple[Target, ...]]) -> Sentences:
+        """The same sentences with targets that follow by rule from their annotation; the fingerprint stays.
+
+        Args:
+            name: what to call the targets.
+            targets: by number of sentence; those of that name that a sentence has already are put out of place.
+        """
+        other = copy.copy(self)
+        other._extras = dict(self._extras)
+        for number, found in targets.items():
+            held, multiword, empty_nodes, derived = self._extras.get(number, _NO_EXTRAS)
+            other._extras[number] = ({**held, name: found}, multiword, empty_nodes, derived | {name})
+        return other
+
     def text(self, number: int) -> str:
         """The natural text of sentence ``number``."""
         return self._texts[number]
@@ -153,15 +180,15 @@ class Sentences(Sequence[Sentence]):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of text and annotation (identifiers, comments, MISC and DEPS left out)."""
+        """Hash of text and annotation (identifiers, comments, MISC, DEPS and derived targets left out)."""
         parts: list[bytes | memoryview] = [self.text_fingerprint.encode(), *_layer_parts("form", self.forms)]
         for name in sorted(self.layers):
             if name not in _NOT_ANALYSIS:
                 parts += _layer_parts(name, self.layers[name])
         if self.heads is not None:
             parts.append(self.heads.data)
-        targets = {number: _plain_targets(extra[0]) for number, extra in self._extras.items() if extra[0]}
-        return digest([*parts, canonical_json(targets)])
+        targets = {number: _stated_targets(extra) for number, extra in self._extras.items()}
+        return digest([*parts, canonical_json({number: found for number, found in targets.items() if found})])
 
 
 def _check_lengths(sentence: Sentence) -> None:
@@ -191,5 +218,9 @@ def _layer_parts(name: str, layer: WordLayer) -> list[bytes | memoryview]:
     return [name.encode(), layer.packed.astype(np.int32).data, "\0".join(layer.values).encode("utf-8", "surrogatepass")]
 
 
-def _plain_targets(targets: Mapping[str, tuple[Target, ...]]) -> dict[str, list[list[Any]]]:
-    return {name: [[t.span1, t.label, t.span2] for t in found] for name, found in targets.items()}
+def _stated_targets(extras: _Extras) -> dict[str, list[list[Any]]]:
+    """The targets of a sentence that do not follow from anything else, as plain lists."""
+    targets, _, _, derived = extras
+    return {
+        name: [[t.span1, t.label, t.span2] for t in found] for name, found in targets.items() if name not in derived
+    }

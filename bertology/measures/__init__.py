@@ -1,6 +1,15 @@
 """Scores, how sure they are, and what they must be held against."""
 
-from bertology.measures._baselines import majority, word_majority
+from bertology._layer_weights import (
+    center_of_gravity,
+    kl_from_uniform,
+)
+from bertology.measures._baselines import (
+    majority,
+    majority_labels,
+    word_majority,
+    word_majority_labels,
+)
 from bertology.measures._bootstrap import (
     Bootstrap,
     bootstrap,
@@ -9,34 +18,84 @@ from bertology.measures._bootstrap import (
     seed_spread,
     selectivity,
 )
-from bertology.measures._comparisons import Comparison, benjamini_hochberg, best_set, compare
-from bertology.measures._controls import control_labels
-from bertology.measures._counts import Counts, count_labels
-from bertology.measures._fractions import fraction_mask
-from bertology.measures._metrics import METRICS, LabelScores, Metric, find_metric, label_scores
-from bertology.measures._ratios import bootstrap_ratio
+from bertology.measures._comparisons import (
+    Comparison,
+    benjamini_hochberg,
+    best_set,
+    compare,
+)
+from bertology.measures._controls import (
+    control_labels,
+)
+from bertology.measures._counts import (
+    FN,
+    FP,
+    TP,
+    Counts,
+    count_label_sets,
+    count_labels,
+)
+from bertology.measures._depths import (
+    over_layers,
+)
+from bertology.measures._fractions import (
+    fraction_mask,
+)
+from bertology.measures._layers import (
+    LEAST_GAIN,
+    ExpectedLayer,
+    differential_scores,
+    expected_layer,
+)
+from bertology.measures._metrics import (
+    METRICS,
+    LabelScores,
+    Metric,
+    find_metric,
+    grouped_macro_f1,
+    label_scores,
+    micro_f1,
+)
+from bertology.measures._ratios import (
+    bootstrap_ratio,
+)
 
 __all__ = [
+    "FN",
+    "FP",
+    "LEAST_GAIN",
     "METRICS",
+    "TP",
     "Bootstrap",
     "Comparison",
     "Counts",
+    "ExpectedLayer",
     "LabelScores",
     "Metric",
     "benjamini_hochberg",
     "best_set",
     "bootstrap",
     "bootstrap_ratio",
+    "center_of_gravity",
     "compare",
     "control_labels",
+    "count_label_sets",
     "count_labels",
     "difference",
+    "differential_scores",
+    "expected_layer",
     "find_metric",
     "fraction_mask",
+    "grouped_macro_f1",
+    "kl_from_uniform",
     "label_scores",
     "majority",
+    "majority_labels",
     "mean_over_seeds",
+    "micro_f1",
+    "over_layers",
     "seed_spread",
     "selectivity",
     "word_majority",
+    "word_majority_labels",
 ]

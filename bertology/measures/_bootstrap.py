@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bertology.measures._metrics import Floats, Metric, find_metric
 
@@ -17,6 +19,10 @@ NO_INTERVAL = "none"
 
 _BLOCK = 256
 _BLOCK_ELEMENTS = 1 << 24
+# Layers are summed together as long as their sums stay in the processor's caches.
+_AT_ONCE = 1 << 19
+# What is drawn depends on few numbers, and is kept for the next call as long as it is no larger than this.
+_KEPT_BYTES = 1 << 26
 _EXACT_IN_FLOAT32 = 1 << 24
 
 
@@ -83,7 +89,7 @@ def bootstrap(
         raise ValueError(f"counts should be [layer, cluster, label, 3], not {counts.shape}")
     if n_resamples < 1 or not 0 < level < 1:
         raise ValueError(f"need at least one resample and a level in 0…1, not {n_resamples} and {level}")
-    chosen = [find_metric(metric) if isinstance(metric, str) else metric for metric in metrics]
+    chosen = [find_metric(metric) for metric in metrics]
     n_layers, n_clusters = counts.shape[:2]
     totals = counts.sum(axis=1, dtype=np.int64)
     replicates = {metric.name: np.empty((n_resamples, n_layers)) for metric in chosen}
@@ -93,11 +99,14 @@ def bootstrap(
             rest = totals[layer] - counts[layer, clusters]
             for metric in chosen:
                 jackknife[metric.name][clusters, layer] = metric(rest, labels)
-    for rows, weights in weight_blocks(n_clusters, n_resamples, seed, dtype=_sum_dtype(counts)):
-        for layer in range(n_layers):
-            sums = _weighted_sums(weights, counts[layer])
+    dtype = _sum_dtype(counts)
+    together = _slices(n_layers, width=counts.shape[2] * 3, most=_AT_ONCE // _BLOCK)
+    tables = [(layers, _Table.of(counts[layers], dtype)) for layers in together]
+    for rows, weights in weight_blocks(n_clusters, n_resamples, seed, dtype):
+        for layers, table in tables:
+            sums = table.summed(weights)
             for metric in chosen:
-                replicates[metric.name][rows, layer] = metric(sums, labels)
+                replicates[metric.name][rows, layers] = metric(sums, labels)
     return {
         name: summarised(name, metric(totals, labels), replicates[name], jackknife[name], level=level, seed=seed)
         for name, metric in ((metric.name, metric) for metric in chosen)
@@ -161,9 +170,22 @@ def _sum_dtype(counts: NDArray[Any]) -> type[np.float32] | type[np.float64]:
 
 
 def weight_blocks(
-    n_clusters: int, n_resamples: int, seed: int, *, dtype: type[np.float32] | type[np.float64]
-) -> Iterator[tuple[slice, NDArray[Any]]]:
+    n_clusters: int, n_resamples: int, seed: int, dtype: type[np.float32] | type[np.float64]
+) -> Iterable[tuple[slice, NDArray[Any]]]:
     """How often each resample holds each cluster, as ``[resample, cluster]`` blocks of bounded size."""
+    if n_clusters * n_resamples * np.dtype(dtype).itemsize <= _KEPT_BYTES:
+        return _kept_blocks(n_clusters, n_resamples, seed, np.dtype(dtype).name)
+    return _drawn_blocks(n_clusters, n_resamples, seed, dtype)
+
+
+@lru_cache(maxsize=2)
+def _kept_blocks(n_clusters: int, n_resamples: int, seed: int, dtype: str) -> tuple[tuple[slice, NDArray[Any]], ...]:
+    return tuple(_drawn_blocks(n_clusters, n_resamples, seed, dtype))
+
+
+def _drawn_blocks(
+    n_clusters: int, n_resamples: int, seed: int, dtype: DTypeLike
+) -> Iterator[tuple[slice, NDArray[Any]]]:
     generator = np.random.default_rng(seed)
     # The block's size is part of what is drawn, so it must not depend on anything but the number of clusters.
     height = max(1, min(_BLOCK, _BLOCK_ELEMENTS // max(1, n_clusters)))
@@ -175,19 +197,35 @@ def weight_blocks(
         yield slice(start, start + n_rows), weights.astype(dtype)
 
 
-def _weighted_sums(weights: NDArray[Any], counts: NDArray[Any]) -> NDArray[Any]:
-    """Counts ``[cluster, label, 3]`` summed under weights ``[resample, cluster]``: ``[resample, label, 3]``."""
-    n_clusters, n_labels, n_kinds = counts.shape
-    table = counts.reshape(n_clusters, n_labels * n_kinds)
-    used = np.flatnonzero(table.any(axis=0))
-    sums = np.zeros((len(weights), n_labels * n_kinds), dtype=weights.dtype)
-    sums[:, used] = weights @ table[:, used].astype(weights.dtype)
-    return sums.reshape(len(weights), n_labels, n_kinds)
+@dataclass(frozen=True)
+class _Table:
+    """Counts of some layers, laid out so that one matrix product sums them over every resample."""
+
+    columns: NDArray[Any]
+    """``[cluster, column]`` of what occurs at all."""
+    used: NDArray[np.int64]
+    """``[column]`` its place in ``shape``."""
+    shape: tuple[int, int, int]
+    """Layers, labels, kinds."""
+
+    @classmethod
+    def of(cls, counts: NDArray[Any], dtype: type[np.float32] | type[np.float64]) -> _Table:
+        """From ``[layer, cluster, label, 3]``."""
+        n_layers, n_clusters, n_labels, n_kinds = counts.shape
+        used = np.flatnonzero(counts.any(axis=1))
+        columns = counts.transpose(1, 0, 2, 3).reshape(n_clusters, -1)[:, used]
+        return cls(columns.astype(dtype), used, (n_layers, n_labels, n_kinds))
+
+    def summed(self, weights: NDArray[Any]) -> NDArray[Any]:
+        """Sums ``[resample, layer, label, 3]`` under ``[resample, cluster]``: whole numbers, none of them rounded."""
+        sums = np.zeros((len(weights), math.prod(self.shape)), dtype=weights.dtype)
+        sums[:, self.used] = weights @ self.columns
+        return sums.reshape(len(weights), *self.shape)
 
 
-def _slices(n_clusters: int, *, width: int) -> Iterator[slice]:
-    height = max(1, _BLOCK_ELEMENTS // max(1, width))
-    return (slice(start, start + height) for start in range(0, n_clusters, height))
+def _slices(n: int, *, width: int, most: int = _BLOCK_ELEMENTS) -> Iterator[slice]:
+    height = max(1, most // max(1, width))
+    return (slice(start, start + height) for start in range(0, n, height))
 
 
 def summarised(

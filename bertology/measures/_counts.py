@@ -47,3 +47,40 @@ def count_labels(gold: ArrayLike, pred: ArrayLike, cluster: ArrayLike, *, n_labe
         flat = np.bincount(found, minlength=size) + np.bincount(missed[wrong], minlength=size)
         counts[layer] = flat.reshape(n_clusters, n_labels, 3)
     return counts
+
+
+def count_label_sets(
+    gold: ArrayLike, pred: ArrayLike, cluster: ArrayLike, *, members: ArrayLike, n_clusters: int
+) -> Counts:
+    """Count as :func:`count_labels` does where an item may have any number of labels: each label is a yes or no.
+
+    Args:
+        gold: ``int [item]`` set of true labels, as a place in ``members``.
+        pred: ``int [layer, item]`` set of predicted labels.
+        cluster: ``int [item]`` number of the cluster (sentence) an item stands in.
+        members: ``bool [set, label]`` which labels each set has.
+        n_clusters: how many clusters there are.
+
+    Returns:
+        ``int32 [layer, cluster, label, 3]``: true positives, false positives, false negatives.
+
+    Raises:
+        ValueError: shapes do not fit, or a number is out of range.
+    """
+    gold, pred, cluster = np.asarray(gold), np.asarray(pred), np.asarray(cluster)
+    of_set = np.asarray(members, dtype=np.bool_)
+    if pred.ndim != 2 or gold.shape != pred.shape[1:] or cluster.shape != gold.shape:
+        raise ValueError(f"shapes do not fit: gold {gold.shape}, pred {pred.shape}, cluster {cluster.shape}")
+    n_sets, n_labels = of_set.shape
+    for name, numbers, bound in (("gold", gold, n_sets), ("pred", pred, n_sets), ("cluster", cluster, n_clusters)):
+        if numbers.size and not (numbers.min() >= 0 and numbers.max() < bound):
+            raise ValueError(f"{name} has numbers outside 0…{bound - 1}: {numbers.min()}…{numbers.max()}")
+    counts = np.zeros((len(pred), n_clusters, n_labels, 3), dtype=np.int32)
+    truth = of_set[gold]
+    for layer, numbers in enumerate(pred):
+        claimed = of_set[numbers]
+        for kind, found in ((TP, truth & claimed), (FP, claimed & ~truth), (FN, truth & ~claimed)):
+            items, labels = np.nonzero(found)
+            flat = np.bincount(cluster[items] * n_labels + labels, minlength=n_clusters * n_labels)
+            counts[layer, :, :, kind] = flat.reshape(n_clusters, n_labels)
+    return counts

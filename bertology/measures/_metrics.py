@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -57,9 +57,43 @@ def _macro_f1(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
     return _ratio(np.where(present, _f1(counts), 0.0).sum(axis=-1), present.sum(axis=-1))
 
 
-def _micro_f1(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
-    keep = [number for number in range(counts.shape[-2]) if number >= len(labels) or labels[number] != OUTSIDE]
-    return _f1(counts[..., keep, :].sum(axis=-2))
+def micro_f1(*, without: Collection[str]) -> Metric:
+    """F1 over all items' labels, some of which only say that there is nothing to find.
+
+    Args:
+        without: the labels left out.
+    """
+
+    def score(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
+        keep = [number for number in range(counts.shape[-2]) if number >= len(labels) or labels[number] not in without]
+        return _f1(counts[..., keep, :].sum(axis=-2))
+
+    left_out = " and ".join(sorted(without))
+    return Metric("micro_f1", True, f"F1 over all items' labels, the label {left_out} left out", score)
+
+
+def grouped_macro_f1(name: str, description: str, *, group: Callable[[str], str | None]) -> Metric:
+    """Mean F1 over groups of labels: a prediction is right if its label is, and counts in its label's group.
+
+    Args:
+        name: what the metric is called.
+        description: one line that says what is averaged over what.
+        group: the group of a label; None for labels that belong to none.
+    """
+
+    def score(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
+        groups: dict[str, list[int]] = {}
+        for number, label in enumerate(labels):
+            found = group(label)
+            if found is not None:
+                groups.setdefault(found, []).append(number)
+        if not groups:
+            return np.full(counts.shape[:-2], np.nan)
+        summed = np.stack([counts[..., members, :].sum(axis=-2) for members in groups.values()], axis=-2)
+        # A group that does not occur has no score of its own, in the whole as in a resample.
+        return _macro_f1(summed, ())
+
+    return Metric(name, True, description, score)
 
 
 METRICS: Mapping[str, Metric] = MappingProxyType(
@@ -68,19 +102,21 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         for metric in (
             Metric("accuracy", True, "share of items whose label is predicted", _accuracy),
             Metric("macro_f1", True, "mean F1 over the labels that occur in the gold items", _macro_f1),
-            Metric("micro_f1", True, "F1 over all items' labels, the label O left out", _micro_f1),
+            micro_f1(without=(OUTSIDE,)),
         )
     }
 )
 """The metrics over label counts, by name."""
 
 
-def find_metric(name: str) -> Metric:
-    """The metric called ``name``.
+def find_metric(name: str | Metric) -> Metric:
+    """The metric called ``name``; a metric itself is what it is.
 
     Raises:
         NameNotFoundError: there is none; the message names the nearest ones.
     """
+    if isinstance(name, Metric):
+        return name
     if name not in METRICS:
         raise name_not_found("metric", name, METRICS)
     return METRICS[name]

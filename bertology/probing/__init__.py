@@ -1,7 +1,14 @@
 """What a probe is, and the probes that are installed."""
 
 from bertology.probing._contract import ProbeFamily, RepresentationProbe
-from bertology.probing._examples import Examples, layer_examples, mapped_examples, word_examples
+from bertology.probing._examples import (
+    Examples,
+    layer_examples,
+    mapped_examples,
+    pair_examples,
+    target_examples,
+    word_examples,
+)
 from bertology.probing._registry import Registered, get_probe, registered_probes
 
 __all__ = [
@@ -12,6 +19,8 @@ __all__ = [
     "get_probe",
     "layer_examples",
     "mapped_examples",
+    "pair_examples",
     "registered_probes",
+    "target_examples",
     "word_examples",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bertology.corpora import Sentences
+from bertology.measures import Metric, find_metric
 from bertology.probing._examples import Examples
 
 
@@ -44,8 +45,17 @@ class RepresentationProbe(ABC):
 
     @property
     @abstractmethod
-    def metrics(self) -> tuple[str, ...]:
-        """Registered metrics, the main one (by which layers are ranked) first."""
+    def metrics(self) -> tuple[str | Metric, ...]:
+        """Registered metrics by name, or metrics of its own; the main one, by which layers are ranked, first."""
+
+    @property
+    def scores(self) -> tuple[Metric, ...]:
+        """The metrics themselves, the main one first.
+
+        Raises:
+            NameNotFoundError: one of them is not registered.
+        """
+        return tuple(find_metric(metric) for metric in self.metrics)
 
     @abstractmethod
     def examples(self, sentences: Sentences) -> Examples:
@@ -67,3 +77,10 @@ class ProbeFamily:
     question: str
     reference: str
     make: Callable[[str], RepresentationProbe]
+    """The probe of an argument.
+
+    Raises:
+        BertologyError: there is no such argument.
+    """
+    default: RepresentationProbe | None = None
+    """What is asked without an argument; None where there must be one."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.corpora import Sentences
+from bertology.corpora import Sentences, Target
 from bertology.errors import CorpusError
 
 Integers = NDArray[np.int64]
+Labels = NDArray[np.int64] | NDArray[np.bool_]
+"""``[item]`` one code each, or ``[item, value]`` whether an item has each of the labels."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +23,9 @@ class Examples:
 
     spans: Integers
     """``[item, span, 2]`` words of each span, numbered through the split, end exclusive."""
-    codes: Integers
-    """``[item]`` place of each label in ``values``."""
+    codes: Labels
+    """``[item]`` place of each label in ``values``; where an item may have any number of labels ``[item, value]``,
+    whether it has each."""
     values: tuple[str, ...]
     """The labels there are in this split, in order of first appearance."""
     clusters: Integers
@@ -35,11 +39,32 @@ class Examples:
         lengths = {len(self.spans), len(self.codes), len(self.clusters)}
         if len(lengths) > 1:
             raise ValueError(f"spans, codes and clusters of different lengths {sorted(lengths)}; one of each an item")
-        if len(self.codes) and not 0 <= self.codes.min() <= self.codes.max() < len(self.values):
+        if self.is_multi_label:
+            if self.codes.dtype != np.bool_ or self.codes.shape[1] != len(self.values):
+                raise ValueError(
+                    f"codes of shape {list(self.codes.shape)} and type {self.codes.dtype}; "
+                    f"of items with several labels they should be truth values [item, {len(self.values)}]"
+                )
+        elif len(self.codes) and not 0 <= self.codes.min() <= self.codes.max() < len(self.values):
             raise ValueError(f"codes from {self.codes.min()} to {self.codes.max()} for {len(self.values)} values")
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    @property
+    def n_spans(self) -> int:
+        """How many spans an item has."""
+        return int(self.spans.shape[1])
+
+    @property
+    def is_multi_label(self) -> bool:
+        """Whether an item may have any number of labels."""
+        return self.codes.ndim == 2
+
+    @property
+    def are_words(self) -> bool:
+        """Whether every item is one word."""
+        return self.n_spans == 1 and bool((self.spans[:, 0, 1] == self.spans[:, 0, 0] + 1).all())
 
     @property
     def words(self) -> Integers:
@@ -48,7 +73,7 @@ class Examples:
         Raises:
             ValueError: an item is more than one word.
         """
-        if self.spans.shape[1] != 1 or not (self.spans[:, 0, 1] == self.spans[:, 0, 0] + 1).all():
+        if not self.are_words:
             raise ValueError("an item is more than one word, which no readout of single words can take")
         return self.spans[:, 0, 0]
 
@@ -56,7 +81,9 @@ class Examples:
         """The items to ``keep``; the others are counted as skipped for ``reason``."""
         n_left = int((~keep).sum())
         skipped = {**self.skipped, **({reason: n_left} if n_left else {})}
-        return Examples(self.spans[keep], self.codes[keep], self.values, self.clusters[keep], skipped)
+        return replace(
+            self, spans=self.spans[keep], codes=self.codes[keep], clusters=self.clusters[keep], skipped=skipped
+        )
 
 
 def word_examples(
@@ -106,3 +133,85 @@ def mapped_examples(sentences: Sentences, layer: str, mapping: Mapping[str, str 
             table[place] = code_of.setdefault(label, len(code_of))
     # A code of −1 (no value) reads the last place of the table, which stays −1.
     return word_examples(sentences, table[found.codes], tuple(code_of))
+
+
+def pair_examples(
+    sentences: Sentences,
+    first: Integers,
+    second: Integers,
+    labels: Sequence[str],
+    *,
+    skipped: Mapping[str, int] | None = None,
+) -> Examples:
+    """One item for each pair of words, such as a dependent and its head.
+
+    Args:
+        sentences: the split.
+        first: ``[item]`` words of the first span.
+        second: ``[item]`` words of the second span, in the same sentences.
+        labels: ``[item]``
+        skipped: how many pairs were left out, by reason.
+    """
+    code_of: dict[str, int] = {}
+    codes = np.array([code_of.setdefault(label, len(code_of)) for label in labels], dtype=np.int64)
+    words = np.stack([first, second], axis=1).astype(np.int64)
+    spans = np.stack([words, words + 1], axis=2)
+    clusters = sentences.sentence_of_word[first].astype(np.int64)
+    return Examples(spans, codes, tuple(code_of), clusters, dict(skipped or {}))
+
+
+def target_examples(
+    sentences: Sentences, layer: str, *, label: Callable[[str], str | None] = lambda label: label
+) -> Examples:
+    """One item for each labelled span, or pair of spans, of the span-level annotation ``layer``.
+
+    Targets with a tuple of labels make items that may have any number of them.
+
+    Args:
+        sentences: the split.
+        layer: its name, such as ``srl``.
+        label: what to call a label; None leaves the targets out that have it, or the label itself out of several.
+
+    Raises:
+        CorpusError: the split has no such annotation, or mixes single labels with sets of them, or one span with two.
+    """
+    found = [(number, target) for number, targets in sentences.targets(layer) for target in targets]
+    if not found:
+        there = ", ".join(sentences.target_layers) or "none"
+        raise CorpusError(f"no span has a label in layer {layer!r}: the layers of spans are {there}")
+    forms = {(isinstance(target.label, tuple), target.span2 is not None) for _, target in found}
+    if len(forms) > 1:
+        raise CorpusError(
+            f"layer {layer!r} mixes one label with several, or one span with two: give one kind of target"
+        )
+    several, pairs = forms.pop()
+    spans, names, clusters = [], [], []
+    skipped: Counter[str] = Counter()
+    for number, target in found:
+        kept = _renamed(target, label)
+        if kept is None:
+            skipped["label not asked about"] += 1
+            continue
+        start = int(sentences.starts[number])
+        both = (target.span1, target.span2) if target.span2 is not None else (target.span1,)
+        spans.append([[start + first, start + last] for first, last in both])
+        names.append(kept)
+        clusters.append(number)
+    places = np.array(spans, dtype=np.int64).reshape(-1, 1 + pairs, 2)
+    values = tuple(dict.fromkeys(name for labels in names for name in labels))
+    code_of = {value: code for code, value in enumerate(values)}
+    if several:
+        codes: Labels = np.zeros((len(names), len(values)), dtype=np.bool_)
+        for item, labels in enumerate(names):
+            codes[item, [code_of[name] for name in labels]] = True
+    else:
+        codes = np.array([code_of[labels[0]] for labels in names], dtype=np.int64)
+    return Examples(places, codes, values, np.array(clusters, dtype=np.int64), dict(skipped))
+
+
+def _renamed(target: Target, label: Callable[[str], str | None]) -> tuple[str, ...] | None:
+    """A target's labels as they are to be called; None where the target is left out."""
+    if isinstance(target.label, tuple):
+        return tuple(dict.fromkeys(name for name in map(label, target.label) if name is not None))
+    name = label(target.label)
+    return None if name is None else (name,)

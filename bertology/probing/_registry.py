@@ -102,6 +102,9 @@ def get_probe(name: str) -> RepresentationProbe:
     probe = newest.load()
     if isinstance(probe, ProbeFamily):
         if not argument:
+            if probe.default is not None:
+                newest.check_name(probe.default)
+                return probe.default
             examples = " or ".join(f"{plain}:{instance}" for instance in probe.instances[:2])
             raise BertologyError(f"task {plain!r} needs a {probe.argument} after a colon, such as {examples}")
         made = probe.make(argument)

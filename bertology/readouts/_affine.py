@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +89,10 @@ class FittedAffine(FittedReadout):
         """Coefficients and intercepts of one layer's readout for one problem."""
         n_classes, dim = self.regressions.coefficients.shape[3:]
         return int(n_classes * (dim + 1))
+
+    def details(self, problem: int, layer: int) -> Mapping[str, Any]:
+        """Nothing beyond the report."""
+        return {}
 
     def predict(self, source: FeatureSource) -> Predictions:
         """Predict every item of ``source`` in every layer, chunk by chunk.

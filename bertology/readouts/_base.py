@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.errors import FitError
-from bertology.readouts._features import FeatureSource
+from bertology.readouts._features import FeatureSource, Shaped
 
 Progress = Callable[[str], None]
 """Called with one line about how far a fit has come."""
@@ -25,8 +25,9 @@ class Targets:
         FitError: shapes, labels or weights are out of bounds.
     """
 
-    labels: NDArray[np.int64]
-    """``[problem, item]`` class of each item, −1 where the item is not used in that problem."""
+    labels: NDArray[np.int64] | NDArray[np.bool_]
+    """``[problem, item]`` int64 class of each item, −1 where the item is not used in that problem; or, where an item
+    may have any number of classes, ``[problem, item, class]`` bool, unused items having weight 0."""
     n_classes: int
     """Classes are ``0 … n_classes − 1``, in every problem."""
     weights: NDArray[np.float32] | None = None
@@ -39,16 +40,13 @@ class Targets:
     2019, section 2)."""
 
     def __post_init__(self) -> None:
-        labels = np.asarray(self.labels)
-        if labels.ndim != 2 or labels.dtype.kind not in "iu":
-            raise FitError(f"labels have shape {list(labels.shape)} of {labels.dtype}: give integers [problem, item]")
-        if labels.size and not -1 <= labels.min() <= labels.max() < self.n_classes:
-            raise FitError(f"labels run from {labels.min()} to {labels.max()}: give -1 to {self.n_classes - 1}")
-        object.__setattr__(self, "labels", labels.astype(np.int64, copy=False))
+        labels = _checked_labels(np.asarray(self.labels), self.n_classes)
+        object.__setattr__(self, "labels", labels)
         if self.weights is not None:
             weights = np.asarray(self.weights, dtype=np.float32)
-            if weights.shape != labels.shape:
-                raise FitError(f"weights have shape {list(weights.shape)}: give {list(labels.shape)}, as the labels")
+            if weights.shape != labels.shape[:2]:
+                wanted = list(labels.shape[:2])
+                raise FitError(f"weights have shape {list(weights.shape)}: give {wanted}, as the labels")
             if not (np.isfinite(weights).all() and (weights >= 0).all()):
                 raise FitError("some weights are negative or not finite: give finite weights of 0 or more")
             object.__setattr__(self, "weights", weights)
@@ -56,6 +54,11 @@ class Targets:
         if len(leaders) != len(labels) or not all(0 <= one < len(labels) and leaders[one] == one for one in leaders):
             raise FitError(f"leaders are {list(leaders)}: give {len(labels)} numbers of problems that lead themselves")
         object.__setattr__(self, "leaders", leaders)
+
+    @property
+    def is_multi_label(self) -> bool:
+        """Whether an item may have any number of classes."""
+        return self.labels.ndim == 3
 
     @property
     def n_problems(self) -> int:
@@ -77,6 +80,21 @@ class Targets:
         return self.names[problem] if problem < len(self.names) else f"problem {problem}"
 
 
+def _checked_labels(labels: NDArray[Any], n_classes: int) -> NDArray[np.int64] | NDArray[np.bool_]:
+    if labels.ndim == 3 and labels.dtype == np.bool_:
+        if labels.shape[2] != n_classes:
+            raise FitError(f"labels have shape {list(labels.shape)}: give [problem, item, {n_classes}], one a class")
+        return labels
+    if labels.ndim != 2 or labels.dtype.kind not in "iu":
+        raise FitError(
+            f"labels have shape {list(labels.shape)} of {labels.dtype}: give integers [problem, item] "
+            "or bool [problem, item, class]"
+        )
+    if labels.size and not -1 <= labels.min() <= labels.max() < n_classes:
+        raise FitError(f"labels run from {labels.min()} to {labels.max()}: give -1 to {n_classes - 1}")
+    return labels.astype(np.int64, copy=False)
+
+
 @dataclass(frozen=True)
 class FitReport:
     """How a fit went: the path of strengths, which was chosen and why, and whether each fit arrived.
@@ -90,7 +108,7 @@ class FitReport:
     """``[problem, layer]`` the strength with the best dev accuracy, of equals the strongest regularisation; or that of
     the problem's leader."""
     dev_accuracy: NDArray[np.float64]
-    """``[problem, layer, strength]``, NaN where a strength was not tried."""
+    """``[problem, layer, strength]``, NaN where a strength was not tried; micro F1 where items have several labels."""
     iterations: NDArray[np.int64]
     """``[problem, layer, strength]`` steps taken, each of them one evaluation of loss and gradient."""
     converged: NDArray[np.bool_]
@@ -108,10 +126,12 @@ class FitReport:
 class Predictions:
     """What a fitted readout says of every item, whatever items it was fitted on."""
 
-    labels: NDArray[np.int64]
-    """``[problem, layer, item]`` most probable class."""
+    labels: NDArray[np.int64] | NDArray[np.bool_]
+    """``[problem, layer, item]`` int64 most probable class; ``[problem, layer, item, class]`` bool, which classes are
+    more probable than not, where an item may have any number of them."""
     log_prob: NDArray[np.float32]
-    """``[problem, layer, item]`` natural logarithm of that class's probability; NaN where the readout gives none."""
+    """``[problem, layer, item]`` natural logarithm of the probability of that class, or of exactly these classes; NaN
+    where the readout gives none."""
 
 
 class FittedReadout(ABC):
@@ -131,6 +151,15 @@ class FittedReadout(ABC):
     @abstractmethod
     def n_params(self) -> int:
         """Trained parameters of one layer's readout for one problem."""
+
+    @abstractmethod
+    def details(self, problem: int, layer: int) -> Mapping[str, Any]:
+        """What there is to know of one fit beyond the report, as JSON can hold it; mostly nothing.
+
+        Args:
+            problem: number of the problem.
+            layer: place of the layer (or column) among those fitted.
+        """
 
     @abstractmethod
     def predict(self, source: FeatureSource) -> Predictions:
@@ -200,13 +229,13 @@ class Readout(ABC):
         """
 
 
-def check_agreement(source: FeatureSource, targets: Targets, what: str) -> None:
+def check_agreement(source: Shaped, targets: Targets, what: str) -> None:
     """Raise :class:`FitError` unless ``targets`` are about the items of ``source``."""
     if source.n_items != targets.n_items:
         raise FitError(f"{what} has {source.n_items} items and {targets.n_items} labels: give one label for each item")
 
 
-def check_same_shape(source: FeatureSource, n_layers: int, dim: int) -> None:
+def check_same_shape(source: Shaped, n_layers: int, dim: int) -> None:
     """Raise :class:`FitError` unless ``source`` has the layers and the width that a readout was fitted on."""
     if (source.n_layers, source.dim) != (n_layers, dim):
         raise FitError(
@@ -215,7 +244,7 @@ def check_same_shape(source: FeatureSource, n_layers: int, dim: int) -> None:
         )
 
 
-def check_problems(train: FeatureSource, targets: Targets, dev: FeatureSource, dev_targets: Targets) -> None:
+def check_problems(train: Shaped, targets: Targets, dev: Shaped, dev_targets: Targets) -> None:
     """Raise :class:`FitError` unless there is something to learn in every problem and something to choose by."""
     check_agreement(train, targets, "train")
     check_agreement(dev, dev_targets, "dev")
@@ -230,21 +259,30 @@ def check_problems(train: FeatureSource, targets: Targets, dev: FeatureSource, d
         counts = class_weights(targets)[problem]
         if not counts.any():
             raise FitError(f"{name}: no training item has a label; give labelled training data")
-        if np.count_nonzero(counts) == 1:
+        if np.count_nonzero(counts) == 1 and not targets.is_multi_label:
             only = int(counts.argmax())
             raise FitError(f"{name}: all training items have the one class {only}; give data with at least two")
         if not class_weights(dev_targets)[problem].any():
             raise FitError(f"{name}: no dev item has a label; give labelled dev data to choose the strength by")
 
 
+def check_single_label(targets: Targets, readout: str) -> None:
+    """Raise :class:`FitError` where items may have several labels, which ``readout`` cannot give."""
+    if targets.is_multi_label:
+        raise FitError(f"{readout} gives each item one class: use an edge readout for labels [problem, item, class]")
+
+
 def item_weights(targets: Targets) -> NDArray[np.float32]:
     """``[problem, item]`` weight of each item, 0 where its label is −1."""
-    used = (targets.labels >= 0).astype(np.float32)
+    shape = targets.labels.shape[:2]
+    used = np.ones(shape, np.float32) if targets.is_multi_label else (targets.labels >= 0).astype(np.float32)
     return used if targets.weights is None else used * targets.weights
 
 
 def class_weights(targets: Targets) -> NDArray[np.float64]:
     """``[problem, class]`` total weight of the items of each class."""
+    if targets.is_multi_label:
+        return np.asarray(np.einsum("pi,pic->pc", item_weights(targets).astype(np.float64), targets.labels))
     totals = np.zeros((targets.n_problems, targets.n_classes))
     for problem, weights in enumerate(item_weights(targets)):
         used = targets.labels[problem] >= 0

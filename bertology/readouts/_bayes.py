@@ -22,6 +22,7 @@ from bertology.readouts._base import (
     Targets,
     check_problems,
     check_same_shape,
+    check_single_label,
 )
 from bertology.readouts._features import FeatureSource
 from bertology.readouts._mlp import shuffled_batches
@@ -200,6 +201,10 @@ class FittedBayes(FittedReadout):
         with torch.no_grad():
             return np.asarray(self.compressors.divergence().double().cpu().numpy() / np.log(2))
 
+    def details(self, problem: int, layer: int) -> Mapping[str, Any]:
+        """Nothing beyond the report."""
+        return {}
+
     def predict(self, source: FeatureSource) -> Predictions:
         """Predict every item of ``source`` in every layer, chunk by chunk."""
         shape = self._shape(source)
@@ -280,6 +285,7 @@ class BayesReadout(Readout):
             FitError: as :meth:`Readout.fit`; or a setting is out of bounds.
         """
         check_problems(train, targets, dev, dev_targets)
+        check_single_label(targets, self.name)
         if self.hidden < 0 or min(self.steps, self.batch_items) < 1 or self.learning_rate <= 0:
             raise FitError(f"settings {asdict(self)}: give hidden of 0 or more, the others above 0")
         items = Items.of(targets, torch.device(device))

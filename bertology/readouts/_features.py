@@ -16,6 +16,25 @@ CHUNK_ITEMS = 2048
 """Items handed out at once by :class:`ArrayFeatures`: a few megabytes a layer, which stay in the processor's cache."""
 
 
+class Shaped(Protocol):
+    """How many vectors there are of what."""
+
+    @property
+    def n_layers(self) -> int:
+        """How many layers there are."""
+        ...
+
+    @property
+    def n_items(self) -> int:
+        """How many items there are."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """How wide a vector is."""
+        ...
+
+
 class FeatureSource(Protocol):
     """Vectors of the same items in several layers, handed out in chunks as often as they are asked for."""
 

@@ -19,6 +19,7 @@ from bertology.readouts._base import (
     Readout,
     Targets,
     check_problems,
+    check_single_label,
 )
 from bertology.readouts._curvature import Bound, Spread, measure_curvature
 from bertology.readouts._features import FeatureSource
@@ -91,6 +92,7 @@ class LinearReadout(Readout):
             FitError: the training data cannot be fitted: nothing labelled, one class alone, vectors that are not
                 finite, shapes that do not agree; or a strength is not positive.
         """
+        check_single_label(targets, self.name)
         check_problems(train, targets, dev, dev_targets)
         strengths = tuple(sorted(set(self.strengths)))
         if not strengths or strengths[0] <= 0:

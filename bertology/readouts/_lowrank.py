@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from bertology.errors import FitError
-from bertology.readouts._base import Progress, Readout, Targets, check_problems
+from bertology.readouts._base import Progress, Readout, Targets, check_problems, check_single_label
 from bertology.readouts._features import FeatureSource
 from bertology.readouts._mlp import Course, FittedMlp, Perceptrons
 from bertology.readouts._moments import measure_moments
@@ -69,6 +69,7 @@ class LowRankReadout(Readout):
             FitError: as :meth:`Readout.fit`; or a rank that is not between 1 and the width of the vectors.
         """
         check_problems(train, targets, dev, dev_targets)
+        check_single_label(targets, self.name)
         if not 1 <= self.rank <= train.dim:
             raise FitError(f"rank {self.rank}: vectors have a width of {train.dim}, so give 1 to {train.dim}")
         items = Items.of(targets, torch.device(device))

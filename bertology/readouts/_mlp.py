@@ -21,10 +21,12 @@ from bertology.readouts._base import (
     Targets,
     check_problems,
     check_same_shape,
+    check_single_label,
 )
 from bertology.readouts._features import FeatureSource, used_chunks
 from bertology.readouts._moments import Moments, measure_moments
 from bertology.readouts._objective import Items
+from bertology.readouts._race import Race
 from bertology.readouts._scoring import IMPOSSIBLE, accuracies, check_asked, label_log_probs, predictions
 
 _WINDOW_BYTES = 256 << 20
@@ -110,6 +112,10 @@ class FittedMlp(FittedReadout):
         """Weights and biases of one layer's readout for one problem."""
         return self.perceptrons.n_params
 
+    def details(self, problem: int, layer: int) -> Mapping[str, Any]:
+        """Nothing beyond the report."""
+        return {}
+
     def predict(self, source: FeatureSource) -> Predictions:
         """Predict every item of ``source`` in every layer, chunk by chunk."""
         n_problems, n_layers, dim = self.perceptrons.mean.shape
@@ -175,6 +181,7 @@ class MlpReadout(Readout):
         Raises:
             FitError: as :meth:`Readout.fit`.
         """
+        check_single_label(targets, self.name)
         check_problems(train, targets, dev, dev_targets)
         items = Items.of(targets, torch.device(device))
         moments = measure_moments(train, items.weights)
@@ -205,7 +212,8 @@ class Course:
         progress: Progress | None,
     ) -> tuple[Perceptrons, FitReport]:
         """Train all side by side, and keep each as it was after its own best epoch."""
-        race = _Race(perceptrons, self.patience)
+        shape = (len(items.weights), train.n_layers)
+        race, best = Race(shape, self.patience), copy.deepcopy(perceptrons).requires_grad_(False)
         optimiser = torch.optim.Adam(perceptrons.parameters(), lr=self.learning_rate)
         random = torch.Generator().manual_seed(seed)
         for epoch in range(1, self.max_epochs + 1):
@@ -213,12 +221,13 @@ class Course:
                 optimiser.zero_grad()
                 _loss(perceptrons(vectors), items, numbers).backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
-            race.judge(epoch, accuracies(perceptrons.scores(dev), race.shape, dev_targets)[:, :, 0])
+            accuracy = accuracies(perceptrons.scores(dev), (*shape, 1), dev_targets)[:, :, 0]
+            _keep(best, perceptrons, race.judge(epoch, accuracy))
             if progress is not None:
                 progress(f"perceptrons: epoch {epoch}, {int((~race.running).sum())} of {race.running.size} have ended")
             if not race.running.any():
                 break
-        return race.best, race.report()
+        return best, race.report()
 
 
 def _loss(scores: Tensor, items: Items, numbers: Tensor) -> Tensor:
@@ -263,37 +272,9 @@ def _cut(window: list[tuple[Tensor, Tensor]], size: int, random: torch.Generator
     return numbers[order[end:]], vectors[:, order[end:]]
 
 
-class _Race:
-    """Which perceptron was best when, and which have stopped getting better."""
-
-    def __init__(self, perceptrons: Perceptrons, patience: int) -> None:
-        self._now, self._patience = perceptrons, patience
-        shape = perceptrons.mean.shape[:2]
-        self.shape = (*shape, 1)
-        self.best = copy.deepcopy(perceptrons).requires_grad_(False)
-        self.running = np.ones(shape, dtype=bool)
-        self._accuracy = np.full(shape, -1.0)
-        self._epoch = np.zeros(shape, dtype=np.int64)
-        self._epochs = np.zeros(shape, dtype=np.int64)
-
-    def judge(self, epoch: int, accuracy: NDArray[np.float64]) -> None:
-        """Keep the perceptrons of this epoch that are better than before; end those that have had their time."""
-        better = self.running & (accuracy > self._accuracy)
-        self._accuracy[better], self._epoch[better] = accuracy[better], epoch
-        self._epochs[self.running] = epoch
-        places = torch.from_numpy(better).to(self.best.mean.device)
-        with torch.no_grad():
-            for kept, now in zip(self.best.parameters(), self._now.parameters(), strict=True):
-                kept[places] = now[places]
-        self.running &= epoch - self._epoch < self._patience
-
-    def report(self) -> FitReport:
-        """How the training went."""
-        return FitReport(
-            strengths=(0.0,),
-            chosen=np.zeros(self.running.shape),
-            dev_accuracy=self._accuracy[:, :, None],
-            iterations=self._epochs[:, :, None],
-            converged=~self.running[:, :, None],
-            gradient_norm=np.full((*self.running.shape, 1), np.nan),
-        )
+def _keep(kept: Perceptrons, now: Perceptrons, better: NDArray[np.bool_]) -> None:
+    """Copy the perceptrons of the problems and layers that are ``better`` into ``kept``."""
+    places = torch.from_numpy(better).to(kept.mean.device)
+    with torch.no_grad():
+        for old, new in zip(kept.parameters(), now.parameters(), strict=True):
+            old[places] = new[places]

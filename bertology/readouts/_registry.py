@@ -9,23 +9,24 @@ from typing import Any
 from bertology._names import name_not_found
 from bertology.readouts._base import Readout
 from bertology.readouts._bayes import BayesReadout
+from bertology.readouts._edge import EdgeCatReadout, EdgeCumulativeReadout, EdgeMixReadout, EdgeReadout
+from bertology.readouts._kinds import readout_kind
 from bertology.readouts._linear import LinearReadout
 from bertology.readouts._lowrank import LowRankReadout
 from bertology.readouts._mlp import MlpReadout
 from bertology.readouts._ridge import RidgeReadout
 
 _READOUTS: Mapping[str, Callable[..., Readout]] = {
+    "edge.v1": EdgeReadout,
+    "edge_cat.v1": EdgeCatReadout,
+    "edge_cumulative.v1": EdgeCumulativeReadout,
+    "edge_mix.v1": EdgeMixReadout,
     "bayes.v1": BayesReadout,
     "linear.v1": LinearReadout,
     "lowrank.v1": LowRankReadout,
     "mlp.v1": MlpReadout,
     "ridge.v1": RidgeReadout,
 }
-
-
-def known_readouts() -> tuple[str, ...]:
-    """The registered names, each with its version."""
-    return tuple(sorted(_READOUTS))
 
 
 def get_readout(name: str, **settings: Any) -> Readout:
@@ -38,10 +39,7 @@ def get_readout(name: str, **settings: Any) -> Readout:
     Raises:
         NameNotFoundError: no readout has that name, or it has no such setting.
     """
-    versions = [known for known in _READOUTS if known.rpartition(".v")[0] == name]
-    full_name = max(versions, key=lambda known: int(known.rpartition(".v")[2])) if versions else name
-    if full_name not in _READOUTS:
-        raise name_not_found("readout", name, _READOUTS)
+    full_name = readout_kind(name).name
     make = _READOUTS[full_name]
     known_settings: list[str] = [field.name for field in fields(make)] if is_dataclass(make) else []
     for setting in settings:

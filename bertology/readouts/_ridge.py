@@ -18,6 +18,7 @@ from bertology.readouts._base import (
     Readout,
     Targets,
     check_problems,
+    check_single_label,
 )
 from bertology.readouts._features import FeatureSource, used_chunks
 from bertology.readouts._moments import Moments, measure_moments
@@ -74,6 +75,7 @@ class RidgeReadout(Readout):
         Raises:
             FitError: as :meth:`Readout.fit`; or a strength is not positive.
         """
+        check_single_label(targets, self.name)
         check_problems(train, targets, dev, dev_targets)
         strengths = tuple(sorted(set(self.strengths), reverse=True))
         if not strengths or strengths[-1] <= 0:

@@ -3,10 +3,15 @@
 from bertology.results._grid_view import GridView
 from bertology.results._labels import confusion, per_label_scores
 from bertology.results._predictions import (
+    SET_MARK,
+    PredictedLabels,
     PredictionFolder,
     Predictions,
     prediction_schema,
+    read_labels,
     read_predictions,
+    read_scores,
+    split_sets,
     write_predictions,
 )
 from bertology.results._results import Results, View, read_results
@@ -17,11 +22,13 @@ from bertology.results._view import BaselineLine, LayerLine, LayerTable, Score, 
 
 __all__ = [
     "SCHEMA_VERSION",
+    "SET_MARK",
     "BaselineLine",
     "ComparisonRow",
     "GridView",
     "LayerLine",
     "LayerTable",
+    "PredictedLabels",
     "PredictionFolder",
     "Predictions",
     "ResultRow",
@@ -35,11 +42,14 @@ __all__ = [
     "per_label_scores",
     "prediction_schema",
     "read_comparison_rows",
+    "read_labels",
     "read_predictions",
     "read_result_rows",
     "read_results",
+    "read_scores",
     "result_schema",
     "score_of",
+    "split_sets",
     "write_predictions",
     "write_results",
 ]

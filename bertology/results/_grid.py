@@ -103,8 +103,9 @@ def layer_grid(table: LayerTable) -> Grid:
     baselines = [_baseline_line(line, table, columns) for line in table.baselines]
     unit = ", %" if is_fraction(table.metric) else ""
     silver = " · silver labels" if table.about.annotation == "silver" else ""
+    reading = f" · {table.reading}" if table.one_of_several else ""
     return Grid(
-        title=f"{table.task} · {metric_title(table.metric)} by layer{unit}{silver}",
+        title=f"{table.task} · {metric_title(table.metric)} by layer{unit}{reading}{silver}",
         headers=tuple(header for header, _ in columns.values()),
         lines=(*layers, *baselines),
         notes=tuple(_notes(table)),
@@ -186,9 +187,9 @@ def _notes(table: LayerTable) -> list[Note]:
         f"{about.pooling} of a word's pieces" if about.pooling else "",
     ]
     notes.append(Note("model", ", ".join(filter(None, parts))))
-    readout = ".".join(filter(None, (about.readout, about.readout_version)))
     seeds = f", mean of {table.n_seeds} seeds" if table.n_seeds > 1 else ""
-    notes.append(Note("readout", f"{readout} trained on {about.n_train:,} items{seeds}"))
+    comma = "," if "," in table.reading else ""
+    notes.append(Note("readout", f"{table.reading}{comma} trained on {about.n_train:,} items{seeds}"))
     methods = "; ".join(_INTERVALS.get(method, method) for method in table.ci_methods)
     notes.append(Note("interval", f"[ ] 95 %, {methods or 'not computed'}"))
     if any(line.control_task for line in table.lines):
@@ -221,9 +222,16 @@ def _best_note() -> Note:
 
 def summary_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
     """The task, its metric, and whatever else sets the tables apart."""
-    fields = [name for name in ("model", "corpus", "split", "pooling", "readout") if _differ(tables, name)]
+    fields = [name for name in ("model", "corpus", "split", "pooling") if _differ(tables, name)]
     return tuple(
-        " ".join([table.task, metric_title(table.metric), *(str(getattr(table.about, name)) for name in fields)])
+        " ".join(
+            [
+                table.task,
+                metric_title(table.metric),
+                *(str(getattr(table.about, name)) for name in fields),
+                *([table.reading] if table.one_of_several else []),
+            ]
+        )
         for table in tables
     )
 

@@ -87,9 +87,9 @@ def _header(question: tuple[str, ...], questions: Sequence[tuple[str, ...]]) -> 
 
 def _model(table: LayerTable) -> tuple[str, ...]:
     about = table.about
-    readout = ".".join(filter(None, (about.readout, about.readout_version)))
+    reading = table.reading if table.one_of_several else ""
     weights = "random weights" if about.init == "random" else ""
-    return (str(about.model), weights, str(about.pooling), readout, str(about.head or ""))
+    return (str(about.model), weights, str(about.pooling), reading, str(about.head or ""))
 
 
 def _name(model: tuple[str, ...], models: Sequence[tuple[str, ...]]) -> str:

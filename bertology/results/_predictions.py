@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FOLDER = "predictions"
+SET_MARK = "|"
+"""Between the labels of an item that may have any number of them."""
+_SETS = {b"labels": b"sets"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +42,11 @@ class Predictions:
     score: NDArray[np.floating]
     """``[item]`` natural log of the probability of the predicted label."""
     labels: Sequence[str]
+    label_sets: bool = False
+    """Whether an item may have any number of labels, so that those in ``labels`` are sets: ``awareness|volition``."""
 
 
+@cache
 def prediction_schema() -> pa.Schema:
     """Columns of ``predictions/<cell_id>.parquet``."""
     import pyarrow as pa
@@ -51,6 +58,29 @@ def prediction_schema() -> pa.Schema:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class PredictedLabels:
+    """Gold labels of items, and what several cells predict for them: all that scores are made of."""
+
+    gold: NDArray[np.integer]
+    """``[item]`` place in ``labels``"""
+    pred: NDArray[np.integer]
+    """``[cell, item]`` place in ``labels``"""
+    cluster: NDArray[np.integer]
+    """``[item]`` number of the sentence."""
+    n_clusters: int
+    labels: tuple[str, ...]
+    label_sets: bool
+    """As in :class:`Predictions`."""
+
+
+def split_sets(labels: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
+    """The labels that are in some of the sets, in order of first appearance, and ``[set, label]`` in which each is."""
+    sets = [label.split(SET_MARK) if label else [] for label in labels]
+    single = tuple(dict.fromkeys(label for found in sets for label in found))
+    return single, np.array([[label in found for label in single] for found in sets], dtype=np.bool_)
+
+
 def write_predictions(folder: Path, cell_id: str, predictions: Predictions) -> str:
     """Write ``predictions/<cell_id>.parquet`` under ``folder``.
 
@@ -60,16 +90,19 @@ def write_predictions(folder: Path, cell_id: str, predictions: Predictions) -> s
     import pyarrow as pa
 
     def coded(codes: NDArray[np.integer], values: Sequence[str]) -> pa.DictionaryArray:
-        return pa.DictionaryArray.from_arrays(codes.astype(np.int32), pa.array(list(values), pa.string()))
+        return pa.DictionaryArray.from_arrays(codes.astype(np.int32), _texts(values))
 
     columns = [
-        pa.array(predictions.item_ids, pa.string()),
+        _texts(predictions.item_ids),
         coded(predictions.cluster, predictions.cluster_ids),
         coded(predictions.gold, predictions.labels),
         coded(predictions.pred, predictions.labels),
         pa.array(np.asarray(predictions.score, dtype=np.float32)),
     ]
-    content = to_parquet(pa.Table.from_arrays(columns, schema=prediction_schema()))
+    schema = prediction_schema()
+    if predictions.label_sets:
+        schema = schema.with_metadata({**(schema.metadata or {}), **_SETS})
+    content = to_parquet(pa.Table.from_arrays(columns, schema=schema))
     write_atomically(_path(folder, cell_id), content)
     return hashlib.sha256(content).hexdigest()
 
@@ -80,17 +113,44 @@ def read_predictions(folder: Path, cell_id: str) -> Predictions:
     Raises:
         ResultsError: the file is missing or broken.
     """
-    path = _path(folder, cell_id)
-    table = read_parquet(path, what="the predictions of a cell")
-    missing = [name for name in prediction_schema().names if name not in table.column_names]
-    if missing:
-        raise ResultsError(f"{path}: no column {', '.join(missing)}; was it written by bertology?")
+    table = _read(folder, cell_id, None)
     labels: dict[str, int] = {}
     gold, pred = (_recoded(table[name], labels) for name in ("gold", "pred"))
     clusters: dict[str, int] = {}
     cluster = _recoded(table["cluster_id"], clusters)
     score = table["score"].to_numpy()
-    return Predictions(table["item_id"].to_pylist(), cluster, tuple(clusters), gold, pred, score, tuple(labels))
+    item_ids = table["item_id"].to_pylist()
+    return Predictions(item_ids, cluster, tuple(clusters), gold, pred, score, tuple(labels), _has_sets(table))
+
+
+def read_labels(folder: Path, cell_ids: Sequence[str]) -> PredictedLabels:
+    """The labels of cells that were asked about the very same items; nothing else is read of them.
+
+    Raises:
+        ResultsError: a file is missing or broken.
+    """
+    first = _read(folder, cell_ids[0], ("cluster_id", "gold", "pred"))
+    labels: dict[str, int] = {}
+    clusters: dict[str, int] = {}
+    gold, cluster = _recoded(first["gold"], labels), _recoded(first["cluster_id"], clusters)
+    pred = [_recoded(first["pred"], labels)]
+    pred += [_recoded(_read(folder, cell_id, ("pred",))["pred"], labels) for cell_id in cell_ids[1:]]
+    return PredictedLabels(gold, np.stack(pred), cluster, len(clusters), tuple(labels), _has_sets(first))
+
+
+def read_scores(folder: Path, cell_ids: Sequence[str]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """What cells say of the very same items: ``[cell, item]`` their scores, and ``[item]`` the gold labels as text.
+
+    Raises:
+        ResultsError: a file is missing or broken.
+    """
+    tables = [_read(folder, cell_id, ("gold", "score")) for cell_id in cell_ids]
+    scores = np.stack([table["score"].to_numpy().astype(np.float64) for table in tables])
+    return scores, tuple(tables[0]["gold"].to_pylist())
+
+
+def _has_sets(table: pa.Table) -> bool:
+    return _SETS.items() <= dict(table.schema.metadata or {}).items()
 
 
 class PredictionFolder(Mapping[str, Predictions]):
@@ -118,6 +178,32 @@ class PredictionFolder(Mapping[str, Predictions]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def _read(folder: Path, cell_id: str, columns: Sequence[str] | None) -> pa.Table:
+    """The file of a cell, or some of its columns."""
+    path = _path(folder, cell_id)
+    table = read_parquet(path, what="the predictions of a cell", columns=columns)
+    wanted = prediction_schema().names if columns is None else columns
+    missing = [name for name in wanted if name not in table.column_names]
+    if missing:
+        raise ResultsError(f"{path}: no column {', '.join(missing)}; was it written by bertology?")
+    return table
+
+
+def _texts(values: Sequence[str]) -> pa.Array:
+    """Texts as Arrow has them."""
+    import pyarrow as pa
+
+    # Only what cannot change may be remembered.
+    return _texts_kept(values) if isinstance(values, tuple) else pa.array(list(values), pa.string())
+
+
+@lru_cache(maxsize=8)
+def _texts_kept(values: tuple[str, ...]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(values, pa.string())
 
 
 def _path(folder: Path, cell_id: str) -> Path:

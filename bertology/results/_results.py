@@ -22,6 +22,7 @@ from bertology.results._grid import Grid, layer_grid, summary_grid
 from bertology.results._grid_view import GridView
 from bertology.results._labels import confusion, per_label_scores
 from bertology.results._other_grids import model_grid, seed_grid
+from bertology.results._pipeline import PipelineLine, pipeline_grid, pipeline_lines
 from bertology.results._predictions import PredictionFolder, Predictions, write_predictions
 from bertology.results._rows import ComparisonRow, Control, ResultRow, sort_key
 from bertology.results._schema import rows_to_pandas
@@ -40,11 +41,14 @@ class View:
     """Results as people read them: a table of layers for each task, and one of layers by tasks."""
 
     tables: tuple[LayerTable, ...]
+    pipelines: tuple[PipelineLine, ...] = ()
+    """Of tasks that were read by mixtures of layers."""
 
     def grids(self) -> tuple[Grid, ...]:
         """The tables as text in cells; the summary last, where there are several tasks."""
         grids = tuple(layer_grid(table) for table in self.tables)
-        return (*grids, summary_grid(self.tables)) if len(grids) > 1 else grids
+        summary = (summary_grid(self.tables),) if len(grids) > 1 else ()
+        return (*grids, *summary, *((pipeline_grid(self.pipelines),) if self.pipelines else ()))
 
     def to_markdown(self) -> str:
         """Pipe tables."""
@@ -105,6 +109,24 @@ class View:
         """Layers by seeds, a table for each task."""
         return GridView(tuple(seed_grid(table) for table in self.tables))
 
+    def pipeline(self) -> GridView:
+        """Tasks by where in the model they are solved: centre of gravity, expected layer (Tenney et al. 2019b).
+
+        Raises:
+            ResultsError: no task was read by a mixture of layers.
+        """
+        return GridView((pipeline_grid(self.pipelines),))
+
+    def plot_pipeline(self) -> Figure:
+        """The same as bars, with the weight and the gain of each layer.
+
+        Raises:
+            ResultsError: no task was read by a mixture of layers.
+        """
+        from bertology.results._pipeline_plot import plot_pipeline
+
+        return plot_pipeline(self.pipelines)
+
     def _repr_html_(self) -> str:
         return self.to_html()
 
@@ -114,7 +136,7 @@ class View:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from bertology.results._terminal import render_tables
 
-        yield render_tables(self.tables, width=options.max_width)
+        yield render_tables(self.tables, self.pipelines, width=options.max_width)
 
 
 @dataclass(frozen=True, repr=False)
@@ -164,9 +186,10 @@ class Results:
             NameNotFoundError: a task has no such metric.
         """
         tables = layer_tables(self.rows, self.comparisons, metric=metric)
-        if not tables:
+        pipelines = pipeline_lines(self.rows, tables)
+        if not tables and not pipelines:
             raise ResultsError("there are no scores of any layer to show")
-        return View(tables)
+        return View(tables, pipelines)
 
     def to_pandas(self) -> pd.DataFrame:
         """All rows and columns of ``results.parquet``."""
@@ -280,9 +303,11 @@ class Results:
         if plots:
             from bertology.results._plot import figure_bytes
 
-            figures = {"layers": view.plot()}
+            figures = {"layers": view.plot()} if view.tables else {}
             if len(view.tables) > 1:
                 figures["heatmap"] = view.heatmap()
+            if view.pipelines:
+                figures["pipeline"] = view.plot_pipeline()
             for name, figure in figures.items():
                 for image in plots:
                     write_atomically(folder / f"{name}.{image}", figure_bytes(figure, image))

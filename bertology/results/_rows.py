@@ -221,6 +221,27 @@ def _as_kind(row: str, name: str, value: Any, kind: type, *, optional: bool) -> 
     raise ResultsError(f"{name} of a {row} is {value!r}; it should be of type {kind.__name__}")
 
 
+def settings_of(row: ResultRow) -> dict[str, Any]:
+    """What differs, in the reading behind a row, from its readout's defaults on all of train."""
+    # Most rows have none, and there may be very many.
+    return dict(json.loads(row.params_json)["settings"]) if '"settings"' in row.params_json else {}
+
+
+def reading_of(row: ResultRow) -> str:
+    """How the task behind a row was read, in words: ``mlp.v1, hidden 64, 10 % of train``; empty for baselines."""
+    parts = [".".join(filter(None, (row.readout, row.readout_version)))]
+    for name, value in settings_of(row).items():
+        if name == "fraction":
+            parts.append(f"{100 * value:g} % of train")
+        elif name == "codelength":
+            parts.append(f"{value} code")
+        elif name == "erase":
+            parts.append(f"{value} erased")
+        elif name != "eraser" or value != "leace":
+            parts.append(f"{name} {value}".replace("_", " "))
+    return ", ".join(filter(None, parts))
+
+
 def reasons_of(rows: Sequence[ResultRow]) -> dict[str, int]:
     """The reasons for skipped items, as the first of ``rows`` that has any tells them."""
     for row in rows:

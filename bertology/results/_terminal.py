@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bertology.results._grid import STAR, Grid, GridLine, layer_grid, summary_grid
+from bertology.results._pipeline import PipelineLine, pipeline_grid
 from bertology.results._view import LayerTable, Score
 
 _RULES_ONLY = Box("    \n    \n ── \n    \n ── \n ── \n    \n    \n")
@@ -19,17 +20,16 @@ _BEST = "bold green"
 _TWO_LINES = {"selectivity": "selec-\ntivity", "macro-F1": "macro-\nF1", "micro-F1": "micro-\nF1"}
 
 
-def render_tables(tables: Sequence[LayerTable], *, width: int) -> RenderableType:
-    """All tables one under the other, and their summary where there are several."""
+def render_tables(
+    tables: Sequence[LayerTable], pipelines: Sequence[PipelineLine] = (), *, width: int
+) -> RenderableType:
+    """All tables one under the other, their summary where there are several, and at which depth tasks are solved."""
     parts = [_rendered(layer_grid(table), width=width, table=table) for table in tables]
     if len(tables) > 1:
         parts.append(_rendered(summary_grid(tables), width=width))
+    if pipelines:
+        parts.append(_rendered(pipeline_grid(pipelines), width=width))
     return Group(*parts)
-
-
-def print_tables(tables: Sequence[LayerTable], console: Console) -> None:
-    """Print all tables to ``console``."""
-    console.print(render_tables(tables, width=console.width))
 
 
 def _rendered(grid: Grid, *, width: int, table: LayerTable | None = None) -> RenderableType:
@@ -46,7 +46,7 @@ def _rendered(grid: Grid, *, width: int, table: LayerTable | None = None) -> Ren
 def _table(grid: Grid, strips: Sequence[str], *, interval_columns: int) -> Table:
     """The table itself, its first columns with intervals, and the drawing as a last column."""
     out = Table(box=_RULES_ONLY, pad_edge=False, padding=(0, 1), header_style="bold", show_edge=False)
-    out.add_column("layer", no_wrap=True)
+    out.add_column(grid.corner.lower(), no_wrap=True)
     for header in grid.headers:
         out.add_column(_header(header), justify="right", no_wrap=True)
     if strips:

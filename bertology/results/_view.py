@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ import numpy as np
 from bertology._names import name_not_found
 from bertology.errors import ResultsError
 from bertology.measures import Comparison, best_set, seed_spread
-from bertology.results._rows import ComparisonRow, ResultRow, reasons_of
+from bertology.results._rows import ComparisonRow, ResultRow, reading_of, reasons_of
 
 FALSE_DISCOVERY_RATE = 0.05
 BASELINES = {"majority": "majority", "word_majority": "word majority"}
@@ -73,6 +73,10 @@ class LayerTable:
     n_seeds: int
     n_failed: int
     """Cells without a score."""
+    reading: str
+    """How the vectors were read: readout, settings, share of the training data."""
+    one_of_several: bool
+    """Whether the same task, on the same data, was read off the same model in other ways too."""
 
     @property
     def compared(self) -> bool:
@@ -83,7 +87,7 @@ class LayerTable:
 def layer_tables(
     rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow], *, metric: str | None = None
 ) -> tuple[LayerTable, ...]:
-    """A table for each task, corpus, split, model and readout, in order of first appearance.
+    """A table for each task, corpus, split, model and reading, in order of first appearance.
 
     Args:
         rows: of results.
@@ -102,8 +106,12 @@ def layer_tables(
         if row.control in BASELINES:
             baselines[question].append(row)
         elif row.layer is not None:
-            groups[*question, row.model, row.pooling, row.head, row.readout, row.readout_version].append(row)
-    return tuple(_table(group, baselines[key[:3]], comparisons, metric) for key, group in groups.items())
+            groups[*question, row.model, row.pooling, row.head, reading_of(row)].append(row)
+    times = Counter(key[:-1] for key in groups)
+    return tuple(
+        _table(group, baselines[key[:3]], comparisons, metric, one_of_several=times[key[:-1]] > 1)
+        for key, group in groups.items()
+    )
 
 
 def _refuse_mixtures(rows: Sequence[ResultRow]) -> None:
@@ -131,6 +139,8 @@ def _table(
     baselines: Sequence[ResultRow],
     comparisons: Sequence[ComparisonRow],
     metric: str | None,
+    *,
+    one_of_several: bool,
 ) -> LayerTable:
     scored = [row for row in group if row.value is not None and row.status == "ok"]
     init = "pretrained" if any(row.init == "pretrained" for row in group) else "random"
@@ -172,6 +182,8 @@ def _table(
         ci_methods=tuple(sorted({row.ci_method for row in own if row.metric == main and row.ci_method})),
         n_seeds=len({row.seed for row in own}),
         n_failed=len({row.cell_id for row in group if row.status == "failed"}),
+        reading=reading_of(about),
+        one_of_several=one_of_several,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +16,11 @@ from bertology.results import Predictions, write_predictions
 
 CELL_FORMAT = 1
 _FOLDER = "cells"
+_Signature = tuple[int, int, int]
+# Predictions whose checksum this process has seen to be right, by their path: what they were and what it is.
+_CHECKED: dict[str, tuple[_Signature, str]] = {}
+# Records that this process has believed, by their path, with their predictions.
+_BELIEVED: dict[str, tuple[_Signature, _Signature]] = {}
 
 
 @dataclass(frozen=True)
@@ -47,22 +53,61 @@ class CellRecord:
 def read_cell(run: Path, cell: Cell) -> CellRecord | None:
     """The record of ``cell`` in folder ``run``.
 
-    ``None`` where it is missing or half written, or where its predictions are not those it was written with.
+    ``None`` where it is missing or half written, or where its predictions are not those it was written with: their
+    checksum is taken once by each process, and again when the file has changed.
     """
-    path = run / _FOLDER / f"{cell.id}.json"
+    record_path, path = _record_path(run, cell.id), _predictions_path(run, cell.id)
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
+        # Before they are read: what changes while it is being read is read once more.
+        signatures = _signature(record_path), _signature(path)
+        with open(record_path, "rb") as file:  # noqa: PTH123
+            plain = json.loads(file.read())
         record = CellRecord(**{**plain, "notes": tuple(plain["notes"])})
-        predictions = (run / "predictions" / f"{cell.id}.parquet").read_bytes()
+        whole = record.cell_id == cell.id and record.predictions_sha256 == predictions_checksum(run, cell.id)
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
-    whole = record.cell_id == cell.id and record.predictions_sha256 == hashlib.sha256(predictions).hexdigest()
-    return record if whole else None
+    if not whole:
+        return None
+    _BELIEVED[record_path] = signatures
+    return record
+
+
+def is_finished(run: Path, cell: Cell) -> bool:
+    """Whether :func:`read_cell` has a record; asked again, it looks only whether the files are still the same."""
+    record_path = _record_path(run, cell.id)
+    try:
+        signatures = _signature(record_path), _signature(_predictions_path(run, cell.id))
+    except FileNotFoundError:
+        return False
+    return _BELIEVED.get(record_path) == signatures or read_cell(run, cell) is not None
+
+
+def predictions_checksum(run: Path, cell_id: str) -> str:
+    """SHA-256 of a cell's predictions.
+
+    Raises:
+        FileNotFoundError: there are none.
+    """
+    path = _predictions_path(run, cell_id)
+    signature = _signature(path)
+    known = _CHECKED.get(path)
+    if known is not None and known[0] == signature:
+        return known[1]
+    with open(path, "rb") as file:  # noqa: PTH123
+        checksum = hashlib.sha256(file.read()).hexdigest()
+    _CHECKED[path] = (signature, checksum)
+    return checksum
+
+
+def _signature(path: str) -> _Signature:
+    """What changes when a file does, as far as it can be told without reading it."""
+    status = os.stat(path)  # noqa: PTH116
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def all_finished(run: Path, cells: Iterable[Cell]) -> bool:
     """Whether folder ``run`` has the records of all ``cells``."""
-    return all(read_cell(run, cell) is not None for cell in cells)
+    return all(is_finished(run, cell) for cell in cells)
 
 
 def write_cell(
@@ -86,3 +131,12 @@ def write_cell(
     }
     content = json.dumps(record, indent=1, ensure_ascii=False).encode()
     write_atomically(run / _FOLDER / f"{cell.id}.json", content, remedy="name another folder with --out")
+
+
+# As text: of a thousand cells, each asked about several times, the making of paths is most of the time.
+def _record_path(run: Path, cell_id: str) -> str:
+    return f"{run}/{_FOLDER}/{cell_id}.json"
+
+
+def _predictions_path(run: Path, cell_id: str) -> str:
+    return f"{run}/predictions/{cell_id}.parquet"

@@ -15,7 +15,9 @@ from bertology.encoders import ModelShape, ModelSource, model_fingerprint, model
 from bertology.errors import BertologyError, CorpusError
 from bertology.measures import METRICS
 from bertology.probing import RepresentationProbe, get_probe
+from bertology.readouts import ReadoutKind, readout_kind
 from bertology.runner._cells import Cell
+from bertology.runner._reading import Reading
 from bertology.runner._request import ProbeRequest, parse_layers
 from bertology.runner._task_data import Splits, choose_splits
 
@@ -26,13 +28,26 @@ _BASELINES: tuple[Literal["majority", "word_majority"], ...] = ("majority", "wor
 
 @dataclass(frozen=True)
 class Group:
-    """Cells fitted together: one task on one initialisation of the model, all layers, controls and seeds."""
+    """Cells fitted together: one reading of a task on one initialisation of the model, all layers, controls, seeds."""
 
     probe: RepresentationProbe
-    readout: str
+    reading: Reading
+    """With the readout's registered name."""
     init: Init
-    cells: Mapping[tuple[RowControl, int, int], Cell]
-    """By control, seed and layer."""
+    cells: Mapping[tuple[RowControl, int, int | None], Cell]
+    """By control, seed and layer; of a readout that mixes all layers the layer is None."""
+    reads: tuple[int, ...]
+    """The layers whose vectors are read."""
+
+    @property
+    def readout(self) -> ReadoutKind:
+        """What the readout is."""
+        return readout_kind(str(self.reading.readout))
+
+    @property
+    def layers(self) -> tuple[int | None, ...]:
+        """What there is a score for: each layer, or None for all of them together."""
+        return tuple(dict.fromkeys(layer for _, _, layer in self.cells))
 
 
 @dataclass(frozen=True)
@@ -60,7 +75,19 @@ class Plan:
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Cells fitted together, in the order they are computed: the pretrained model first."""
-        return tuple(self._group(probe, init) for init in self.fingerprints for probe in self.probes)
+        return tuple(group for found in self._groups.values() for group in found)
+
+    def groups_of(self, probe: RepresentationProbe, init: Init) -> tuple[Group, ...]:
+        """The groups of one task on one initialisation, one for each way in which it is read."""
+        return self._groups[init, probe.task]
+
+    @cached_property
+    def _groups(self) -> Mapping[tuple[Init, str], tuple[Group, ...]]:
+        return {
+            (init, probe.task): tuple(self._group(probe, reading, init) for reading in self.readings_of(probe))
+            for init in self.fingerprints
+            for probe in self.probes
+        }
 
     @cached_property
     def baselines(self) -> tuple[BaselineCells, ...]:
@@ -88,14 +115,21 @@ class Plan:
         cells += [cell.id for found in self.baselines for cell in found.cells.values()]
         return digest([canonical_json(sorted(cells))])
 
-    def readout_of(self, probe: RepresentationProbe) -> str:
-        """The registered name of the readout a task is read with."""
-        name = self.request.readouts.get(probe.task) or self.request.readout or probe.readout
-        if ".v" in name:
-            return name
-        from bertology.readouts import get_readout
+    def readings_of(self, probe: RepresentationProbe) -> tuple[Reading, ...]:
+        """How a task is read, each readout by its registered name.
 
-        return get_readout(name).name
+        Raises:
+            NameNotFoundError: there is no such readout.
+            BertologyError: one way is asked for twice.
+        """
+        asked = self.request.readings_of(probe.task)
+        found = tuple(replace(one, readout=readout_kind(one.readout or probe.readout).name) for one in asked)
+        keys = [one.key for one in found]
+        doubled = next((one for one in found if keys.count(one.key) > 1), None)
+        if doubled is not None:
+            settings = "".join(f" {name}={value}" for name, value in doubled.changes.items())
+            raise BertologyError(f"task {probe.task} is read twice by {doubled.readout}{settings}: name each way once")
+        return found
 
     def _task_identity(self, probe: RepresentationProbe) -> dict[str, Any]:
         return {
@@ -104,8 +138,8 @@ class Plan:
             **{f"{name}_fingerprint": split.fingerprint for name, split in self.splits.by_name.items()},
         }
 
-    def _group(self, probe: RepresentationProbe, init: Init) -> Group:
-        request, readout = self.request, self.readout_of(probe)
+    def _group(self, probe: RepresentationProbe, reading: Reading, init: Init) -> Group:
+        request = self.request
         controls: tuple[RowControl, ...] = ("none",)
         # The control task asks what the model's vectors allow by heart; of those of a control nothing is claimed.
         if init == request.init and "control_task" in request.controls:
@@ -113,58 +147,116 @@ class Plan:
         shared = {
             **self._task_identity(probe),
             "model_fingerprint": self.fingerprints[init],
-            "readout": readout,
+            "readout": reading.readout,
             "pooling": request.pooling,
             "dtype": request.dtype,
             "stored_dtype": request.stored_dtype,
             "on_long": request.on_long,
             "max_pieces": request.max_pieces,
         }
+        if reading.changes:
+            shared["reading"] = reading.changes
+        if reading.erase is not None:
+            shared["erased_version"] = get_probe(reading.erase).version
+        columns = readout_kind(str(reading.readout)).columns
         cells = {
-            (control, seed, layer): Cell({**shared, "control": control, "seed": seed, "layer": layer})
+            (control, seed, layer): Cell(
+                {**shared, **self._mixed(columns, layer), "control": control, "seed": seed, "layer": layer}
+            )
             for control in controls
             for seed in range(request.seeds)
-            for layer in self.layers
+            for layer in self.columns_of(reading)
         }
-        return Group(probe, readout, init, cells)
+        return Group(probe, reading, init, cells, self.layers)
+
+    def columns_of(self, reading: Reading) -> tuple[int | None, ...]:
+        """What a reading scores: each layer, or None for all of them together."""
+        return (None,) if readout_kind(str(reading.readout)).columns == "all" else self.layers
+
+    def _mixed(self, columns: str, layer: int | None) -> dict[str, Any]:
+        """Which layers a score is of, where they are several: part of what it means."""
+        if columns == "layer":
+            return {}
+        return {"mixed_layers": [below for below in self.layers if layer is None or below <= layer]}
 
 
-def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None) -> Plan:
+class Finder:
+    """Finds what names stand for, each once however often it is asked for."""
+
+    def __init__(self) -> None:
+        self._probes: dict[str, RepresentationProbe] = {}
+        self._models: dict[tuple[str, str | None], tuple[ModelSource, ModelShape]] = {}
+        self._fingerprints: dict[tuple[Path, Init, int], str] = {}
+        self._splits: dict[tuple[int, str, str], tuple[Corpus, Splits]] = {}
+
+    def probe(self, task: str) -> RepresentationProbe:
+        """The probe of a task: :func:`bertology.probing.get_probe`."""
+        if task not in self._probes:
+            self._probes[task] = get_probe(task)
+        return self._probes[task]
+
+    def model(self, name: str, revision: str | None) -> tuple[ModelSource, ModelShape]:
+        """A model's files, and its shape."""
+        key = (name, revision)
+        if key not in self._models:
+            source = resolve_model(name, revision=revision)
+            self._models[key] = (source, model_shape(source))
+        return self._models[key]
+
+    def fingerprint(self, source: ModelSource, init: Init, seed: int) -> str:
+        """Of a model's content: :func:`bertology.encoders.model_fingerprint`."""
+        key = (source.folder, init, seed)
+        if key not in self._fingerprints:
+            self._fingerprints[key] = model_fingerprint(source, init=init, seed=seed)
+        return self._fingerprints[key]
+
+    def splits(self, corpus: Corpus, *, train: str, test: str) -> Splits:
+        """What a corpus is fitted on, chosen by and scored on."""
+        key = (id(corpus), train, test)
+        if key not in self._splits:
+            # The corpus is kept as well, so that no other can come to have its id.
+            self._splits[key] = (corpus, choose_splits(corpus, train=train, test=test))
+        return self._splits[key][1]
+
+
+def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Finder | None = None) -> Plan:
     """Resolve every name in a request; imports no torch for a model that is on this machine.
 
     Args:
         request: what is asked.
         corpus: the corpus itself, instead of the one the request names.
+        finder: what has been found already, of several plans.
 
     Raises:
         BertologyError: a task, model, layer, corpus or split that there is not.
     """
-    probes = _find_probes(request.tasks)
-    source = resolve_model(request.model, revision=request.revision)
-    shape = model_shape(source)
+    finder = finder or Finder()
+    probes = _find_probes(request.tasks, finder)
+    source, shape = finder.model(request.model, request.revision)
     layers = parse_layers(request.layers, shape.n_layers)
     if corpus is None:
         corpus = find_corpus(request.corpus, annotate=request.annotate)
     elif request.annotate:
         raise BertologyError("annotate labels a raw text file: name the file as the corpus, or leave annotate out")
-    splits = choose_splits(corpus, train=request.train_split, test=request.test_split)
+    splits = finder.splits(corpus, train=request.train_split, test=request.test_split)
     own: Init = "random" if request.init == "random" else "pretrained"
-    fingerprints: dict[Init, str] = {own: model_fingerprint(source, init=own, seed=request.init_seed)}
+    seed = request.init_seed if own == "random" else 0
+    fingerprints: dict[Init, str] = {own: finder.fingerprint(source, own, seed)}
     if "random" in request.controls and own == "pretrained":
-        fingerprints["random"] = model_fingerprint(source, init="random")
+        fingerprints["random"] = finder.fingerprint(source, "random", 0)
     source = replace(source, name=request.model_id or source.name)
     return Plan(request, source, shape, corpus, splits, layers, probes, fingerprints)
 
 
-def _find_probes(tasks: Sequence[str]) -> tuple[RepresentationProbe, ...]:
-    probes = tuple(get_probe(task) for task in dict.fromkeys(tasks))
+def _find_probes(tasks: Sequence[str], finder: Finder) -> tuple[RepresentationProbe, ...]:
+    probes = tuple(finder.probe(task) for task in dict.fromkeys(tasks))
     names = [probe.task for probe in probes]
     doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled:
         raise BertologyError(f"task {doubled!r} is asked for twice: name each once")
     for probe in probes:
         for metric in probe.metrics:
-            if metric not in METRICS:
+            if isinstance(metric, str) and metric not in METRICS:
                 raise name_not_found(f"metric of task {probe.task}", metric, METRICS)
     return probes
 

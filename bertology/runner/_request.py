@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 from bertology._names import name_not_found
 from bertology.errors import BertologyError, NameNotFoundError
+from bertology.runner._reading import Reading
 
 Control = Literal["majority", "word_majority", "random", "control_task"]
 CONTROLS: tuple[Control, ...] = get_args(Control)
@@ -51,7 +52,7 @@ class ProbeRequest:
     """Seed 0 is the training split as it is; each further seed draws as many of its sentences with replacement."""
     controls: tuple[str, ...] = CONTROLS
     readout: str | None = None
-    """A registered readout instead of the probe's own."""
+    """Registered readouts, with commas, instead of the probe's own."""
     pooling: str = "mean"
     dtype: str = "float32"
     stored_dtype: str = "float16"
@@ -70,8 +71,8 @@ class ProbeRequest:
     """``random``: ask fresh weights themselves, not as a control beside pretrained ones."""
     init_seed: int = 0
     """Seed of those fresh weights; the control ``random`` has seed 0."""
-    readouts: Mapping[str, str] = field(default_factory=dict)
-    """By task, a registered readout instead of ``readout``."""
+    readings: Mapping[str, tuple[Reading, ...]] = field(default_factory=dict)
+    """By task, how it is read, instead of by ``readout``."""
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -86,6 +87,11 @@ class ProbeRequest:
             raise BertologyError(f"seeds is {self.seeds}; it should be at least 1")
         if self.max_pieces is not None and self.max_pieces < 8:
             raise BertologyError(f"max_pieces is {self.max_pieces}; it should be at least 8")
+
+    def readings_of(self, task: str) -> tuple[Reading, ...]:
+        """How a task is read: at least in one way."""
+        names = parse_names(self.readout) if self.readout else (None,)
+        return self.readings.get(task) or tuple(Reading(name) for name in names)
 
 
 def parse_layers(spec: str | Sequence[int], n_layers: int) -> tuple[int, ...]:

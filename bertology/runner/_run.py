@@ -84,7 +84,7 @@ def check_components(groups: Iterable[Group], *, device: str) -> str:
     from bertology.readouts import get_readout
 
     for group in groups:
-        get_readout(group.readout)
+        get_readout(group.readout.name, **group.reading.settings)
     return str(choose_device(device))
 
 
@@ -102,29 +102,32 @@ def recipe_of(plan: Plan, init: Init, sentences: Sentences) -> Recipe:
     )
 
 
+def encoder_of(plan: Plan, init: Init, device: str) -> Encoder:
+    """The plan's model under one initialisation, loaded."""
+    from bertology.encoders import load_encoder
+
+    request = plan.request
+    return load_encoder(
+        plan.source,
+        init=init,
+        seed=plan.init_seed(init),
+        dtype=request.dtype,
+        device=device,
+        trust_remote_code=request.trust_remote_code,
+        max_pieces=request.max_pieces,
+    )
+
+
 def extract_splits(plan: Plan, init: Init, device: str, progress: ProgressFor) -> dict[str, Entry]:
     """The stored vectors of every split under one initialisation of the plan's model, read where they are not yet."""
     from bertology.activations import extract
 
-    request = plan.request
     loaded: list[Encoder] = []
 
     def get_encoder() -> Encoder:
         # Loaded once, and only if some split is not in the store yet.
         if not loaded:
-            from bertology.encoders import load_encoder
-
-            loaded.append(
-                load_encoder(
-                    plan.source,
-                    init=init,
-                    seed=plan.init_seed(init),
-                    dtype=request.dtype,
-                    device=device,
-                    trust_remote_code=request.trust_remote_code,
-                    max_pieces=request.max_pieces,
-                )
-            )
+            loaded.append(encoder_of(plan, init, device))
         return loaded[0]
 
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 
 from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentences
-from bertology.errors import BertologyError, CorpusError, FitError
+from bertology.errors import CorpusError, FitError
 from bertology.measures import control_labels
 from bertology.probing import Examples, RepresentationProbe
 
 Integers = NDArray[np.int64]
+Labels = NDArray[np.int64] | NDArray[np.bool_]
 _HELD_OUT_EVERY = 10
+# Between the spans of an item's form: no word has a line break in it.
+_SPAN = "\n"
 
 
 @dataclass(frozen=True)
@@ -81,15 +84,18 @@ class TaskData:
             FitError: train has fewer than two labels.
         """
         found = {name: _ask(probe, name, sentences) for name, sentences in splits.by_name.items()}
+        for name, examples in found.items():
+            if (examples.n_spans, examples.is_multi_label) != (found["train"].n_spans, found["train"].is_multi_label):
+                raise CorpusError(f"task {probe.task}: the items of the {name} split are not of the kind of train's")
         # Only labels that occur count: a vocabulary may list more.
-        seen = dict.fromkeys(found["train"].values[code] for code in _by_first_use(found["train"].codes))
+        seen = dict.fromkeys(_occurring(found["train"]))
         if len(seen) < 2:
             raise FitError(
                 f"task {probe.task}: train has the one label {next(iter(seen))!r}; give data with two or more"
             )
         every = dict(seen)
         for name in ("dev", "test"):
-            every.update(dict.fromkeys(found[name].values[code] for code in _by_first_use(found[name].codes)))
+            every.update(dict.fromkeys(_occurring(found[name])))
         labels = tuple(every)
         return cls(probe, splits, {name: _renumbered(e, labels) for name, e in found.items()}, labels, len(seen))
 
@@ -104,7 +110,7 @@ class TaskData:
         return self.items["test"]
 
     def without(self, skipped: Mapping[str, Mapping[int, str]]) -> TaskData:
-        """The same task without the items of some words, which are counted as skipped.
+        """The same task without the items that need some words, which are counted as skipped.
 
         Args:
             skipped: for each split, words and the reason why each is left out.
@@ -114,8 +120,7 @@ class TaskData:
         """
         items = {}
         for name, examples in self.items.items():
-            reason_of = skipped[name]
-            reasons = np.array([reason_of.get(word, "") for word in examples.words.tolist()], dtype=object)
+            reasons = _reasons(examples, skipped[name], n_words=self.splits.by_name[name].n_words)
             for reason in sorted(set(reasons) - {""}):
                 keep = reasons != reason
                 examples, reasons = examples.subset(keep, reason=reason), reasons[keep]
@@ -127,27 +132,76 @@ class TaskData:
 
     @cached_property
     def n_unseen_label(self) -> int:
-        """Test items whose label train does not have."""
+        """Test items with a label that train does not have."""
+        if self.test.is_multi_label:
+            return int(self.test.codes[:, self.n_train_labels :].any(axis=1).sum())
         return int((self.test.codes >= self.n_train_labels).sum())
 
-    def targets(self, split: str) -> Integers:
-        """``[item]`` labels to fit on or choose by: −1 for a label that train does not have."""
+    def targets(self, split: str) -> Labels:
+        """What to fit on or choose by.
+
+        Returns:
+            ``[item]`` labels, −1 for one that train does not have; or ``[item, label]`` which of train's labels each
+            item has.
+        """
         codes = self.items[split].codes
+        if codes.ndim == 2:
+            return codes[:, : self.n_train_labels]
         return np.where(codes < self.n_train_labels, codes, -1)
 
-    def control(self, split: str, *, seed: int) -> Integers:
-        """``[item]`` labels of the control task (Hewitt & Liang 2019), drawn as often as train's own."""
-        shares = np.bincount(self.train.codes, minlength=self.n_train_labels)
-        forms = self.splits.by_name[split].forms
-        words = forms.codes[self.items[split].words]
-        return control_labels(words, forms.values, shares, seed=seed)
+    def control(self, split: str, *, seed: int) -> Labels:
+        """Labels of the control task, as :meth:`targets` (Hewitt & Liang 2019): drawn as often as train's own.
+
+        Every form has one label wherever it stands; of items of several words, or two spans, the form is all of them.
+        Where an item may have several labels, whole sets of them are drawn.
+        """
+        forms, vocabulary = self._forms[split]
+        own = self.targets("train")
+        if own.ndim == 1:
+            return control_labels(forms, vocabulary, np.bincount(own, minlength=self.n_train_labels), seed=seed)
+        sets, times = np.unique(own, axis=0, return_counts=True)
+        return np.asarray(sets[control_labels(forms, vocabulary, times, seed=seed)], dtype=np.bool_)
 
     def word_forms(self) -> tuple[Integers, Integers, int]:
-        """Word forms of train and test items under train's numbering (−1 for forms it lacks), and their number."""
-        train, test = self.splits.train.forms, self.splits.test.forms
-        number = {form: place for place, form in enumerate(train.values)}
-        to_train = np.array([number.get(form, -1) for form in test.values], dtype=np.int64)
-        return train.codes[self.train.words].astype(np.int64), to_train[test.codes[self.test.words]], len(number)
+        """Forms of train and test items under train's numbering (−1 for forms it lacks), and their number."""
+        train, known = self._forms["train"]
+        test, forms = self._forms["test"]
+        number = {form: place for place, form in enumerate(known)}
+        to_train = np.array([number.get(form, -1) for form in forms], dtype=np.int64)
+        return train, to_train[test], len(number)
+
+    @cached_property
+    def _forms(self) -> Mapping[str, tuple[Integers, Sequence[str]]]:
+        """For each split ``[item]`` the place of each item's form in the split's vocabulary of forms."""
+        return {name: _forms_of(examples, self.splits.by_name[name]) for name, examples in self.items.items()}
+
+
+def _forms_of(examples: Examples, sentences: Sentences) -> tuple[Integers, Sequence[str]]:
+    forms = sentences.forms
+    if examples.are_words:
+        return forms.codes[examples.words].astype(np.int64), forms.values
+    code_of: dict[tuple[tuple[int, ...], ...], int] = {}
+    words = forms.codes.tolist()
+    codes = [
+        code_of.setdefault(tuple(tuple(words[first:last]) for first, last in spans), len(code_of))
+        for spans in examples.spans.tolist()
+    ]
+    vocabulary = [_SPAN.join(" ".join(forms.values[w] for w in span) for span in spans) for spans in code_of]
+    return np.array(codes, dtype=np.int64), vocabulary
+
+
+def _reasons(examples: Examples, skipped: Mapping[int, str], *, n_words: int) -> NDArray[np.object_]:
+    """``[item]`` why an item is left out, of the first such word in it; empty where none is."""
+    reasons = np.full(len(examples), "", dtype=object)
+    if not skipped:
+        return reasons
+    missing = np.array(sorted(skipped), dtype=np.int64)
+    for span in range(examples.n_spans - 1, -1, -1):
+        first = np.searchsorted(missing, examples.spans[:, span, 0])
+        inside = first < np.searchsorted(missing, examples.spans[:, span, 1])
+        for item in np.flatnonzero(inside).tolist():
+            reasons[item] = skipped[int(missing[first[item]])]
+    return reasons
 
 
 def _ask(probe: RepresentationProbe, split: str, sentences: Sentences) -> Examples:
@@ -157,19 +211,22 @@ def _ask(probe: RepresentationProbe, split: str, sentences: Sentences) -> Exampl
         raise CorpusError(f"task {probe.task}, {split} split: {error}") from error
     if not len(examples):
         raise CorpusError(f"task {probe.task}: the {split} split has no item; give a corpus that has some")
-    try:
-        _ = examples.words
-    except ValueError as error:
-        raise BertologyError(f"task {probe.task}: {error}") from error
     return examples
 
 
-def _by_first_use(codes: Integers) -> list[int]:
-    distinct, first = np.unique(codes, return_index=True)
-    return [int(code) for code in distinct[np.argsort(first)]]
+def _occurring(examples: Examples) -> list[str]:
+    """The labels that items have, in order of first use."""
+    if examples.is_multi_label:
+        return [examples.values[code] for code in np.flatnonzero(examples.codes.any(axis=0)).tolist()]
+    distinct, first = np.unique(examples.codes, return_index=True)
+    return [examples.values[code] for code in distinct[np.argsort(first)].tolist()]
 
 
 def _renumbered(examples: Examples, labels: tuple[str, ...]) -> Examples:
     number = {label: place for place, label in enumerate(labels)}
     table = np.array([number.get(value, -1) for value in examples.values], dtype=np.int64)
-    return Examples(examples.spans, table[examples.codes], labels, examples.clusters, examples.skipped)
+    if not examples.is_multi_label:
+        return replace(examples, codes=table[examples.codes], values=labels)
+    codes = np.zeros((len(examples), len(labels)), dtype=np.bool_)
+    codes[:, table[table >= 0]] = examples.codes[:, table >= 0]
+    return replace(examples, codes=codes, values=labels)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertology.corpora import Sentence, Sentences
+from bertology.corpora import Sentence, Sentences, Target, entities_of, read_columns
 from bertology.corpora._iob import NotIob, to_iob2
+from bertology.errors import CorpusError
 
 # spans of a sentence as pieces: (type or None, length); neighbouring pieces are different spans
 sentence_pieces = st.lists(st.tuples(st.sampled_from([None, "PER", "LOC"]), st.integers(1, 3)), min_size=1, max_size=6)
@@ -91,3 +92,42 @@ def test_a_word_without_a_tag_is_outside():
     assert layer.codes.tolist() == [0, -1, 0]
     assert not len(changed)
     assert layer.codes.dtype == np.int32
+
+
+@settings(deadline=None, derandomize=True)
+@given(sentence_pieces)
+def test_entities_are_the_pieces_that_tags_were_made_of(pieces):
+    wanted, place = [], 0
+    for kind, length in pieces:
+        if kind is not None:
+            wanted.append(Target((place, place + length), kind))
+        place += length
+    assert entities_of(_iob2(pieces)) == tuple(wanted)
+
+
+def test_entities_of_words_without_tags():
+    assert entities_of([None, "B-X", None, "B-X", "I-X"]) == (Target((1, 2), "X"), Target((3, 5), "X"))
+    assert entities_of([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("tags", "message"),
+    [
+        (["O", "I-X"], "word 2: tag I-X begins a span; write B-X"),
+        (["B-Y", "I-X"], "word 2: tag I-X begins a span; write B-X"),
+        (["X"], "word 1: tag 'X' is not O, B-TYPE or I-TYPE"),
+    ],
+)
+def test_entities_of_tags_that_are_not_iob2(tags, message):
+    with pytest.raises(CorpusError, match=message):
+        entities_of(tags)
+
+
+def test_column_files_bring_entities_and_keep_their_fingerprint(tmp_path):
+    path = tmp_path / "made.iob2"
+    path.write_text("a\tB-X\nb\tI-X\nc\tO\n\nd\tO\n")
+    first, second = held = read_columns(path)
+    assert first.targets == {"entities": (Target((0, 2), "X"),)}
+    assert second.targets == {}
+    bare = [Sentence.from_words(s.words, layers=s.layers) for s in held]
+    assert Sentences(bare).fingerprint == held.fingerprint

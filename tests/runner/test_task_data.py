@@ -2,14 +2,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from bertology.corpora import Corpus, Sentence, Sentences
-from bertology.errors import BertologyError, CorpusError, FitError
-from bertology.probing import Examples, RepresentationProbe, get_probe
-from bertology.runner._fit import _Columns, _Problem, _targets
+from bertology.corpora import Corpus, Sentence, Sentences, Target
+from bertology.errors import CorpusError, FitError
+from bertology.probing import get_probe
+from bertology.runner._items import ItemColumns
+from bertology.runner._problems import Problem, targets_of
 from bertology.runner._task_data import Splits, TaskData, choose_splits
 
 
@@ -109,20 +111,58 @@ def test_one_label_is_nothing_to_learn(splits: Splits) -> None:
         TaskData.of(get_probe("pos"), Splits(one, one, one, ()))
 
 
-def test_items_of_several_words_are_refused_before_anything_is_computed(splits: Splits) -> None:
-    class Pairs(RepresentationProbe):
-        task = "pairs"
-        version = 1
-        question = "Which?"
-        reference = "nobody"
-        readout = "linear.v1"
-        metrics = ("accuracy",)
+def withtargets_of(name: str, words: str, *targets: Target) -> Sentence:
+    return replace(sentence(name, words, [None] * len(words.split())), targets={"coref": targets})
 
-        def examples(self, sentences: Sentences) -> Examples:
-            return Examples(np.array([[[0, 2]], [[1, 2]]]), np.array([0, 1]), ("a", "b"), np.array([0, 0]))
 
-    with pytest.raises(BertologyError, match="task pairs: an item is more than one word"):
-        TaskData.of(Pairs(), splits)
+@pytest.fixture
+def pairs() -> Splits:
+    def pair(first: tuple[int, int], second: tuple[int, int], label: str) -> Target:
+        return Target(first, label, second)
+
+    one = withtargets_of("a", "the dog saw it run", pair((0, 2), (3, 4), "1"), pair((3, 4), (4, 5), "0"))
+    two = withtargets_of("b", "um the dog saw it run", pair((1, 3), (4, 5), "0"), pair((4, 5), (5, 6), "0"))
+    return Splits(Sentences([one, two]), Sentences([two]), Sentences([two, one]), ())
+
+
+def test_the_form_of_a_pair_of_spans_is_both_of_them(pairs: Splits) -> None:
+    data = TaskData.of(get_probe("edge_coreference"), pairs)
+    assert data.train.spans.tolist() == [[[0, 2], [3, 4]], [[3, 4], [4, 5]], [[6, 8], [9, 10]], [[9, 10], [10, 11]]]
+    train, test, n_forms = data.word_forms()
+    assert train.tolist() == [0, 1, 0, 1]
+    assert test.tolist() == [0, 1, 0, 1]
+    assert n_forms == 2
+    control = data.control("test", seed=3)
+    assert control[0] == control[2]
+    assert control[1] == control[3]
+
+
+def test_an_item_is_left_out_with_any_of_its_words(pairs: Splits) -> None:
+    data = TaskData.of(get_probe("edge_coreference"), pairs)
+    fewer = data.without({"train": {1: "long", 10: "odd"}, "dev": {}, "test": {4: "long"}})
+    assert fewer.train.spans[:, 0].tolist() == [[3, 4], [6, 8]]
+    assert dict(fewer.train.skipped) == {"long": 1, "odd": 1}
+    assert len(fewer.items["dev"]) == 2
+    # Both items of the first test sentence need its fifth word.
+    assert fewer.test.spans[:, 0].tolist() == [[6, 8], [9, 10]]
+
+
+def test_items_may_have_any_number_of_labels(pairs: Splits) -> None:
+    def labelled(number: int, *labels: tuple[str, ...]) -> Sentence:
+        found = (Target((0, 1), names, (1, 2)) for names in labels)
+        return replace(sentence(f"s{number}", "dogs bark", [None, None]), targets={"proto_roles": tuple(found)})
+
+    train = Sentences([labelled(0, ("aware", "moves"), ()), labelled(1, ("moves",))])
+    test = Sentences([labelled(2, ("moves", "burns"), ("aware",))])
+    data = TaskData.of(get_probe("edge_proto_roles"), Splits(train, train, test, ()))
+    assert data.labels == ("aware", "moves", "burns")
+    assert data.targets("train").tolist() == [[True, True], [False, False], [False, True]]
+    assert data.targets("test").tolist() == [[False, True], [True, False]]
+    assert data.n_unseen_label == 1
+    control = data.control("train", seed=0)
+    assert control.shape == (3, 2)
+    assert (control == control[0]).all()
+    assert any((control[0] == row).all() for row in data.targets("train"))
 
 
 def test_splits_are_those_of_the_corpus(splits: Splits) -> None:
@@ -154,7 +194,7 @@ def test_too_few_sentences_to_hold_some_out() -> None:
 def test_seeds_draw_whole_sentences_with_replacement(splits: Splits) -> None:
     many = Sentences([sentence(f"s{number}", "dogs bark loud", ["NOUN", "VERB", "ADV"]) for number in range(200)])
     data = TaskData.of(get_probe("pos"), Splits(many, splits.dev, splits.test, ()))
-    weights = _targets(data, [_Problem("none", seed) for seed in (0, 1, 2)], "train").weights
+    weights = targets_of(data, [Problem("none", seed) for seed in (0, 1, 2)], "train").weights
     assert weights is not None
     assert (weights[0] == 1).all()
     for seed in (1, 2):
@@ -166,15 +206,15 @@ def test_seeds_draw_whole_sentences_with_replacement(splits: Splits) -> None:
 
 
 def test_only_training_items_are_resampled(data: TaskData) -> None:
-    problems = [_Problem("none", 0), _Problem("none", 1), _Problem("control_task", 1)]
-    assert _targets(data, problems, "dev").weights is None
-    assert _targets(data, problems[:1], "train").weights is None
-    assert _targets(data, problems, "train").names[2] == "task pos: the control task, seed 1"
-    assert _targets(data, problems, "train").leaders == (0, 1, 1)
+    problems = [Problem("none", 0), Problem("none", 1), Problem("control_task", 1)]
+    assert targets_of(data, problems, "dev").weights is None
+    assert targets_of(data, problems[:1], "train").weights is None
+    assert targets_of(data, problems, "train").names[2] == "task pos: the control task, seed 1"
+    assert targets_of(data, problems, "train").leaders == (0, 1, 1)
 
 
 def test_items_are_named_by_sentence_and_word(data: TaskData) -> None:
-    found = _Columns(data).predictions(data.test.codes, data.test.codes, np.zeros(4))
+    found = ItemColumns(data).predictions(data.test.codes, data.test.codes, np.zeros(4))
     assert list(found.item_ids) == ["e1:1", "e1:2", "e2:1", "e2:2"]
     assert [found.cluster_ids[number] for number in found.cluster] == ["e1", "e1", "e2", "e2"]
 
@@ -183,6 +223,6 @@ def test_sentences_of_one_name_stay_apart(splits: Splits) -> None:
     # Names that repeat, or are missing, would melt sentences into one where they are resampled.
     twins = Sentences([sentence(name, "dogs bark", ["NOUN", "VERB"]) for name in ("a", "a", "", "", "b")])
     data = TaskData.of(get_probe("pos"), Splits(splits.train, splits.dev, twins, ()))
-    found = _Columns(data).predictions(data.test.codes, data.test.codes, np.zeros(10))
+    found = ItemColumns(data).predictions(data.test.codes, data.test.codes, np.zeros(10))
     assert list(found.cluster_ids) == ["a#1", "a#2", "#3", "#4", "b"]
     assert max(Counter(found.item_ids).values()) == 1

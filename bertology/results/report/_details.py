@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bertology.measures import count_labels, label_scores
 from bertology.results._predictions import Predictions
+from bertology.results._rows import reading_of
 from bertology.results.report._runs import Entry
 from bertology.results.report._text import SentenceTexts
 
@@ -83,7 +84,7 @@ def details_of(entry: Entry, texts: SentenceTexts, sentences: list[str], *, most
 def _own_rows(entry: Entry) -> list[Any]:
     """The rows of a table's own scores, without its controls."""
     about = entry.table.about
-    same = ("task", "corpus_fingerprint", "split", "model", "init", "pooling", "head", "readout", "readout_version")
+    same = ("task", "corpus_fingerprint", "split", "model", "init", "pooling", "head")
     return [
         row
         for row in entry.run.results.rows
@@ -91,6 +92,7 @@ def _own_rows(entry: Entry) -> list[Any]:
         and row.layer is not None
         and row.status == "ok"
         and all(getattr(row, name) == getattr(about, name) for name in same)
+        and reading_of(row) == entry.table.reading
     ]
 
 
@@ -194,7 +196,7 @@ def _evenly(places: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 def _items(
     found: Layers, chosen: NDArray[np.int64], entry: Entry, texts: SentenceTexts, sentences: list[str]
 ) -> dict[str, Any]:
-    """The chosen items by column: id, gold label, predicted labels by layer, and where the word stands."""
+    """The chosen items by column: id, gold label, predicted labels by layer, and where its spans stand."""
     about = entry.table.about
     split = texts.of(about.corpus_fingerprint, about.split)
     numbers = {text: number for number, text in enumerate(sentences)}
@@ -204,11 +206,11 @@ def _items(
         if where is None:
             places.append(None)
             continue
-        text, start, end = where
+        text, spans = where
         if text not in numbers:
             numbers[text] = len(sentences)
             sentences.append(text)
-        places.append([numbers[text], _utf16(text[:start]), _utf16(text[:end])])
+        places.append([numbers[text], *(_utf16(text[:edge]) for span in spans for edge in span)])
     return {
         "ids": [found.item_ids[item] for item in chosen.tolist()],
         "gold": found.gold[chosen].tolist(),

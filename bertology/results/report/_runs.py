@@ -166,8 +166,8 @@ def _reader_labels(pairs: Sequence[tuple[Run, LayerTable]]) -> dict[tuple[str, i
     for run, table in pairs:
         about = table.about
         model = f"{about.model}{' (random weights)' if about.init == 'random' else ''}"
-        readout = ".".join(filter(None, (about.readout, about.readout_version)))
-        described.append([model, run.name, readout, f"{about.pooling} of pieces", about.head or ""])
+        reading = table.reading if table.one_of_several else ""
+        described.append([model, run.name, reading, f"{about.pooling} of pieces", about.head or ""])
     # Labels are made of the readers, of which each may answer several questions.
     unique = list(dict.fromkeys(map(tuple, described)))
     labels = dict(zip(unique, _apart([list(parts) for parts in unique]), strict=True))

@@ -26,16 +26,23 @@ class SplitText:
         # Sentences without a name of their own are filed under their place.
         return names | {f"{name}#{number + 1}": number for number, name in enumerate(ids)}
 
-    def find(self, item_id: str) -> tuple[str, int, int] | None:
-        """The sentence of an item ``sentence:word``, and where in it the word starts and ends (code points)."""
-        name, _, word = item_id.rpartition(":")
-        if name not in self._numbers or not word.isdecimal():
+    def find(self, item_id: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
+        """The sentence of an item ``sentence:words``, and where in it each of its spans stands (code points).
+
+        Words are ``3``, or ``3-5`` for several; ``3-5,7`` are two spans.
+        """
+        name, _, words = item_id.rpartition(":")
+        if name not in self._numbers:
             return None
         sentence = self.sentences[self._numbers[name]]
-        if not 1 <= int(word) <= len(sentence):
-            return None
-        start, end = sentence.spans[int(word) - 1]
-        return sentence.text, start, end
+        spans = []
+        for part in words.split(","):
+            first, _, last = part.partition("-")
+            last = last or first
+            if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last) <= len(sentence)):
+                return None
+            spans.append((sentence.spans[int(first) - 1][0], sentence.spans[int(last) - 1][1]))
+        return sentence.text, tuple(spans)
 
 
 @dataclass(frozen=True)

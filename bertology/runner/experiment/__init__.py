@@ -1,5 +1,6 @@
 """Experiments: one file that says what is asked of which models, and a run of it that costs nothing to repeat."""
 
+from bertology.runner.experiment._cluster import ClusterChoice
 from bertology.runner.experiment._estimate import Estimate, estimate
 from bertology.runner.experiment._load import load_experiment
 from bertology.runner.experiment._merge import merge_runs
@@ -9,6 +10,7 @@ from bertology.runner.experiment._verify import Repetition, rerun, verify_run
 from bertology.runner.experiment._work import Shard, Work, fewest_cells, resolve_work
 
 __all__ = [
+    "ClusterChoice",
     "Estimate",
     "Experiment",
     "Repetition",

@@ -9,10 +9,10 @@ from typing import Literal
 
 from filelock import Timeout
 
-from bertology.activations import silent
+from bertology.activations import Entry, find_entry, silent
 from bertology.runner._fit import fit_group, write_baselines
-from bertology.runner._plan import BaselineCells
-from bertology.runner._run import extract_splits
+from bertology.runner._plan import BaselineCells, Init, Plan
+from bertology.runner._run import extract_splits, recipe_of
 from bertology.runner._task_data import TaskData
 from bertology.runner.experiment._folder import RunFolder, finished, forget_failures, write_failure
 from bertology.runner.experiment._work import Unit
@@ -51,10 +51,23 @@ def _compute(unit: Unit, run: Path, device: str) -> None:
     if isinstance(part, BaselineCells):
         write_baselines(part, data, run)
         return
-    # The vectors are in the store by now: they are only opened here.
-    entries = extract_splits(plan, part.init, device, lambda _: silent)
+    entries = _stored(plan, part.init) or extract_splits(plan, part.init, device, lambda _: silent)
     with one_thread():
         fit_group(part, data, entries, run, device=device, progress=silent)
+
+
+def _stored(plan: Plan, init: Init) -> dict[str, Entry] | None:
+    """The vectors of every split, which are in the store by now, unless someone has taken them out again.
+
+    They were compared with their checksums before any unit was started; doing so for each would read all of them twice.
+    """
+    entries = {}
+    for split, sentences in plan.splits.by_name.items():
+        entry = find_entry(recipe_of(plan, init, sentences), plan.layers)
+        if entry is None:
+            return None
+        entries[split] = entry
+    return entries
 
 
 @contextlib.contextmanager

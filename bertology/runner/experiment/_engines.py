@@ -1,55 +1,144 @@
-"""Where units are computed: here, one after the other, or in several processes of this machine."""
+"""Where units are computed: here, one after the other, in several processes of this machine, or on a cluster."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
+from bertology.activations import silent
 from bertology.errors import BertologyError
+from bertology.runner._plan import BaselineCells, Group, Init
+from bertology.runner._run import ProgressFor, check_components, extract_splits
+from bertology.runner.experiment._cluster import ClusterChoice
 from bertology.runner.experiment._compute import Outcome, compute_unit
+from bertology.runner.experiment._folder import write_failure
+from bertology.runner.experiment._sending import Sent, sending
 from bertology.runner.experiment._work import Unit
 
-EngineName = Literal["joblib", "serial"]
-Engine = Callable[[Sequence[Unit], Path, str, bool], Iterator[tuple[int, Outcome | Exception]]]
-"""Units, folder, device and whether to wait for others in; the number and outcome of each as they come."""
+EngineName = Literal["joblib", "serial", "dask"]
+Outcomes = Generator[tuple[int, Outcome | Exception], None, None]
 
 
-def choose_engine(name: EngineName, *, jobs: int | None, device: str) -> Engine:
-    """The engine of that name.
+@dataclass(frozen=True)
+class Job:
+    """What holds for all units of a run."""
+
+    run: Path
+    """The run's folder."""
+    device: str
+    """Where fits are computed and models read."""
+    wait: bool = False
+    """Wait for other processes that are at a unit; otherwise it is ``busy``."""
+    is_pending: Callable[[Unit], bool] = lambda _: True
+    """Whether a unit is still to be computed: another process may have done it in the meantime."""
+    progress: ProgressFor = lambda _: silent
+
+
+Engine = Callable[[Sequence[Unit], Job], Outcomes]
+"""Units in; the number and outcome of each as they come, vectors and all. Those no longer pending do not come."""
+
+
+def choose_device(name: EngineName, groups: Sequence[Group], *, device: str, cluster: ClusterChoice) -> str:
+    """The device that an engine computes on; raises where it, or a readout, is not there."""
+    if name == "dask" and not cluster.is_local:
+        # What the workers have is not for this machine to say.
+        check_components(groups, device="cpu")
+        return device
+    return check_components(groups, device=device)
+
+
+@contextlib.contextmanager
+def open_engine(
+    name: EngineName, *, jobs: int | None, device: str, cluster: ClusterChoice, echo: Callable[[str], None]
+) -> Iterator[Engine]:
+    """The engine of that name, while in the ``with`` block.
 
     Args:
-        name: ``joblib``, or ``serial`` to see a failure where it happens.
-        jobs: processes of ``joblib``; as many as processors when left out, one where a GPU computes.
+        name: ``joblib``; ``serial`` to see a failure where it happens; ``dask`` for the workers of a cluster.
+        jobs: processes on this machine; as many as processors when left out, one where a GPU computes.
         device: where fits run.
+        cluster: which workers ``dask`` gives its work to.
+        echo: told what a person waits for.
     """
     n_jobs = jobs or (_processors() if device == "cpu" else 1)
-    return serial if name == "serial" or n_jobs == 1 else _joblib(n_jobs)
+    if name == "dask":
+        from bertology.runner.experiment._dask import dask_engine
+        from bertology.runner.experiment._dask_pool import open_pool
+
+        with open_pool(cluster, jobs=n_jobs, echo=echo) as pool:
+            yield dask_engine(pool)
+    else:
+        yield serial if name == "serial" or n_jobs == 1 else _joblib(n_jobs)
 
 
-def serial(units: Sequence[Unit], run: Path, device: str, wait: bool) -> Iterator[tuple[int, Outcome | Exception]]:
+def serial(units: Sequence[Unit], job: Job) -> Outcomes:
     """One unit after the other, in this process."""
-    for number, unit in enumerate(units):
-        yield number, compute_unit(unit, run, device=device, wait=wait)
+    for portion in portions(units):
+        ready = yield from _with_vectors(portion, job)
+        for number, unit in ready:
+            yield number, compute_unit(unit, job.run, device=job.device, wait=job.wait)
 
 
 def _joblib(n_jobs: int) -> Engine:
-    def engine(units: Sequence[Unit], run: Path, device: str, wait: bool) -> Iterator[tuple[int, Outcome | Exception]]:
+    def engine(units: Sequence[Unit], job: Job) -> Outcomes:
         from joblib import Parallel, delayed
 
-        if len(units) < 2:
-            # Starting processes takes longer than many a fit.
-            yield from serial(units, run, device, wait)
-            return
-        parallel = Parallel(n_jobs=min(n_jobs, len(units)), return_as="generator_unordered", pre_dispatch="all")
-        jobs = (delayed(_numbered)(number, unit, run, device=device, wait=wait) for number, unit in enumerate(units))
-        with _explained_ends():
-            yield from parallel(jobs)
+        with sending() as send, _explained_ends():
+            for portion in portions(units):
+                ready = yield from _with_vectors(portion, job)
+                if len(ready) < 2:
+                    # Starting processes takes longer than many a fit.
+                    for number, unit in ready:
+                        yield number, compute_unit(unit, job.run, device=job.device, wait=job.wait)
+                    continue
+                parallel = Parallel(n_jobs=min(n_jobs, len(ready)), return_as="generator_unordered", pre_dispatch="all")
+                yield from parallel(
+                    delayed(_numbered)(number, send(unit), job.run, device=job.device, wait=job.wait)
+                    for number, unit in ready
+                )
 
     return engine
+
+
+def portions(units: Sequence[Unit]) -> Iterator[list[tuple[int, Unit]]]:
+    """Numbered units by plan: what one model reads of one corpus is read once, for all its tasks."""
+    for _, portion in groupby(enumerate(units), key=lambda numbered: id(numbered[1].plan)):
+        yield list(portion)
+
+
+def _with_vectors(
+    portion: Sequence[tuple[int, Unit]], job: Job
+) -> Generator[tuple[int, Exception], None, list[tuple[int, Unit]]]:
+    """Read what units need that are still pending, and return them; those whose model cannot be read are yielded."""
+    errors: dict[Init, Exception | None] = {}
+    ready = []
+    for number, unit in [(number, unit) for number, unit in portion if job.is_pending(unit)]:
+        if not isinstance(unit.part, BaselineCells):
+            init = unit.part.init
+            if init not in errors:
+                errors[init] = _extract(unit, init, job)
+            error = errors[init]
+            if error is not None:
+                write_failure(job.run, unit, error)
+                yield number, error
+                continue
+        ready.append((number, unit))
+    return ready
+
+
+def _extract(unit: Unit, init: Init, job: Job) -> Exception | None:
+    try:
+        extract_splits(unit.plan, init, job.device, job.progress)
+    except Exception as error:
+        # A model that cannot be read is no bar to the others.
+        return error
+    return None
 
 
 @contextlib.contextmanager
@@ -70,8 +159,8 @@ def _explained_ends() -> Iterator[None]:
             ) from error
 
 
-def _numbered(number: int, unit: Unit, run: Path, *, device: str, wait: bool) -> tuple[int, Outcome | Exception]:
-    return number, compute_unit(unit, run, device=device, wait=wait)
+def _numbered(number: int, unit: Sent, run: Path, *, device: str, wait: bool) -> tuple[int, Outcome | Exception]:
+    return number, compute_unit(unit.unpacked(), run, device=device, wait=wait)
 
 
 def _processors() -> int:

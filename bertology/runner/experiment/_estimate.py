@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from bertology.activations import find_entry
 from bertology.errors import BertologyError
-from bertology.runner._fit import TRAIN_MEMORY
 from bertology.runner._plan import Group, Init, Plan
 from bertology.runner._run import recipe_of
+from bertology.runner._sources import TRAIN_MEMORY
 from bertology.runner._task_data import TaskData
 from bertology.runner.experiment._folder import RunFolder, failure_of, finished
 from bertology.runner.experiment._work import Unit, Work
@@ -100,16 +100,21 @@ def estimate(work: Work, folder: Path) -> Estimate:
     """What is left to do of an experiment in a run's folder; computes nothing, imports no torch."""
     if folder.is_dir() and any(folder.iterdir()):
         RunFolder(folder).record()
-    pairs = tuple(_pair(work, plan, folder) for plan in work.plans)
+    of_plan: dict[int, list[Unit]] = {id(plan): [] for plan in work.plans}
+    for unit in work.units:
+        of_plan[id(unit.plan)].append(unit)
+    # Names of cells take longer than all else, where there are very many; without a cell there is none to look up.
+    is_begun = any((folder / "cells").glob("*.json"))
+    tasks = _Tasks()
+    pairs = tuple(_pair(plan, of_plan[id(plan)], folder if is_begun else None, tasks) for plan in work.plans)
     return Estimate(work.experiment.name, folder, pairs, work.n_cells, _measured_flops())
 
 
-def _pair(work: Work, plan: Plan, folder: Path) -> PairEstimate:
-    units = [unit for unit in work.units if unit.plan is plan]
-    done = [unit for unit in units if finished(folder, unit)]
+def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None, tasks: _Tasks) -> PairEstimate:
+    done = [unit for unit in units if folder is not None and finished(folder, unit)]
     left = [unit for unit in units if unit not in done]
-    failed = [unit for unit in left if failure_of(folder, unit) is not None]
-    data, problems = _data(plan)
+    failed = [unit for unit in left if folder is not None and failure_of(folder, unit) is not None]
+    data, problems = tasks.of(plan)
     missing = {init: _missing_words(plan, init) for init in plan.fingerprints}
     n_words = sum(split.n_words for split in plan.splits.by_name.values())
     width = np.dtype(plan.request.stored_dtype).itemsize * len(plan.layers) * plan.shape.dim
@@ -136,14 +141,29 @@ def _pair(work: Work, plan: Plan, folder: Path) -> PairEstimate:
     )
 
 
-def _data(plan: Plan) -> tuple[dict[str, TaskData], tuple[str, ...]]:
-    found, problems = {}, []
-    for probe in plan.probes:
-        try:
-            found[probe.task] = TaskData.of(probe, plan.splits)
-        except BertologyError as error:
-            problems.append(str(error))
-    return found, tuple(problems)
+class _Tasks:
+    """The items of tasks, which models share."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, str], TaskData | str] = {}
+
+    def of(self, plan: Plan) -> tuple[dict[str, TaskData], tuple[str, ...]]:
+        """Those of a plan's tasks that can be had, and why the others cannot."""
+        data: dict[str, TaskData] = {}
+        problems: list[str] = []
+        for probe in plan.probes:
+            key = (id(plan.splits), probe.task)
+            if key not in self._found:
+                try:
+                    self._found[key] = TaskData.of(probe, plan.splits)
+                except BertologyError as error:
+                    self._found[key] = str(error)
+            found = self._found[key]
+            if isinstance(found, TaskData):
+                data[probe.task] = found
+            else:
+                problems.append(found)
+        return data, tuple(problems)
 
 
 def _missing_words(plan: Plan, init: Init) -> int:
@@ -156,7 +176,7 @@ def _fit_flops(group: Group, data: TaskData, plan: Plan) -> float:
     return 4.0 * _PASSES * len(data.train) * plan.shape.dim * len(data.labels) * len(group.cells)
 
 
-def _count(units: list[Unit]) -> int:
+def _count(units: Sequence[Unit]) -> int:
     return sum(len(unit.cells) for unit in units)
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import subprocess
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ from typing import Any
 from filelock import FileLock
 
 from bertology import __version__
-from bertology._files import explained_write_errors, write_atomically
+from bertology._files import explained_write_errors, read_json, write_atomically
 from bertology.errors import BertologyError
-from bertology.runner._cells import Cell, all_finished
+from bertology.runner._cells import Cell, all_finished, predictions_checksum
 from bertology.runner._provenance import versions
 from bertology.runner.experiment._load import load_experiment
 from bertology.runner.experiment._settings import Experiment
@@ -55,9 +55,18 @@ class RunFolder:
             self._write_record(self._fresh_record(work))
         with self.lock("record"):
             record = self.record()
-            self._write(ASKED, to_yaml(work.experiment.plain()).encode())
-            if record["content"] != work.content:
-                self._write_record({**record, "content": work.content})
+            asked = to_yaml(work.experiment.plain()).encode()
+            content: dict[str, dict[str, str]] = work.content
+            if not work.part.is_whole and self._asked() == asked:
+                # Other parts of the same experiment may have been here.
+                content = {kind: {**record["content"][kind], **found} for kind, found in content.items()}
+            self._write(ASKED, asked)
+            if record["content"] != content:
+                self._write_record({**record, "content": content})
+
+    def _asked(self) -> bytes:
+        path = self.path / ASKED
+        return path.read_bytes() if path.exists() else b""
 
     def record(self) -> dict[str, Any]:
         """What ``run.json`` says.
@@ -83,11 +92,11 @@ class RunFolder:
         self.record()
         return load_experiment(self.path / ASKED)
 
-    def add_session(self, session: Mapping[str, Any], *, tables: str) -> None:
-        """Note that work was done here, and which cells the tables are made of."""
+    def add_session(self, session: Mapping[str, Any], **about: Any) -> None:
+        """Note that work was done here, and what the tables are made of."""
         with self.lock("record"):
             record = self.record()
-            self._write_record({**record, "sessions": [*record["sessions"], dict(session)], "tables": tables})
+            self._write_record({**record, "sessions": [*record["sessions"], dict(session)], **about})
 
     def adopt(self, record: Mapping[str, Any], *, asked_in: Path) -> None:
         """Make this the folder of a run whose record is known, and which was asked for in folder ``asked_in``."""
@@ -101,10 +110,26 @@ class RunFolder:
             folder.mkdir(parents=True, exist_ok=True)
         return FileLock(folder / f"{name}.lock", timeout=-1 if wait else 0)
 
-    def seal(self) -> None:
-        """Keep a checksum of every file that is part of the results."""
-        found = {str(path.relative_to(self.path)): sha256(path) for path in self.files()}
-        self._write(CHECKSUMS, json.dumps({"format": FORMAT, "sha256": found}, indent=1).encode())
+    def seal(self, cells: Collection[str] | None = None) -> None:
+        """Keep a checksum of every file that is part of the results.
+
+        Args:
+            cells: of the files of cells only these; what was kept of others stays.
+        """
+        paths = {str(path.relative_to(self.path)): path for path in self.files()}
+        found: dict[str, str] = {}
+        if cells is not None and (self.path / CHECKSUMS).exists():
+            before = read_json(self.path / CHECKSUMS, what="the checksums of a run")["sha256"]
+            found = {name: checksum for name, checksum in before.items() if "/" in name and _cell_of(name) not in cells}
+        for name, path in paths.items():
+            if cells is None or "/" not in name or _cell_of(name) in cells:
+                found[name] = self._checksum(path)
+        self._write(CHECKSUMS, json.dumps({"format": FORMAT, "sha256": dict(sorted(found.items()))}, indent=1).encode())
+
+    def _checksum(self, path: Path) -> str:
+        # Of predictions it has been taken already, when their cells were believed.
+        is_of_cell = path.parent.name == "predictions" and path.suffix == ".parquet"
+        return predictions_checksum(self.path, path.stem) if is_of_cell else sha256(path)
 
     def files(self) -> list[Path]:
         """Every file of the results; not what is about the run itself."""
@@ -129,6 +154,11 @@ class RunFolder:
             "sessions": [],
             "tables": None,
         }
+
+
+def _cell_of(name: str) -> str:
+    """The cell that a file below the run's folder belongs to."""
+    return name.rpartition("/")[2].partition(".")[0]
 
 
 def sha256(path: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ def load_experiment(path: str | Path, *, changes: Sequence[str] = ()) -> Experim
     try:
         return Experiment.model_validate(written.plain())
     except ValidationError as error:
-        raise _explained(error.errors(), written) from None
+        raise explained(error.errors(), written, _nearest) from None
 
 
 def _with_includes(path: Path, above: tuple[Path, ...]) -> Written:
@@ -132,8 +132,16 @@ def _put(into: Written, steps: Sequence[str | int], value: Written, place: Place
     return Written(into.place, {**found, step: below}, {**into.key_places, step: place if not rest else below.place})
 
 
-def _explained(errors: Sequence[ErrorDetails], written: Written) -> BertologyError:
-    """One line on the first of the problems, unknown keys before all else: they may be why others are there."""
+def explained(
+    errors: Sequence[ErrorDetails], written: Written, nearest: Callable[[tuple[str | int, ...]], str]
+) -> BertologyError:
+    """One line on the first of the problems, unknown keys before all else: they may be why others are there.
+
+    Args:
+        errors: what pydantic found.
+        written: what it found it in.
+        nearest: says of the path to an unknown key what may have been meant.
+    """
     first = min(errors, key=lambda found: found["type"] != "extra_forbidden")
     # Where a value may be of several kinds, the kind that it fits furthest is the one that was meant.
     same = [found for found in errors if found["loc"][:1] == first["loc"][:1] and found["type"] != "missing"]
@@ -144,7 +152,7 @@ def _explained(errors: Sequence[ErrorDetails], written: Written) -> BertologyErr
     kind, given = problem["type"], problem["input"]
     if kind == "extra_forbidden":
         where = f" in {_name_of(path[:-1])}" if path[:-1] else ""
-        return BertologyError(f"{written.place_of(path)}: unknown key {path[-1]!r}{where}: {_nearest(path)}")
+        return BertologyError(f"{written.place_of(path)}: unknown key {path[-1]!r}{where}: {nearest(path)}")
     if kind == "missing":
         return BertologyError(f"{written.place_of(path[:-1])}: key {key!r} is missing")
     message = _message(problem, given, in_list=bool(path) and isinstance(path[-1], int))
@@ -186,8 +194,12 @@ def _path_of(problem: ErrorDetails, written: Written) -> tuple[str | int, ...]:
 
 def _nearest(path: tuple[str | int, ...]) -> str:
     part = _PARTS.get(str(path[0])) if len(path) > 1 else Experiment
-    known = [*(part or Experiment).model_fields, *([_INCLUDE] if len(path) == 1 else [])]
-    near = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.4)
+    return nearest_key(str(path[-1]), [*(part or Experiment).model_fields, *([_INCLUDE] if len(path) == 1 else [])])
+
+
+def nearest_key(key: str, known: Sequence[str]) -> str:
+    """Which of the known keys an unknown one may have been meant to be."""
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
 
 

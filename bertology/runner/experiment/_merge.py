@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,8 @@ from bertology._files import write_atomically
 from bertology.errors import BertologyError
 from bertology.results import ComparisonRow, PredictionFolder, ResultRow, Results, read_results
 from bertology.runner.experiment._folder import RunFolder
-from bertology.runner.experiment._work import in_order
+from bertology.runner.experiment._settings import Experiment
+from bertology.runner.experiment._work import in_order, same_but_for_names
 
 _REMEDY = "name another folder with --out"
 _Key = tuple[Any, ...]
@@ -29,6 +30,7 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
     folders = [RunFolder(run) for run in runs]
     records = [folder.record() for folder in folders]
     _check_alike(folders, records)
+    content = _content(folders, records)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BertologyError(f"{out} is not empty: {_REMEDY}")
     rows: dict[_Key, ResultRow] = {}
@@ -40,13 +42,15 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
         comparisons.update({(row.family, row.cell_a, row.cell_b): row for row in found.comparisons})
         _copy_files(folder.path, out)
     experiment, merged = folders[0].experiment(), RunFolder(out)
+    _check_names(experiment, rows.values())
     ordered = in_order(experiment, rows.values())
     results = Results(ordered, tuple(comparisons.values()), PredictionFolder(out))
     outputs = experiment.outputs
     shown = any(row.layer is not None for row in results.rows)
     results.save(out, tables=outputs.tables if shown else (), plots=outputs.plots if shown else ())
     sessions = [session for record in records for session in record["sessions"]]
-    merged.adopt({**records[0], "sessions": sessions, "tables": None}, asked_in=folders[0].path)
+    about = {"content": content, "sessions": sessions, "tables": None, "parts": {}}
+    merged.adopt({**records[0], **about}, asked_in=folders[0].path)
     merged.seal()
     return results
 
@@ -59,17 +63,42 @@ def _check_alike(folders: Sequence[RunFolder], records: Sequence[Mapping[str, An
         if differing:
             where = f"{folders[0].path} and {folder.path}"
             raise BertologyError(f"{where} are not of one experiment: they differ in {', '.join(differing)}")
-        for name in ("content", "bertology"):
-            if record[name] != records[0][name]:
-                what = "models or corpora" if name == "content" else "versions of bertology"
-                raise BertologyError(
-                    f"{folders[0].path} and {folder.path} were made of different {what}: run one again"
-                )
+        if record["bertology"] != records[0]["bertology"]:
+            raise _made_of_different("versions of bertology", folders[0], folder)
+
+
+def _content(folders: Sequence[RunFolder], records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Fingerprints of all models and corpora; each part knows those that it was made of."""
+    content: dict[str, dict[str, str]] = {"models": {}, "corpora": {}}
+    told: dict[tuple[str, str], RunFolder] = {}
+    for folder, record in zip(folders, records, strict=True):
+        for kind, found in content.items():
+            for name, fingerprint in record["content"][kind].items():
+                if found.setdefault(name, fingerprint) != fingerprint:
+                    raise _made_of_different("models or corpora", told[kind, name], folder)
+                told.setdefault((kind, name), folder)
+    return content
+
+
+def _made_of_different(what: str, one: RunFolder, other: RunFolder) -> BertologyError:
+    return BertologyError(f"{one.path} and {other.path} were made of different {what}: run one again")
+
+
+def _check_names(experiment: Experiment, rows: Iterable[ResultRow]) -> None:
+    """That no two models are the same but for their names, which no part can know of the others."""
+    fresh = {model.title for model in experiment.models if model.init == "random"}
+    owners: dict[str, ResultRow] = {}
+    for row in rows:
+        known = owners.setdefault(row.cell_id, row)
+        controls = all(found.init == "random" and found.model not in fresh for found in (known, row))
+        if known.model != row.model and not controls:
+            raise same_but_for_names(*(f"{found.task} on {found.corpus}, {found.model}" for found in (known, row)))
 
 
 def _put_row(rows: dict[_Key, ResultRow], row: ResultRow, where: Path) -> None:
     """Add a row; parts may have cells in common, of which the first stays."""
-    key = (row.cell_id, row.metric)
+    # Models of one architecture share the cells of their random weights, and each has rows of its own.
+    key = (row.cell_id, row.metric, row.model)
     known = rows.get(key)
     if known is None or known.status == "failed":
         rows[key] = row

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,12 +12,13 @@ from pathlib import Path
 from bertology._files import canonical_json, digest
 from bertology.activations import silent
 from bertology.errors import BertologyError
-from bertology.results import PredictionFolder, Results
+from bertology.results import PredictionFolder, Results, read_results
 from bertology.runner._assemble import Assembler, Tables
-from bertology.runner._plan import BaselineCells, Group, Init
-from bertology.runner._run import ProgressFor, check_components, extract_splits
-from bertology.runner.experiment._engines import Engine, EngineName, choose_engine
-from bertology.runner.experiment._folder import RunFolder, failure_of, finished, git_state, write_failure
+from bertology.runner._plan import BaselineCells, Group
+from bertology.runner._run import ProgressFor
+from bertology.runner.experiment._cluster import ClusterChoice
+from bertology.runner.experiment._engines import Engine, EngineName, Job, choose_device, open_engine
+from bertology.runner.experiment._folder import RunFolder, failure_of, finished, git_state
 from bertology.runner.experiment._settings import Experiment
 from bertology.runner.experiment._work import Shard, Unit, Work, in_order, resolve_work
 
@@ -28,9 +30,11 @@ class RunOptions:
     """How an experiment is run; nothing here decides what comes out."""
 
     engine: EngineName = "joblib"
-    """``joblib``: several processes of this machine; ``serial``: this process alone."""
+    """``joblib``: several processes of this machine; ``serial``: this process alone; ``dask``: workers of a cluster."""
     jobs: int | None = None
-    """Processes; as many as processors when left out."""
+    """Processes of this machine; as many as processors when left out."""
+    cluster: ClusterChoice = field(default_factory=ClusterChoice)
+    """Which workers ``dask`` gives its work to; processes that it starts on this machine when left out."""
     shard: Shard = field(default_factory=Shard)
     retry_failed: bool = False
     """Try again what could not be computed."""
@@ -40,6 +44,9 @@ class RunOptions:
     """Told each unit that is done."""
     progress: ProgressFor = lambda _: silent
     """Gives the progress display of a job from its label."""
+
+    def __post_init__(self) -> None:
+        self.cluster.check(self.engine)
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,7 @@ def run_experiment(
             computed, is recorded and told in the summary.
     """
     clock, options = time.perf_counter(), options or RunOptions()
-    work = work or resolve_work(experiment)
+    work = work or resolve_work(experiment, part=options.shard)
     # Names are found, and readouts too, before a folder is made.
     units = work.shard(options.shard)
     folder = RunFolder(out)
@@ -103,70 +110,38 @@ class _Session:
         pending = [unit for unit in self._work.shard(self.options.shard) if self._is_pending(unit)]
         if not pending:
             return
+        options, experiment = self.options, self._work.experiment
         groups = [unit.part for unit in pending if isinstance(unit.part, Group)]
-        self.device = check_components(groups, device=self._work.experiment.device)
-        engine = choose_engine(self.options.engine, jobs=self.options.jobs, device=self.device)
-        busy: list[Unit] = []
-        for plan in self._work.plans:
-            # What one model reads of one corpus is read once, for all its tasks.
-            of_plan = [unit for unit in pending if unit.plan is plan]
-            left = self._stage([unit for unit in of_plan if self._is_pending(unit)], engine, wait=False)
-            if left is None:
-                return
-            busy += left
-        # By now, whoever was at these has finished them or has gone.
-        self._stage(busy, engine, wait=True)
+        self.device = choose_device(options.engine, groups, device=experiment.device, cluster=options.cluster)
+        with open_engine(
+            options.engine, jobs=options.jobs, device=self.device, cluster=options.cluster, echo=options.echo
+        ) as engine:
+            busy = self._stage(pending, engine, wait=False)
+            if busy:
+                # By now, whoever was at these has finished them or has gone.
+                self._stage(busy, engine, wait=True)
 
     def _is_pending(self, unit: Unit) -> bool:
         if finished(self._folder.path, unit):
             return False
         return self.options.retry_failed or failure_of(self._folder.path, unit) is None
 
-    def _stage(self, units: Sequence[Unit], engine: Engine, *, wait: bool) -> list[Unit] | None:
-        """Compute units; those another process is at are returned, or None where a failure ends it all."""
-        ready, failed = self._with_vectors(units)
-        if failed and self.options.fail_fast:
-            return None
+    def _stage(self, units: Sequence[Unit], engine: Engine, *, wait: bool) -> list[Unit]:
+        """Compute units; those another process is at are returned, or none where a failure ends it all."""
+        job = Job(self._folder.path, self.device, wait, self._is_pending, self.options.progress)
         busy = []
-        for number, outcome in engine(ready, self._folder.path, self.device, wait):
-            unit = ready[number]
-            if isinstance(outcome, Exception):
-                if not self._keep_on(unit, outcome):
-                    return None
-            elif outcome == "busy":
-                busy.append(unit)
-            elif outcome == "computed":
-                self.n_computed += len(unit.cells)
-                self.options.echo(f"done    {unit.title}")
+        with closing(engine(units, job)) as outcomes:
+            for number, outcome in outcomes:
+                unit = units[number]
+                if isinstance(outcome, Exception):
+                    if not self._keep_on(unit, outcome):
+                        return []
+                elif outcome == "busy":
+                    busy.append(unit)
+                elif outcome == "computed":
+                    self.n_computed += len(unit.cells)
+                    self.options.echo(f"done    {unit.title}")
         return busy
-
-    def _with_vectors(self, units: Sequence[Unit]) -> tuple[list[Unit], bool]:
-        """The units whose vectors are in the store now, and whether any could not be had."""
-        errors: dict[tuple[int, Init], Exception | None] = {}
-        ready = []
-        for unit in units:
-            if isinstance(unit.part, BaselineCells):
-                ready.append(unit)
-                continue
-            key = (id(unit.plan), unit.part.init)
-            if key not in errors:
-                errors[key] = self._extract(unit, unit.part.init)
-            error = errors[key]
-            if error is None:
-                ready.append(unit)
-                continue
-            write_failure(self._folder.path, unit, error)
-            if not self._keep_on(unit, error):
-                return [], True
-        return ready, any(errors.values())
-
-    def _extract(self, unit: Unit, init: Init) -> Exception | None:
-        try:
-            extract_splits(unit.plan, init, self.device, self.options.progress)
-        except Exception as error:
-            # A model that cannot be read is no bar to the others.
-            return error
-        return None
 
     def _keep_on(self, unit: Unit, error: Exception) -> bool:
         self.options.echo(f"failed  {unit.title}")
@@ -177,32 +152,55 @@ class _Session:
 
 def _write_tables(work: Work, folder: RunFolder, session: _Session, wall: float) -> None:
     """Write the tables of all units that are done, whoever did them; nothing where they are written already."""
+    shard, outputs = session.options.shard, work.experiment.outputs
+    units = work.shard(shard)
     with folder.lock("tables"):
-        done = [unit for unit in work.units if finished(folder.path, unit)]
-        failed = [unit for unit in work.units if unit not in done and failure_of(folder.path, unit) is not None]
+        done = [unit for unit in units if finished(folder.path, unit)]
+        failed = [unit for unit in units if unit not in done and failure_of(folder.path, unit) is not None]
+        asked = digest([canonical_json(work.experiment.plain())])
         made_of = digest([canonical_json([work.experiment.plain(), *([u.key for u in us] for us in (done, failed))])])
-        if folder.record()["tables"] == made_of and (folder.path / _RESULTS).exists() and not session.n_computed:
+        record, there = folder.record(), (folder.path / _RESULTS).exists()
+        # What another experiment left in this folder is no part of this one.
+        parts = dict(record.get("parts") or {}) if record.get("asked") == asked and there else {}
+        known = record["tables"] if shard.is_whole else parts.get(str(shard))
+        if known == made_of and there and not session.n_computed:
             return
         if not done:
             return
-        outputs = work.experiment.outputs
         results = _assemble(work, folder.path, done, failed)
+        own = {cell.id for unit in units for cell in unit.cells}
+        if not shard.is_whole and record.get("asked") == asked and there:
+            results = _with_other_parts(work, results, read_results(folder.path), own)
         # Without a layer's score there is nothing to look at yet.
-        shown = any(isinstance(unit.part, Group) for unit in done)
+        shown = any(row.layer is not None and row.status == "ok" for row in results.rows)
         results.save(folder.path, tables=outputs.tables if shown else (), plots=outputs.plots if shown else ())
-        folder.seal()
-    folder.add_session(
-        {
-            "started_utc": session.started.isoformat(timespec="seconds"),
-            "wall_s": round(wall, 3),
-            "engine": session.options.engine,
-            "shard": str(session.options.shard),
-            "device": session.device,
-            "cells_computed": session.n_computed,
-            "git": git_state(),
-        },
-        tables=made_of,
-    )
+        folder.seal(None if shard.is_whole else own)
+        folder.add_session(
+            {
+                "started_utc": session.started.isoformat(timespec="seconds"),
+                "wall_s": round(wall, 3),
+                "engine": session.options.engine,
+                "shard": str(shard),
+                "device": session.device,
+                "cells_computed": session.n_computed,
+                "git": git_state(),
+            },
+            asked=asked,
+            tables=made_of if shard.is_whole else None,
+            parts={} if shard.is_whole else {**parts, str(shard): made_of},
+        )
+
+
+def _with_other_parts(work: Work, mine: Results, there: Results, own: Collection[str]) -> Results:
+    """The results of one part put to those of others that are in the same folder already.
+
+    Cells of other parts cannot be told by their names here, since that would take the content of all models.
+    """
+    models = {row.model for row in mine.rows}
+    others = [row for row in there.rows if row.cell_id not in own or row.model not in models]
+    rows = in_order(work.experiment, (*mine.rows, *others), tasks=work.task_places)
+    compared = [row for row in there.comparisons if row.cell_a not in own]
+    return Results(rows, (*mine.comparisons, *compared), mine.predictions)
 
 
 def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit]) -> Results:
@@ -221,5 +219,5 @@ def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit
         else:
             parts.append(assembler.of_group(unit.plan, unit.part))
     parts += [assembler.of_failed(unit.plan, unit.part) for unit in failed if isinstance(unit.part, Group)]
-    rows = in_order(work.experiment, (row for part in parts for row in part.rows))
+    rows = in_order(work.experiment, (row for part in parts for row in part.rows), tasks=work.task_places)
     return Results(rows, tuple(row for part in parts for row in part.comparisons), PredictionFolder(run))

@@ -9,11 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_v
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from bertology.runner._reading import Reading, sweep
 from bertology.runner._request import CONTROLS, Control
 
 Text = Annotated[str, Field(strict=True, min_length=1)]
 Whole = Annotated[int, Field(strict=True)]
 Truth = Annotated[bool, Field(strict=True)]
+Share = Annotated[float, Field(gt=0, le=1)]
 
 
 class _Settings(BaseModel):
@@ -89,15 +91,51 @@ class CorpusSettings(_Named):
     """At most so many sentences of each split, the first ones; all when left out."""
 
 
+class ReadoutSettings(_Named):
+    """How a task is read off the vectors; lists make a sweep of every combination."""
+
+    name: Text
+    """A registered readout: `linear`, `mlp.v1`, `edge_mix`."""
+    settings: Mapping[str, Any] = {}
+    """The readout's own settings, such as `hidden: 64`; a list is a sweep over its values."""
+    fraction: Share | tuple[Share, ...] = 1.0
+    """How much of the training sentences to fit on."""
+    codelength: Literal["online"] | None = None
+    """`online`: measure how short the training labels can be told, in bits (Voita & Titov 2020)."""
+    erase: Text | None = None
+    """A task of words: what a linear readout finds of it is first taken out of the vectors (Elazar et al. 2021)."""
+    eraser: Literal["leace", "random"] = "leace"
+    """`random`: as many directions, but any; what it costs to lose that much of whatever kind."""
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """Every combination."""
+        fractions = self.fraction if isinstance(self.fraction, tuple) else (self.fraction,)
+        return sweep(
+            self.name,
+            self.settings,
+            fractions=fractions,
+            codelength=self.codelength,
+            erase=self.erase,
+            eraser=self.eraser,
+        )
+
+
 class TaskSettings(_Named):
     """A question put to the vectors."""
 
     name: Text
     """As `bertology tasks` lists it: `pos`, `feats:Number`."""
-    readout: Text | None = None
-    """A registered readout instead of the task's own: `linear`, `mlp.v1`."""
+    readout: ReadoutSettings | tuple[ReadoutSettings, ...] | None = None
+    """Registered readouts instead of the task's own: a name, a mapping, or a list of them."""
     corpora: tuple[Text, ...] | None = None
     """Only these corpora, by id or name; all of the experiment's when left out."""
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """How the task is read; empty where it is by its own readout."""
+        chosen = self.readout if isinstance(self.readout, tuple) else (self.readout,)
+        return tuple(reading for one in chosen if one is not None for reading in one.readings)
 
 
 class StatisticsSettings(_Settings):

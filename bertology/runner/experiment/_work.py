@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from bertology._files import canonical_json, digest
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
-from bertology.probing import get_probe
+from bertology.readouts import readout_kind
 from bertology.results import ResultRow
 from bertology.runner._cells import Cell
-from bertology.runner._plan import BaselineCells, Group, Plan, find_corpus, make_plan
+from bertology.runner._plan import BaselineCells, Finder, Group, Init, Plan, find_corpus, make_plan
 from bertology.runner._request import ProbeRequest
 from bertology.runner.experiment._settings import CorpusSettings, Experiment, ModelSettings, TaskSettings
+
+# How far from even a cut may be, in shares of a part, to keep a model in one piece.
+_NEAR = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +44,8 @@ class Unit:
         where = f"{self.part.probe.task} on {self.plan.corpus.name}"
         if isinstance(self.part, BaselineCells):
             return f"{where}, baselines"
+        if len(self.plan.readings_of(self.part.probe)) > 1:
+            where += f" by {self.part.reading.title}"
         fresh = self.part.init == "random" and self.plan.request.init != "random"
         return f"{where}, {self.plan.source.name}{' with random weights' if fresh else ''}"
 
@@ -66,74 +72,197 @@ class Shard:
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all there is."""
+        return self.of == 1
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a unit stands in the grid: known before any model or corpus is looked at."""
+
+    model: int
+    """Which of the experiment's models."""
+    corpus: int
+    """Which of the corpora that some task reads."""
+    init: Init | None
+    """None for the baselines of a task, which read no model: of several models the first brings them."""
+    task: int
+    """Which of the tasks of that corpus."""
+    reading: int
+    """Which of the ways in which the task is read; 0 for its baselines."""
+    weight: int
+    """How much there is to fit, beside the others."""
+
 
 @dataclass(frozen=True)
 class Work:
-    """An experiment with every name in it resolved."""
+    """An experiment, or one part of it, with every name in it resolved."""
 
     experiment: Experiment
-    plans: tuple[Plan, ...]
-    """One for each model and corpus that meet."""
+    part: Shard
+    """What of it."""
+    pairs: Mapping[tuple[int, int], Plan]
+    """By the places of model and corpus, those that meet in this part."""
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """One for each model and corpus that meet in this part, in the order of the experiment."""
+        return tuple(self.pairs.values())
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
-        """All units, in an order that depends on the experiment alone; what one model reads stands together.
+        """The units of this part, in an order that depends on the experiment alone.
+
+        What one model reads stands together.
 
         Raises:
             BertologyError: two models, or two corpora, are the same but for what they are called.
         """
-        units: list[Unit] = []
-        owners: dict[str, Unit] = {}
-        for unit in self._all_units():
-            known = next((owners[cell.id] for cell in unit.cells if cell.id in owners), None)
-            if known is None:
-                units.append(unit)
-                owners.update(dict.fromkeys((cell.id for cell in unit.cells), unit))
-            elif isinstance(unit.part, Group):
-                both = f"{known.title!r} and {unit.title!r}"
-                raise BertologyError(
-                    f"{both} are the same but for their names: leave one out, or give another init_seed"
-                )
-        return tuple(units)
-
-    def _all_units(self) -> Iterator[Unit]:
-        for plan in self.plans:
-            # Baselines read no model: of several models the first brings them.
-            yield from (Unit(plan, found) for found in plan.baselines if found.cells)
-            yield from (Unit(plan, group) for group in plan.groups)
+        return self._units(self.part)
 
     def shard(self, shard: Shard) -> tuple[Unit, ...]:
-        """The units of one part: as many as of any other, give or take one, and of as few models as can be."""
-        n = len(self.units)
-        return self.units[n * (shard.number - 1) // shard.of : n * shard.number // shard.of]
+        """The units of one part of the experiment.
 
-    @property
+        Raises:
+            BertologyError: this is another part of it.
+        """
+        if shard == self.part:
+            return self.units
+        if not self.part.is_whole:
+            raise BertologyError(f"this is part {self.part} of the experiment, not {shard}: resolve that one")
+        return self._units(shard)
+
+    def _units(self, shard: Shard) -> tuple[Unit, ...]:
+        units: list[Unit] = []
+        owners: dict[str, Unit] = {}
+        for place in places_of(self.experiment, shard):
+            unit = self._unit(place)
+            # Groups that have one cell in common have all.
+            known = owners.setdefault(unit.cells[0].id, unit)
+            if known is unit or _same_control(known, unit):
+                units.append(unit)
+            elif isinstance(unit.part, Group):
+                raise same_but_for_names(known.title, unit.title)
+        return tuple(units)
+
+    def _unit(self, place: Place) -> Unit:
+        plan = self.pairs[place.model, place.corpus]
+        if place.init is None:
+            return Unit(plan, plan.baselines[place.task])
+        found = plan.groups_of(plan.probes[place.task], place.init)
+        return Unit(plan, found[place.reading])
+
+    @cached_property
     def n_cells(self) -> int:
-        """How many cells there are, without making them."""
+        """How many cells this part has, without making them."""
         found = 0
-        baselines: dict[tuple[str, str], int] = {}
-        for plan in self.plans:
-            request = plan.request
-            fits = len(plan.fingerprints) + ("control_task" in request.controls)
-            found += len(plan.probes) * len(plan.layers) * request.seeds * fits
-            # Models share the baselines of a corpus.
-            for part in plan.baselines:
-                baselines[plan.corpus.name, part.probe.task] = len(part.cells)
-        return found + sum(baselines.values())
+        for place in places_of(self.experiment, self.part):
+            plan = self.pairs[place.model, place.corpus]
+            if place.init is None:
+                found += len(plan.baselines[place.task].cells)
+            else:
+                reading = plan.readings_of(plan.probes[place.task])[place.reading]
+                columns = plan.columns_of(reading)
+                found += len(columns) * _problems(self.experiment, own=place.init == plan.request.init)
+        return found
+
+    @cached_property
+    def task_places(self) -> Mapping[str, int]:
+        """The place of each task in the experiment, by what the tables call it."""
+        return places_of_tasks(self.experiment, Finder())
 
     @property
-    def content(self) -> dict[str, Mapping[str, str]]:
-        """Fingerprints of all models and corpora, by what the tables call them."""
+    def content(self) -> dict[str, dict[str, str]]:
+        """Fingerprints of the models and corpora of this part, by what the tables call them."""
         models: dict[str, str] = {}
         for plan in self.plans:
             models[plan.source.name] = plan.fingerprints["random" if plan.request.init == "random" else "pretrained"]
         return {"models": models, "corpora": {plan.corpus.name: plan.corpus.fingerprint for plan in self.plans}}
 
 
-def in_order(experiment: Experiment, rows: Iterable[ResultRow]) -> tuple[ResultRow, ...]:
-    """Rows in the order in which an experiment names its models and tasks, whoever computed them when."""
+def same_but_for_names(one: str, other: str) -> BertologyError:
+    """What is told where one thing is computed twice under two names."""
+    return BertologyError(
+        f"{one!r} and {other!r} are the same but for their names: leave one out, or give another init_seed"
+    )
+
+
+def _same_control(one: Unit, other: Unit) -> bool:
+    """Whether both are the random weights beside pretrained models, which models of one architecture share."""
+    return all(
+        isinstance(unit.part, Group) and unit.part.init == "random" and unit.plan.request.init != "random"
+        for unit in (one, other)
+    )
+
+
+def places_of(experiment: Experiment, shard: Shard) -> tuple[Place, ...]:
+    """The places of one part of an experiment: about as many fits as in any other part, of few models each.
+
+    The grid is cut where it is even; but where a model ends, if that is near.
+    """
+    places = tuple(_all_places(experiment))
+    if shard.is_whole:
+        return places
+    starts = [0, *itertools.accumulate(place.weight for place in places)]
+    first, last = (_cut(places, starts, number, shard.of) for number in (shard.number - 1, shard.number))
+    return places[first:last]
+
+
+def _cut(places: Sequence[Place], starts: Sequence[int], number: int, of: int) -> int:
+    """Where the first ``number`` of the parts of the grid end."""
+    if number in (0, of):
+        return len(places) * number // of
+    even = starts[-1] * number / of
+    # Of cuts as good as one another the first: the baselines of a corpus, which weigh nothing, go with what follows.
+    near = min(range(len(starts)), key=lambda at: abs(starts[at] - even))
+    ends = [at for at in range(1, len(places)) if places[at].model != places[at - 1].model]
+    of_model = min(ends, key=lambda at: abs(starts[at] - even), default=near)
+    return of_model if abs(starts[of_model] - even) <= _NEAR * starts[-1] / of else near
+
+
+def _all_places(experiment: Experiment) -> Iterator[Place]:
+    has_baselines = {"majority", "word_majority"} & set(experiment.chosen_controls)
+    by_corpus = _tasks_by_corpus(experiment)
+    for model, settings in enumerate(experiment.models):
+        inits: tuple[Init, ...] = (settings.init,)
+        if settings.init == "pretrained" and "random" in experiment.chosen_controls:
+            inits = ("pretrained", "random")
+        for corpus, (_, tasks) in enumerate(by_corpus):
+            if has_baselines and model == 0:
+                yield from (Place(model, corpus, None, task, 0, 0) for task in range(len(tasks)))
+            for init in inits:
+                weight = _problems(experiment, own=init == settings.init)
+                yield from (
+                    Place(model, corpus, init, task, reading, weight)
+                    for task, asked in enumerate(tasks)
+                    for reading in range(len(asked.readings) or 1)
+                )
+
+
+def _problems(experiment: Experiment, *, own: bool) -> int:
+    """Fits of each layer: the task itself by seed, and its control task on what is no control itself."""
+    return experiment.seeds * (2 if own and "control_task" in experiment.chosen_controls else 1)
+
+
+def places_of_tasks(experiment: Experiment, finder: Finder) -> dict[str, int]:
+    """The place of each task in the experiment, by what the tables call it."""
+    return {finder.probe(task.name).task: place for place, task in enumerate(experiment.tasks)}
+
+
+def in_order(
+    experiment: Experiment, rows: Iterable[ResultRow], *, tasks: Mapping[str, int] | None = None
+) -> tuple[ResultRow, ...]:
+    """Rows in the order in which an experiment names its models and tasks, whoever computed them when.
+
+    Args:
+        experiment: what names them.
+        rows: in any order.
+        tasks: the place of each task, if it is at hand.
+    """
     models = {model.title: place for place, model in enumerate(experiment.models)}
-    tasks = {get_probe(task.name).task: place for place, task in enumerate(experiment.tasks)}
+    tasks = tasks or places_of_tasks(experiment, Finder())
 
     def place(row: ResultRow) -> tuple[int, str, int, str]:
         return models.get(row.model or "", -1), row.corpus, tasks[row.task], row.init or ""
@@ -144,34 +273,38 @@ def in_order(experiment: Experiment, rows: Iterable[ResultRow]) -> tuple[ResultR
 def fewest_cells(experiment: Experiment) -> int:
     """How many cells an experiment has at least, known before any model or corpus is looked at."""
     layers = len(experiment.layers) if isinstance(experiment.layers, tuple) else 1
-    return (
-        len(experiment.models)
-        * sum(len(found) for _, found in _tasks_by_corpus(experiment))
-        * (layers * experiment.seeds)
+    of_a_model = sum(
+        1 if reading is not None and readout_kind(str(reading.readout)).columns == "all" else layers
+        for _, tasks in _tasks_by_corpus(experiment)
+        for task in tasks
+        for reading in task.readings or (None,)
     )
+    return len(experiment.models) * of_a_model * experiment.seeds
 
 
-def resolve_work(experiment: Experiment) -> Work:
-    """Find every model, corpus, task and layer of an experiment.
+def resolve_work(experiment: Experiment, *, part: Shard | None = None) -> Work:
+    """Find every model, corpus, task and layer of an experiment, or of one part of it alone.
+
+    Of the others of a thousand models nothing is read; that they are there is for their own parts to find out.
 
     Raises:
         BertologyError: there is no such one.
     """
+    part, finder = part or Shard(), Finder()
     for task in experiment.tasks:
-        get_probe(task.name)
-    by_corpus = [(_find(settings), settings, tasks) for settings, tasks in _tasks_by_corpus(experiment)]
-    names = [corpus.name for corpus, _, _ in by_corpus]
+        finder.probe(task.name)
+    by_corpus = _tasks_by_corpus(experiment)
+    pairs = dict.fromkeys((place.model, place.corpus) for place in places_of(experiment, part))
+    corpora = {number: _find(by_corpus[number][0]) for number in sorted({corpus for _, corpus in pairs})}
+    names = [corpus.name for corpus in corpora.values()]
     doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled is not None:
         raise BertologyError(f"two corpora are called {doubled!r}: give each an id of its own")
-    return Work(
-        experiment,
-        tuple(
-            make_plan(_request(experiment, model, settings, tasks), corpus=corpus)
-            for model in experiment.models
-            for corpus, settings, tasks in by_corpus
-        ),
-    )
+    plans = {}
+    for model, corpus in pairs:
+        request = _request(experiment, experiment.models[model], *by_corpus[corpus], finder)
+        plans[model, corpus] = make_plan(request, corpus=corpora[corpus], finder=finder)
+    return Work(experiment, part, plans)
 
 
 def _tasks_by_corpus(experiment: Experiment) -> list[tuple[CorpusSettings, tuple[TaskSettings, ...]]]:
@@ -194,7 +327,11 @@ def _find(settings: CorpusSettings) -> Corpus:
 
 
 def _request(
-    experiment: Experiment, model: ModelSettings, corpus: CorpusSettings, tasks: tuple[TaskSettings, ...]
+    experiment: Experiment,
+    model: ModelSettings,
+    corpus: CorpusSettings,
+    tasks: tuple[TaskSettings, ...],
+    finder: Finder,
 ) -> ProbeRequest:
     return ProbeRequest(
         tasks=tuple(task.name for task in tasks),
@@ -216,5 +353,5 @@ def _request(
         model_id=model.title,
         init=model.init,
         init_seed=model.init_seed,
-        readouts={get_probe(task.name).task: task.readout for task in tasks if task.readout},
+        readings={finder.probe(task.name).task: task.readings for task in tasks if task.readings},
     )

@@ -94,8 +94,12 @@ class Written:
         return self.place
 
 
-def read_yaml(path: Path) -> Written:
+def read_yaml(path: Path, *, what: str = "an experiment") -> Written:
     """The mapping that a YAML file holds.
+
+    Args:
+        path: the file.
+        what: what it should be, for what is said of a file that is not.
 
     Raises:
         BertologyError: there is no such file, or it is not plain YAML.
@@ -103,15 +107,15 @@ def read_yaml(path: Path) -> Written:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        raise BertologyError(f"{path}: no such file; it should be an experiment in YAML") from None
+        raise BertologyError(f"{path}: no such file; it should be {what} in YAML") from None
     except OSError as error:
-        raise BertologyError(f"{path}: cannot be read ({error.strerror}); give an experiment in YAML") from None
+        raise BertologyError(f"{path}: cannot be read ({error.strerror}); give {what} in YAML") from None
     if len(content) > _MOST_BYTES:
-        raise BertologyError(f"{path}: {len(content):,} bytes are too many for an experiment ({_MOST_BYTES:,} at most)")
+        raise BertologyError(f"{path}: {len(content):,} bytes are too many for {what} ({_MOST_BYTES:,} at most)")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BertologyError(f"{path}: not UTF-8 text ({error}); it should be an experiment in YAML") from None
+        raise BertologyError(f"{path}: not UTF-8 text ({error}); it should be {what} in YAML") from None
     return parse_yaml(text, Place(str(path), 1))
 
 

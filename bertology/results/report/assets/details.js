@@ -157,12 +157,23 @@
     byId("words-more").textContent = `Show ${Math.min(PAGE, list.length - limit)} more`;
   }
 
+  // A text with its spans marked, the second of a pair in another way; where both are, the first is seen.
+  function marked(text, edges) {
+    const cuts = [...new Set([0, ...edges, text.length])].sort((a, b) => a - b);
+    return cuts.slice(1).map((end, number) => {
+      const start = cuts[number];
+      const inside = (span) => edges[2 * span] <= start && end <= edges[2 * span + 1];
+      const part = text.slice(start, end);
+      if (inside(0)) return element("mark", {}, part);
+      return edges.length > 2 && inside(1) ? element("mark", { class: "second" }, part) : part;
+    });
+  }
+
   function word(found, item, here, there) {
     const place = found.places[item];
     const body = element("div", { class: "sentence" });
     if (place) {
-      const text = data.sentences[place[0]];
-      body.append(text.slice(0, place[1]), element("mark", {}, text.slice(place[1], place[2])), text.slice(place[2]));
+      body.append(...marked(data.sentences[place[0]], place.slice(1)));
     } else {
       body.append(element("mark", {}, found.ids[item]));
     }

@@ -1,0 +1,128 @@
+"""``edge.v1`` and its mixes: which layers a probe of spans reads, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bertology.errors import FitError
+from bertology.readouts._edge_fit import SpanReadout
+from bertology.readouts._edge_model import Reads
+
+Columns = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class EdgeReadout(SpanReadout):
+    """``edge.v1``: one probe a layer (Tenney et al. 2019a, section 3.1)."""
+
+    @property
+    def name(self) -> str:
+        """``edge.v1``."""
+        return "edge.v1"
+
+    @property
+    def reads(self) -> Reads:
+        """The one layer."""
+        return "one"
+
+    @property
+    def mixing(self) -> tuple[float, float]:
+        """Nothing is mixed."""
+        return 1.0, 0.0
+
+    def columns(self, layers: Sequence[int]) -> Columns:
+        """Each layer on its own."""
+        return tuple((layer,) for layer in layers)
+
+
+@dataclass(frozen=True)
+class EdgeMixReadout(SpanReadout):
+    """``edge_mix.v1``: one probe of all layers, mixed as γ Σ s_ℓ h_ℓ (Tenney et al. 2019b, section 3.1).
+
+    The weights s are the softmax of what is learned; they and γ are among the ``details`` of a fit, with their centre
+    of gravity and how far they are from equal.
+    """
+
+    temperature: float = 1.0
+    """What the learned numbers are divided by before the softmax: below 1, weights part sooner."""
+    layer_dropout: float = 0.0
+    """Part of the batches that each layer is left out of."""
+
+    @property
+    def name(self) -> str:
+        """``edge_mix.v1``."""
+        return "edge_mix.v1"
+
+    @property
+    def reads(self) -> Reads:
+        """A mix."""
+        return "mix"
+
+    @property
+    def mixing(self) -> tuple[float, float]:
+        """As set."""
+        return self.temperature, self.layer_dropout
+
+    def columns(self, layers: Sequence[int]) -> Columns:
+        """One column of all layers."""
+        return (tuple(layers),)
+
+
+@dataclass(frozen=True)
+class EdgeCumulativeReadout(SpanReadout):
+    """``edge_cumulative.v1``: a mix of layers 0…ℓ for every ℓ (Tenney et al. 2019b, section 3.2).
+
+    What the score gains from column to column says where a task is solved (``measures.differential_scores``,
+    ``measures.expected_layer``).
+    """
+
+    temperature: float = 1.0
+    """As in ``edge_mix.v1``."""
+    layer_dropout: float = 0.0
+    """As in ``edge_mix.v1``; a column of one layer keeps it."""
+
+    @property
+    def name(self) -> str:
+        """``edge_cumulative.v1``."""
+        return "edge_cumulative.v1"
+
+    @property
+    def reads(self) -> Reads:
+        """A mix."""
+        return "mix"
+
+    @property
+    def mixing(self) -> tuple[float, float]:
+        """As set."""
+        return self.temperature, self.layer_dropout
+
+    def columns(self, layers: Sequence[int]) -> Columns:
+        """For each layer a column of it and all before it."""
+        return tuple(tuple(layers[: place + 1]) for place in range(len(layers)))
+
+
+@dataclass(frozen=True)
+class EdgeCatReadout(SpanReadout):
+    """``edge_cat.v1``: the first and the last layer, one after the other (Tenney et al. 2019a, section 4: ``cat``)."""
+
+    @property
+    def name(self) -> str:
+        """``edge_cat.v1``."""
+        return "edge_cat.v1"
+
+    @property
+    def reads(self) -> Reads:
+        """One vector after the other."""
+        return "cat"
+
+    @property
+    def mixing(self) -> tuple[float, float]:
+        """Nothing is mixed."""
+        return 1.0, 0.0
+
+    def columns(self, layers: Sequence[int]) -> Columns:
+        """One column of the first and the last layer."""
+        if len(layers) < 2:
+            raise FitError(f"{self.name} joins the first and the last layer, and only {len(layers)} is there: ask two")
+        return ((layers[0], layers[-1]),)

@@ -1,0 +1,239 @@
+"""Fitting edge probes: what stands in a span, or between two, read off the vectors of their words."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertology._workers import Workers
+from bertology.errors import FitError
+from bertology.readouts._base import Progress, Readout, Targets, check_problems, item_weights
+from bertology.readouts._edge_fitted import FittedEdge, FittedPooled, with_parts
+from bertology.readouts._edge_model import Design, Pooling, Reads
+from bertology.readouts._edge_scoring import Scorer, dev_scores
+from bertology.readouts._edge_training import Goals, Trainer
+from bertology.readouts._edge_windows import Shuffle, training_windows
+from bertology.readouts._features import FeatureSource
+from bertology.readouts._linear import LinearReadout
+from bertology.readouts._race import Race
+from bertology.readouts._spans import PlainPooling, PooledSpans, SpanSource, as_spans
+
+Classifier = Literal["mlp", "linear"]
+Loss = Literal["auto", "softmax", "sigmoid"]
+
+
+@dataclass(frozen=True)
+class SpanReadout(Readout):
+    """What all edge readouts share (Tenney et al. 2019a, section 3.1): probes of one or two spans of words.
+
+    Words are projected, a learned attention over each span's words makes one vector of it (with parameters of their
+    own for the first and the second span), and a classifier reads the two. The probes of all problems and columns are
+    trained side by side on the same batches by Adam, none of them knowing of another, until their own dev score stops
+    rising: accuracy, or micro F1 where items have several labels. Every column begins with the same parameters and
+    leaves the same hidden units out.
+
+    Only words inside spans are read, and memory is bounded by a window of them, whatever the corpus.
+    """
+
+    pooling: Pooling = "attention"
+    """How the words of a span become one vector; all but ``attention`` have no parameters."""
+    projection: int = 256
+    """Width that words are projected to, 0 for none."""
+    classifier: Classifier = "mlp"
+    """``mlp``: one hidden layer (tanh, layer norm, dropout), as the authors' code has it."""
+    hidden: int = 256
+    """Width of that hidden layer."""
+    dropout: float = 0.2
+    """Part of the hidden units that a batch does without."""
+    loss: Loss = "auto"
+    """``softmax`` for one label an item, ``sigmoid`` for each label on its own (as the paper has it throughout);
+    ``auto``: softmax unless items have several labels."""
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    batch_items: int = 64
+    max_epochs: int = 40
+    patience: int = 3
+    """Epochs without a better dev score after which a fit ends."""
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The settings, as JSON can hold them."""
+        return asdict(self)
+
+    @abstractmethod
+    def columns(self, layers: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        """Which of the ``layers`` each column of a fit reads; columns take the place of layers in all that is fitted.
+
+        Raises:
+            FitError: there are too few layers.
+        """
+
+    @property
+    @abstractmethod
+    def reads(self) -> Reads:
+        """How a column reads its layers."""
+
+    @property
+    @abstractmethod
+    def mixing(self) -> tuple[float, float]:
+        """Temperature of the weights of mixes, and how often a layer is left out of a batch."""
+
+    def fit(
+        self,
+        train: FeatureSource | SpanSource,
+        targets: Targets,
+        *,
+        dev: FeatureSource | SpanSource,
+        dev_targets: Targets,
+        seed: int = 0,
+        device: str = "cpu",
+        progress: Progress | None = None,
+    ) -> FittedEdge | FittedPooled:
+        """Fit every problem in every column, each to its own best epoch.
+
+        Without attention, projection and hidden layer, ``edge.v1`` is a logistic regression on pooled vectors and is
+        fitted as one, by ``linear.v1``: standardised, with an L2 path chosen on dev.
+
+        Args:
+            train: spans of words to fit on; items of single words are spans of one word.
+            targets: what to predict from them, one class or several for each item.
+            dev: spans of other items, to see when to stop.
+            dev_targets: the same problems over ``dev``.
+            seed: of the initial weights (each problem its own), of the order of the items and of what is left out.
+            device: where to compute, as torch names it.
+            progress: told how far the fit has come.
+
+        Raises:
+            FitError: as :meth:`Readout.fit`; a setting is out of bounds; train and dev have other numbers of spans.
+        """
+        self._check(targets)
+        check_problems(train, targets, dev, dev_targets)
+        train, dev = as_spans(train), as_spans(dev)
+        if train.n_spans != dev.n_spans:
+            raise FitError(f"train has {train.n_spans} spans an item and dev {dev.n_spans}: give the same number")
+        if self._is_regression(targets):
+            pooling = cast(PlainPooling, self.pooling)
+            regressions = LinearReadout().fit(
+                PooledSpans(train, pooling=pooling),
+                targets,
+                dev=PooledSpans(dev, pooling=pooling),
+                dev_targets=dev_targets,
+                seed=seed,
+                device=device,
+                progress=progress,
+            )
+            return FittedPooled(self.name, pooling, regressions, tuple(train.layers))
+        return _Fit(self, train, targets, dev, dev_targets, seed, torch.device(device), progress).run()
+
+    def is_sigmoid(self, targets: Targets) -> bool:
+        """Whether each class is judged on its own."""
+        return targets.is_multi_label if self.loss == "auto" else self.loss == "sigmoid"
+
+    def _is_regression(self, targets: Targets) -> bool:
+        is_linear = self.pooling != "attention" and not self.projection and self.classifier == "linear"
+        return self.reads == "one" and is_linear and not self.is_sigmoid(targets)
+
+    def _check(self, targets: Targets) -> None:
+        for name, kind in (("pooling", Pooling), ("classifier", Classifier), ("loss", Loss)):
+            if getattr(self, name) not in get_args(kind):
+                raise FitError(f"{name} is {getattr(self, name)!r}: give {', '.join(get_args(kind))}")
+        for name, least in (("hidden", 1), ("batch_items", 1), ("max_epochs", 1), ("patience", 1), ("projection", 0)):
+            if getattr(self, name) < least:
+                raise FitError(f"{name} is {getattr(self, name)}: give {least} or more")
+        temperature, layer_dropout = self.mixing
+        if not self.learning_rate > 0 or not self.weight_decay >= 0 or not temperature > 0:
+            raise FitError("learning_rate and temperature must be above 0, weight_decay 0 or above")
+        if not (0 <= self.dropout < 1 and 0 <= layer_dropout < 1):
+            raise FitError("dropout and layer_dropout must be 0 or above and below 1")
+        if self.loss == "softmax" and targets.is_multi_label:
+            raise FitError("loss is 'softmax' and items have several labels: give sigmoid or auto")
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """Everything that a fit of edge probes goes by."""
+
+    readout: SpanReadout
+    train: SpanSource
+    targets: Targets
+    dev: SpanSource
+    dev_targets: Targets
+    seed: int
+    device: torch.device
+    progress: Progress | None
+
+    def design(self) -> Design:
+        """The shape of the probes."""
+        readout = self.readout
+        layers = list(self.train.layers)
+        n_parts = 2 if readout.pooling == "endpoints" else 1
+        return Design(
+            columns=tuple(tuple(map(layers.index, column)) for column in readout.columns(layers)),
+            reads=readout.reads,
+            dim=self.train.dim,
+            parts=tuple(span for span in range(self.train.n_spans) for _ in range(n_parts)),
+            n_classes=self.targets.n_classes,
+            pooling=readout.pooling,
+            projection=readout.projection,
+            hidden=readout.hidden if readout.classifier == "mlp" else 0,
+            temperature=readout.mixing[0],
+        )
+
+    def run(self) -> FittedEdge:
+        """Train until every fit has ended or time is up."""
+        readout, design = self.readout, self.design()
+        goals = Goals.of(self.targets, is_sigmoid=readout.is_sigmoid(self.targets), device=self.device)
+        start = {name: v.to(self.device) for name, v in design.start(self.targets.n_problems, self.seed).items()}
+        best = {name: value.clone() for name, value in start.items()}
+        race = Race((self.targets.n_problems, len(design.columns)), readout.patience)
+        rates = {"learning_rate": readout.learning_rate, "weight_decay": readout.weight_decay}
+        with Workers(self.device) as workers:
+            trainer = Trainer(design, start, goals, workers, **rates)
+            for epoch in self._epochs(design, trainer):
+                dev = self._dev_scores(trainer, goals, workers, race)
+                trainer.copy(np.flatnonzero(race.judge(epoch, dev)).tolist(), best)
+                ended = race.running.size - int(race.running.sum())
+                if self.progress is not None:
+                    self.progress(f"edge probes: epoch {epoch}, {ended} of {race.running.size} have ended")
+                if ended == race.running.size:
+                    break
+                trainer.keep(np.flatnonzero(race.running).tolist())
+        return FittedEdge(
+            readout=readout.name,
+            design=design,
+            parameters=best,
+            layers=tuple(self.train.layers),
+            n_spans=self.train.n_spans,
+            absent=goals.absent,
+            is_sigmoid=goals.is_sigmoid,
+            is_multi_label=self.targets.is_multi_label,
+            fit_report=race.report(),
+        )
+
+    def _epochs(self, design: Design, trainer: Trainer) -> Iterator[int]:
+        """Train, and say after each pass over the items how many there have been."""
+        readout = self.readout
+        source, used = with_parts(self.train, readout.pooling), self._used()
+        random = torch.Generator().manual_seed(self.seed)
+        shuffle = Shuffle(readout.batch_items, random, design.hidden, readout.dropout, readout.mixing[1])
+        for epoch in range(1, readout.max_epochs + 1):
+            for window in training_windows(source, used, shuffle):
+                trainer.learn(window.to(self.device))
+            yield epoch
+
+    def _used(self) -> torch.Tensor:
+        """``[item]`` whether some problem uses an item."""
+        return torch.from_numpy((item_weights(self.targets) > 0).any(axis=0))
+
+    def _dev_scores(self, trainer: Trainer, goals: Goals, workers: Workers, race: Race) -> NDArray[np.float64]:
+        scorer = Scorer(trainer.parts, goals.absent, workers, self.device)
+        scored = scorer(with_parts(self.dev, self.readout.pooling))
+        found = np.full(race.running.size, -1.0)
+        found[trainer.fits] = dev_scores(scored, scorer.problems, self.dev_targets)
+        return found.reshape(race.running.shape)

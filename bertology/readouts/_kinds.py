@@ -1,0 +1,59 @@
+"""What each readout reads, known without importing torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from bertology._names import name_not_found
+
+
+@dataclass(frozen=True)
+class ReadoutKind:
+    """What a readout takes and what comes out of it."""
+
+    name: str
+    """Registered name, with its version."""
+    reads: Literal["words", "spans"] = "words"
+    """Whether it takes one vector an item, or the vectors of all words in an item's spans."""
+    columns: Literal["layer", "below", "all"] = "layer"
+    """What a score is of: a layer alone, a layer and all below it, or all layers together and so none of them."""
+
+
+_KINDS: Mapping[str, ReadoutKind] = {
+    kind.name: kind
+    for kind in (
+        ReadoutKind("linear.v1"),
+        ReadoutKind("lowrank.v1"),
+        ReadoutKind("mlp.v1"),
+        ReadoutKind("ridge.v1"),
+        ReadoutKind("bayes.v1"),
+        ReadoutKind("edge.v1", reads="spans"),
+        ReadoutKind("edge_cumulative.v1", reads="spans", columns="below"),
+        ReadoutKind("edge_mix.v1", reads="spans", columns="all"),
+        ReadoutKind("edge_cat.v1", reads="spans", columns="all"),
+    )
+}
+
+
+def known_readouts() -> tuple[str, ...]:
+    """The registered names, each with its version."""
+    return tuple(sorted(_KINDS))
+
+
+def readout_kind(name: str) -> ReadoutKind:
+    """What the readout of that name is.
+
+    Args:
+        name: ``linear.v1``, or ``linear`` for its newest version; ``-`` and ``_`` are the same.
+
+    Raises:
+        NameNotFoundError: no readout has that name.
+    """
+    plain = name.strip().lower().replace("-", "_")
+    versions = [known for known in _KINDS if known.rpartition(".v")[0] == plain]
+    full_name = max(versions, key=lambda known: int(known.rpartition(".v")[2])) if versions else plain
+    if full_name not in _KINDS:
+        raise name_not_found("readout", name, _KINDS)
+    return _KINDS[full_name]

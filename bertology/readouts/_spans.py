@@ -1,0 +1,207 @@
+"""Where a readout of spans takes its words from, and how spans become single vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertology._spans import SpanChunk
+from bertology.errors import FitError
+from bertology.readouts._features import FeatureSource
+
+CHUNK_SPANS = 2048
+"""Items handed out at once by :class:`ArraySpans`."""
+PlainPooling = Literal["first", "last", "mean", "endpoints"]
+"""Poolings of a span without parameters; ``endpoints`` is the first word's vector followed by the last word's."""
+
+
+@runtime_checkable
+class SpanSource(Protocol):
+    """Items of one or two spans of words, in several layers, handed out in chunks as often as they are asked for."""
+
+    @property
+    def n_layers(self) -> int:
+        """How many layers there are."""
+        ...
+
+    @property
+    def n_items(self) -> int:
+        """How many items there are."""
+        ...
+
+    @property
+    def n_spans(self) -> int:
+        """How many spans an item has: 1 or 2."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """How wide a word's vector is."""
+        ...
+
+    @property
+    def layers(self) -> Sequence[int]:
+        """``[layer]`` the number of each layer in its model, to name it in messages."""
+        ...
+
+    def chunks(self) -> Iterator[SpanChunk]:
+        """All items once, in an order that is the same from pass to pass."""
+        ...
+
+
+class ArraySpans:
+    """Spans over words held in one array.
+
+    Args:
+        values: ``[layer, word, dim]``, any floating type.
+        spans: ``[item, span, 2]`` words of each span, end exclusive; one or two spans an item.
+        layers: the number of each layer in its model, ``0 … layer − 1`` when left out.
+        chunk_items: how many items a chunk holds.
+
+    Raises:
+        FitError: an array has another shape, or a span is empty, reversed or outside the words.
+    """
+
+    def __init__(
+        self,
+        values: Tensor | NDArray[np.floating[Any]],
+        spans: Tensor | NDArray[np.int64],
+        *,
+        layers: Sequence[int] | None = None,
+        chunk_items: int = CHUNK_SPANS,
+    ) -> None:
+        self._values = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values))
+        if self._values.ndim != 3 or not self._values.is_floating_point():
+            raise FitError(f"vectors have shape {list(values.shape)} of {values.dtype}: give floats [layer, word, dim]")
+        self._spans = torch.as_tensor(spans).long()
+        self.n_layers, n_words, self.dim = self._values.shape
+        check_spans(self._spans, n_words)
+        self.n_items, self.n_spans = self._spans.shape[:2]
+        self.layers: Sequence[int] = tuple(range(self.n_layers)) if layers is None else tuple(layers)
+        if len(self.layers) != self.n_layers:
+            raise FitError(f"{len(self.layers)} layer numbers for {self.n_layers} layers: give one for each")
+        self._chunk_items = chunk_items
+
+    def chunks(self) -> Iterator[SpanChunk]:
+        """All items in order, with the words of their spans alone."""
+        for first in range(0, self.n_items, self._chunk_items):
+            spans = self._spans[first : first + self._chunk_items]
+            words = torch.cat([span_rows(spans[:, s])[0] for s in range(self.n_spans)]).unique()  # type: ignore[no-untyped-call]
+            place_of = torch.zeros(int(words[-1]) + 1, dtype=torch.int64)
+            place_of[words] = torch.arange(len(words))
+            starts = place_of[spans[:, :, 0]]
+            found = torch.stack([starts, starts + spans[:, :, 1] - spans[:, :, 0]], dim=2)
+            yield SpanChunk(torch.arange(first, first + len(spans)), self._values[:, words].float(), found)
+
+
+class WordSpans:
+    """Items of one word each, as spans of that word: a :class:`SpanSource` over any source of features.
+
+    Args:
+        source: one vector an item.
+    """
+
+    n_spans = 1
+
+    def __init__(self, source: FeatureSource) -> None:
+        self._source = source
+        self.n_layers, self.n_items, self.dim = source.n_layers, source.n_items, source.dim
+        self.layers = source.layers
+
+    def chunks(self) -> Iterator[SpanChunk]:
+        """The same chunks; every item's span is its own vector."""
+        for items, vectors in self._source.chunks():
+            starts = torch.arange(len(items))
+            yield SpanChunk(items, vectors, torch.stack([starts, starts + 1], dim=1)[:, None])
+
+
+class PooledSpans:
+    """Spans pooled without parameters into one vector an item, so that any readout of single vectors can read them.
+
+    Args:
+        source: the spans.
+        pooling: ``mean`` over a span's words, its ``first`` or ``last`` word, or both ``endpoints``.
+
+    The vectors of the two spans follow each other: ``dim`` is the width of a word times the number of spans, twice
+    that for ``endpoints``.
+    """
+
+    def __init__(self, source: SpanSource, *, pooling: PlainPooling = "mean") -> None:
+        if pooling not in get_args(PlainPooling):
+            raise FitError(f"pooling is {pooling!r}: give {', '.join(get_args(PlainPooling))}")
+        self._source, self._pooling = source, pooling
+        self.n_layers, self.n_items, self.layers = source.n_layers, source.n_items, source.layers
+        self.dim = source.dim * source.n_spans * (2 if pooling == "endpoints" else 1)
+
+    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Item numbers ``[m]`` and pooled vectors ``[layer, m, dim]``."""
+        for chunk in self._source.chunks():
+            yield chunk.items, pooled_words(chunk, self._pooling).flatten(2)
+
+
+class PooledParts:
+    """The same pooling, with every pooled vector as a span of one word of its own.
+
+    Args:
+        source: the spans.
+        pooling: as in :class:`PooledSpans`; ``endpoints`` makes two spans of one.
+    """
+
+    def __init__(self, source: SpanSource, *, pooling: PlainPooling) -> None:
+        self._source, self._pooling = source, pooling
+        self.n_layers, self.n_items, self.dim, self.layers = source.n_layers, source.n_items, source.dim, source.layers
+        self.n_spans = source.n_spans * (2 if pooling == "endpoints" else 1)
+
+    def chunks(self) -> Iterator[SpanChunk]:
+        """Chunks in which no span has more than one word."""
+        for chunk in self._source.chunks():
+            starts = torch.arange(len(chunk.items) * self.n_spans).view(-1, self.n_spans)
+            words = pooled_words(chunk, self._pooling).flatten(1, 2)
+            yield SpanChunk(chunk.items, words, torch.stack([starts, starts + 1], dim=2))
+
+
+def pooled_words(chunk: SpanChunk, pooling: PlainPooling) -> Tensor:
+    """``[layer, m, part, dim]`` the spans of a chunk pooled; a span has two parts for ``endpoints``, else one."""
+    starts, ends = chunk.spans[:, :, 0], chunk.spans[:, :, 1]
+    if pooling == "endpoints":
+        return chunk.words[:, torch.stack([starts, ends - 1], dim=2).flatten(1)]
+    if pooling == "first" or bool((ends - starts == 1).all()):
+        return chunk.words[:, starts]
+    if pooling == "last":
+        return chunk.words[:, ends - 1]
+    rows, owners = span_rows(chunk.spans.flatten(0, 1))
+    sums = chunk.words.new_zeros(len(chunk.words), starts.numel(), chunk.words.shape[2])
+    sums.index_add_(1, owners, chunk.words[:, rows])
+    means = sums / (ends - starts).view(1, -1, 1)
+    return means.view(len(sums), *starts.shape, -1)
+
+
+def span_rows(spans: Tensor) -> tuple[Tensor, Tensor]:
+    """The words of ``[n, 2]`` spans one after the other, ``[row]``, and which span each is in, ``[row]``."""
+    lengths = spans[:, 1] - spans[:, 0]
+    owners = torch.repeat_interleave(torch.arange(len(spans)), lengths)
+    inside = torch.arange(len(owners)) - (lengths.cumsum(0) - lengths)[owners]
+    return spans[owners, 0] + inside, owners
+
+
+def check_spans(spans: Tensor, n_words: int) -> None:
+    """Raise :class:`FitError` unless ``spans`` is ``[item, 1 or 2, 2]`` and every span has words among ``n_words``."""
+    if spans.ndim != 3 or spans.shape[1] not in (1, 2) or spans.shape[2] != 2:
+        raise FitError(f"spans have shape {list(spans.shape)}: give [item, span, 2] with one or two spans an item")
+    wrong = (spans[:, :, 0] < 0) | (spans[:, :, 0] >= spans[:, :, 1]) | (spans[:, :, 1] > n_words)
+    if wrong.any():
+        item, span = wrong.nonzero()[0].tolist()
+        start, end = spans[item, span].tolist()
+        raise FitError(
+            f"item {item}: span {span + 1} is [{start}, {end}): give a start below its end, between 0 and {n_words}"
+        )
+
+
+def as_spans(source: FeatureSource | SpanSource) -> SpanSource:
+    """``source`` itself if it has spans, else its items as spans of one word."""
+    return source if isinstance(source, SpanSource) else WordSpans(source)

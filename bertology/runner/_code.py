@@ -1,0 +1,118 @@
+"""One group of cells that measure codelength: how short the training labels can be told, given the vectors."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.activations import Progress
+from bertology.errors import FitError
+from bertology.results import Predictions
+from bertology.runner._cells import write_cell
+from bertology.runner._items import sentence_names
+from bertology.runner._plan import Group
+from bertology.runner._problems import Problem, counts_of, targets_of
+from bertology.runner._provenance import versions
+from bertology.runner._task_data import TaskData
+
+if TYPE_CHECKING:
+    from bertology.readouts import Codelength
+
+
+def code_group(
+    group: Group,
+    data: TaskData,
+    sources: Mapping[str, Any],
+    run: Path,
+    *,
+    device: str,
+    progress: Progress,
+) -> None:
+    """Measure the codelength of a group's problems and write its cells into ``run``.
+
+    What is kept of a cell by item is kept by training sentence: the number of its labels, and the natural logarithm of
+    the probability that the code gives to them all.
+
+    Args:
+        group: the cells.
+        data: the items of the task.
+        sources: vectors of each split's items.
+        run: the run's folder.
+        device: where to fit.
+        progress: told how far the code is.
+
+    Raises:
+        FitError: the labels cannot be coded.
+    """
+    from bertology.readouts import get_readout, online_codelength
+
+    if data.train.is_multi_label:
+        raise FitError(f"task {data.probe.task}: no codelength of items with any number of labels; take a task of one")
+    started, clock = datetime.now(UTC), time.perf_counter()
+    problems = list(dict.fromkeys(Problem(control, seed) for control, seed, _ in group.cells))
+    clusters, of_item = np.unique(data.train.clusters, return_inverse=True)
+    by_seed = {}
+    for seed in dict.fromkeys(problem.seed for problem in problems):
+        # A code tells each label once: what a seed changes is the order in which they are told.
+        ours = [problem for problem in problems if problem.seed == seed]
+        by_seed[seed] = online_codelength(
+            get_readout(group.readout.name, **group.reading.settings),
+            sources["train"],
+            targets_of(data, ours, "train", fraction=group.reading.fraction, resampled=False),
+            dev=sources["dev"],
+            dev_targets=targets_of(data, ours, "dev"),
+            clusters=of_item,
+            seed=seed,
+            device=device,
+            progress=progress.say,
+        )
+    progress.finish()
+    provenance = {
+        "versions": versions("torch", "transformers", "numpy", "scikit-learn"),
+        "device": device,
+        "fit_started_utc": started.isoformat(timespec="seconds"),
+        "wall_s": round(time.perf_counter() - clock, 3),
+    }
+    names = sentence_names(data.splits.train, clusters.tolist())
+    for problem in problems:
+        code = by_seed[problem.seed]
+        place = [other for other in problems if other.seed == problem.seed].index(problem)
+        for column, layer in enumerate(group.layers):
+            write_cell(
+                run,
+                group.cells[problem.control, problem.seed, layer],
+                _by_sentence(names, code.cluster_items[place], code.cluster_bits[place, column]),
+                facts={**counts_of(data), "n_params": 0, "params": _params(group, code, place, column)},
+                provenance=provenance,
+                notes=data.splits.notes,
+            )
+
+
+def _by_sentence(names: Sequence[str], n_items: NDArray[np.int64], bits: NDArray[np.float64]) -> Predictions:
+    used = np.flatnonzero(n_items)
+    numbers, codes = np.unique(n_items[used], return_inverse=True)
+    ids = [names[place] for place in used.tolist()]
+    score = -bits[used] * math.log(2)
+    return Predictions(ids, np.arange(len(used)), ids, codes, codes, score, tuple(map(str, numbers.tolist())))
+
+
+def _params(group: Group, code: Codelength, place: int, column: int) -> dict[str, Any]:
+    return {
+        "converged": True,
+        "details": {
+            "method": code.method,
+            "bits": round(float(code.bits[place, column]), 3),
+            "uniform_bits": round(float(code.uniform_bits[place]), 3),
+            "model_bits": round(float(code.model_bits[place, column]), 3),
+            "block_bits": [round(float(bits), 3) for bits in code.block_bits[place, column]],
+            "block_items": [int(number) for number in code.block_items[place]],
+        },
+        "settings": group.reading.changes,
+    }

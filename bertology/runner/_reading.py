@@ -1,0 +1,90 @@
+"""How a task is read off the vectors: by which readout, with which settings, from how much of the training data."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from bertology._files import canonical_json
+from bertology.errors import BertologyError
+
+Codelength = Literal["online"]
+Eraser = Literal["leace", "random"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read a task; several make a sweep.
+
+    Raises:
+        BertologyError: a setting is out of bounds.
+    """
+
+    readout: str | None = None
+    """A registered readout; the task's own when left out."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The readout's own settings, where they are not its defaults."""
+    fraction: float = 1.0
+    """How much of the training sentences to fit on; a smaller share is part of every larger one."""
+    codelength: Codelength | None = None
+    """``online``: measure how short the training labels can be told instead of how well test is predicted (Voita &
+    Titov 2020)."""
+    erase: str | None = None
+    """A task of words: what a linear readout finds of it is taken out of the vectors first (Elazar et al. 2021)."""
+    eraser: Eraser = "leace"
+    """``random``: as many directions are taken out, but any."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction <= 1:
+            raise BertologyError(f"fraction of the training data is {self.fraction}; it should be over 0 and at most 1")
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What differs from the readout's defaults on all of train: part of a cell's identity and of its rows."""
+        found: dict[str, Any] = dict(sorted(self.settings.items()))
+        if self.fraction != 1:
+            found["fraction"] = self.fraction
+        if self.codelength is not None:
+            found["codelength"] = self.codelength
+        if self.erase is not None:
+            found |= {"erase": self.erase, "eraser": self.eraser}
+        return found
+
+    @property
+    def title(self) -> str:
+        """What a person calls it."""
+        return " ".join([str(self.readout), *(f"{name}={value}" for name, value in self.changes.items())])
+
+    @property
+    def key(self) -> str:
+        """What tells readings of a task apart."""
+        return canonical_json([self.readout, self.changes]).decode()
+
+
+def sweep(
+    readout: str | None,
+    settings: Mapping[str, Any],
+    *,
+    fractions: Sequence[float] = (1.0,),
+    codelength: Codelength | None = None,
+    erase: str | None = None,
+    eraser: Eraser = "leace",
+) -> tuple[Reading, ...]:
+    """Every combination of settings that are given as lists, and of fractions.
+
+    Args:
+        readout: a registered readout; the task's own when None.
+        settings: values, or lists of values to try one after the other.
+        fractions: shares of the training data.
+        codelength: as in :class:`Reading`.
+        erase: as in :class:`Reading`.
+        eraser: as in :class:`Reading`.
+    """
+    names = sorted(settings)
+    values = [settings[name] if isinstance(settings[name], list | tuple) else [settings[name]] for name in names]
+    return tuple(
+        Reading(readout, dict(zip(names, chosen, strict=True)), fraction, codelength, erase, eraser)
+        for *chosen, fraction in itertools.product(*values, fractions)
+    )

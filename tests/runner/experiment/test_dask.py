@@ -1,0 +1,265 @@
+"""The dask engine on real processes: the same bytes as in one process, whatever is killed on the way."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from bertology.errors import BertologyError
+from bertology.results import read_results
+from bertology.runner.experiment import ClusterChoice, RunOptions, RunSummary, load_experiment, run_experiment
+
+Scores = Callable[[Path], pa.Table]
+Trial = tuple[Path, RunSummary]
+N_FITS = 4  # two tasks of two models
+
+
+def on(cluster: Any, **options: Any) -> RunOptions:
+    return RunOptions(engine="dask", cluster=ClusterChoice(cluster.address, patience_s=20), **options)
+
+
+def assert_same(run: Path, other: Path, scores: Scores) -> None:
+    """The same scores, comparisons and predictions to the byte."""
+    assert scores(run).equals(scores(other))
+    assert (run / "comparisons.parquet").read_bytes() == (other / "comparisons.parquet").read_bytes()
+    kept = {path.name: path.read_bytes() for path in (other / "predictions").iterdir()}
+    assert {path.name: path.read_bytes() for path in (run / "predictions").glob("*.parquet")} == kept
+
+
+def stored(cache: Path) -> dict[str, bytes]:
+    """Every file of the store."""
+    found = {str(path.relative_to(cache)): path.read_bytes() for path in (cache / "activations").glob("*/*")}
+    assert found
+    return found
+
+
+def in_background(run: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
+    """Run something beside the test; what comes of it, or what it raises."""
+    outcome: list[Any] = []
+
+    def keep() -> None:
+        try:
+            outcome.append(run())
+        except Exception as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=keep)
+    thread.start()
+    return thread, outcome
+
+
+def ended(thread: threading.Thread, outcome: list[Any]) -> Any:
+    thread.join(60)
+    assert not thread.is_alive()
+    return outcome[0]
+
+
+def test_processes_of_this_machine_give_the_same_bytes(trial: Trial, tmp_path: Path, scores: Scores) -> None:
+    summary = run_experiment(load_experiment(trial[0]), tmp_path / "run", options=RunOptions(engine="dask", jobs=2))
+    assert (summary.n_computed, summary.failures) == (summary.n_cells, ())
+    assert_same(tmp_path / "run", trial[1].folder, scores)
+    (session,) = json.loads((tmp_path / "run" / "run.json").read_text())["sessions"]
+    assert session["engine"] == "dask"
+
+
+def test_what_is_there_is_not_computed_again(trial: Trial, tmp_path: Path, cluster: Any, scores: Scores) -> None:
+    cluster.start_worker()
+    experiment, run = load_experiment(trial[0]), tmp_path / "run"
+    first = run_experiment(experiment, run, options=on(cluster, echo=(said := []).append))
+    assert first.n_computed == first.n_cells
+    assert sorted(said)[0] == "done    chunk on small, baselines"
+    assert_same(run, trial[1].folder, scores)
+    lost = sorted((run / "cells").glob("*.json"))[0]
+    lost.unlink()
+    again = run_experiment(experiment, run, options=on(cluster))
+    assert 1 <= again.n_computed < again.n_cells
+    assert_same(run, trial[1].folder, scores)
+    cluster.stop()
+    # With nothing left to do, nobody is asked.
+    assert run_experiment(experiment, run, options=on(cluster)).n_computed == 0
+    assert not list((run / "locks").glob(".seen-*"))
+
+
+def test_shards_of_vectors_are_written_by_all_workers(
+    trial: Trial, tmp_path: Path, cluster: Any, own_cache: Path, scores: Scores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bertology.activations import _extract
+
+    experiment = load_experiment(trial[0])
+    monkeypatch.setattr(_extract, "SHARD_BYTES", 8_000)
+    monkeypatch.setattr(_extract, "PIECES_IN_BATCH", 128)
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "serial"))
+    run_experiment(experiment, tmp_path / "alone", options=RunOptions(engine="serial"))
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(own_cache))
+    workers = [cluster.start_worker("small_shards", "slow_shards") for _ in range(2)]
+    run_experiment(experiment, tmp_path / "run", options=on(cluster))
+    assert stored(own_cache) == stored(tmp_path / "serial")
+    n_shards = sum(".safetensors" in name for name in stored(own_cache))
+    assert n_shards > 12
+    written = cluster.logged("shards")
+    assert len(written) == n_shards
+    assert set(written) == set(workers)
+    assert_same(tmp_path / "run", tmp_path / "alone", scores)
+
+
+def test_a_lost_shard_alone_is_written_again(
+    trial: Trial, tmp_path: Path, cluster: Any, own_cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.start_worker("small_shards")
+    experiment = load_experiment(trial[0], changes=["tasks=[pos]"])
+    run_experiment(experiment, tmp_path / "run", options=on(cluster))
+    before, n_shards = stored(own_cache), len(cluster.logged("shards"))
+    damaged = sorted((own_cache / "activations").glob("*/shard-00001.safetensors"))[0]
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    unfinished = sorted((own_cache / "activations").glob("*/manifest.json"))[-1]
+    unfinished.unlink()
+    experiment = load_experiment(trial[0], changes=["tasks=[chunk]"])
+    run_experiment(experiment, tmp_path / "run-2", options=on(cluster))
+    assert stored(own_cache) == before
+    assert len(cluster.logged("shards")) == n_shards + 1
+    assert "1 damaged file(s) in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("hook", ["hang_in_fit", "hang_in_shard"])
+def test_a_worker_killed_at_work_is_replaced(
+    trial: Trial, tmp_path: Path, cluster: Any, scores: Scores, hook: str
+) -> None:
+    for _ in range(2):
+        cluster.start_worker(hook)
+    run = tmp_path / "run"
+    thread, outcome = in_background(lambda: run_experiment(load_experiment(trial[0]), run, options=on(cluster)))
+    cluster.kill(cluster.hanging())
+    summary = ended(thread, outcome)
+    assert (summary.n_computed, summary.failures) == (summary.n_cells, ())
+    assert_same(run, trial[1].folder, scores)
+    if hook == "hang_in_fit":
+        # Its lock went with it, and no fit but the one it was at is done twice.
+        assert len(cluster.logged("fits")) == N_FITS + 1
+
+
+def test_without_workers_a_run_ends_and_goes_on_with_new_ones(
+    trial: Trial, tmp_path: Path, cluster: Any, scores: Scores
+) -> None:
+    cluster.start_worker("hang_in_fit")
+    experiment, run = load_experiment(trial[0]), tmp_path / "run"
+    choice = ClusterChoice(cluster.address, patience_s=3)
+    thread, outcome = in_background(
+        lambda: run_experiment(experiment, run, options=RunOptions(engine="dask", cluster=choice))
+    )
+    cluster.kill(cluster.hanging())
+    error = ended(thread, outcome)
+    assert isinstance(error, BertologyError)
+    assert f"no worker of {cluster.address} for 3 s: start some" in str(error)
+    assert "what is finished is kept" in str(error)
+    cluster.start_worker()
+    summary = run_experiment(experiment, run, options=on(cluster))
+    assert (summary.failures, summary.n_computed < summary.n_cells) == ((), True)
+    assert_same(run, trial[1].folder, scores)
+
+
+def test_a_scheduler_killed_and_started_again(trial: Trial, tmp_path: Path, cluster: Any, scores: Scores) -> None:
+    scheduler = cluster.start_scheduler()
+    file = tmp_path / "scheduler.json"
+    file.write_text(json.dumps({"address": cluster.address}))
+    options = RunOptions(engine="dask", cluster=ClusterChoice(str(file), patience_s=20))
+    cluster.start_worker("hang_in_fit")
+    experiment, run = load_experiment(trial[0]), tmp_path / "run"
+    thread, outcome = in_background(lambda: run_experiment(experiment, run, options=options))
+    hanging = cluster.hanging()
+    cluster.kill(scheduler)
+    error = ended(thread, outcome)
+    assert isinstance(error, BertologyError)
+    assert f"the dask scheduler at {cluster.address} is gone: start it again; what is finished is kept" in str(error)
+    cluster.kill(hanging)
+    cluster.start_scheduler(port=int(cluster.address.rpartition(":")[2]))
+    cluster.start_worker()
+    summary = run_experiment(experiment, run, options=options)
+    assert (summary.failures, summary.n_computed < summary.n_cells) == ((), True)
+    assert_same(run, trial[1].folder, scores)
+
+
+def test_failures_are_recorded_and_stop_nothing_else(trial: Trial, tmp_path: Path, cluster: Any) -> None:
+    cluster.start_worker()
+    experiment, run = load_experiment(trial[0], changes=['tasks=[pos, "feats:Nummer"]']), tmp_path / "run"
+    summary = run_experiment(experiment, run, options=on(cluster))
+    assert len(summary.failures) == 3
+    assert all("no word has the feature 'Nummer'" in line for line in summary.failures)
+    assert summary.n_computed == summary.n_cells // 2
+    record = json.loads(next((run / "cells").glob("*.failed.json")).read_text())
+    assert "examples" in record["error"]["traceback"]
+    stopped = run_experiment(experiment, tmp_path / "fast", options=on(cluster, fail_fast=True))
+    assert stopped.n_computed < summary.n_computed
+
+
+def test_a_model_that_cannot_be_read_fails_in_its_own_cells(trial: Trial, tmp_path: Path, cluster: Any) -> None:
+    cluster.start_worker("no_model")
+    summary = run_experiment(load_experiment(trial[0]), tmp_path / "run", options=on(cluster))
+    assert [line.partition(": ")[2] for line in summary.failures] == ["RuntimeError: out of order"] * N_FITS
+    frame = read_results(tmp_path / "run").to_pandas()
+    assert set(frame[frame.status == "ok"].control) == {"majority", "word_majority"}
+    record = json.loads(next((tmp_path / "run" / "cells").glob("*.failed.json")).read_text())
+    assert "encoder_of" in record["error"]["traceback"]
+
+
+def test_fits_go_to_workers_with_a_gpu(trial: Trial, tmp_path: Path, cluster: Any) -> None:
+    # Whether it has one is what a worker says of itself, so that this can be seen where there is none.
+    plain, with_gpu = cluster.start_worker(), cluster.start_worker(gpus=1)
+    experiment = load_experiment(trial[0])
+    run_experiment(experiment, tmp_path / "run", options=on(cluster))
+    assert set(cluster.logged("fits")) == set(cluster.logged("shards")) == {with_gpu}
+    assert len(cluster.logged("fits")) == N_FITS
+    run_experiment(load_experiment(trial[0], changes=["device=cpu"]), tmp_path / "cpu", options=on(cluster))
+    assert {plain, with_gpu} >= set(cluster.logged("fits")) > {with_gpu}
+
+
+def test_a_worker_that_does_not_see_the_run_is_told(
+    trial: Trial, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import contextlib
+
+    from bertology.runner.experiment import _dask
+
+    cluster.start_worker()
+    monkeypatch.setattr(_dask, "_marked", lambda *_: contextlib.nullcontext("elsewhere"))
+    with pytest.raises(
+        BertologyError, match=r"the worker on \S+ does not see the run folder .*: name one by --out on a"
+    ):
+        run_experiment(load_experiment(trial[0]), tmp_path / "run", options=on(cluster))
+    assert not list((tmp_path / "run").glob("cells/*"))
+
+
+def test_a_worker_of_another_version_is_told(
+    trial: Trial, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from functools import partial
+
+    from bertology.runner.experiment import _dask
+
+    cluster.start_worker()
+    monkeypatch.setattr(_dask, "Errand", partial(_dask.Errand, version="0.0.9"))
+    with pytest.raises(BertologyError, match=r"has bertology \S+, this is 0.0.9: install one version everywhere"):
+        run_experiment(load_experiment(trial[0]), tmp_path / "run", options=on(cluster))
+
+
+def test_a_unit_travels_without_its_sentences(trial: Trial) -> None:
+    from dataclasses import replace
+
+    from bertology.runner.experiment import resolve_work
+    from bertology.runner.experiment._sending import Freight, loaded
+
+    work, freight, kept = resolve_work(load_experiment(trial[0])), Freight(), {}
+    for unit in work.units:
+        name = freight.name(unit.plan.splits, kept.__setitem__)
+        sent = replace(unit, plan=freight.light(unit.plan))
+        assert len(pickle.dumps(sent)) < 5_000 < len(kept[name])
+        back = loaded(pickle.loads(pickle.dumps(sent)), pickle.loads(kept[name]))
+        assert back.key == unit.key
+        assert back.plan.splits.test.fingerprint == unit.plan.splits.test.fingerprint
+    assert len(kept) == 1  # both models read the same corpus
