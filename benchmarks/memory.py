@@ -54,7 +54,12 @@ def run(n_sentences: int, times: int, job: str) -> list[Line]:
     held_out = text[: max(20, len(text) // 20)]
     with tempfile.TemporaryDirectory() as folder:
         found = {
-            n: _run(job, _write(Path(folder) / str(n), text, held_out, n), Path(folder) / f"c{n}") for n in (1, times)
+            n: peak(
+                {"extract": _EXTRACT, "probe": _PROBE}[job],
+                write_corpus(Path(folder) / str(n), text, held_out, n),
+                Path(folder) / f"c{n}",
+            )
+            for n in (1, times)
         }
     (small, _), (large, bytes_a_word) = found[1], found[times]
     ratio = large / small
@@ -67,7 +72,8 @@ def run(n_sentences: int, times: int, job: str) -> list[Line]:
     return lines
 
 
-def _write(folder: Path, text: Sentences, held_out: Sentences, times: int) -> Path:
+def write_corpus(folder: Path, text: Sentences, held_out: Sentences, times: int) -> Path:
+    """A CoNLL-U folder that holds ``text`` so many times, and what is held out."""
     folder.mkdir()
     write_conllu(folder / "x-ud-train.conllu", (sentence for _ in range(times) for sentence in text))
     write_conllu(folder / "x-ud-dev.conllu", held_out)
@@ -75,16 +81,18 @@ def _write(folder: Path, text: Sentences, held_out: Sentences, times: int) -> Pa
     return folder
 
 
-def _run(job: str, corpus: Path, cache: Path) -> tuple[int, float]:
-    """Peak resident bytes of a process, and what it printed."""
-    code = {"extract": _EXTRACT, "probe": _PROBE}[job]
+def peak(code: str, corpus: Path, cache: Path, *more: str) -> tuple[int, float]:
+    """Peak resident bytes of a process that runs ``code`` on a corpus and the encoder, and what it printed."""
     pipe_out, pipe_in = os.pipe()
     process = os.fork()
     if process == 0:
         # A child of its own, so that its children's peak is that of this one run.
         environment = {**os.environ, "BERTOLOGY_CACHE": str(cache)}
         done = subprocess.run(
-            [sys.executable, "-c", code, str(corpus), str(MODEL)], env=environment, capture_output=True, text=True
+            [sys.executable, "-c", code, str(corpus), str(MODEL), *more],
+            env=environment,
+            capture_output=True,
+            text=True,
         )
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
         answer = f"{peak} {done.stdout.split()[-1]}" if done.returncode == 0 else f"failed: {done.stderr[-2000:]}"

@@ -67,6 +67,16 @@ def digest(parts: Iterable[bytes | memoryview]) -> str:
     return state.hexdigest()
 
 
+def signature(path: str | Path) -> tuple[int, int, int]:
+    """What changes when a file does, as far as it can be told without reading it.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    status = os.stat(path)  # noqa: PTH116  # a path is not made into an object for every one of many cells
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def digest_file(path: Path) -> str:
     """BLAKE2b of a file's bytes, as 32 hexadecimal digits, in bounded memory."""
     state = hashlib.blake2b(digest_size=_DIGEST_BYTES)

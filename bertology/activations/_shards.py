@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save
 
-from bertology._files import write_atomically
+from bertology._files import signature, write_atomically
 
 _HEADER_LENGTH_BYTES = 8
 _READ_BYTES = 1 << 22
@@ -39,8 +39,23 @@ def write_shard(path: Path, vectors: NDArray[np.generic], layers: Sequence[int])
     return checksum
 
 
+_CHECKED: dict[Path, tuple[tuple[int, int, int], str | None]] = {}
+"""Checksums this process has taken, with what would change if a file did: many fits open the same shards."""
+
+
 def shard_checksum(path: Path) -> str | None:
     """The checksum of a shard that is whole and unaltered, or ``None`` for any other file or none."""
+    try:
+        now = signature(path)
+    except FileNotFoundError:
+        return None
+    known = _CHECKED.get(path)
+    if known is None or known[0] != now:
+        known = _CHECKED[path] = (now, _taken_checksum(path))
+    return known[1]
+
+
+def _taken_checksum(path: Path) -> str | None:
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(_HEADER_LENGTH_BYTES), "little")

@@ -12,7 +12,14 @@ if TYPE_CHECKING:
     from bertology.readouts._edge import EdgeCatReadout, EdgeCumulativeReadout, EdgeMixReadout, EdgeReadout
     from bertology.readouts._edge_fit import SpanReadout
     from bertology.readouts._edge_fitted import FittedEdge, FittedPooled
-    from bertology.readouts._erasure import ErasedFeatures, Erasure, LayerErasure, fit_erasure, random_erasure
+    from bertology.readouts._erasure import (
+        ErasedFeatures,
+        ErasedSpans,
+        Erasure,
+        LayerErasure,
+        fit_erasure,
+        random_erasure,
+    )
     from bertology.readouts._features import ArrayFeatures, FeatureSource
     from bertology.readouts._linear import LinearReadout
     from bertology.readouts._lowrank import LowRankReadout
@@ -35,6 +42,7 @@ __all__ = [
     "EdgeMixReadout",
     "EdgeReadout",
     "ErasedFeatures",
+    "ErasedSpans",
     "Erasure",
     "FeatureSource",
     "FitReport",
@@ -98,6 +106,7 @@ _NEEDS_TORCH = {
     ),
     "_erasure": (
         "ErasedFeatures",
+        "ErasedSpans",
         "Erasure",
         "LayerErasure",
         "fit_erasure",

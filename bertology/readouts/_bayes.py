@@ -284,8 +284,8 @@ class BayesReadout(Readout):
         Raises:
             FitError: as :meth:`Readout.fit`; or a setting is out of bounds.
         """
-        check_problems(train, targets, dev, dev_targets)
         check_single_label(targets, self.name)
+        check_problems(train, targets, dev, dev_targets)
         if self.hidden < 0 or min(self.steps, self.batch_items) < 1 or self.learning_rate <= 0:
             raise FitError(f"settings {asdict(self)}: give hidden of 0 or more, the others above 0")
         items = Items.of(targets, torch.device(device))

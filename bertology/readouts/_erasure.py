@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertology._spans import SpanChunk
 from bertology.errors import FitError
 from bertology.readouts._base import Targets, check_agreement, check_same_shape
 from bertology.readouts._features import FeatureSource, used_chunks
+from bertology.readouts._spans import SpanSource
 
 _NOTHING = 1e-9
 """Correlation of a direction with the labels, or part of the largest variance, that is rounding."""
@@ -114,6 +116,29 @@ class ErasedFeatures:
         """All items once, as the source hands them out."""
         for items, vectors in self._source.chunks():
             yield items, self._erasure.erase(vectors)
+
+
+class ErasedSpans:
+    """Words in spans without what an erasure takes out of them, chunk by chunk.
+
+    Args:
+        source: the spans.
+        erasure: of the same layers.
+
+    Raises:
+        FitError: the erasure was fitted to other layers or another width.
+    """
+
+    def __init__(self, source: SpanSource, erasure: Erasure) -> None:
+        check_same_shape(source, len(erasure.layers), erasure.bias.shape[1])
+        self._source, self._erasure = source, erasure
+        self.n_layers, self.n_items, self.n_spans = source.n_layers, source.n_items, source.n_spans
+        self.dim, self.layers = source.dim, source.layers
+
+    def chunks(self) -> Iterator[SpanChunk]:
+        """The chunks of the source, what is in their words erased."""
+        for chunk in self._source.chunks():
+            yield replace(chunk, words=self._erasure.erase(chunk.words))
 
 
 def fit_erasure(source: FeatureSource, labels: NDArray[np.int64], n_classes: int, *, device: str = "cpu") -> Erasure:

@@ -68,8 +68,8 @@ class LowRankReadout(Readout):
         Raises:
             FitError: as :meth:`Readout.fit`; or a rank that is not between 1 and the width of the vectors.
         """
-        check_problems(train, targets, dev, dev_targets)
         check_single_label(targets, self.name)
+        check_problems(train, targets, dev, dev_targets)
         if not 1 <= self.rank <= train.dim:
             raise FitError(f"rank {self.rank}: vectors have a width of {train.dim}, so give 1 to {train.dim}")
         items = Items.of(targets, torch.device(device))

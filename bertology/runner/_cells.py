@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bertology._files import canonical_json, digest, write_atomically
+from bertology._files import canonical_json, digest, signature, write_atomically
 from bertology.results import Predictions, write_predictions
 
 CELL_FORMAT = 1
@@ -59,7 +58,7 @@ def read_cell(run: Path, cell: Cell) -> CellRecord | None:
     record_path, path = _record_path(run, cell.id), _predictions_path(run, cell.id)
     try:
         # Before they are read: what changes while it is being read is read once more.
-        signatures = _signature(record_path), _signature(path)
+        signatures = signature(record_path), signature(path)
         with open(record_path, "rb") as file:  # noqa: PTH123
             plain = json.loads(file.read())
         record = CellRecord(**{**plain, "notes": tuple(plain["notes"])})
@@ -76,7 +75,7 @@ def is_finished(run: Path, cell: Cell) -> bool:
     """Whether :func:`read_cell` has a record; asked again, it looks only whether the files are still the same."""
     record_path = _record_path(run, cell.id)
     try:
-        signatures = _signature(record_path), _signature(_predictions_path(run, cell.id))
+        signatures = signature(record_path), signature(_predictions_path(run, cell.id))
     except FileNotFoundError:
         return False
     return _BELIEVED.get(record_path) == signatures or read_cell(run, cell) is not None
@@ -89,20 +88,14 @@ def predictions_checksum(run: Path, cell_id: str) -> str:
         FileNotFoundError: there are none.
     """
     path = _predictions_path(run, cell_id)
-    signature = _signature(path)
+    now = signature(path)
     known = _CHECKED.get(path)
-    if known is not None and known[0] == signature:
+    if known is not None and known[0] == now:
         return known[1]
     with open(path, "rb") as file:  # noqa: PTH123
         checksum = hashlib.sha256(file.read()).hexdigest()
-    _CHECKED[path] = (signature, checksum)
+    _CHECKED[path] = (now, checksum)
     return checksum
-
-
-def _signature(path: str) -> _Signature:
-    """What changes when a file does, as far as it can be told without reading it."""
-    status = os.stat(path)  # noqa: PTH116
-    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def all_finished(run: Path, cells: Iterable[Cell]) -> bool:

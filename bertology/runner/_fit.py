@@ -51,7 +51,7 @@ def fit_group(
     started, clock = datetime.now(UTC), time.perf_counter()
     problems = list(dict.fromkeys(Problem(control, seed) for control, seed, _ in group.cells))
     data = data.without({split: skipped_words(entry) for split, entry in entries.items()})
-    sources = sources_of(group, data, entries)
+    sources = sources_of(group, data, entries, device=device)
     if group.reading.codelength is not None:
         code_group(group, data, sources, run, device=device, progress=progress)
         return

@@ -6,12 +6,16 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bertology.activations import Entry
+from bertology.errors import FitError
+from bertology.probing import get_probe
 from bertology.runner._plan import Group
 from bertology.runner._task_data import TaskData
 
 if TYPE_CHECKING:
-    from bertology.readouts import FeatureSource
+    from bertology.readouts import Erasure
 
 # What is kept of converted vectors between passes over the training data; what does not fit is read again.
 TRAIN_MEMORY = 2 << 30
@@ -23,24 +27,42 @@ def skipped_words(entry: Entry) -> dict[int, str]:
     return {word: re.sub(r"\d+", "…", reason) for word, _, _, reason in entry.manifest.skipped}
 
 
-def sources_of(group: Group, data: TaskData, entries: Mapping[str, Entry]) -> dict[str, Any]:
-    """By split the vectors of the items of a task: of words, or of all words in their spans."""
-    return {split: _source(group, data, entries, split) for split in data.items}
+def sources_of(group: Group, data: TaskData, entries: Mapping[str, Entry], *, device: str) -> dict[str, Any]:
+    """By split the vectors of the items of a task: of words, or of all words in their spans.
+
+    Raises:
+        CorpusError: what is to be erased is not there.
+        FitError: what is to be erased is not a label of single words.
+    """
+    erasure = _erasure(group, data, entries, device) if group.reading.erase is not None else None
+    return {split: _source(group, data, entries[split], split, erasure) for split in data.items}
 
 
-def _source(group: Group, data: TaskData, entries: Mapping[str, Entry], split: str) -> Any:
-    from bertology.activations import WordVectors
+def _source(group: Group, data: TaskData, entry: Entry, split: str, erasure: Erasure | None) -> Any:
+    from bertology.activations import SpanVectors, WordVectors
+    from bertology.readouts import ErasedFeatures, ErasedSpans, PooledSpans
 
-    examples, entry = data.items[split], entries[split]
+    examples = data.items[split]
     memory = TRAIN_MEMORY if split == "train" else 0
     if group.readout.reads == "words" and examples.are_words:
-        return WordVectors(entry, examples.words, layers=group.reads, memory=memory)
-    from bertology.activations import SpanVectors
-    from bertology.readouts import PooledSpans
-
-    spans = SpanVectors(entry, examples.spans, layers=group.reads, memory=memory)
-    if group.readout.reads == "spans":
-        return spans
+        words = WordVectors(entry, examples.words, layers=group.reads, memory=memory)
+        return words if erasure is None else ErasedFeatures(words, erasure)
+    spans: Any = SpanVectors(entry, examples.spans, layers=group.reads, memory=memory)
+    if erasure is not None:
+        spans = ErasedSpans(spans, erasure)
     # A readout of single vectors takes the mean of a span, of two spans one after the other.
-    pooled: FeatureSource = PooledSpans(spans)
-    return pooled
+    return spans if group.readout.reads == "spans" else PooledSpans(spans)
+
+
+def _erasure(group: Group, data: TaskData, entries: Mapping[str, Entry], device: str) -> Erasure:
+    """What a linear readout could find of another task in each layer, or as many directions of any kind."""
+    from bertology.activations import WordVectors
+    from bertology.readouts import fit_erasure, random_erasure
+
+    erased = TaskData.of(get_probe(str(group.reading.erase)), data.splits)
+    if not erased.train.are_words or erased.train.is_multi_label:
+        raise FitError(f"task {erased.probe.task} cannot be erased: its items are not words of one label each")
+    erased = erased.without({split: skipped_words(entry) for split, entry in entries.items()})
+    vectors = WordVectors(entries["train"], erased.train.words, layers=group.reads, memory=0)
+    found = fit_erasure(vectors, np.asarray(erased.targets("train")), erased.n_train_labels, device=device)
+    return found if group.reading.eraser == "leace" else random_erasure(found)

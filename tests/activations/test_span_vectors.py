@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from bertology.activations import Entry, Recipe, SpanVectors, WordVectors, extract
 from bertology.activations import _span_vectors as module
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder
+from bertology.encoders import Encoder, load_encoder
 from bertology.errors import FitError, NameNotFoundError
 from bertology.readouts import SpanSource
 
@@ -55,12 +56,13 @@ def test_words_of_spans_by_direct_indexing(entry: Entry, chunk_words: int, monke
     assert crossing.any()
 
 
-def test_sentences_read_in_windows(encoder: Encoder, sentences: Sentences, recipe: Recipe, small_shards: None) -> None:
-    windowed = extract(lambda: encoder, sentences, recipe=replace(recipe, max_pieces=10), layers=(2,))
+def test_sentences_read_in_windows(tiny_bert: Path, sentences: Sentences, recipe: Recipe, small_shards: None) -> None:
+    narrow = load_encoder(str(tiny_bert), device="cpu", max_pieces=12)
+    windowed = extract(lambda: narrow, sentences, recipe=replace(recipe, max_pieces=12), layers=(0, 1, 2, 3))
     everything = WordVectors(windowed, np.arange(windowed.manifest.n_words)).array()
     whole = np.stack([sentences.starts[:-1], sentences.starts[1:]], axis=1)
     scattered = [(np.diff(windowed.place[low:high].astype(int), axis=0) != [0, 1]).any() for low, high in whole]
-    assert sum(scattered) > 5
+    assert any(scattered)
     source = SpanVectors(windowed, whole[:, None])
     for (item, _), vectors in words_of(source).items():
         assert np.array_equal(vectors, everything[:, slice(*whole[item])])

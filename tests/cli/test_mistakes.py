@@ -313,7 +313,9 @@ def refuse_writes(monkeypatch: pytest.MonkeyPatch, below: Path, code: int, *, af
         if Path(options["dir"]).is_relative_to(below):
             if written >= after:
                 raise OSError(code, os.strerror(code))
+            made = real(*arguments, **options)
             written += 1
+            return made
         return real(*arguments, **options)
 
     monkeypatch.setattr(tempfile, "mkstemp", mkstemp)

@@ -1,0 +1,45 @@
+"""When a cell's record is believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from bertology.results import Predictions, read_labels, read_predictions
+from bertology.runner._cells import Cell, is_finished, read_cell, write_cell
+
+CELL = Cell({"task": "pos"})
+
+
+def write(run: Path, pred: list[int]) -> None:
+    codes = np.array([0, 1, 1])
+    given = Predictions(
+        ("a:1", "a:2", "b:1"), np.array([0, 0, 1]), ("a", "b"), codes, np.array(pred), codes / 2, ("X", "Y")
+    )
+    write_cell(run, CELL, given, facts={}, provenance={})
+
+
+def test_a_cell_is_believed_as_long_as_its_files_are_the_same(tmp_path: Path) -> None:
+    assert not is_finished(tmp_path, CELL)
+    write(tmp_path, [0, 1, 0])
+    assert is_finished(tmp_path, CELL)
+    assert is_finished(tmp_path, CELL)
+    path = tmp_path / "predictions" / f"{CELL.id}.parquet"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))  # as long as before
+    assert not is_finished(tmp_path, CELL)
+    assert read_cell(tmp_path, CELL) is None
+    path.write_bytes(whole)
+    assert is_finished(tmp_path, CELL)
+    path.unlink()
+    assert not is_finished(tmp_path, CELL)
+
+
+def test_labels_are_those_of_the_predictions(tmp_path: Path) -> None:
+    write(tmp_path, [0, 1, 0])
+    found, whole = read_labels(tmp_path, [CELL.id, CELL.id]), read_predictions(tmp_path, CELL.id)
+    assert found.labels == whole.labels
+    assert found.gold.tolist() == whole.gold.tolist()
+    assert found.pred.tolist() == [whole.pred.tolist()] * 2
+    assert (found.cluster.tolist(), found.n_clusters) == (whole.cluster.tolist(), 2)
