@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bertology.readouts._registry import get_readout
     from bertology.readouts._ridge import RidgeReadout
     from bertology.readouts._spans import ArraySpans, PooledSpans, SpanSource, WordSpans
-    from bertology.readouts._subset import SubsetFeatures
+    from bertology.readouts._subset import SubsetFeatures, SubsetSpans
     from bertology.readouts._variational import codelength_of, variational_codelength
 
 __all__ = [
@@ -65,6 +65,7 @@ __all__ = [
     "SpanReadout",
     "SpanSource",
     "SubsetFeatures",
+    "SubsetSpans",
     "Targets",
     "WordSpans",
     "codelength_of",
@@ -133,7 +134,7 @@ _NEEDS_TORCH = {
         "SpanSource",
         "WordSpans",
     ),
-    "_subset": ("SubsetFeatures",),
+    "_subset": ("SubsetFeatures", "SubsetSpans"),
     "_variational": (
         "codelength_of",
         "variational_codelength",

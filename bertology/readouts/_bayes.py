@@ -31,7 +31,7 @@ from bertology.readouts._objective import Items
 from bertology.readouts._scoring import accuracies, check_asked, label_log_probs, predictions
 
 _K1, _K2, _K3 = 0.63576, 1.87320, 1.48695
-"""Molchanov et al. 2017, equation 14: the divergence of a Gaussian from the log-uniform prior, within 0.001 nats."""
+"""Molchanov et al. 2017, equation 14: the divergence of a Gaussian from the log-uniform prior, closely."""
 _DRAWS = 4
 """Weights drawn for each item to find its expected cross-entropy; over many items, a few are enough."""
 _STILL = 0.02

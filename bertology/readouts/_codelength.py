@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.errors import FitError
-from bertology.readouts._base import Targets
+from bertology.readouts._base import Targets, item_weights
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -23,7 +23,8 @@ class Codelength:
     """
 
     method: Literal["online", "variational"]
-    n_classes: int
+    item_bits: float
+    """What an item takes where nothing is known: log2 K, or K where it may have any number of the K classes."""
     cluster_bits: Floats
     """``[problem, layer, cluster]`` labels of each cluster's items, which hold its part of the model too where that is
     told apart: sums over clusters are ``bits``."""
@@ -45,12 +46,12 @@ class Codelength:
     @property
     def uniform_bits(self) -> Floats:
         """``[problem]`` what the labels take where nothing is known: n · log2 K."""
-        return np.asarray(self.block_items.sum(axis=1) * np.log2(self.n_classes))
+        return np.asarray(self.block_items.sum(axis=1) * self.item_bits)
 
     @property
     def uniform_cluster_bits(self) -> Floats:
         """``[problem, cluster]`` the same for each cluster; over ``cluster_bits``, compression by resampling."""
-        return np.asarray(self.cluster_items * np.log2(self.n_classes))
+        return np.asarray(self.cluster_items * self.item_bits)
 
     @property
     def compression(self) -> Floats:
@@ -79,14 +80,18 @@ def check_codable(targets: Targets) -> None:
     """Raise :class:`FitError` where items would have to be coded several times, or not wholly."""
     if targets.weights is not None and not np.isin(targets.weights, (0, 1)).all():
         raise FitError("a code tells each item once: leave weights out; another seed takes another order instead")
-    if targets.n_classes < 2:
+    if uniform_item_bits(targets) == 0:
         raise FitError(f"there is nothing to tell of {targets.n_classes} class: give labels of at least two")
 
 
-def coded_labels(targets: Targets) -> Numbers:
-    """``[problem, item]`` class of each item that is coded, −1 for the others."""
-    labels = targets.labels if targets.weights is None else np.where(targets.weights > 0, targets.labels, -1)
-    return labels.astype(np.int64, copy=False)
+def uniform_item_bits(targets: Targets) -> float:
+    """Bits of one item's label under the uniform code."""
+    return float(targets.n_classes if targets.is_multi_label else np.log2(targets.n_classes))
+
+
+def coded_items(targets: Targets) -> NDArray[np.bool_]:
+    """``[problem, item]`` whether an item's label is coded."""
+    return item_weights(targets) > 0
 
 
 def sum_by(groups: Numbers, values: Floats, n_groups: int) -> Floats:
@@ -97,7 +102,7 @@ def sum_by(groups: Numbers, values: Floats, n_groups: int) -> Floats:
     return sums
 
 
-def count_by(groups: Numbers, labels: Numbers, n_groups: int) -> Numbers:
-    """How many items of each group have a label in ``labels [problem, item]``: ``[problem, group]``."""
-    counts = [np.bincount(groups[row >= 0], minlength=n_groups) for row in labels]
+def count_by(groups: Numbers, used: NDArray[np.bool_], n_groups: int) -> Numbers:
+    """How many items of each group are ``used [problem, item]``: ``[problem, group]``."""
+    counts = [np.bincount(groups[row], minlength=n_groups) for row in used]
     return np.stack(counts).astype(np.int64)

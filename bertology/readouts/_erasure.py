@@ -142,7 +142,7 @@ class ErasedSpans:
 
 
 def fit_erasure(source: FeatureSource, labels: NDArray[np.int64], n_classes: int, *, device: str = "cpu") -> Erasure:
-    """Least-squares concept erasure in every layer (LEACE; Belrose et al. 2023, theorem 4.3).
+    """Least-squares concept erasure in every layer (LEACE; Belrose et al. 2023, section 4).
 
     Afterwards all classes have the same mean, so that no linear readout fitted to these vectors can do better than by
     class frequencies; of all maps that achieve this, it moves the vectors least. Covariances are summed up in one

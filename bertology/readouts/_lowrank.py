@@ -18,7 +18,7 @@ from bertology.readouts._objective import Items
 
 @dataclass(frozen=True)
 class LowRankReadout(Readout):
-    """A softmax over a product of two matrices, L R x + b, where R has ``rank`` rows (Hewitt & Liang 2019, section 3).
+    """A softmax over a product of two matrices, L R x + b, where R has ``rank`` rows (Hewitt & Liang 2019).
 
     The rank bounds what it can learn by heart, which is what capacity sweeps vary. It is trained as ``mlp.v1`` is, by
     Adam until dev accuracy stops rising, without any other regularisation; with a rank of at least the number of

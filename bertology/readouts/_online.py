@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology._nested import share_before
 from bertology.errors import FitError
-from bertology.readouts._base import FittedReadout, Progress, Readout, Targets, check_problems
+from bertology.readouts._base import FittedReadout, Progress, Readout, Targets, check_problems, class_weights
 from bertology.readouts._codelength import (
     Codelength,
     Floats,
     Numbers,
     check_codable,
-    coded_labels,
+    coded_items,
     count_by,
     number_clusters,
     sum_by,
+    uniform_item_bits,
 )
-from bertology.readouts._features import FeatureSource
-from bertology.readouts._subset import SubsetFeatures, held
+from bertology.readouts._subset import Items, held, subset
 
 FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
-"""Where blocks end, as parts of the training items (Voita & Titov 2020, section 4.1)."""
+"""Where blocks end, as parts of the training items (Voita & Titov 2020)."""
 DOUBTS = (1e-4, 1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0)
 """What part of the probability may be spread evenly over all classes."""
 _MEMORY = 1 << 30
@@ -33,10 +34,10 @@ _MEMORY = 1 << 30
 
 def online_codelength(
     readout: Readout,
-    train: FeatureSource,
+    train: Items,
     targets: Targets,
     *,
-    dev: FeatureSource,
+    dev: Items,
     dev_targets: Targets,
     clusters: NDArray[np.integer] | None = None,
     fractions: Sequence[float] = FRACTIONS,
@@ -56,8 +57,9 @@ def online_codelength(
     A readout gives no probability to classes that it has not seen yet, and early ones are too sure of themselves. So
     labels are coded by a mixture: the readout's probability times 1 − ε, plus ε / K. It sums to 1 over the K classes
     whatever ε is, and ε is chosen among ``DOUBTS`` for each fit by the dev labels, which both sides of the code are
-    taken to know, as is the strength (in the paper: when to stop). A block before which a problem has shown fewer than
-    two classes takes log2 K bits an item, too. Every problem chooses its strength for itself, whatever its leader.
+    taken to know, as is the strength (in the paper: when to stop). Where an item may have any number of the K classes,
+    the uniform code takes K bits an item, and the mixture is over all 2ᴷ sets. A block before which a problem has
+    shown fewer than two classes is coded uniformly. Every problem chooses its strength for itself, whatever its leader.
 
     Args:
         readout: what is fitted; it has to give probabilities.
@@ -78,35 +80,37 @@ def online_codelength(
     check_problems(train, targets, dev, dev_targets)
     check_codable(targets)
     numbers, n_clusters = number_clusters(clusters, train.n_items)
-    labels = coded_labels(targets)
-    blocks, n_blocks = _blocks(numbers, labels, fractions, seed=seed)
-    coder = _Coder(readout, train, targets, labels, dev, dev_targets, seed, device, progress)
-    cluster_bits = np.zeros((targets.n_problems, train.n_layers, n_clusters))
-    block_bits = np.zeros((targets.n_problems, train.n_layers, n_blocks))
+    used = coded_items(targets)
+    blocks, n_blocks = _blocks(numbers, np.asarray(used.any(axis=0)), fractions, seed=seed)
+    coder = _Coder(readout, train, targets, used, dev, dev_targets, seed, device, progress)
+    by_cluster, by_block = [], []
     for number in range(n_blocks):
         now = blocks == number
         if progress is not None:
             progress(f"online code: block {number + 1} of {n_blocks}, {np.count_nonzero(now)} items")
         found = coder.bits((blocks >= 0) & (blocks < number), now)
-        cluster_bits += sum_by(numbers[now], found, n_clusters)
-        block_bits[:, :, number] = found.sum(axis=2)
+        by_cluster.append(sum_by(numbers[now], found, n_clusters))
+        by_block.append(found.sum(axis=2))
+    # what nothing was fitted to is the same in every layer
+    block_bits = np.stack(np.broadcast_arrays(*by_block), axis=2)
     return Codelength(
         method="online",
-        n_classes=targets.n_classes,
-        cluster_bits=cluster_bits,
-        cluster_items=count_by(numbers, labels, n_clusters),
+        item_bits=uniform_item_bits(targets),
+        cluster_bits=np.sum(np.broadcast_arrays(*by_cluster), axis=0),
+        cluster_items=count_by(numbers, used, n_clusters),
         block_bits=block_bits,
-        block_items=count_by(np.maximum(blocks, 0), labels, n_blocks),
+        block_items=count_by(np.maximum(blocks, 0), used, n_blocks),
         model_bits=np.zeros(block_bits.shape[:2]),
     )
 
 
-def _blocks(clusters: Numbers, labels: Numbers, fractions: Sequence[float], *, seed: int) -> tuple[Numbers, int]:
-    """``[item]`` the block of each item, −1 where no problem uses it, and how many blocks there are."""
+def _blocks(
+    clusters: Numbers, used: NDArray[np.bool_], fractions: Sequence[float], *, seed: int
+) -> tuple[Numbers, int]:
+    """``[item]`` the block of each item, −1 where it is not used, and how many blocks there are."""
     ends = np.asarray(fractions, dtype=np.float64)
     if not len(ends) or ends[0] <= 0 or ends[-1] != 1 or (np.diff(ends) <= 0).any():
         raise FitError(f"fractions are {list(fractions)}: give rising numbers above 0, of which the last is 1")
-    used = (labels >= 0).any(axis=0)
     planned = np.searchsorted(ends, share_before(clusters[used], seed=seed), side="right")
     # in few data, no sentence begins between two ends that are close to each other: there is no such block
     kept, block = np.unique(planned, return_inverse=True)
@@ -120,10 +124,10 @@ class _Coder:
     """Codes labels of some items by what others have shown."""
 
     readout: Readout
-    train: FeatureSource
+    train: Any  # of the kind that the readout reads: a mere vector an item, or spans
     targets: Targets
-    labels: Numbers
-    dev: FeatureSource
+    used: NDArray[np.bool_]
+    dev: Any
     dev_targets: Targets
     seed: int
     device: str
@@ -132,61 +136,70 @@ class _Coder:
     def bits(self, seen: NDArray[np.bool_], now: NDArray[np.bool_]) -> Floats:
         """``[problem, layer, item]`` of the items that are coded ``now``, after those that were ``seen``: 0 if unused.
 
+        One layer stands for all where nothing could be fitted.
+
         Args:
             seen: ``[item]``
             now: ``[item]``
         """
-        coded = self.labels[:, now]
-        uniform = np.where(coded >= 0, np.log2(self.targets.n_classes), 0.0)
-        bits = np.repeat(uniform[:, None], self.train.n_layers, axis=1)
-        known = self.labels[:, seen]
-        several = np.array([len(np.unique(row[row >= 0])) > 1 for row in known])
-        able = np.flatnonzero(several & (coded >= 0).any(axis=1))
+        uniform = uniform_item_bits(self.targets)
+        bits = np.where(self.used[:, now], uniform, 0.0)[:, None]
+        known = _those(self.targets, seen)
+        n_known = np.count_nonzero(class_weights(known), axis=1)
+        able = np.flatnonzero((n_known > (0 if known.is_multi_label else 1)) & self.used[:, now].any(axis=1))
         if not len(able):
             return bits
-        names = tuple(self.targets.name(problem) for problem in able.tolist())
         dev_targets = self.dev_targets.only(able)
+        before: Any = held(subset(self.train, seen), memory=_MEMORY)
         fitted = self.readout.fit(
-            held(SubsetFeatures(self.train, seen), memory=_MEMORY),
-            Targets(known[able], self.targets.n_classes, names=names),
+            before,
+            known.only(able),
             dev=self.dev,
             dev_targets=dev_targets,
             seed=self.seed,
             device=self.device,
             progress=self.progress,
         )
-        dev_labels = coded_labels(dev_targets)
-        doubt = choose_doubt(_log_probs(fitted, self.dev, dev_labels), dev_labels, self.targets.n_classes)
-        log_probs = _log_probs(fitted, SubsetFeatures(self.train, now), coded[able])
-        found = code_bits(log_probs, doubt[..., None], self.targets.n_classes)
-        bits[able] = np.where((coded[able] >= 0)[:, None], found, 0.0)
+        on_dev = coded_items(dev_targets)
+        doubt = choose_doubt(_log_probs(fitted, self.dev, dev_targets, on_dev), on_dev, uniform)
+        coded = _those(self.targets.only(able), now)
+        found = code_bits(_log_probs(fitted, subset(self.train, now), coded, self.used[able][:, now]), doubt, uniform)
+        bits = np.repeat(bits, found.shape[1], axis=1)
+        bits[able] = np.where(self.used[able][:, None, now], found, 0.0)
         return bits
 
 
-def _log_probs(fitted: FittedReadout, source: FeatureSource, labels: Numbers) -> Floats:
-    """``[problem, layer, item]`` log-probability of the labels, 0 where there is none."""
-    used = (labels >= 0)[:, None]
-    found = np.where(used, fitted.log_probs(source, labels), 0.0)
+def _those(targets: Targets, chosen: NDArray[np.bool_]) -> Targets:
+    """The same problems over some of the items."""
+    weights = None if targets.weights is None else targets.weights[:, chosen]
+    return Targets(targets.labels[:, chosen], targets.n_classes, weights, targets.names)
+
+
+def _log_probs(fitted: FittedReadout, source: Any, targets: Targets, used: NDArray[np.bool_]) -> Floats:
+    """``[problem, layer, item]`` log-probability of the labels, 0 where none is used."""
+    labels: Any = targets.labels
+    found = np.where(used[:, None], fitted.log_probs(source, labels), 0.0)
     if np.isnan(found).any():
         raise FitError(f"readout {fitted.name} gives no probabilities: choose one that does, such as linear.v1")
     return found
 
 
-def code_bits(log_probs: Floats, doubt: Floats, n_classes: int) -> Floats:
-    """Bits of a class under the mixture of a readout's probability and the uniform one.
+def code_bits(log_probs: Floats, doubt: Floats, uniform: float) -> Floats:
+    """Bits of labels under the mixture of a readout's probability and the uniform one.
 
     Args:
-        log_probs: natural logarithm of what the readout gives to the class.
-        doubt: what part is spread evenly over all classes, above 0.
-        n_classes: how many there are.
+        log_probs: ``[problem, layer, item]`` natural logarithm of what the readout gives to a label.
+        doubt: ``[problem, layer]`` what part is spread evenly over all labels that there could be, above 0.
+        uniform: bits of a label if all are equally probable.
     """
+    part = np.asarray(doubt)[..., None]
     with np.errstate(divide="ignore"):  # of 1 − ε = 0, nothing is left, and of no probability nothing
-        mixed = np.logaddexp(np.log1p(-doubt) + log_probs, np.log(doubt / n_classes))
+        mixed = np.logaddexp(np.log1p(-part) + log_probs, np.log(part) - uniform * np.log(2))
     return np.asarray(-mixed / np.log(2))
 
 
-def choose_doubt(log_probs: Floats, labels: Numbers, n_classes: int) -> Floats:
-    """``[problem, layer]`` which of ``DOUBTS`` gives the shortest code of ``labels [problem, item]``."""
-    used = (labels >= 0)[:, None]
-    total = [np.where(used, code_bits(log_probs, np.array(doubt), n_classes), 0.0).sum(axis=2) for doubt in DOUBTS]
+def choose_doubt(log_probs: Floats, used: NDArray[np.bool_], uniform: float) -> Floats:
+    """``[problem, layer]`` which of ``DOUBTS`` gives the shortest code of the items ``used [problem, item]``."""
+    each = [code_bits(log_probs, np.full(log_probs.shape[:2], doubt), uniform) for doubt in DOUBTS]
+    total = [np.where(used[:, None], bits, 0.0).sum(axis=2) for bits in each]
     return np.asarray(np.array(DOUBTS)[np.stack(total).argmin(axis=0)])

@@ -10,10 +10,11 @@ from bertology.readouts._bayes import BayesReadout, FittedBayes
 from bertology.readouts._codelength import (
     Codelength,
     check_codable,
-    coded_labels,
+    coded_items,
     count_by,
     number_clusters,
     sum_by,
+    uniform_item_bits,
 )
 from bertology.readouts._features import FeatureSource
 
@@ -65,15 +66,15 @@ def codelength_of(
     check_agreement(train, targets, "train")
     check_codable(targets)
     numbers, n_clusters = number_clusters(clusters, train.n_items)
-    labels = coded_labels(targets)
-    used = (labels >= 0)[:, None]
-    bits = np.where(used, -fitted.sampled_log_probs(train, labels) / np.log(2), 0.0)
-    cluster_items = count_by(numbers, labels, n_clusters)
+    used = coded_items(targets)
+    labels = targets.labels.astype(np.int64)
+    bits = np.where(used[:, None], -fitted.sampled_log_probs(train, labels) / np.log(2), 0.0)
+    cluster_items = count_by(numbers, used, n_clusters)
     block_items = cluster_items.sum(axis=1, keepdims=True)
     share = cluster_items / block_items
     return Codelength(
         method="variational",
-        n_classes=targets.n_classes,
+        item_bits=uniform_item_bits(targets),
         cluster_bits=sum_by(numbers, bits, n_clusters) + fitted.model_bits[:, :, None] * share[:, None],
         cluster_items=cluster_items,
         block_bits=bits.sum(axis=2, keepdims=True),

@@ -22,12 +22,27 @@ from bertology.readouts import (
     variational_codelength,
 )
 from bertology.readouts._bayes import _Groups
-from tests.readouts.conftest import Split
+from tests.readouts.conftest import Split, World
 from tests.readouts.test_mlp import exclusive_or
 from tests.readouts.test_online import shuffled
 
 SHORT = BayesReadout(steps=400, batch_items=64)
 SHORT_HIDDEN = BayesReadout(hidden=16, steps=400, batch_items=64)
+
+
+@pytest.fixture(scope="module")
+def train() -> Split:
+    return World().split(900, 1).problems(0)
+
+
+@pytest.fixture(scope="module")
+def dev() -> Split:
+    return World().split(500, 2).problems(0)
+
+
+@pytest.fixture(scope="module")
+def test() -> Split:
+    return World().split(700, 3).problems(0)
 
 
 def fit(train: Split, dev: Split, readout: BayesReadout = SHORT, **settings: Any) -> FittedBayes:
@@ -66,7 +81,7 @@ def test_predictions_are_nearly_as_good_as_those_of_a_linear_readout(
 
 
 def test_a_hidden_layer_finds_what_a_linear_readout_cannot() -> None:
-    train, dev = exclusive_or(1500, 1), exclusive_or(300, 2)
+    train, dev = exclusive_or(1500, 1).problems(0), exclusive_or(300, 2).problems(0)
     fits = [fit(train, dev, readout) for readout in (SHORT, SHORT_HIDDEN)]
     straight, bent = (codelength_of(one, train.source, train.targets).compression for one in fits)
     assert (bent[:, 1] > 1.5).all()
@@ -161,13 +176,14 @@ def test_divergence_against_integrals() -> None:
     assert free == pytest.approx(float(gaussian.sum() + bias.sum()), rel=1e-5)
 
 
-def test_layers_and_problems_together_are_layers_and_problems_apart(train: Split, dev: Split, test: Split) -> None:
+def test_layers_and_problems_together_are_layers_and_problems_apart() -> None:
+    train, dev, test = (World().split(n, number) for number, n in ((1, 300), (2, 100), (3, 200)))
     readout = BayesReadout(steps=40, batch_items=64, hidden=5)
     together = fit(train, dev, readout).log_probs(test.source, test.labels)
     for layer in range(3):
-        alone = fit(train.layers(layer), dev.layers(layer), readout)
-        found = alone.log_probs(test.layers(layer).source, test.labels)
-        np.testing.assert_allclose(together[:1, layer], found[:1, 0], atol=2e-3)
+        alone = fit(train.layers(layer).problems(0), dev.layers(layer).problems(0), readout)
+        found = alone.log_probs(test.layers(layer).source, test.labels[:1])
+        np.testing.assert_allclose(together[:1, layer], found[:, 0], atol=2e-3)
 
 
 def test_seed_decides(train: Split, dev: Split, test: Split) -> None:

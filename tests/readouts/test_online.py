@@ -49,6 +49,9 @@ class Fixed(FittedReadout):
     def report(self) -> FitReport:
         raise NotImplementedError
 
+    def details(self, problem: int, layer: int) -> Mapping[str, Any]:
+        return {}
+
     def predict(self, source: FeatureSource) -> Predictions:
         raise NotImplementedError
 
@@ -118,7 +121,7 @@ def test_parts_add_up(train: Split, dev: Split) -> None:
 def test_each_item_is_coded_by_a_fit_to_what_came_before_it(train: Split, dev: Split) -> None:
     """One later block by hand, from the blocks that the code itself reports."""
     clusters = np.repeat(np.arange(90), 10)
-    blocks, n_blocks = _online._blocks(clusters, train.labels, (0.1, 0.5, 1.0), seed=3)
+    blocks, n_blocks = _online._blocks(clusters, np.ones(900, dtype=bool), (0.1, 0.5, 1.0), seed=3)
     assert n_blocks == 3
     np.testing.assert_array_equal(np.bincount(blocks), [90, 360, 450])
     assert all(len(np.unique(blocks[clusters == one])) == 1 for one in range(90))
@@ -164,9 +167,9 @@ def test_portions_read_from_the_source_are_portions_held(
 
 
 def test_the_mixture_is_a_probability() -> None:
-    log_probs = np.log([0.7, 0.3, 1e-30, 1e-300])[:, None]
+    log_probs = np.log([0.7, 0.3, 1e-30, 1e-300])[:, None, None]
     log_probs[3] = -np.inf
-    bits = code_bits(log_probs, np.array(DOUBTS), 4)
+    bits = code_bits(log_probs, np.array(DOUBTS), 2.0)[..., 0]
     np.testing.assert_allclose((2.0**-bits).sum(0), 1, rtol=1e-12)
     np.testing.assert_allclose(bits[:, -1], 2, rtol=1e-14)
     assert np.isfinite(bits).all()
@@ -175,7 +178,7 @@ def test_the_mixture_is_a_probability() -> None:
 def test_doubt_is_what_serves_dev_best() -> None:
     sure, wrong = np.log(0.999), -np.inf
     log_probs = np.array([[[sure] * 100, [wrong] * 60 + [sure] * 40, [wrong, *[sure] * 99]]])
-    doubt = choose_doubt(log_probs, np.zeros((1, 100), dtype=np.int64), 4)
+    doubt = choose_doubt(log_probs, np.ones((1, 100), dtype=bool), 2.0)
     assert doubt[0, 0] == min(DOUBTS)
     assert doubt[0, 1] == 1  # 0.4 (1 − ε) + ε / 4 right at best: more often wrong than chance allows
     assert doubt[0, 2] == 1e-2
@@ -184,7 +187,7 @@ def test_doubt_is_what_serves_dev_best() -> None:
 def test_a_class_that_comes_late_has_a_finite_code(dev: Split, train: Split) -> None:
     labels = train.labels.copy()
     clusters = np.arange(900)
-    blocks, _ = _online._blocks(clusters, labels, FEW, seed=0)
+    blocks, _ = _online._blocks(clusters, np.ones(900, dtype=bool), FEW, seed=0)
     labels[:, blocks < blocks.max()] %= 3
     found = code(Split(train.vectors, labels, 4), dev)
     assert np.isfinite(found.cluster_bits).all()
@@ -192,7 +195,7 @@ def test_a_class_that_comes_late_has_a_finite_code(dev: Split, train: Split) -> 
 
 def test_a_problem_that_has_shown_one_class_is_coded_uniformly(train: Split, dev: Split) -> None:
     labels = train.labels.copy()
-    blocks, _ = _online._blocks(np.arange(900), labels, (0.2, 0.5, 1.0), seed=0)
+    blocks, _ = _online._blocks(np.arange(900), np.ones(900, dtype=bool), (0.2, 0.5, 1.0), seed=0)
     labels[1, blocks == 0] = 2
     found = code(Split(train.vectors, labels, 4), dev, fractions=(0.2, 0.5, 1.0))
     np.testing.assert_array_equal(found.block_bits[1, :, 1], 2.0 * found.block_items[1, 1])
