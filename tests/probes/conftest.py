@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from bertology.corpora import Corpus, Sentence, Sentences
+from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.results import ResultRow
 from bertology.runner import ProbeRequest, run_probes
 
@@ -63,3 +65,47 @@ def ask(tiny_bert: Path) -> Callable[[str, Corpus], dict[str, ResultRow]]:
         return {row.metric: row for row in run_probes(request, corpus=corpus).rows}
 
     return run
+
+
+SPANS = ((0, 2), (2, 3), (3, 6))
+PAIRS = (((0, 1), (2, 4)), ((1, 2), (4, 6)), ((5, 6), (0, 2)))
+
+
+@pytest.fixture
+def planted_spans(planted: Callable[..., Corpus]) -> Callable[..., Corpus]:
+    """A corpus of labelled spans, or pairs of them, whose labels follow from a first word, or from nothing."""
+
+    def make(name: str, labels: Sequence[Any], *, signal: bool, pairs: bool) -> Corpus:
+        whole = planted("tag", [str(number) for number in range(len(labels))], signal=signal)
+        splits = {}
+        for split, sentences in whole.splits.items():
+            made = []
+            for sentence in sentences:
+                places = PAIRS if pairs else tuple((span, None) for span in SPANS)
+                tags = sentence.layers["tag"]
+                found = tuple(Target(one, labels[int(tags[one[0]] or 0)], two) for one, two in places)
+                made.append(replace(sentence, layers={}, targets={name: found}))
+            splits[split] = Sentences(made)
+        return Corpus("planted", splits)
+
+    return make
+
+
+@pytest.fixture
+def check_spans(
+    planted_spans: Callable[..., Corpus], ask: Callable[..., dict[str, ResultRow]]
+) -> Callable[..., dict[str, ResultRow]]:
+    """What is planted is found by the main metric, and what is drawn at random is not; the scores on the former."""
+
+    def check(task: str, name: str, labels: Sequence[Any], *, pairs: bool, chance: float) -> dict[str, ResultRow]:
+        found = ask(task, planted_spans(name, labels, signal=True, pairs=pairs))
+        lost = ask(task, planted_spans(name, labels, signal=False, pairs=pairs))
+        main = next(row for row in found.values() if row.main_metric)
+        assert main.value is not None
+        assert main.value > 0.98
+        drawn = lost[main.metric]
+        assert drawn.ci_low is not None
+        assert drawn.ci_low < chance
+        return found
+
+    return check
