@@ -140,7 +140,7 @@ def _columns(table: LayerTable) -> Mapping[str, tuple[str, str]]:
         "main": (metric_title(table.metric), table.metric),
         "second": (metric_title(table.second_metric or ""), table.second_metric or ""),
         "random_init": ("random init", table.metric),
-        "control_task": ("control task", "accuracy"),
+        "control_task": ("control task", table.control_metric),
         "selectivity": ("selectivity", "selectivity"),
         "seed_spread": ("seed s.d.", table.metric),
     }

@@ -116,8 +116,8 @@ def _draw(ax: Axes, table: LayerTable) -> None:
             _band(ax, x, scores, color, scale)
             y = [score.value * scale for score in scores]
             ax.plot(x, y, color=color, marker=marker, markersize=4, linewidth=1.2, zorder=3)
-            of_another = field == "control_task" and table.metric != "accuracy"
-            labels.append(_Label(y[-1], f"{name} (accuracy)" if of_another else name, color))
+            of_another = field == "control_task" and table.metric != table.control_metric
+            labels.append(_Label(y[-1], f"{name} ({table.control_metric})" if of_another else name, color))
     labels.append(_draw_probe(ax, table, scale))
     _style(ax, table, layers)
     labels += _draw_baselines(ax, table, scale)

@@ -62,6 +62,8 @@ class LayerTable:
     task: str
     metric: str
     second_metric: str | None
+    control_metric: str
+    """Of the control task: accuracy, unless the task itself is not scored by it."""
     higher_is_better: bool
     lines: tuple[LayerLine, ...]
     baselines: tuple[BaselineLine, ...]
@@ -148,12 +150,16 @@ def _table(
     main, second = _metrics(own, metric, task=group[0].task)
     layers = sorted({row.layer for row in group if row.init == init and row.layer is not None})
     of_main = _by_layer(own, main)
+    # Labels drawn at random mean nothing but right or wrong; or how many bits they take.
+    control_metric = "accuracy" if any(row.metric == "accuracy" for row in own) else main
     columns = {
         "second": _by_layer(own, second) if second else {},
         "random_init": _by_layer([r for r in scored if r.init == "random" and r.control == "none"], main)
         if init == "pretrained"
         else {},
-        "control_task": _by_layer([r for r in scored if r.init == init and r.control == "control_task"], "accuracy"),
+        "control_task": _by_layer(
+            [r for r in scored if r.init == init and r.control == "control_task"], control_metric
+        ),
         "selectivity": _by_layer([r for r in scored if r.init == init], "selectivity"),
     }
     about = own[0] if own else group[0]
@@ -174,6 +180,7 @@ def _table(
         task=about.task,
         metric=main,
         second_metric=second,
+        control_metric=control_metric,
         higher_is_better=higher,
         lines=tuple(lines),
         baselines=_baselines(baselines, main, second),

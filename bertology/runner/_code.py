@@ -80,16 +80,28 @@ def code_group(
         "fit_started_utc": started.isoformat(timespec="seconds"),
         "wall_s": round(time.perf_counter() - clock, 3),
     }
+    told = {
+        "n_skipped": sum(data.train.skipped.values()),
+        "skip_reasons": dict(data.train.skipped),
+        "n_unseen_label": 0,
+    }
     names = sentence_names(data.splits.train, clusters.tolist())
     for problem in problems:
         code = by_seed[problem.seed]
         place = [other for other in problems if other.seed == problem.seed].index(problem)
+        n_items = code.cluster_items[place]
+        counts = {"n_items": int(n_items.sum()), "n_clusters": int(np.count_nonzero(n_items)), **told}
         for column, layer in enumerate(group.layers):
             write_cell(
                 run,
                 group.cells[problem.control, problem.seed, layer],
                 _by_sentence(names, code.cluster_items[place], code.cluster_bits[place, column]),
-                facts={**counts_of(data), "n_params": 0, "params": _params(group, code, place, column)},
+                facts={
+                    **counts_of(data, fraction=group.reading.fraction),
+                    **counts,
+                    "n_params": 0,
+                    "params": _params(group, code, place, column),
+                },
                 provenance=provenance,
                 notes=data.splits.notes,
             )

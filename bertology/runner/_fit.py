@@ -71,7 +71,7 @@ def fit_group(
         "fit_started_utc": started.isoformat(timespec="seconds"),
         "wall_s": round(time.perf_counter() - clock, 3),
     }
-    columns = ItemColumns(data)
+    columns, counts = ItemColumns(data), counts_of(data, fraction=group.reading.fraction)
     for number, problem in enumerate(problems):
         gold = data.test.codes if problem.control == "none" else labels_of(data, problem, "test")
         for place, layer in enumerate(group.layers):
@@ -79,7 +79,7 @@ def fit_group(
                 run,
                 group.cells[problem.control, problem.seed, layer],
                 columns.predictions(gold, found.labels[number, place], found.log_prob[number, place]),
-                facts={**counts_of(data), **_fit_facts(group, fitted, number, place)},
+                facts={**counts, **_fit_facts(group, fitted, number, place)},
                 provenance=provenance,
                 notes=data.splits.notes,
             )

@@ -104,6 +104,13 @@ class Plan:
             for probe in self.probes
         )
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of the corpus: how it was split, and what was left out of it."""
+        corpus = self.corpus
+        left_out = (f"left out of {corpus.name}: {kind}, {corpus.notes[kind]}" for kind in corpus.skipped)
+        return (*self.splits.notes, *left_out)
+
     def init_seed(self, init: Init) -> int:
         """The seed of the model's fresh weights."""
         return self.request.init_seed if init == self.request.init else 0

@@ -68,11 +68,16 @@ def _weights(data: TaskData, seed: int, fraction: float, resampled: bool) -> NDA
     return weights * fraction_mask(of_item, fraction, seed=seed)
 
 
-def counts_of(data: TaskData) -> dict[str, Any]:
-    """How many items there are, of how many sentences and classes, and how many were left out."""
+def counts_of(data: TaskData, *, fraction: float = 1.0) -> dict[str, Any]:
+    """How many items there are, of how many sentences and classes, and how many were left out.
+
+    Args:
+        data: the items of the task.
+        fraction: how much of train's sentences is fitted on.
+    """
     test = data.test
     return {
-        "n_train": len(data.train),
+        "n_train": int(fraction_mask(data.train.clusters, fraction, seed=0).sum()),
         "n_items": len(test),
         "n_clusters": len(np.unique(test.clusters)),
         "n_classes": data.n_train_labels,

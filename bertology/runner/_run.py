@@ -51,7 +51,7 @@ def run_probes(
     run = out if out is not None else cache_folder() / "runs" / plan.run_id
     write_atomically(run / "request.json", canonical_json(asdict(request)), remedy=_remedy(out))
     notify = progress("").note
-    for note in plan.splits.notes:
+    for note in plan.notes:
         notify(note)
     baselines = [found for found in plan.baselines if not all_finished(run, found.cells.values())]
     groups = [group for group in plan.groups if not all_finished(run, group.cells.values())]

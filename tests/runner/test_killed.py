@@ -26,7 +26,7 @@ N_WRITES = 3
 
 # Reads one job a line (JSON), does the first itself and forks for each other; answers how it ended and after how long.
 FORKING = """
-import json, os, pathlib, signal, sys, threading, time
+import json, os, signal, sys, threading, time
 
 from bertology.cli import main
 
@@ -43,14 +43,14 @@ def run(job):
         return ended.code
 
 def die_at_write(left):
-    real = pathlib.Path.replace
-    def replace(self, target):
+    real = os.replace
+    def replace(path, target):
         nonlocal left
         left -= 1
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        return real(self, target)
-    pathlib.Path.replace = replace
+        return real(path, target)
+    os.replace = replace
 
 first = True
 for line in sys.stdin:

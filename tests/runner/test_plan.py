@@ -79,7 +79,7 @@ def test_other_layers_tasks_seeds_and_controls_leave_a_cell_as_it_is(request_: P
         {"stored_dtype": "float32"},
         {"on_long": "skip"},
         {"max_pieces": 32},
-        {"readout": "other.v1"},
+        {"readout": "ridge.v1"},
     ],
 )
 def test_a_setting_that_moves_numbers_changes_every_cell_of_a_layer(

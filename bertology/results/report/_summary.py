@@ -174,6 +174,8 @@ def _beside(table: LayerTable, best: LayerLine) -> str:
             f"On the control task it is right in {_amount(best.control_task.value, 'accuracy')}, "
             f"a selectivity of {_with_interval(best.selectivity, 'selectivity').replace(_PERCENT, ' points')}."
         )
+    elif best.control_task:
+        parts.append(f"The control task has {_with_interval(best.control_task, table.control_metric)}.")
     return " ".join(parts) or "No baseline and no control was run: the score has nothing to be held against."
 
 

@@ -111,6 +111,8 @@ class _Session:
         if not pending:
             return
         options, experiment = self.options, self._work.experiment
+        for note in dict.fromkeys(note for plan in self._work.plans for note in plan.notes):
+            options.echo(f"note    {note}")
         groups = [unit.part for unit in pending if isinstance(unit.part, Group)]
         self.device = choose_device(options.engine, groups, device=experiment.device, cluster=options.cluster)
         with open_engine(
