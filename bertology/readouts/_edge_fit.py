@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -58,8 +59,11 @@ class SpanReadout(Readout):
     weight_decay: float = 0.0
     batch_items: int = 64
     max_epochs: int = 40
+    """Rounds at most. A round is a pass over the items, or of few items as many as make ``round_steps`` steps."""
     patience: int = 3
-    """Epochs without a better dev score after which a fit ends."""
+    """Rounds without a better dev score after which a fit ends."""
+    round_steps: int = 100
+    """Batches between two looks at dev, at least: a pass over few items teaches too little to be judged by."""
 
     @property
     def params(self) -> Mapping[str, Any]:
@@ -143,7 +147,14 @@ class SpanReadout(Readout):
         for name, kind in (("pooling", Pooling), ("classifier", Classifier), ("loss", Loss)):
             if getattr(self, name) not in get_args(kind):
                 raise FitError(f"{name} is {getattr(self, name)!r}: give {', '.join(get_args(kind))}")
-        for name, least in (("hidden", 1), ("batch_items", 1), ("max_epochs", 1), ("patience", 1), ("projection", 0)):
+        for name, least in (
+            ("hidden", 1),
+            ("batch_items", 1),
+            ("max_epochs", 1),
+            ("patience", 1),
+            ("round_steps", 1),
+            ("projection", 0),
+        ):
             if getattr(self, name) < least:
                 raise FitError(f"{name} is {getattr(self, name)}: give {least} or more")
         temperature, layer_dropout = self.mixing
@@ -200,7 +211,7 @@ class _Fit:
                 trainer.copy(np.flatnonzero(race.judge(epoch, dev)).tolist(), best)
                 ended = race.running.size - int(race.running.sum())
                 if self.progress is not None:
-                    self.progress(f"edge probes: epoch {epoch}, {ended} of {race.running.size} have ended")
+                    self.progress(f"edge probes: round {epoch}, {ended} of {race.running.size} have ended")
                 if ended == race.running.size:
                     break
                 trainer.keep(np.flatnonzero(race.running).tolist())
@@ -217,14 +228,16 @@ class _Fit:
         )
 
     def _epochs(self, design: Design, trainer: Trainer) -> Iterator[int]:
-        """Train, and say after each pass over the items how many there have been."""
+        """Train, and say after each round how many there have been."""
         readout = self.readout
         source, used = with_parts(self.train, readout.pooling), self._used()
         random = torch.Generator().manual_seed(self.seed)
         shuffle = Shuffle(readout.batch_items, random, design.hidden, readout.dropout, readout.mixing[1])
+        steps = math.ceil(int(used.sum()) / readout.batch_items)
         for epoch in range(1, readout.max_epochs + 1):
-            for window in training_windows(source, used, shuffle):
-                trainer.learn(window.to(self.device))
+            for _ in range(math.ceil(readout.round_steps / steps)):
+                for window in training_windows(source, used, shuffle):
+                    trainer.learn(window.to(self.device))
             yield epoch
 
     def _used(self) -> torch.Tensor:
