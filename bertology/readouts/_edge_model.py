@@ -18,8 +18,8 @@ Parameters = Mapping[str, Tensor]
 
 _MIX_PACE = 20.0
 """What the learned numbers of a mix are multiplied by before the softmax. Adam moves every number by about the learning
-rate a step, which is much for weights of words and next to nothing for these, of which differences of 1 and more matter:
-without it, mixes are still equal when the probe is done."""
+rate a step, which is much for weights of words and next to nothing for these, of which differences of 1 and more
+matter: without it, mixes are still equal when the probe is done."""
 
 
 @dataclass(frozen=True)

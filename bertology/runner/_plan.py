@@ -22,6 +22,8 @@ from bertology.runner._request import ProbeRequest, parse_layers
 from bertology.runner._task_data import Splits, choose_splits
 
 Init = Literal["pretrained", "random"]
+# Of what was left out of a corpus so many places are told; all are in Corpus.skipped.
+_LISTED = 5
 RowControl = Literal["none", "control_task"]
 _BASELINES: tuple[Literal["majority", "word_majority"], ...] = ("majority", "word_majority")
 
@@ -107,8 +109,11 @@ class Plan:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know of the corpus: how it was split, and what was left out of it."""
-        corpus = self.corpus
-        left_out = (f"left out of {corpus.name}: {kind}, {corpus.notes[kind]}" for kind in corpus.skipped)
+        left_out = (
+            f"left out of {self.corpus.name}: {kind}, {len(places)}: {', '.join(places[:_LISTED])}"
+            f"{' …' if len(places) > _LISTED else ''}"
+            for kind, places in self.corpus.skipped.items()
+        )
         return (*self.splits.notes, *left_out)
 
     def init_seed(self, init: Init) -> int:
