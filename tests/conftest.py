@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+# Several processes of tests share the cores: each keeps to one thread.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 _SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 

@@ -15,9 +15,11 @@ def quiet_loading() -> Iterator[None]:
     What matters about a load (missing weights, a vocabulary that does not fit) is checked and raised by the caller;
     nothing is left to a log line.
     """
-    with warnings.catch_warnings(), quiet_download(), _transformers_quiet():
+    with warnings.catch_warnings():
+        # First of all: importing what the others need may warn as well, in a notebook of missing widgets.
         warnings.simplefilter("ignore")
-        yield
+        with quiet_download(), _transformers_quiet():
+            yield
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -223,13 +224,15 @@ def _best_note() -> Note:
 def summary_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
     """The task, its metric, and whatever else sets the tables apart."""
     fields = [name for name in ("model", "corpus", "split", "pooling") if _differ(tables, name)]
+    times = Counter((table.task, *(getattr(table.about, name) for name in fields)) for table in tables)
+    several = {key for key, number in times.items() if number > 1}
     return tuple(
         " ".join(
             [
                 table.task,
                 metric_title(table.metric),
                 *(str(getattr(table.about, name)) for name in fields),
-                *([table.reading] if table.one_of_several else []),
+                *([table.reading] if (table.task, *(getattr(table.about, name) for name in fields)) in several else []),
             ]
         )
         for table in tables

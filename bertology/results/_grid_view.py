@@ -8,7 +8,7 @@ from bertology.results._exports import grid_to_html, grid_to_latex, grid_to_mark
 from bertology.results._grid import Grid
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GridView:
     """Tables that look across models or seeds."""
 
@@ -33,5 +33,5 @@ class GridView:
     def _repr_html_(self) -> str:
         return self.to_html()
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.to_markdown()

@@ -25,6 +25,8 @@ _CELL = (1.0, 0.36)
 _FEW = 12
 _VALUE_SIZE = (8.5, 7.0)
 _LONG_HEADER = 14
+_INCHES_A_LETTER = 0.05
+"""That a slanted header rises."""
 
 
 def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
@@ -40,7 +42,8 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
     if not layers:
         raise ResultsError("there are no scores to draw")
     width = 1.1 + max(4.2, _CELL[0] * len(tables))
-    figure = LayerFigure(figsize=(width, 1.5 + _CELL[1] * len(layers)), dpi=200, layout="constrained")
+    height = 1.5 + _CELL[1] * len(layers) + _INCHES_A_LETTER * _slanted(tables)
+    figure = LayerFigure(figsize=(width, height), dpi=200, layout="constrained")
     FigureCanvasAgg(figure)
     ax = figure.subplots()
     shades = np.full((len(layers), len(tables)), np.nan)
@@ -86,17 +89,26 @@ def _write_values(
 
 
 def _style(ax: Axes, tables: Sequence[LayerTable], layers: Sequence[int]) -> None:
-    headers = [_header(header, table) for header, table in zip(summary_headers(tables), tables, strict=True)]
-    ax.set_xticks(np.arange(len(tables)) + 0.5, headers, fontsize=8.5, color=_TEXT)
+    ax.set_xticks(np.arange(len(tables)) + 0.5, _headers(tables), fontsize=8.5, color=_TEXT)
     ax.set_yticks(np.arange(len(layers)) + 0.5, [str(layer) for layer in layers], fontsize=8.5, color=_TEXT)
     ax.xaxis.tick_top()
-    if len(tables) > 1 and max(len(part) for header in headers for part in header.split("\n")) > _LONG_HEADER:
+    if _slanted(tables):
         for label in ax.get_xticklabels():
             label.set(rotation=40, ha="left", rotation_mode="anchor")
     ax.tick_params(length=0)
     ax.set_ylabel("layer (0: embeddings)", fontsize=9, color=_TEXT)
     for spine in ax.spines.values():
         spine.set_visible(False)
+
+
+def _headers(tables: Sequence[LayerTable]) -> list[str]:
+    return [_header(header, table) for header, table in zip(summary_headers(tables), tables, strict=True)]
+
+
+def _slanted(tables: Sequence[LayerTable]) -> int:
+    """Letters of the longest header, where some are too long to stand side by side; else 0."""
+    longest = max(len(part) for header in _headers(tables) for part in header.split("\n"))
+    return longest if len(tables) > 1 and longest > _LONG_HEADER else 0
 
 
 def _shades(table: LayerTable) -> dict[int, float]:

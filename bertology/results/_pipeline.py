@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bertology.errors import ResultsError
 from bertology.results._grid import NOTHING, Cell, Grid, GridLine, Note, metric_title, score_cell
@@ -136,7 +136,12 @@ def pipeline_grid(lines: Sequence[PipelineLine]) -> Grid:
         Note("random init", "the mixture, of the same model with random weights"),
         Note("interval", "[ ] 95 % over sentences"),
     )
-    return Grid("where in the model tasks are solved, %", headers, rows, notes, corner="Task")
+    # What was not asked, of all tasks alike, has no column.
+    told = [place for place in range(len(headers)) if any(row.cells[place].text not in (NOTHING, "") for row in rows)]
+    kept = tuple(replace(row, cells=tuple(row.cells[place] for place in told)) for row in rows)
+    shown = tuple(headers[place] for place in told)
+    about = tuple(note for note in notes if note.about in (*shown, "interval"))
+    return Grid("where in the model tasks are solved, %", shown, kept, about, corner="Task")
 
 
 def _label(line: PipelineLine, *, several: bool) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from bertology.errors import ResultsError
 from bertology.results._pipeline import PipelineLine
@@ -16,6 +16,7 @@ from bertology.results._view import Score
 
 _BLUE, _VERMILION, _GREY, _TEXT = "#0072B2", "#D55E00", "#5A5A5A", "#222222"
 _BAR = 0.36
+_MOST_TICKS = 9
 _WIDTH, _HEIGHT = 9.2, 0.52
 
 
@@ -87,14 +88,21 @@ def _draw_profile(ax: Axes, profiles: Sequence[tuple[float, ...]], color: str, *
         if not profile:
             ax.annotate("–", (first, place), ha="center", va="center", color=_GREY)
             continue
-        scale = 0.8 / max(max(map(abs, profile)), 1e-12)
+        # Room above the line for what is gained, and below it for what is lost.
+        highest, lowest = max(0.0, *profile), min(0.0, *profile)
+        scale = 0.74 / max(highest - lowest, 1e-12)
+        line = place - 0.34 + highest * scale
         for layer, value in enumerate(profile, start=first):
-            ax.bar(layer, -value * scale, bottom=place + 0.4, width=0.8, color=color, alpha=1 if value >= 0 else 0.35)
+            ax.bar(layer, -value * scale, bottom=line, width=0.8, color=color, alpha=1 if value >= 0 else 0.35)
         top = max(range(len(profile)), key=lambda at: abs(profile[at]))
-        text, y = f"{profile[top]:.2g}".replace("-", "−"), place + 0.4 - abs(profile[top]) * scale
-        ax.annotate(text, (top + first, y), ha="center", va="bottom", fontsize=6.5, color=_GREY)
+        text, y = f"{profile[top]:.2g}".replace("-", "−"), line - profile[top] * scale
+        side = "bottom" if profile[top] >= 0 else "top"
+        ax.annotate(text, (top + first, y), ha="center", va=side, fontsize=6.5, color=_GREY)
     ax.set_xlim(first - 0.6, first + longest - 0.4)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=9))
+    few = longest <= _MOST_TICKS
+    ax.xaxis.set_major_locator(
+        FixedLocator(range(first, first + longest)) if few else MaxNLocator(integer=True, nbins=_MOST_TICKS)
+    )
 
 
 def _style(ax: Axes) -> None:

@@ -22,7 +22,7 @@ from bertology.results._grid import Grid, layer_grid, summary_grid
 from bertology.results._grid_view import GridView
 from bertology.results._labels import confusion, per_label_scores
 from bertology.results._other_grids import model_grid, seed_grid
-from bertology.results._pipeline import PipelineLine, pipeline_grid, pipeline_lines
+from bertology.results._pipeline import CUMULATIVE, PipelineLine, pipeline_grid, pipeline_lines
 from bertology.results._predictions import PredictionFolder, Predictions, write_predictions
 from bertology.results._rows import ComparisonRow, Control, ResultRow, sort_key
 from bertology.results._schema import rows_to_pandas
@@ -44,10 +44,18 @@ class View:
     pipelines: tuple[PipelineLine, ...] = ()
     """Of tasks that were read by mixtures of layers."""
 
+    @property
+    def overview(self) -> tuple[LayerTable, ...]:
+        """The tables that are laid side by side: of tasks read from single layers, those alone."""
+        questions = {_question(table) for table in self.tables if table.about.readout != CUMULATIVE}
+        return tuple(
+            table for table in self.tables if table.about.readout != CUMULATIVE or _question(table) not in questions
+        )
+
     def grids(self) -> tuple[Grid, ...]:
         """The tables as text in cells; the summary last, where there are several tasks."""
         grids = tuple(layer_grid(table) for table in self.tables)
-        summary = (summary_grid(self.tables),) if len(grids) > 1 else ()
+        summary = (summary_grid(self.overview),) if len(self.overview) > 1 else ()
         return (*grids, *summary, *((pipeline_grid(self.pipelines),) if self.pipelines else ()))
 
     def to_markdown(self) -> str:
@@ -99,7 +107,7 @@ class View:
         """
         from bertology.results._heatmap import plot_heatmap
 
-        return plot_heatmap(self.tables)
+        return plot_heatmap(self.overview)
 
     def models(self) -> GridView:
         """Models by tasks: the best layer of each, its score and number."""
@@ -136,7 +144,7 @@ class View:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from bertology.results._terminal import render_tables
 
-        yield render_tables(self.tables, self.pipelines, width=options.max_width)
+        yield render_tables(self.tables, self.overview, self.pipelines, width=options.max_width)
 
 
 @dataclass(frozen=True, repr=False)
@@ -304,7 +312,7 @@ class Results:
             from bertology.results._plot import figure_bytes
 
             figures = {"layers": view.plot()} if view.tables else {}
-            if len(view.tables) > 1:
+            if len(view.overview) > 1:
                 figures["heatmap"] = view.heatmap()
             if view.pipelines:
                 figures["pipeline"] = view.plot_pipeline()
@@ -337,6 +345,11 @@ def read_results(folder: str | Path) -> Results:
     return Results(
         tuple(sorted(read_result_rows(folder), key=sort_key)), read_comparison_rows(folder), PredictionFolder(folder)
     )
+
+
+def _question(table: LayerTable) -> tuple[str | None, ...]:
+    about = table.about
+    return (about.task, about.corpus, about.split, about.model, about.pooling)
 
 
 def _fits(row: ResultRow, name: str, value: Any) -> bool:

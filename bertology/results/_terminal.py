@@ -21,12 +21,12 @@ _TWO_LINES = {"selectivity": "selec-\ntivity", "macro-F1": "macro-\nF1", "micro-
 
 
 def render_tables(
-    tables: Sequence[LayerTable], pipelines: Sequence[PipelineLine] = (), *, width: int
+    tables: Sequence[LayerTable], overview: Sequence[LayerTable], pipelines: Sequence[PipelineLine], *, width: int
 ) -> RenderableType:
-    """All tables one under the other, their summary where there are several, and at which depth tasks are solved."""
+    """All tables one under the other, those of ``overview`` side by side, and at which depth tasks are solved."""
     parts = [_rendered(layer_grid(table), width=width, table=table) for table in tables]
-    if len(tables) > 1:
-        parts.append(_rendered(summary_grid(tables), width=width))
+    if len(overview) > 1:
+        parts.append(_rendered(summary_grid(overview), width=width))
     if pipelines:
         parts.append(_rendered(pipeline_grid(pipelines), width=width))
     return Group(*parts)
