@@ -74,8 +74,13 @@ def test_what_was_not_measured_is_a_dash_and_no_bar():
     view = Results(kept).view()
     (line,) = view.pipelines
     assert (line.center_of_gravity, line.expected_layer, line.best, line.gains) == (None, None, None, ())
-    assert "–" in view.pipeline().to_markdown()
     assert len(view.plot_pipeline().axes) == 3
+    # What no task has is no column; what some have not is a dash.
+    assert "expected layer" not in view.pipeline().to_markdown()
+    other, _ = mixed("ner")
+    both = Results((*kept, *other.rows)).view().pipeline().to_markdown()
+    assert "expected layer" in both
+    assert "–" in next(text for text in both.splitlines() if text.startswith("| pos"))
 
 
 def test_without_mixtures_there_is_nothing_to_show():
