@@ -30,7 +30,9 @@ def probe(
     controls: Annotated[
         str, typer.Option(help="all, none, or some of majority,word_majority,random,control_task.")
     ] = "all",
-    readout: Annotated[str | None, typer.Option(help="linear, ridge or mlp instead of the task's own.")] = None,
+    readout: Annotated[
+        str | None, typer.Option(help="Readouts, with commas, instead of the task's own: linear,mlp,edge_mix.")
+    ] = None,
     pooling: Annotated[str, typer.Option(help="A word's vector from its pieces': mean, first or last.")] = "mean",
     dtype: Annotated[str, typer.Option(help="The model computes in float32, bfloat16 or float16.")] = "float32",
     store_dtype: Annotated[str, typer.Option(help="Vectors are kept in float16 or float32.")] = "float16",
