@@ -72,7 +72,9 @@ def _erasure(group: Group, data: TaskData, entries: Mapping[str, Entry], device:
     from bertology.activations import WordVectors
     from bertology.readouts import fit_erasure, random_erasure
 
-    erased = erased_data(str(group.reading.erase), data.splits).without({split: skipped_words(entry) for split, entry in entries.items()})
+    erased = erased_data(str(group.reading.erase), data.splits).without(
+        {split: skipped_words(entry) for split, entry in entries.items()}
+    )
     vectors = WordVectors(entries["train"], erased.train.words, layers=group.reads, memory=0)
     found = fit_erasure(vectors, np.asarray(erased.targets("train")), erased.n_train_labels, device=device)
     return found if group.reading.eraser == "leace" else random_erasure(found)

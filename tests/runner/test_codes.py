@@ -127,9 +127,7 @@ def test_what_is_planted_is_told_shortly_and_noise_is_not(
     assert by_metric(told, 0, "control_task")["compression"].value == pytest.approx(planted.value, rel=0.35)
 
 
-def test_a_share_of_train_is_what_is_coded(
-    asking: Callable[..., ProbeRequest], toy: Corpus, vectors: Vectors
-) -> None:
+def test_a_share_of_train_is_what_is_coded(asking: Callable[..., ProbeRequest], toy: Corpus, vectors: Vectors) -> None:
     request = asking(Reading("linear", LINEAR, 0.5, codelength="online"))
     frame = run_probes(request, corpus=toy).to_pandas()
     clusters = np.repeat(np.arange(50), 6)
