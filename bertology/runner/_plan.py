@@ -108,7 +108,10 @@ class Plan:
     def notes(self) -> tuple[str, ...]:
         """What a person should know of the corpus: how it was split, and what was left out of it."""
         corpus = self.corpus
-        left_out = (f"left out of {corpus.name}: {kind}, {corpus.notes[kind]}" for kind in corpus.skipped)
+        left_out = (
+            f"left out of {corpus.name}: {kind}, {corpus.notes.get(kind, len(places))}"
+            for kind, places in corpus.skipped.items()
+        )
         return (*self.splits.notes, *left_out)
 
     def init_seed(self, init: Init) -> int:

@@ -83,8 +83,9 @@ def run_experiment(
     # Names are found, and readouts too, before a folder is made.
     units = work.shard(options.shard)
     folder = RunFolder(out)
-    folder.open(work)
     session = _Session(work, folder, options)
+    session.find_device()
+    folder.open(work)
     session.compute()
     failures = tuple(
         f"{unit.title}: {reason}"
@@ -105,16 +106,24 @@ class _Session:
         self.device = ""
         self.started = datetime.now(UTC)
 
+    def find_device(self) -> list[Unit]:
+        """What is not there yet; raises where the device to compute it on, or a readout, is not there either."""
+        pending = [unit for unit in self._work.shard(self.options.shard) if self._is_pending(unit)]
+        if pending:
+            options, groups = self.options, [unit.part for unit in pending if isinstance(unit.part, Group)]
+            self.device = choose_device(
+                options.engine, groups, device=self._work.experiment.device, cluster=options.cluster
+            )
+        return pending
+
     def compute(self) -> None:
         """Compute what is not there yet."""
-        pending = [unit for unit in self._work.shard(self.options.shard) if self._is_pending(unit)]
+        pending = self.find_device()
         if not pending:
             return
-        options, experiment = self.options, self._work.experiment
+        options = self.options
         for note in dict.fromkeys(note for plan in self._work.plans for note in plan.notes):
             options.echo(f"note    {note}")
-        groups = [unit.part for unit in pending if isinstance(unit.part, Group)]
-        self.device = choose_device(options.engine, groups, device=experiment.device, cluster=options.cluster)
         with open_engine(
             options.engine, jobs=options.jobs, device=self.device, cluster=options.cluster, echo=options.echo
         ) as engine:
