@@ -84,7 +84,8 @@ def run_experiment(
     units = work.shard(options.shard)
     folder = RunFolder(out)
     session = _Session(work, folder, options)
-    session.find_device()
+    if not out.exists():
+        session.find_device(units)
     folder.open(work)
     session.compute()
     failures = tuple(
@@ -106,21 +107,18 @@ class _Session:
         self.device = ""
         self.started = datetime.now(UTC)
 
-    def find_device(self) -> list[Unit]:
-        """What is not there yet; raises where the device to compute it on, or a readout, is not there either."""
-        pending = [unit for unit in self._work.shard(self.options.shard) if self._is_pending(unit)]
-        if pending:
-            options, groups = self.options, [unit.part for unit in pending if isinstance(unit.part, Group)]
-            self.device = choose_device(
-                options.engine, groups, device=self._work.experiment.device, cluster=options.cluster
-            )
-        return pending
+    def find_device(self, pending: Sequence[Unit]) -> None:
+        """Choose what to compute units on; raises where it, or a readout, is not there."""
+        options, groups = self.options, [unit.part for unit in pending if isinstance(unit.part, Group)]
+        device = self._work.experiment.device
+        self.device = choose_device(options.engine, groups, device=device, cluster=options.cluster)
 
     def compute(self) -> None:
         """Compute what is not there yet."""
-        pending = self.find_device()
+        pending = [unit for unit in self._work.shard(self.options.shard) if self._is_pending(unit)]
         if not pending:
             return
+        self.find_device(pending)
         options = self.options
         for note in dict.fromkeys(note for plan in self._work.plans for note in plan.notes):
             options.echo(f"note    {note}")
