@@ -23,7 +23,7 @@ class EdgeConstituents(RepresentationProbe):
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every phrase with its category."""
-        return target_examples(sentences, "constituents")
+        return target_examples(sentences, "constituents", spans=1)
 
 
 PROBE = EdgeConstituents()

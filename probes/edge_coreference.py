@@ -24,7 +24,7 @@ class EdgeCoreference(RepresentationProbe):
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every pair of mentions with ``1`` or ``0``."""
-        return target_examples(sentences, "coref")
+        return target_examples(sentences, "coref", spans=2)
 
 
 PROBE = EdgeCoreference()

@@ -24,7 +24,7 @@ class EdgeEntities(RepresentationProbe):
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every name with its kind."""
-        return target_examples(sentences, "entities")
+        return target_examples(sentences, "entities", spans=1)
 
 
 PROBE = EdgeEntities()

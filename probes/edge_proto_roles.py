@@ -24,7 +24,7 @@ class EdgeProtoRoles(RepresentationProbe):
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every predicate and argument with all properties that hold."""
-        return target_examples(sentences, "proto_roles")
+        return target_examples(sentences, "proto_roles", spans=2)
 
 
 PROBE = EdgeProtoRoles()

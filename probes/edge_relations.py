@@ -38,7 +38,7 @@ class EdgeRelations(RepresentationProbe):
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every pair of nominals with its relation."""
-        return target_examples(sentences, "relations")
+        return target_examples(sentences, "relations", spans=2)
 
 
 PROBE = EdgeRelations()

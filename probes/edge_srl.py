@@ -35,7 +35,7 @@ class EdgeSemanticRoles(RepresentationProbe):
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every predicate and argument with its role."""
-        return target_examples(sentences, "srl", label=lambda role: role if self._is_asked(role) else None)
+        return target_examples(sentences, "srl", spans=2, label=lambda role: role if self._is_asked(role) else None)
 
     def _is_asked(self, role: str) -> bool:
         return self.with_references or not role.upper().startswith(("R-", "C-"))

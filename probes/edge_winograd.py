@@ -25,7 +25,7 @@ class EdgeWinograd(RepresentationProbe):
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every candidate and its pronoun with ``1`` or ``0``."""
-        return target_examples(sentences, "winograd")
+        return target_examples(sentences, "winograd", spans=2)
 
 
 PROBE = EdgeWinograd()

@@ -180,7 +180,7 @@ def _roles(rows: _Rows, oddities: Oddities) -> Iterator[Target]:
             continue
         arguments = [(span, label) for span, label in spans if label != "V"]
         if not arguments:
-            oddities.note("predicates without arguments", where)
+            oddities.skip("predicates without arguments", where)
         for span, label in arguments:
             yield Target(predicate, label, span)
 

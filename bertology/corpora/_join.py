@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._oddities import Oddities
@@ -11,6 +12,7 @@ from bertology.corpora._sentence import Sentence
 from bertology.corpora._sentences import Sentences
 from bertology.errors import CorpusError
 
+T = TypeVar("T")
 _WORDLESS = "_"
 
 
@@ -53,13 +55,14 @@ def join_corpora(annotation: Corpus, words: Corpus) -> Corpus:
         name=f"{annotation.name}+{words.name}",
         splits={split: sentences for split, sentences in splits.items() if len(sentences)},
         annotator=annotation.annotator or words.annotator,
-        notes={**_named(annotation), **_named(words), **oddities.notes()},
-        skipped={**annotation.skipped, **words.skipped, **oddities.skipped()},
+        notes={**_named(annotation, annotation.notes), **_named(words, words.notes), **oddities.notes()},
+        skipped={**_named(annotation, annotation.skipped), **_named(words, words.skipped), **oddities.skipped()},
     )
 
 
-def _named(corpus: Corpus) -> dict[str, str]:
-    return {f"{corpus.name}: {kind}": text for kind, text in corpus.notes.items()}
+def _named(corpus: Corpus, told: Mapping[str, T]) -> dict[str, T]:
+    """What is told of one corpus by kind, so that both may tell of the same kind."""
+    return {f"{corpus.name}: {kind}": found for kind, found in told.items()}
 
 
 def _joined(

@@ -92,7 +92,7 @@ def _with_roles(sentence: Sentence, block: Block, rows: Sequence[Sequence[str]],
         roles = [(index, role) for index, role in enumerate(column) if role not in _NONE and role != _PREDICATE]
         where = f"{block.path.name}:{block.first_line + places[predicate]}"
         if not roles:
-            oddities.note(WITHOUT_ARGUMENTS, where)
+            oddities.skip(WITHOUT_ARGUMENTS, where)
         if roles and sentence.heads is None:
             raise block.error(places[predicate], "roles in a sentence without heads, which say how far they reach")
         for argument, role in roles:

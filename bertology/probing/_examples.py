@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,7 +162,11 @@ def pair_examples(
 
 
 def target_examples(
-    sentences: Sentences, layer: str, *, label: Callable[[str], str | None] = lambda label: label
+    sentences: Sentences,
+    layer: str,
+    *,
+    spans: Literal[1, 2] | None = None,
+    label: Callable[[str], str | None] = lambda label: label,
 ) -> Examples:
     """One item for each labelled span, or pair of spans, of the span-level annotation ``layer``.
 
@@ -170,10 +175,12 @@ def target_examples(
     Args:
         sentences: the split.
         layer: its name, such as ``srl``.
+        spans: how many a target must have; one or two, but all alike, when left out.
         label: what to call a label; None leaves the targets out that have it, or the label itself out of several.
 
     Raises:
-        CorpusError: the split has no such annotation, or mixes single labels with sets of them, or one span with two.
+        CorpusError: the split has no such annotation, mixes single labels with sets of them or one span with two, or
+            its targets have another number of spans.
     """
     found = [(number, target) for number, targets in sentences.targets(layer) for target in targets]
     if not found:
@@ -185,7 +192,11 @@ def target_examples(
             f"layer {layer!r} mixes one label with several, or one span with two: give one kind of target"
         )
     several, pairs = forms.pop()
-    spans, names, clusters = [], [], []
+    if spans is not None and pairs != (spans == 2):
+        given, remedy = ("one span", "span1 and span2") if spans == 2 else ("two spans", "span1 alone")
+        asked = "two are" if spans == 2 else "one is"
+        raise CorpusError(f"layer {layer!r} has {given} a target where {asked} asked about: give targets with {remedy}")
+    inside, names, clusters = [], [], []
     skipped: Counter[str] = Counter()
     for number, target in found:
         kept = _renamed(target, label)
@@ -194,10 +205,10 @@ def target_examples(
             continue
         start = int(sentences.starts[number])
         both = (target.span1, target.span2) if target.span2 is not None else (target.span1,)
-        spans.append([[start + first, start + last] for first, last in both])
+        inside.append([[start + first, start + last] for first, last in both])
         names.append(kept)
         clusters.append(number)
-    places = np.array(spans, dtype=np.int64).reshape(-1, 1 + pairs, 2)
+    places = np.array(inside, dtype=np.int64).reshape(-1, 1 + pairs, 2)
     values = tuple(dict.fromkeys(name for labels in names for name in labels))
     code_of = {value: code for code, value in enumerate(values)}
     if several:

@@ -19,6 +19,8 @@ class ReadoutKind:
     """Whether it takes one vector an item, or the vectors of all words in an item's spans."""
     columns: Literal["layer", "below", "all"] = "layer"
     """What a score is of: a layer alone, a layer and all below it, or all layers together and so none of them."""
+    has_posterior: bool = False
+    """Whether it knows how sure it is of its weights, which a variational code needs."""
 
 
 _KINDS: Mapping[str, ReadoutKind] = {
@@ -28,7 +30,7 @@ _KINDS: Mapping[str, ReadoutKind] = {
         ReadoutKind("lowrank.v1"),
         ReadoutKind("mlp.v1"),
         ReadoutKind("ridge.v1"),
-        ReadoutKind("bayes.v1"),
+        ReadoutKind("bayes.v1", has_posterior=True),
         ReadoutKind("edge.v1", reads="spans"),
         ReadoutKind("edge_cumulative.v1", reads="spans", columns="below"),
         ReadoutKind("edge_mix.v1", reads="spans", columns="all"),

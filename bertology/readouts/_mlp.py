@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bertology.errors import FitError
 from bertology.readouts._base import (
     FitReport,
     FittedReadout,
@@ -179,10 +180,12 @@ class MlpReadout(Readout):
             progress: told how far the fit has come.
 
         Raises:
-            FitError: as :meth:`Readout.fit`.
+            FitError: as :meth:`Readout.fit`; or a setting is out of bounds.
         """
         check_single_label(targets, self.name)
         check_problems(train, targets, dev, dev_targets)
+        if self.hidden < 1:
+            raise FitError(f"hidden is {self.hidden}: give the width of the hidden layer, 1 or more")
         items = Items.of(targets, torch.device(device))
         moments = measure_moments(train, items.weights)
         perceptrons = Perceptrons(moments, items, self.hidden, seed)
@@ -199,6 +202,10 @@ class Course:
     batch_items: int
     max_epochs: int
     patience: int
+
+    def __post_init__(self) -> None:
+        if min(self.batch_items, self.max_epochs, self.patience) < 1 or self.learning_rate <= 0:
+            raise FitError(f"settings {asdict(self)}: give numbers above 0")
 
     def run(
         self,

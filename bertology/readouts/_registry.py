@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
 
 from bertology._names import name_not_found
+from bertology.errors import FitError
 from bertology.readouts._base import Readout
 from bertology.readouts._bayes import BayesReadout
 from bertology.readouts._edge import EdgeCatReadout, EdgeCumulativeReadout, EdgeMixReadout, EdgeReadout
@@ -38,6 +42,7 @@ def get_readout(name: str, **settings: Any) -> Readout:
 
     Raises:
         NameNotFoundError: no readout has that name, or it has no such setting.
+        FitError: a setting is of another kind than it should be.
     """
     full_name = readout_kind(name).name
     make = _READOUTS[full_name]
@@ -45,4 +50,14 @@ def get_readout(name: str, **settings: Any) -> Readout:
     for setting in settings:
         if setting not in known_settings:
             raise name_not_found(f"setting of readout {full_name}", setting, known_settings)
-    return make(**settings)
+    kinds = get_type_hints(make)
+    return make(**{name: _checked(full_name, name, value, kinds[name]) for name, value in settings.items()})
+
+
+def _checked(readout: str, name: str, value: Any, kind: Any) -> Any:
+    """A setting as its readout has it: what a file writes as a list may be a tuple there."""
+    try:
+        return TypeAdapter(kind).validate_json(to_json(value), strict=True)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
+        raise FitError(f"setting {name} of readout {readout} is {value!r}: {reason[0].lower()}{reason[1:]}") from None

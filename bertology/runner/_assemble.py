@@ -38,7 +38,7 @@ from bertology.results import (
     split_sets,
 )
 from bertology.runner._cells import Cell, CellRecord, read_cell
-from bertology.runner._plan import BaselineCells, Group, Plan
+from bertology.runner._plan import BaselineCells, Group, Plan, RowControl
 
 _ACCURACY = find_metric("accuracy")
 # Bytes of the counts of several seeds that are scored together.
@@ -149,7 +149,7 @@ class Assembler:
                     control=control,
                     seed=seed,
                     layer=layer,
-                    metric=metrics_of(group)[0].name if control == "none" else "accuracy",
+                    metric=_main_metric(group, control),
                     main_metric=control == "none",
                 )
                 for (control, seed, layer), cell in group.cells.items()
@@ -176,7 +176,10 @@ class Assembler:
             log_probs, n_items = read_scores(self.run, [cell.id for cell in cells])
             records = self._records(cells)
             bits = -log_probs / math.log(2)
-            uniform = np.array(n_items, dtype=np.float64) * math.log2(records[0].facts["n_classes"])
+            facts = records[0].facts
+            # Where a cell does not say what an item takes, each has one label.
+            item_bits = facts["params"]["details"].get("item_bits", math.log2(facts["n_classes"]))
+            uniform = np.array(n_items, dtype=np.float64) * item_bits
             chosen = {"n_resamples": self.n_resamples, "seed": self.seed}
             columns[control, seed] = _Column(
                 cells,
@@ -309,6 +312,11 @@ def _with_accuracy(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
 def metrics_of(group: Group) -> tuple[Scored, ...]:
     """What the cells of a group are scored by, the main metric first."""
     return (COMPRESSION, BITS) if group.reading.codelength else group.probe.scores
+
+
+def _main_metric(group: Group, control: RowControl) -> str:
+    """What is said first of a cell: of control tasks accuracy, or how short their code is."""
+    return metrics_of(group)[0].name if control == "none" or group.reading.codelength else _ACCURACY.name
 
 
 def _rows(column: _Column, place: int, where: Mapping[str, Any], *, metrics: Sequence[Scored]) -> list[ResultRow]:

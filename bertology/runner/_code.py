@@ -23,7 +23,7 @@ from bertology.runner._provenance import versions
 from bertology.runner._task_data import TaskData
 
 if TYPE_CHECKING:
-    from bertology.readouts import Codelength
+    from bertology.readouts import Codelength, Targets
 
 
 def code_group(
@@ -51,10 +51,6 @@ def code_group(
     Raises:
         FitError: the labels cannot be coded.
     """
-    from bertology.readouts import get_readout, online_codelength
-
-    if data.train.is_multi_label:
-        raise FitError(f"task {data.probe.task}: no codelength of items with any number of labels; take a task of one")
     started, clock = datetime.now(UTC), time.perf_counter()
     problems = list(dict.fromkeys(Problem(control, seed) for control, seed, _ in group.cells))
     clusters, of_item = np.unique(data.train.clusters, return_inverse=True)
@@ -62,11 +58,10 @@ def code_group(
     for seed in dict.fromkeys(problem.seed for problem in problems):
         # A code tells each label once: what a seed changes is the order in which they are told.
         ours = [problem for problem in problems if problem.seed == seed]
-        by_seed[seed] = online_codelength(
-            get_readout(group.readout.name, **group.reading.settings),
-            sources["train"],
+        by_seed[seed] = _code_of(
+            group,
+            sources,
             targets_of(data, ours, "train", fraction=group.reading.fraction, resampled=False),
-            dev=sources["dev"],
             dev_targets=targets_of(data, ours, "dev"),
             clusters=of_item,
             seed=seed,
@@ -97,7 +92,7 @@ def code_group(
                 group.cells[problem.control, problem.seed, layer],
                 _by_sentence(names, code.cluster_items[place], code.cluster_bits[place, column]),
                 facts={
-                    **counts_of(data, fraction=group.reading.fraction),
+                    **counts_of(data, seed=problem.seed, fraction=group.reading.fraction),
                     **counts,
                     "n_params": 0,
                     "params": _params(group, code, place, column),
@@ -105,6 +100,21 @@ def code_group(
                 provenance=provenance,
                 notes=data.splits.notes,
             )
+
+
+def _code_of(
+    group: Group, sources: Mapping[str, Any], targets: Targets, *, dev_targets: Targets, **chosen: Any
+) -> Codelength:
+    """The code that the reading asks for."""
+    from bertology.readouts import BayesReadout, get_readout, online_codelength, variational_codelength
+
+    readout = get_readout(group.readout.name, **group.reading.settings)
+    train, dev = sources["train"], sources["dev"]
+    if group.reading.codelength == "online":
+        return online_codelength(readout, train, targets, dev=dev, dev_targets=dev_targets, **chosen)
+    if not isinstance(readout, BayesReadout):
+        raise FitError(f"{group.readout.name} has no variational code: take readout bayes, or online")
+    return variational_codelength(readout, train, targets, dev=dev, dev_targets=dev_targets, **chosen)
 
 
 def _by_sentence(names: Sequence[str], n_items: NDArray[np.int64], bits: NDArray[np.float64]) -> Predictions:
@@ -121,6 +131,7 @@ def _params(group: Group, code: Codelength, place: int, column: int) -> dict[str
         "details": {
             "method": code.method,
             "bits": round(float(code.bits[place, column]), 3),
+            "item_bits": code.item_bits,
             "uniform_bits": round(float(code.uniform_bits[place]), 3),
             "model_bits": round(float(code.model_bits[place, column]), 3),
             "block_bits": [round(float(bits), 3) for bits in code.block_bits[place, column]],

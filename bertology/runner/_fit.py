@@ -71,8 +71,9 @@ def fit_group(
         "fit_started_utc": started.isoformat(timespec="seconds"),
         "wall_s": round(time.perf_counter() - clock, 3),
     }
-    columns, counts = ItemColumns(data), counts_of(data, fraction=group.reading.fraction)
+    columns = ItemColumns(data)
     for number, problem in enumerate(problems):
+        counts = counts_of(data, seed=problem.seed, fraction=group.reading.fraction)
         gold = data.test.codes if problem.control == "none" else labels_of(data, problem, "test")
         for place, layer in enumerate(group.layers):
             write_cell(
@@ -138,13 +139,10 @@ def _unconverged(group: Group, fitted: FittedReadout, problems: Sequence[Problem
     found = []
     for number, problem in enumerate(problems):
         facts = [_fit_facts(group, fitted, number, place)["params"] for place in range(len(group.layers))]
-        left = [
-            "all layers" if layer is None else str(layer)
-            for layer, params in zip(group.layers, facts, strict=True)
-            if not params["converged"]
-        ]
+        left = [layer for layer, params in zip(group.layers, facts, strict=True) if not params["converged"]]
         if left:
-            found.append(f"layer{'s' * (len(left) > 1)} {', '.join(left)} of {problem}")
+            which = "all layers" if left == [None] else f"layer{'s' * (len(left) > 1)} {', '.join(map(str, left))}"
+            found.append(f"{which} of {problem}")
     if not found:
         return None
     model = "random weights" if group.init == "random" else "pretrained"

@@ -132,10 +132,15 @@ class Plan:
 
         Raises:
             NameNotFoundError: there is no such readout.
-            BertologyError: one way is asked for twice.
+            BertologyError: one way is asked for twice, or a variational code of a readout that has none.
         """
         asked = self.request.readings_of(probe.task)
         found = tuple(replace(one, readout=readout_kind(one.readout or probe.readout).name) for one in asked)
+        for one in found:
+            if one.codelength == "variational" and not readout_kind(str(one.readout)).has_posterior:
+                raise BertologyError(
+                    f"task {probe.task}: {one.readout} has no variational code: take readout bayes, or online"
+                )
         keys = [one.key for one in found]
         doubled = next((one for one in found if keys.count(one.key) > 1), None)
         if doubled is not None:

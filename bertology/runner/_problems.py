@@ -68,16 +68,17 @@ def _weights(data: TaskData, seed: int, fraction: float, resampled: bool) -> NDA
     return weights * fraction_mask(of_item, fraction, seed=seed)
 
 
-def counts_of(data: TaskData, *, fraction: float = 1.0) -> dict[str, Any]:
+def counts_of(data: TaskData, *, seed: int = 0, fraction: float = 1.0) -> dict[str, Any]:
     """How many items there are, of how many sentences and classes, and how many were left out.
 
     Args:
         data: the items of the task.
+        seed: decides which sentences a share of them is.
         fraction: how much of train's sentences is fitted on.
     """
     test = data.test
     return {
-        "n_train": int(fraction_mask(data.train.clusters, fraction, seed=0).sum()),
+        "n_train": int(fraction_mask(data.train.clusters, fraction, seed=seed).sum()),
         "n_items": len(test),
         "n_clusters": len(np.unique(test.clusters)),
         "n_classes": data.n_train_labels,

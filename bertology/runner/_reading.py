@@ -10,7 +10,7 @@ from typing import Any, Literal
 from bertology._files import canonical_json
 from bertology.errors import BertologyError
 
-Codelength = Literal["online"]
+Codelength = Literal["online", "variational"]
 Eraser = Literal["leace", "random"]
 
 
@@ -29,8 +29,8 @@ class Reading:
     fraction: float = 1.0
     """How much of the training sentences to fit on; a smaller share is part of every larger one."""
     codelength: Codelength | None = None
-    """``online``: measure how short the training labels can be told instead of how well test is predicted (Voita &
-    Titov 2020)."""
+    """``online``, or of a readout with a posterior ``variational``: measure how short the training labels can be told
+    instead of how well test is predicted (Voita & Titov 2020)."""
     erase: str | None = None
     """A task of words: what a linear readout finds of it is taken out of the vectors first (Elazar et al. 2021)."""
     eraser: Eraser = "leace"

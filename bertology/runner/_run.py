@@ -17,6 +17,7 @@ from bertology.runner._cells import all_finished
 from bertology.runner._fit import fit_group, write_baselines
 from bertology.runner._plan import Group, Init, Plan, make_plan
 from bertology.runner._request import ProbeRequest
+from bertology.runner._sources import erased_data
 from bertology.runner._task_data import TaskData
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def run_probes(
     # All that can be wrong with a request is found before anything is computed.
     unfinished = {found.probe.task for found in baselines} | {group.probe.task for group in groups}
     data = {probe.task: TaskData.of(probe, plan.splits) for probe in plan.probes if probe.task in unfinished}
+    for task in dict.fromkeys(group.reading.erase for group in groups if group.reading.erase is not None):
+        erased_data(task, plan.splits)
     device = check_components(groups, device=request.device) if groups else ""
     for found in baselines:
         write_baselines(found, data[found.probe.task], run)

@@ -12,7 +12,7 @@ from bertology.activations import Entry
 from bertology.errors import FitError
 from bertology.probing import get_probe
 from bertology.runner._plan import Group
-from bertology.runner._task_data import TaskData
+from bertology.runner._task_data import Splits, TaskData
 
 if TYPE_CHECKING:
     from bertology.readouts import Erasure
@@ -38,6 +38,19 @@ def sources_of(group: Group, data: TaskData, entries: Mapping[str, Entry], *, de
     return {split: _source(group, data, entries[split], split, erasure) for split in data.items}
 
 
+def erased_data(task: str, splits: Splits) -> TaskData:
+    """The items of a task that is to be erased.
+
+    Raises:
+        CorpusError: there are none.
+        FitError: they are not words of one label each.
+    """
+    erased = TaskData.of(get_probe(task), splits)
+    if not erased.train.are_words or erased.train.is_multi_label:
+        raise FitError(f"task {task} cannot be erased: its items are not words of one label each")
+    return erased
+
+
 def _source(group: Group, data: TaskData, entry: Entry, split: str, erasure: Erasure | None) -> Any:
     from bertology.activations import SpanVectors, WordVectors
     from bertology.readouts import ErasedFeatures, ErasedSpans, PooledSpans
@@ -59,10 +72,9 @@ def _erasure(group: Group, data: TaskData, entries: Mapping[str, Entry], device:
     from bertology.activations import WordVectors
     from bertology.readouts import fit_erasure, random_erasure
 
-    erased = TaskData.of(get_probe(str(group.reading.erase)), data.splits)
-    if not erased.train.are_words or erased.train.is_multi_label:
-        raise FitError(f"task {erased.probe.task} cannot be erased: its items are not words of one label each")
-    erased = erased.without({split: skipped_words(entry) for split, entry in entries.items()})
+    erased = erased_data(str(group.reading.erase), data.splits).without(
+        {split: skipped_words(entry) for split, entry in entries.items()}
+    )
     vectors = WordVectors(entries["train"], erased.train.words, layers=group.reads, memory=0)
     found = fit_erasure(vectors, np.asarray(erased.targets("train")), erased.n_train_labels, device=device)
     return found if group.reading.eraser == "leace" else random_erasure(found)

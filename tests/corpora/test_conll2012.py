@@ -88,7 +88,7 @@ def test_a_column_of_roles_without_predicate_is_listed(tmp_path):
     assert oddities.skipped() == {"columns of roles without a predicate (V": ("made.v4_gold_conll:2",)}
     oddities = Oddities()
     _read(tmp_path, _file(["a NN * - - - - * (V*) -"]), oddities)
-    assert oddities.notes()["predicates without arguments"] == "1, first at made.v4_gold_conll:2"
+    assert oddities.notes()["predicates without arguments"] == "1: made.v4_gold_conll:2"
 
 
 @pytest.mark.parametrize(

@@ -73,10 +73,13 @@ def test_what_is_not_annotated_is_counted(tmp_path):
     sentences = _read(tmp_path, HE_WANTS + bare + skipped + without, oddities)
     assert [len(sentence.targets) for sentence in sentences] == [1, 0, 0, 0]
     assert oddities.notes() == {
-        "predicates without arguments": "1, first at made-up-dev.conllu:9",
+        "predicates without arguments": "1: made-up-dev.conllu:9",
         "sentences without PropBank annotation": "1: s3",
     }
-    assert oddities.skipped() == {"sentences without PropBank annotation": ("s3",)}
+    assert oddities.skipped() == {
+        "predicates without arguments": ("made-up-dev.conllu:9",),
+        "sentences without PropBank annotation": ("s3",),
+    }
 
 
 @pytest.mark.parametrize(
@@ -132,6 +135,16 @@ def test_words_come_from_the_treebank(tmp_path):
     (roles / "xx_made-up-dev.conllu").write_text(wordless)
     with pytest.raises(CorpusError, match=r"its words are all _; name the treebank that has them: .*roles\+path/to"):
         load_corpus(roles)
+
+
+def test_what_was_left_out_of_either_is_told_of_the_joined(tmp_path):
+    roles = tmp_path / "xx_made-up-dev.conllu"
+    none = HE_WANTS.replace("# sent_id = s1\n", "# propbank = no-up\n# sent_id = s8\n")
+    roles.write_text(HE_WANTS + none)
+    corpus = load_corpus(f"{roles}+{_treebank(tmp_path)}")
+    # By names that its notes have as well.
+    assert corpus.skipped["xx_made-up-dev: sentences without PropBank annotation"] == ("s8",)
+    assert set(corpus.skipped) <= set(corpus.notes)
 
 
 def test_sentences_nobody_annotated_are_listed(tmp_path):

@@ -1,11 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from bertology.corpora import Sentence, Sentences
+from bertology.corpora import Sentence, Sentences, Target
 from bertology.errors import CorpusError
-from bertology.probing import Examples, layer_examples, mapped_examples, word_examples
+from bertology.probing import (
+    Examples,
+    layer_examples,
+    mapped_examples,
+    pair_examples,
+    target_examples,
+    word_examples,
+)
 
 
 def sentence(name: str, words: str, tags: list[str | None]) -> Sentence:
@@ -88,3 +97,103 @@ def test_items_of_more_than_one_word_have_no_one_word(spans: list[list[list[int]
     found = Examples(np.array(spans), np.array([0]), ("a",), np.array([0]))
     with pytest.raises(ValueError, match="more than one word"):
         _ = found.words
+
+
+# Pairs of words, and labelled spans
+
+
+def test_pairs_of_words_are_two_spans_each(sentences: Sentences) -> None:
+    first, second = np.array([0, 6, 5]), np.array([1, 5, 4])
+    found = pair_examples(sentences, first, second, ["subj", "root", "subj"], skipped={"no head": 2})
+    assert found.spans.tolist() == [[[0, 1], [1, 2]], [[6, 7], [5, 6]], [[5, 6], [4, 5]]]
+    assert found.values == ("subj", "root")
+    assert found.codes.tolist() == [0, 1, 0]
+    assert found.clusters.tolist() == [0, 2, 2]
+    assert found.skipped == {"no head": 2}
+    assert (found.n_spans, found.are_words, found.is_multi_label) == (2, False, False)
+    assert pair_examples(sentences, first, second, ["a", "b", "c"]).skipped == {}
+
+
+def with_targets(*targets: tuple[Target, ...]) -> Sentences:
+    """A sentence of three words for each group of targets."""
+    return Sentences(
+        replace(sentence(f"s{number}", "um cats sleep", [None] * 3), targets={"srl": group} if group else {})
+        for number, group in enumerate(targets)
+    )
+
+
+def test_targets_are_numbered_through_the_split() -> None:
+    found = target_examples(with_targets((Target((0, 2), "A"),), (), (Target((1, 3), "B"), Target((0, 1), "A"))), "srl")
+    assert found.spans.tolist() == [[[0, 2]], [[7, 9]], [[6, 7]]]
+    assert [found.values[code] for code in found.codes] == ["A", "B", "A"]
+    assert found.clusters.tolist() == [0, 2, 2]
+    assert found.skipped == {}
+    assert not found.are_words
+    assert target_examples(with_targets((Target((0, 1), "A"), Target((2, 3), "B"))), "srl").are_words
+
+
+def test_targets_with_several_labels_make_a_table_of_them() -> None:
+    targets = (Target((0, 1), ("x", "y"), (1, 2)), Target((0, 1), (), (2, 3)), Target((0, 1), ("y",), (1, 3)))
+    found = target_examples(with_targets(targets), "srl")
+    assert found.is_multi_label
+    assert found.values == ("x", "y")
+    assert found.codes.tolist() == [[True, True], [False, False], [False, True]]
+    assert found.spans[:, 1].tolist() == [[1, 2], [2, 3], [1, 3]]
+
+
+def test_labels_are_renamed_or_left_out() -> None:
+    rename = {"A": "a", "B": "a", "C": None}.get
+    single = with_targets((Target((0, 1), "A"), Target((1, 2), "C"), Target((2, 3), "B")))
+    found = target_examples(single, "srl", label=rename)
+    assert found.values == ("a",)
+    assert found.spans[:, 0].tolist() == [[0, 1], [2, 3]]
+    assert found.skipped == {"label not asked about": 1}
+    # Of several labels each is renamed, two may become one, and an item that loses all is still an item.
+    several = with_targets((Target((0, 1), ("A", "B")), Target((1, 2), ("C",)), Target((2, 3), ("C", "A"))))
+    found = target_examples(several, "srl", label=rename)
+    assert found.values == ("a",)
+    assert found.codes.tolist() == [[True], [False], [True]]
+    assert found.skipped == {}
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [
+        (Target((0, 1), "A"), Target((1, 2), "A", (2, 3))),
+        (Target((0, 1), "A"), Target((1, 2), ("A",))),
+        (Target((0, 1), "A"), Target((1, 2), ("A",), (2, 3))),
+    ],
+    ids=["one span and two", "one label and several", "both"],
+)
+def test_kinds_of_targets_are_not_mixed(targets: tuple[Target, ...]) -> None:
+    message = "^layer 'srl' mixes one label with several, or one span with two: give one kind of target$"
+    for found in (with_targets(targets), with_targets(*((one,) for one in targets))):
+        with pytest.raises(CorpusError, match=message):
+            target_examples(found, "srl")
+
+
+@pytest.mark.parametrize(("pairs", "given", "asked"), [(True, "two spans", "one is"), (False, "one span", "two are")])
+def test_targets_have_as_many_spans_as_are_asked_about(pairs: bool, given: str, asked: str) -> None:
+    sentences = with_targets((Target((0, 1), "A", (1, 2) if pairs else None),))
+    assert len(target_examples(sentences, "srl", spans=2 if pairs else 1)) == 1
+    message = f"^layer 'srl' has {given} a target where {asked} asked about: give targets with span1"
+    with pytest.raises(CorpusError, match=message):
+        target_examples(sentences, "srl", spans=1 if pairs else 2)
+
+
+def test_absent_targets_name_those_there_are() -> None:
+    with pytest.raises(CorpusError, match=r"^no span has a label in layer 'coref': the layers of spans are srl$"):
+        target_examples(with_targets((Target((0, 1), "A"),)), "coref")
+    with pytest.raises(CorpusError, match=r"the layers of spans are none$"):
+        target_examples(with_targets((), ()), "srl")
+
+
+def test_truth_values_have_a_column_a_label() -> None:
+    spans, clusters = np.array([[[0, 1]], [[1, 2]]]), np.array([0, 0])
+    table = np.array([[True, False], [False, False]])
+    found = Examples(spans, table, ("a", "b"), clusters)
+    assert len(found) == 2
+    assert found.subset(np.array([False, True]), reason="x").codes.tolist() == [[False, False]]
+    for wrong in (table[:, :1], table.astype(np.int64)):
+        with pytest.raises(ValueError, match=r"they should be truth values \[item, 2\]"):
+            Examples(spans, wrong, ("a", "b"), clusters)

@@ -41,6 +41,8 @@ FIRST = Lemmas()
 SECOND = Lemmas(version=2)
 TENTH = Lemmas(version=10)
 FAMILY = ProbeFamily("thing", ("a", "b"), "Which?", "nobody", lambda argument: Lemmas("things:" + argument, 1))
+PLAIN = ProbeFamily("thing", ("a",), "Which?", "nobody", lambda name: Lemmas("plain:" + name, 1), Lemmas("plain"))
+ASTRAY = ProbeFamily("thing", ("a",), "Which?", "nobody", lambda name: Lemmas("other:" + name, 1), Lemmas())
 STRAY = ProbeFamily("thing", ("a", "b"), "Which?", "nobody", lambda argument: Lemmas("other:" + argument, 1))
 NOTHING = 3
 """
@@ -175,6 +177,17 @@ def test_a_family_makes_probes_of_its_own_name(register: Register) -> None:
     assert get_probe("things:a").task == "things:a"
     with pytest.raises(BertologyError, match=r"calls itself other\.v1"):
         get_probe("stray:a")
+
+
+def test_a_family_may_have_a_probe_without_an_argument(register: Register) -> None:
+    register(plain__v1="their_probes:PLAIN", things__v1="their_probes:FAMILY", astray__v1="their_probes:ASTRAY")
+    assert [get_probe(name).task for name in ("plain", "plain.v1", "plain:a")] == ["plain", "plain", "plain:a"]
+    with pytest.raises(
+        BertologyError, match=r"^task 'things' needs a thing after a colon, such as things:a or things:b$"
+    ):
+        get_probe("things")
+    with pytest.raises(BertologyError, match=r"^probe astray\.v1: .* calls itself lemma_class\.v1; register it under"):
+        get_probe("astray")
 
 
 def test_a_probe_without_its_parts_cannot_be_made() -> None:

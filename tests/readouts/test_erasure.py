@@ -12,10 +12,14 @@ from sklearn.linear_model import LogisticRegression
 from bertology.errors import FitError
 from bertology.readouts import (
     ArrayFeatures,
+    ArraySpans,
     ErasedFeatures,
+    ErasedSpans,
     Erasure,
     FeatureSource,
     LinearReadout,
+    PooledSpans,
+    SpanSource,
     Targets,
     fit_erasure,
     random_erasure,
@@ -167,3 +171,49 @@ def test_what_cannot_be_erased(train: Split, erasure: Erasure) -> None:
         ErasedFeatures(train.layers(0).source, erasure)
     with pytest.raises(FitError, match="give"):
         erasure.erase(torch.zeros(2, 5, 12))
+
+
+# Spans
+
+
+@pytest.fixture
+def pairs() -> tuple[Floats, np.ndarray]:
+    """Words ``[layer, word, dim]`` and pairs of spans of one to four of them."""
+    random = np.random.default_rng(8)
+    starts = random.integers(0, 236, size=(70, 2))
+    spans = np.stack([starts, starts + random.integers(1, 5, size=starts.shape)], axis=2)
+    return random.normal(size=(3, 240, 12)).astype(np.float32), spans
+
+
+def words_in(source: SpanSource) -> list[Floats]:
+    """Of each item in turn the vectors of its words, one span after the other."""
+    return [
+        np.concatenate([chunk.words[:, first:last].numpy() for first, last in spans], axis=1)
+        for chunk in source.chunks()
+        for spans in chunk.spans.tolist()
+    ]
+
+
+def test_spans_are_erased_as_all_words_are(pairs: tuple[Floats, np.ndarray]) -> None:
+    words, spans = pairs
+    labels = (words[1, :, 0] > 0).astype(np.int64)
+    erasure = fit_erasure(ArrayFeatures(words), labels, 2)
+    # Word by word, in double precision: x − P (x − mean).
+    left, right, mean = (part.double().numpy() for part in (erasure.left, erasure.right, erasure.bias))
+    moved = words - np.einsum("lwd,lrd,ler->lwe", words - mean[:, None], right, left)
+    assert np.abs(moved - words).max() > 0.5
+    source = ErasedSpans(ArraySpans(words, spans, chunk_items=16), erasure)
+    whole = ArraySpans(moved, spans, chunk_items=16)
+    assert (source.n_layers, source.n_items, source.n_spans, source.dim) == (3, 70, 2, 12)
+    assert tuple(source.layers) == (0, 1, 2)
+    for found, expected in zip(words_in(source), words_in(whole), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(all_of(PooledSpans(source)), all_of(PooledSpans(whole)), atol=1e-5)
+
+
+def test_an_erasure_of_other_layers_does_not_fit_spans(pairs: tuple[Floats, np.ndarray], erasure: Erasure) -> None:
+    words, spans = pairs
+    assert ErasedSpans(ArraySpans(words, spans), erasure).n_items == 70
+    for wrong in (words[:2], words[:, :, :8]):
+        with pytest.raises(FitError):
+            ErasedSpans(ArraySpans(wrong, spans), erasure)

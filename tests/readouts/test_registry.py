@@ -45,6 +45,34 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
         get_readout("linear", strength=1.0)
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("linear", {"strengths": 1.0}, "setting strengths of readout linear.v1 is 1.0: input should be a valid array"),
+        ("mlp", {"hidden": "8"}, "setting hidden of readout mlp.v1 is '8': input should be a valid integer"),
+        ("mlp", {"hidden": True}, "setting hidden of readout mlp.v1 is True: input should be a valid integer"),
+        ("mlp", {"learning_rate": None}, "setting learning_rate of readout mlp.v1 is None: input should be a valid"),
+        ("edge", {"pooling": "maen"}, "setting pooling of readout edge.v1 is 'maen': input should be 'attention'"),
+    ],
+)
+def test_settings_of_another_kind_are_refused(name: str, settings: dict[str, object], message: str) -> None:
+    with pytest.raises(FitError) as raised:
+        get_readout(name, **settings)
+    assert str(raised.value).startswith(message)
+
+
+def test_settings_may_be_as_a_file_writes_them() -> None:
+    assert get_readout("linear", strengths=[1, 0.1]) == LinearReadout(strengths=(1.0, 0.1))
+    assert get_readout("mlp", learning_rate=1) == MlpReadout(learning_rate=1.0)
+
+
+@pytest.mark.parametrize("settings", [{"hidden": 0}, {"hidden": -3}, {"patience": 0}, {"learning_rate": -1.0}])
+def test_settings_out_of_bounds_are_refused(settings: dict[str, float]) -> None:
+    source, targets = ArrayFeatures(np.ones((1, 4, 2))), Targets(np.array([[0, 1, 0, 1]]), 2)
+    with pytest.raises(FitError, match=next(iter(settings))):
+        get_readout("mlp", **settings).fit(source, targets, dev=source, dev_targets=targets)
+
+
 def test_array_features() -> None:
     values = torch.randn(2, 10, 3, dtype=torch.float64)
     source = ArrayFeatures(values, layers=(4, 9), chunk_items=4)

@@ -12,8 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertology.activations import WordVectors, silent
+from bertology.corpora import Corpus
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
+from bertology.runner._plan import Plan
+from bertology.runner._run import extract_splits
+from bertology.runner._task_data import TaskData
+from tests.probes.conftest import planted as planted
+from tests.probes.conftest import planted_spans as planted_spans
 
 NOT_SCORES = ["wall_s", "started_utc"]
 
@@ -75,3 +82,31 @@ def counted_forwards(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def one_thread() -> dict[str, str]:
     """The environment of a process started by a test: offline, with one thread."""
     return {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+
+
+@pytest.fixture
+def toy(planted: Callable[..., Corpus]) -> Corpus:
+    """Words with one of three tags each, which the word itself gives away."""
+    return planted("upos", ("NOUN", "VERB", "ADJ"), signal=True)
+
+
+@pytest.fixture
+def noise(planted: Callable[..., Corpus]) -> Corpus:
+    """Words with one of three tags each, drawn anew wherever they stand."""
+    return planted("upos", ("NOUN", "VERB", "ADJ"), signal=False)
+
+
+Vectors = Callable[[Plan, TaskData], dict[str, WordVectors]]
+
+
+@pytest.fixture
+def vectors() -> Vectors:
+    """By split the stored vectors of a task's words under the plan's own model."""
+
+    def read(plan: Plan, data: TaskData) -> dict[str, WordVectors]:
+        entries = extract_splits(plan, "pretrained", "cpu", lambda _: silent)
+        return {
+            split: WordVectors(entries[split], items.words, layers=plan.layers) for split, items in data.items.items()
+        }
+
+    return read

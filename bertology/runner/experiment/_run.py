@@ -83,8 +83,10 @@ def run_experiment(
     # Names are found, and readouts too, before a folder is made.
     units = work.shard(options.shard)
     folder = RunFolder(out)
-    folder.open(work)
     session = _Session(work, folder, options)
+    if not out.exists():
+        session.find_device(units)
+    folder.open(work)
     session.compute()
     failures = tuple(
         f"{unit.title}: {reason}"
@@ -105,16 +107,21 @@ class _Session:
         self.device = ""
         self.started = datetime.now(UTC)
 
+    def find_device(self, pending: Sequence[Unit]) -> None:
+        """Choose what to compute units on; raises where it, or a readout, is not there."""
+        options, groups = self.options, [unit.part for unit in pending if isinstance(unit.part, Group)]
+        device = self._work.experiment.device
+        self.device = choose_device(options.engine, groups, device=device, cluster=options.cluster)
+
     def compute(self) -> None:
         """Compute what is not there yet."""
         pending = [unit for unit in self._work.shard(self.options.shard) if self._is_pending(unit)]
         if not pending:
             return
-        options, experiment = self.options, self._work.experiment
+        self.find_device(pending)
+        options = self.options
         for note in dict.fromkeys(note for plan in self._work.plans for note in plan.notes):
             options.echo(f"note    {note}")
-        groups = [unit.part for unit in pending if isinstance(unit.part, Group)]
-        self.device = choose_device(options.engine, groups, device=experiment.device, cluster=options.cluster)
         with open_engine(
             options.engine, jobs=options.jobs, device=self.device, cluster=options.cluster, echo=options.echo
         ) as engine:

@@ -100,8 +100,9 @@ class ReadoutSettings(_Named):
     """The readout's own settings, such as `hidden: 64`; a list is a sweep over its values."""
     fraction: Share | tuple[Share, ...] = 1.0
     """How much of the training sentences to fit on."""
-    codelength: Literal["online"] | None = None
-    """`online`: measure how short the training labels can be told, in bits (Voita & Titov 2020)."""
+    codelength: Literal["online", "variational"] | None = None
+    """Measure how short the training labels can be told, in bits (Voita & Titov 2020): `online`, or with the readout
+    `bayes` `variational`."""
     erase: Text | None = None
     """A task of words: what a linear readout finds of it is first taken out of the vectors (Elazar et al. 2021)."""
     eraser: Literal["leace", "random"] = "leace"

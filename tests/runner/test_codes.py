@@ -1,0 +1,252 @@
+"""How short training labels can be told: cells of codelength, and the rows that come of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import yaml
+
+from bertology.corpora import Corpus, write_conllu
+from bertology.errors import BertologyError, FitError
+from bertology.measures import fraction_mask
+from bertology.readouts import BayesReadout, LinearReadout, Targets, online_codelength, variational_codelength
+from bertology.results import read_predictions, read_results
+from bertology.runner import ProbeRequest, make_plan, run_probes
+from bertology.runner._reading import Reading
+from bertology.runner._task_data import TaskData
+from bertology.runner.experiment import RunOptions, load_experiment, run_experiment
+from tests.runner.conftest import Vectors
+
+LINEAR = {"strengths": [0.1]}
+BAYES = {"steps": 150}
+EDGE = {"projection": 8, "hidden": 8, "max_epochs": 2}
+
+
+@pytest.fixture
+def asking(tiny_bert: Path) -> Callable[..., ProbeRequest]:
+    """A request for one reading of a task."""
+
+    def request(reading: Reading, task: str = "pos", **chosen: Any) -> ProbeRequest:
+        given = {"layers": "0-1", "controls": (), **chosen}
+        return ProbeRequest(tasks=(task,), model=str(tiny_bert), readings={task: (reading,)}, **given)
+
+    return request
+
+
+def by_metric(frame: pd.DataFrame, layer: int, control: str = "none") -> dict[str, Any]:
+    rows = frame[(frame.layer == layer) & (frame.control == control)]
+    return {row.metric: row for row in rows.itertuples()}
+
+
+def codes_alone(
+    request: ProbeRequest, corpus: Corpus, vectors: Vectors, code: Callable[..., Any], readout: Any, **chosen: Any
+) -> Any:
+    """The codelength of the task's own labels, as the readouts measure it of the stored vectors."""
+    plan = make_plan(request, corpus=corpus)
+    data = TaskData.of(plan.probes[0], plan.splits)
+    sources = vectors(plan, data)
+    labels, dev = data.targets("train")[None], data.targets("dev")[None]
+    return code(
+        readout,
+        sources["train"],
+        Targets(labels, data.n_train_labels, chosen.pop("weights", None)),
+        dev=sources["dev"],
+        dev_targets=Targets(dev, data.n_train_labels),
+        clusters=data.train.clusters,
+        **chosen,
+    )
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_an_online_code_is_that_of_its_readout(
+    asking: Callable[..., ProbeRequest], toy: Corpus, vectors: Vectors, seed: int
+) -> None:
+    request = asking(Reading("linear", LINEAR, codelength="online"), seeds=2)
+    frame = run_probes(request, corpus=toy).to_pandas()
+    assert set(frame.split) == {"train"}
+    assert set(frame.n_items) == {300}
+    assert set(frame.n_train) == {300}
+    assert set(frame.n_clusters) == {50}
+    assert set(frame.metric) == {"compression", "codelength_bits"}
+    code = codes_alone(request, toy, vectors, online_codelength, LinearReadout(strengths=(0.1,)), seed=seed)
+    for place, layer in enumerate((0, 1)):
+        rows = by_metric(frame[frame.seed == seed], layer)
+        assert rows["codelength_bits"].value == pytest.approx(code.bits[0, place], rel=1e-4)
+        assert rows["compression"].value == pytest.approx(300 * np.log2(3) / code.bits[0, place], rel=1e-4)
+        assert rows["compression"].main_metric
+        assert rows["compression"].higher_is_better
+        assert not rows["codelength_bits"].higher_is_better
+        details = json.loads(rows["compression"].params_json)["details"]
+        assert details["method"] == "online"
+        assert sum(details["block_bits"]) == pytest.approx(details["bits"], abs=0.01)
+        assert sum(details["block_items"]) == 300
+
+
+def test_a_variational_code_is_that_of_its_posterior(
+    asking: Callable[..., ProbeRequest], toy: Corpus, vectors: Vectors
+) -> None:
+    request = asking(Reading("bayes", BAYES, codelength="variational"))
+    frame = run_probes(request, corpus=toy).to_pandas()
+    code = codes_alone(request, toy, vectors, variational_codelength, BayesReadout(**BAYES))
+    assert set(frame.split) == {"train"}
+    assert set(frame.n_items) == {300}
+    for place, layer in enumerate((0, 1)):
+        rows = by_metric(frame, layer)
+        assert rows["codelength_bits"].value == pytest.approx(code.bits[0, place], rel=1e-4)
+        assert rows["compression"].value == pytest.approx(code.compression[0, place], rel=1e-4)
+        details = json.loads(rows["compression"].params_json)["details"]
+        assert details["method"] == "variational"
+        assert details["model_bits"] == pytest.approx(code.model_bits[0, place], rel=1e-3)
+        assert details["block_bits"][0] + details["model_bits"] == pytest.approx(details["bits"], abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [Reading("linear", LINEAR, codelength="online"), Reading("bayes", BAYES, codelength="variational")],
+    ids=["online", "variational"],
+)
+def test_what_is_planted_is_told_shortly_and_noise_is_not(
+    asking: Callable[..., ProbeRequest], toy: Corpus, noise: Corpus, reading: Reading
+) -> None:
+    request = asking(reading, layers="0", controls=("control_task",))
+    told, random = (run_probes(request, corpus=corpus).to_pandas() for corpus in (toy, noise))
+    planted = by_metric(told, 0)["compression"]
+    drawn = by_metric(random, 0)["compression"]
+    assert planted.value > 1.5 * drawn.value
+    assert planted.ci_low > drawn.ci_high
+    assert drawn.value < 1.15
+    # The control task is one label a word form, which these words have anyway: it is as short to tell.
+    assert by_metric(told, 0, "control_task")["compression"].value == pytest.approx(planted.value, rel=0.35)
+
+
+def test_a_share_of_train_is_what_is_coded(asking: Callable[..., ProbeRequest], toy: Corpus, vectors: Vectors) -> None:
+    request = asking(Reading("linear", LINEAR, 0.5, codelength="online"))
+    frame = run_probes(request, corpus=toy).to_pandas()
+    clusters = np.repeat(np.arange(50), 6)
+    keep = fraction_mask(clusters, 0.5, seed=0)
+    assert set(frame.n_items) == set(frame.n_train) == {150}
+    assert set(frame.n_clusters) == {25}
+    weights = keep[None].astype(np.float32)
+    readout = LinearReadout(strengths=(0.1,))
+    code = codes_alone(request, toy, vectors, online_codelength, readout, weights=weights)
+    for place, layer in enumerate((0, 1)):
+        assert by_metric(frame, layer)["codelength_bits"].value == pytest.approx(code.bits[0, place], rel=1e-4)
+
+
+def test_what_is_kept_is_a_sentence_and_its_bits(
+    asking: Callable[..., ProbeRequest], toy: Corpus, tmp_path: Path
+) -> None:
+    request = asking(Reading("linear", LINEAR, codelength="online"), layers="0")
+    frame = run_probes(request, corpus=toy, out=tmp_path / "run").to_pandas()
+    rows = by_metric(frame, 0)
+    kept = read_predictions(tmp_path / "run", rows["compression"].cell_id)
+    assert list(kept.item_ids) == [f"train-{number}" for number in range(50)]
+    assert {kept.labels[code] for code in kept.gold} == {"6"}
+    assert -kept.score.sum() / np.log(2) == pytest.approx(rows["codelength_bits"].value, rel=1e-5)
+
+
+# Items of any number of labels
+
+SETS = (("awareness", "volition"), ("moved",), ())
+
+
+def test_sets_of_labels_take_a_bit_a_label_where_nothing_is_known(
+    asking: Callable[..., ProbeRequest], planted_spans: Callable[..., Corpus]
+) -> None:
+    corpus = planted_spans("proto_roles", SETS, signal=True, pairs=True)
+    request = asking(Reading("edge", {**EDGE, "max_epochs": 8}, codelength="online"), "edge_proto_roles", layers="0")
+    frame = run_probes(request, corpus=corpus).to_pandas()
+    rows = by_metric(frame, 0)
+    # 50 sentences of 3 pairs, and of each pair 3 properties that hold or not.
+    assert set(frame.n_items) == {150}
+    assert set(frame.n_classes) == {3}
+    details = json.loads(rows["compression"].params_json)["details"]
+    assert details["item_bits"] == 3
+    assert details["uniform_bits"] == 450
+    assert rows["compression"].value == pytest.approx(450 / rows["codelength_bits"].value, rel=1e-9)
+    assert rows["codelength_bits"].value == pytest.approx(details["bits"], rel=1e-4)
+    assert rows["compression"].value > 1
+
+
+def test_what_cannot_be_coded_is_said_in_a_line(
+    asking: Callable[..., ProbeRequest], planted_spans: Callable[..., Corpus], toy: Corpus
+) -> None:
+    corpus = planted_spans("proto_roles", SETS, signal=True, pairs=True)
+    with pytest.raises(FitError, match=r"^[^\n]*bayes\.v1[^\n]*$"):
+        run_probes(
+            asking(Reading("bayes", BAYES, codelength="variational"), "edge_proto_roles", layers="0"), corpus=corpus
+        )
+    with pytest.raises(FitError, match=r"^readout ridge\.v1 gives no probabilities: choose one that does"):
+        run_probes(asking(Reading("ridge", codelength="online"), layers="0"), corpus=toy)
+    for name in ("linear", "edge", "mlp"):
+        with pytest.raises(BertologyError, match=r"^task pos: \w+\.v1 has no variational code: take readout bayes, or"):
+            run_probes(asking(Reading(name, codelength="variational"), layers="0"), corpus=toy)
+
+
+# In an experiment
+
+
+@pytest.fixture
+def experiment(toy: Corpus, tiny_bert: Path, tmp_path: Path) -> Path:
+    """An experiment that measures codes of two kinds beside plain accuracy."""
+    folder = tmp_path / "toy"
+    folder.mkdir()
+    for split, sentences in toy.splits.items():
+        write_conllu(folder / f"toy-ud-{split}.conllu", [_with_heads(sentence) for sentence in sentences])
+    readouts = [
+        {"name": "linear", "settings": {"strengths": [[0.1]]}},
+        {"name": "linear", "settings": {"strengths": [[0.1]]}, "codelength": "online"},
+        {"name": "bayes", "settings": BAYES, "codelength": "variational"},
+    ]
+    content = {
+        "name": "codes",
+        "models": [{"name": str(tiny_bert), "id": "tiny"}],
+        "corpora": [{"name": str(folder), "id": "toy"}],
+        "tasks": [{"name": "pos", "readout": readouts}],
+        "layers": "0-1",
+        "controls": ["control_task"],
+        "statistics": {"resamples": 100},
+        "outputs": {"plots": []},
+    }
+    path = tmp_path / "codes.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def _with_heads(sentence: Any) -> Any:
+    heads = tuple(range(len(sentence.words)))
+    return replace(sentence, heads=heads, layers={**sentence.layers, "deprel": ("dep",) * len(heads)})
+
+
+def test_one_process_and_several_write_the_same(
+    experiment: Path, tmp_path: Path, scores: Callable[[Path], pa.Table]
+) -> None:
+    asked = load_experiment(experiment)
+    folders = {}
+    for engine in ("serial", "joblib"):
+        folders[engine] = tmp_path / engine
+        summary = run_experiment(asked, folders[engine], options=RunOptions(engine=engine, jobs=2))  # type: ignore[arg-type]
+        assert summary.failures == ()
+    assert scores(folders["serial"]).equals(scores(folders["joblib"]))
+    kept = {name: sorted((folder / "predictions").iterdir()) for name, folder in folders.items()}
+    assert [path.name for path in kept["serial"]] == [path.name for path in kept["joblib"]]
+    assert [path.read_bytes() for path in kept["serial"]] == [path.read_bytes() for path in kept["joblib"]]
+    frame = read_results(folders["serial"]).to_pandas()
+    kinds = frame.groupby(["readout", "control"]).metric.unique().map(set).to_dict()
+    codes = {"compression", "codelength_bits"}
+    assert kinds == {
+        ("linear", "none"): {"accuracy", "macro_f1", "selectivity"} | codes,
+        ("linear", "control_task"): {"accuracy"} | codes,
+        ("bayes", "none"): codes,
+        ("bayes", "control_task"): codes,
+    }
+    by_split = frame.groupby("metric").split.unique().map(list).to_dict()
+    assert {metric for metric, splits in by_split.items() if splits == ["train"]} == codes

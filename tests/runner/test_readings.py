@@ -1,0 +1,329 @@
+"""Several ways to read one task: what each is called, what it is fitted on, and what comes of mixtures of layers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bertology.corpora import Corpus
+from bertology.errors import BertologyError, FitError, NameNotFoundError
+from bertology.measures import expected_layer, fraction_mask
+from bertology.readouts import LinearReadout, SubsetFeatures, Targets
+from bertology.results import Results, layer_tables, read_predictions
+from bertology.runner import ProbeRequest, make_plan, run_probes
+from bertology.runner._reading import Reading, sweep
+from bertology.runner._task_data import TaskData
+from tests.runner.conftest import Vectors
+
+Ask = Callable[..., Results]
+
+SMALL = {"projection": 8, "hidden": 8, "max_epochs": 4}
+
+
+@pytest.fixture
+def asking(tiny_bert: Path) -> Callable[..., ProbeRequest]:
+    """A request for parts of speech, read in several ways."""
+
+    def request(*readings: Reading, **chosen: Any) -> ProbeRequest:
+        given = {"layers": "0-1", "controls": (), **chosen}
+        return ProbeRequest(tasks=("pos",), model=str(tiny_bert), readings={"pos": readings}, **given)
+
+    return request
+
+
+def digest_of(identity: dict[str, Any]) -> str:
+    """The name of a cell: BLAKE2b of its identity as plain JSON, before which stands the length."""
+    text = json.dumps(
+        {"cell_format": 1, **identity}, sort_keys=True, ensure_ascii=False, separators=(",", ":")
+    ).encode()
+    return hashlib.blake2b(len(text).to_bytes(8, "little") + text, digest_size=16).hexdigest()
+
+
+def params_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [json.loads(params) for params in frame.params_json]
+
+
+# Names
+
+
+def test_cells_are_called_what_they_always_were(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
+    plan = make_plan(asking(Reading("linear"), Reading("edge", SMALL)), corpus=toy)
+    linear, edge = plan.groups
+    shared = {
+        "task": "pos",
+        "task_version": 1,
+        **{f"{split}_fingerprint": toy[split].fingerprint for split in ("train", "dev", "test")},
+        "model_fingerprint": plan.fingerprints["pretrained"],
+        "pooling": "mean",
+        "dtype": "float32",
+        "stored_dtype": "float16",
+        "on_long": "window",
+        "max_pieces": None,
+        "control": "none",
+        "seed": 0,
+    }
+    for layer in (0, 1):
+        own = {**shared, "layer": layer}
+        assert linear.cells["none", 0, layer].id == digest_of({**own, "readout": "linear.v1"})
+        assert edge.cells["none", 0, layer].id == digest_of({**own, "readout": "edge.v1", "reading": SMALL})
+    plain = make_plan(asking(), corpus=toy).groups
+    assert [group.cells for group in plain] == [linear.cells]
+    named = make_plan(ProbeRequest(**{**vars(asking()), "readout": "linear"}), corpus=toy).groups
+    assert [group.cells for group in named] == [linear.cells]
+
+
+@pytest.mark.parametrize(
+    ("reading", "added"),
+    [
+        (Reading("linear", {}, 0.5), {"reading": {"fraction": 0.5}}),
+        (Reading("linear", codelength="online"), {"reading": {"codelength": "online"}}),
+        (
+            Reading("linear", erase="chunk", eraser="random"),
+            {"reading": {"erase": "chunk", "eraser": "random"}, "erased_version": 1},
+        ),
+    ],
+)
+def test_what_a_reading_changes_is_in_its_name(
+    asking: Callable[..., ProbeRequest], toy: Corpus, reading: Reading, added: dict[str, Any]
+) -> None:
+    (plain,), (group,) = (make_plan(asking(one), corpus=toy).groups for one in (Reading("linear"), reading))
+    for place, cell in group.cells.items():
+        assert cell.identity == {**plain.cells[place].identity, **added}
+        assert cell.id == digest_of(dict(cell.identity))
+
+
+# Sweeps
+
+
+def test_a_sweep_is_every_combination_once() -> None:
+    found = sweep("mlp", {"hidden": [4, 8], "max_epochs": 2}, fractions=(0.5, 1.0))
+    assert [(dict(one.settings), one.fraction) for one in found] == [
+        ({"hidden": 4, "max_epochs": 2}, 0.5),
+        ({"hidden": 4, "max_epochs": 2}, 1.0),
+        ({"hidden": 8, "max_epochs": 2}, 0.5),
+        ({"hidden": 8, "max_epochs": 2}, 1.0),
+    ]
+    assert len({one.key for one in found}) == 4
+    assert found[0].title == "mlp hidden=4 max_epochs=2 fraction=0.5"
+
+
+def test_every_combination_has_rows_and_a_table_of_its_own(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
+    readings = sweep("mlp", {"hidden": [4, 8], "max_epochs": 2}, fractions=(0.5, 1.0))
+    results = run_probes(asking(*readings), corpus=toy)
+    frame = results.to_pandas()
+    settings = [json.dumps(params["settings"], sort_keys=True) for params in params_of(frame)]
+    found = frame.assign(settings=settings).groupby("settings").cell_id.nunique()
+    assert found.to_dict() == {json.dumps(one.changes, sort_keys=True): 2 for one in readings}
+    assert frame.cell_id.nunique() == 2 * len(readings)
+    assert len(layer_tables(results.rows, results.comparisons)) == len(readings)
+    # 32 inputs and a bias to each hidden unit, and from those to each of 3 labels.
+    assert set(frame.n_params) == {(32 + 1) * hidden + (hidden + 1) * 3 for hidden in (4, 8)}
+
+
+def test_one_way_is_asked_for_once(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
+    twice = asking(Reading("linear", fraction=0.5), Reading("linear.v1", fraction=0.5))
+    with pytest.raises(
+        BertologyError, match=r"^task pos is read twice by linear\.v1 fraction=0\.5: name each way once$"
+    ):
+        run_probes(twice, corpus=toy)
+    with pytest.raises(BertologyError, match=r"^task pos is read twice by linear\.v1: name each way once$"):
+        run_probes(asking(Reading(None), Reading("linear")), corpus=toy)
+
+
+@pytest.mark.parametrize(
+    ("reading", "error", "message"),
+    [
+        (Reading("linaer"), NameNotFoundError, "unknown readout 'linaer': did you mean linear"),
+        (
+            Reading("mlp", {"hiden": 3}),
+            NameNotFoundError,
+            "unknown setting of readout mlp.v1 'hiden': did you mean hidden",
+        ),
+        (Reading("mlp", {"hidden": "many"}), FitError, "setting hidden of readout mlp.v1 is 'many': input should be"),
+        (
+            Reading("linear", {"strengths": 1.0}),
+            FitError,
+            "setting strengths of readout linear.v1 is 1.0: input should",
+        ),
+        (Reading("linear", erase="poss"), NameNotFoundError, "unknown task 'poss': did you mean pos"),
+        (
+            Reading("linear", codelength="variational"),
+            BertologyError,
+            "task pos: linear.v1 has no variational code: take readout bayes, or online",
+        ),
+    ],
+    ids=["readout", "setting", "kind", "list", "erased task", "variational"],
+)
+def test_what_is_not_there_is_found_before_anything_is_computed(
+    asking: Callable[..., ProbeRequest],
+    toy: Corpus,
+    counted_forwards: list[int],
+    reading: Reading,
+    error: type[BertologyError],
+    message: str,
+) -> None:
+    with pytest.raises(error) as raised:
+        run_probes(asking(reading, controls=("majority",)), corpus=toy)
+    assert str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value)
+    assert counted_forwards == []
+
+
+@pytest.mark.parametrize("fraction", [0, -0.1, 1.01, float("nan")])
+def test_a_share_is_over_0_and_at_most_1(fraction: float) -> None:
+    with pytest.raises(
+        BertologyError, match=r"^fraction of the training data is .*; it should be over 0 and at most 1$"
+    ):
+        Reading("linear", fraction=fraction)
+
+
+# A share of train
+
+
+def test_a_share_is_as_if_the_rest_were_not_there(
+    asking: Callable[..., ProbeRequest], noise: Corpus, tmp_path: Path, vectors: Vectors
+) -> None:
+    settings = {"strengths": [0.1]}
+    request = asking(Reading("linear", settings, 0.4))
+    plan = make_plan(request, corpus=noise)
+    frame = run_probes(request, corpus=noise, out=tmp_path / "run").to_pandas()
+    data = TaskData.of(plan.probes[0], plan.splits)
+    keep = fraction_mask(data.train.clusters, 0.4, seed=0)
+    assert set(frame.n_train) == {keep.sum()}
+    # Sentences of six words, of which as many are taken as it takes to come to four tenths.
+    assert keep.sum() == 120
+    assert (keep.reshape(-1, 6).sum(axis=1) % 6 == 0).all()
+
+    sources = vectors(plan, data)
+    fitted = LinearReadout(strengths=(0.1,)).fit(
+        SubsetFeatures(sources["train"], keep),
+        Targets(data.targets("train")[None, keep], data.n_train_labels),
+        dev=sources["dev"],
+        dev_targets=Targets(data.targets("dev")[None], data.n_train_labels),
+    )
+    expected = fitted.predict(sources["test"])
+    for layer in (0, 1):
+        cell = frame[frame.layer == layer].cell_id.iloc[0]
+        kept = read_predictions(tmp_path / "run", cell)
+        labels = np.array(data.labels)[expected.labels[0, layer]]
+        assert (np.array(kept.labels)[kept.pred] == labels).mean() > 0.99
+        np.testing.assert_allclose(kept.score, expected.log_prob[0, layer], atol=2e-3)
+
+
+def test_what_a_seed_fits_on_is_counted(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
+    # A long sentence comes early or late in the order of a seed, so that a share of the items differs.
+    short = toy["train"]
+    uneven = type(short)(sentence for place, sentence in enumerate(short) if place % 7)
+    corpus = Corpus("toy", {**toy.splits, "train": uneven})
+    request = asking(Reading("ridge", fraction=0.35), layers="0", seeds=4)
+    frame = run_probes(request, corpus=corpus).to_pandas()
+    plan = make_plan(request, corpus=corpus)
+    clusters = TaskData.of(plan.probes[0], plan.splits).train.clusters
+    for seed, rows in frame.groupby("seed"):
+        assert set(rows.n_train) == {int(fraction_mask(clusters, 0.35, seed=seed).sum())}
+
+
+# Mixtures of layers
+
+
+@pytest.fixture
+def mixed(asking: Callable[..., ProbeRequest], toy: Corpus, tmp_path: Path) -> Results:
+    readings = (Reading("edge_mix", SMALL), Reading("edge_cumulative", SMALL))
+    return run_probes(asking(*readings, layers="0,1,3"), corpus=toy, out=tmp_path / "mixed")
+
+
+def of(results: Results, readout: str) -> pd.DataFrame:
+    frame = results.to_pandas()
+    return frame[frame.readout == readout]
+
+
+def cells_of(request: ProbeRequest, corpus: Corpus) -> dict[int | None, dict[str, Any]]:
+    (group,) = make_plan(request, corpus=corpus).groups
+    return {layer: dict(cell.identity) for (_, _, layer), cell in group.cells.items()}
+
+
+def test_a_mix_is_one_cell_and_tells_how_it_mixes(
+    asking: Callable[..., ProbeRequest], toy: Corpus, mixed: Results
+) -> None:
+    cells = cells_of(asking(Reading("edge_mix", SMALL), layers="0,1,3"), toy)
+    assert list(cells) == [None]
+    assert cells[None]["mixed_layers"] == [0, 1, 3]
+    assert cells[None]["layer"] is None
+    frame = of(mixed, "edge_mix")
+    assert frame.cell_id.nunique() == 1
+    assert set(frame.cell_id) == {digest_of(cells[None])}
+    assert frame.layer.isna().all()
+    assert set(frame.metric) == {"accuracy", "macro_f1", "center_of_gravity", "kl_from_uniform_bits"}
+    frame = frame.set_index("metric")
+    details = params_of(frame)[0]["details"]
+    weights, layers = np.array(details["mix_weights"]), np.array([0, 1, 3])
+    assert details["layers"] == [0, 1, 3]
+    assert weights.sum() == pytest.approx(1, abs=1e-5)
+    assert frame.value["center_of_gravity"] == pytest.approx((weights * layers).sum(), abs=1e-4)
+    bits = (weights * np.log2(weights)).sum() + np.log2(3)
+    assert frame.value["kl_from_uniform_bits"] == pytest.approx(bits, abs=1e-4)
+    depths = frame.loc[["center_of_gravity", "kl_from_uniform_bits"]]
+    assert depths[["stderr", "ci_low", "ci_high"]].isna().all(axis=None)
+    assert not depths.main_metric.any()
+
+
+def test_the_expected_layer_is_that_of_the_gains(mixed: Results) -> None:
+    frame = of(mixed, "edge_cumulative")
+    scores = frame[(frame.metric == "accuracy")].sort_values("layer")
+    assert scores.layer.tolist() == [0, 1, 3]
+    (depth,) = frame[frame.metric == "expected_layer"].itertuples()
+    assert pd.isna(depth.layer)
+    assert not depth.main_metric
+    # Tenney et al. 2019b, equation 4, by hand; undefined where nothing is gained over the embeddings.
+    gains = np.diff(scores.value)
+    by_hand = (gains * [1, 3]).sum() / gains.sum() if gains.sum() > 0 else np.nan
+    if np.isnan(expected_layer(scores.value, layers=np.array([0, 1, 3])).value):
+        assert pd.isna(depth.value)
+    else:
+        assert depth.value == pytest.approx(by_hand, abs=1e-9)
+    # None of them is shown as a layer.
+    (table,) = layer_tables(mixed.rows, mixed.comparisons)
+    assert [line.layer for line in table.lines] == [0, 1, 3]
+    assert table.reading.startswith("edge_cumulative")
+
+
+def test_deeper_layers_change_nothing_below_them(
+    asking: Callable[..., ProbeRequest], toy: Corpus, tmp_path: Path
+) -> None:
+    readings = Reading("edge_cumulative", SMALL)
+    few, more = asking(readings, layers="0-1"), asking(readings, layers="0-3")
+    cells, others = cells_of(few, toy), cells_of(more, toy)
+    assert {layer: others[layer] for layer in cells} == cells
+    assert [others[layer]["mixed_layers"] for layer in range(4)] == [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3]]
+    for request, name in ((few, "few"), (more, "more")):
+        run_probes(request, corpus=toy, out=tmp_path / name)
+    for identity in cells.values():
+        found = [read_predictions(tmp_path / name, digest_of(identity)) for name in ("few", "more")]
+        assert found[0].pred.tolist() == found[1].pred.tolist()
+        np.testing.assert_allclose(found[0].score, found[1].score, atol=1e-4)
+
+
+def test_a_task_of_words_is_the_same_for_spans_of_one_word(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
+    # Without a projection and with any pooling, a span of one word is that word.
+    settings: dict[str, Any] = {"projection": 0, "classifier": "linear", "max_epochs": 4}
+    readings = [Reading("edge", {**settings, "pooling": pooling}) for pooling in ("mean", "first", "last")]
+    frame = run_probes(asking(*readings, layers="0"), corpus=toy).to_pandas()
+    scores: Sequence[float] = frame[frame.metric == "accuracy"].value.tolist()
+    assert len(scores) == 3
+    assert len(set(scores)) == 1
+
+
+def test_fits_that_stop_early_are_told_of(
+    asking: Callable[..., ProbeRequest], toy: Corpus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hasty = {**SMALL, "max_epochs": 1}
+    run_probes(asking(Reading("edge_mix", hasty), Reading("edge", hasty)), corpus=toy)
+    told = [line.partition("converged: ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert told == ["all layers of the task itself, seed 0", "layers 0, 1 of the task itself, seed 0"]

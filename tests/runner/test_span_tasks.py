@@ -1,0 +1,213 @@
+"""Tasks of spans from corpus to rows: label sets, baselines, control tasks, and what was left out of a corpus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score, multilabel_confusion_matrix
+
+from bertology.corpora import Corpus, Sentence
+from bertology.results import read_predictions, split_sets
+from bertology.runner import ProbeRequest, make_plan, run_probes
+from bertology.runner._reading import Reading
+from bertology.runner._task_data import TaskData
+
+SETS = (("awareness", "volition"), ("moved",), ())
+NAMES = ["awareness", "moved", "volition"]
+SMALL = {"projection": 8, "hidden": 8, "max_epochs": 3}
+Pair = tuple[str, tuple[tuple[int, int], tuple[int, int]]]
+
+
+@pytest.fixture
+def asking(tiny_bert: Path) -> Callable[..., ProbeRequest]:
+    """A request for a task of spans, read quickly off the embeddings."""
+
+    def request(task: str, **chosen: Any) -> ProbeRequest:
+        given = {"layers": "0", "readings": {task: (Reading("edge", SMALL),)}, **chosen}
+        return ProbeRequest(tasks=(task,), model=str(tiny_bert), **given)
+
+    return request
+
+
+@pytest.fixture
+def roles(planted_spans: Callable[..., Corpus]) -> Corpus:
+    """Pairs of spans that have any number of three properties, drawn at random."""
+    return planted_spans("proto_roles", SETS, signal=False, pairs=True)
+
+
+def as_truth(sets: list[tuple[str, ...]]) -> np.ndarray:
+    return np.array([[name in found for name in NAMES] for found in sets])
+
+
+def gold_of(corpus: Corpus, split: str) -> dict[str, tuple[str, ...]]:
+    """By the name of an item its labels: the sentence, then the words of both spans, counted from 1."""
+
+    def word(span: tuple[int, int]) -> str:
+        return str(span[0] + 1) if span[1] == span[0] + 1 else f"{span[0] + 1}-{span[1]}"
+
+    return {
+        f"{sentence.id}:{word(target.span1)},{word(target.span2)}": target.label
+        for sentence in corpus[split]
+        for target in sentence.targets["proto_roles"]
+    }
+
+
+def kept_sets(run: Path, cell: str) -> tuple[list[str], np.ndarray, np.ndarray]:
+    found = read_predictions(run, cell)
+    assert found.label_sets
+    names, members = split_sets(found.labels)
+    order = [names.index(name) for name in NAMES]
+    return list(found.item_ids), members[found.gold][:, order], members[found.pred][:, order]
+
+
+def test_sets_of_labels_are_scored_as_scikit_learn_scores_them(
+    asking: Callable[..., ProbeRequest], roles: Corpus, tmp_path: Path
+) -> None:
+    results = run_probes(asking("edge_proto_roles", controls=("majority",)), corpus=roles, out=tmp_path / "run")
+    frame = results.to_pandas()
+    expected = gold_of(roles, "test")
+    for cell, rows in frame.groupby("cell_id"):
+        items, gold, pred = kept_sets(tmp_path / "run", str(cell))
+        assert items == list(expected)
+        assert (gold == as_truth(list(expected.values()))).all()
+        value = dict(zip(rows.metric, rows.value, strict=True))
+        assert value["micro_f1"] == pytest.approx(f1_score(gold, pred, average="micro", zero_division=0), abs=1e-12)
+        macro = f1_score(gold, pred, average="macro", zero_division=0)
+        assert value["macro_f1"] == pytest.approx(macro, abs=1e-12)
+    scores = results.per_label("edge_proto_roles", 0)
+    of_layer = frame[(frame.layer == 0) & (frame.control == "none")].cell_id.iloc[0]
+    _, gold, pred = kept_sets(tmp_path / "run", of_layer)
+    by_hand = multilabel_confusion_matrix(gold, pred)  # [label, gold, pred]
+    for name, ((tn, fp), (fn, tp)) in zip(NAMES, by_hand, strict=True):
+        row = scores.loc[name]
+        assert (row.tp, row.fp, row.fn, row.tn) == (tp, fp, fn, tn)
+        assert row.tp + row.fp + row.fn + row.tn == len(gold)
+        assert row.support == tp + fn
+
+
+def words_of(sentence: Sentence, spans: tuple[tuple[int, int], ...]) -> str:
+    return "/".join(" ".join(word.lower() for word in sentence.words[first:last]) for first, last in spans)
+
+
+def items_of(corpus: Corpus, split: str, layer: str) -> list[tuple[str, Any]]:
+    """Each item's words and label."""
+    return [
+        (words_of(sentence, tuple(span for span in (target.span1, target.span2) if span)), target.label)
+        for sentence in corpus[split]
+        for target in sentence.targets[layer]
+    ]
+
+
+@pytest.mark.parametrize("signal", [True, False])
+def test_baselines_of_sets_are_those_counted_by_hand(
+    asking: Callable[..., ProbeRequest], planted_spans: Callable[..., Corpus], tmp_path: Path, signal: bool
+) -> None:
+    corpus = planted_spans("proto_roles", (*SETS, ("moved", "volition")), signal=signal, pairs=True)
+    request = asking("edge_proto_roles", controls=("majority", "word_majority"))
+    frame = run_probes(request, corpus=corpus, out=tmp_path / "run").to_pandas()
+    train = items_of(corpus, "train", "proto_roles")
+    truth = as_truth([labels for _, labels in train])
+    majority = truth.mean(axis=0) > 0.5
+    predicted = {"majority": [majority] * 120, "word_majority": []}
+    forms = [form for form, _ in train]
+    for form, _ in items_of(corpus, "test", "proto_roles"):
+        same = [place for place, other in enumerate(forms) if other == form]
+        predicted["word_majority"].append(truth[same].mean(axis=0) > 0.5 if same else majority)
+    for control, expected in predicted.items():
+        (cell,) = frame[frame.control == control].cell_id.unique()
+        _, gold, pred = kept_sets(tmp_path / "run", cell)
+        assert (pred == np.array(expected)).all(), control
+        (row,) = frame[(frame.control == control) & (frame.metric == "micro_f1")].itertuples()
+        assert row.value == pytest.approx(f1_score(gold, np.array(expected), average="micro", zero_division=0))
+
+
+def test_baselines_of_pairs_are_those_counted_by_hand(
+    asking: Callable[..., ProbeRequest], planted_spans: Callable[..., Corpus]
+) -> None:
+    corpus = planted_spans("srl", ("A0", "A1", "AM-TMP"), signal=False, pairs=False)
+    both = {
+        name: type(sentences)(
+            replace(one, targets={"srl": tuple(replace(t, span2=(0, 1)) for t in one.targets["srl"][1:])})
+            for one in sentences
+        )
+        for name, sentences in corpus.splits.items()
+    }
+    corpus = replace(corpus, splits=both)
+    frame = run_probes(asking("edge_srl", controls=("majority", "word_majority")), corpus=corpus).to_pandas()
+    frame = frame[frame.metric == "micro_f1"].set_index("control")
+    train, test = (items_of(corpus, split, "srl") for split in ("train", "test"))
+    # Of labels that are as frequent, the one that train has first.
+    most = Counter(label for _, label in train).most_common(1)[0][0]
+    assert frame.value["majority"] == pytest.approx(np.mean([label == most for _, label in test]))
+    right = 0.0
+    ties = 0
+    for form, label in test:
+        known = Counter(other for same, other in train if same == form)
+        best = [name for name, times in known.items() if times == max(known.values())] or [most]
+        ties += len(best) > 1
+        right += label in best and len(best) == 1
+    n_items = len(test)
+    assert right / n_items - 1e-12 <= frame.value["word_majority"] <= (right + ties) / n_items + 1e-12
+
+
+def test_a_form_has_one_control_label_wherever_it_stands(
+    asking: Callable[..., ProbeRequest], planted_spans: Callable[..., Corpus], tmp_path: Path
+) -> None:
+    # Single words as both spans, so that the forms of train come again in test.
+    corpus = planted_spans("srl", ("A0", "A1", "AM-TMP"), signal=False, pairs=False)
+    splits = {
+        name: type(sentences)(
+            replace(one, targets={"srl": tuple(replace(t, span1=(2, 3), span2=(2, 3)) for t in one.targets["srl"][:1])})
+            for one in sentences
+        )
+        for name, sentences in corpus.splits.items()
+    }
+    corpus = replace(corpus, splits=splits)
+    request = asking("edge_srl", controls=("control_task",), seeds=2)
+    plan = make_plan(request, corpus=corpus)
+    data = TaskData.of(plan.probes[0], plan.splits)
+    frame = run_probes(request, corpus=corpus, out=tmp_path / "run").to_pandas()
+    drawn = []
+    for seed in (0, 1):
+        label_of: dict[str, set[str]] = {}
+        labels = np.array(data.labels)
+        for split in ("train", "dev"):
+            found = labels[data.control(split, seed=seed)]
+            for (form, _), label in zip(items_of(corpus, split, "srl"), found, strict=True):
+                label_of.setdefault(form, set()).add(str(label))
+        rows = frame[(frame.control == "control_task") & (frame.seed == seed)]
+        kept = read_predictions(tmp_path / "run", rows.cell_id.iloc[0])
+        seen_before = set(label_of)
+        forms = [form for form, _ in items_of(corpus, "test", "srl")]
+        for form, code in zip(forms, kept.gold.tolist(), strict=True):
+            label_of.setdefault(form, set()).add(kept.labels[code])
+        assert seen_before & set(forms)
+        assert all(len(found) == 1 for found in label_of.values())
+        drawn.append(label_of)
+    assert drawn[0] != drawn[1]
+
+
+# What was left out of a corpus
+
+LEFT_OUT = {
+    "skipped": {"predicates without arguments": ("s1 (word 3)", "s9 (word 1)")},
+    "notes": {"predicates without arguments": "2: s1 (word 3), s9 (word 1)"},
+}
+TOLD = "left out of planted: predicates without arguments, 2: s1 (word 3), s9 (word 1)"
+
+
+def test_what_was_left_out_is_told(
+    asking: Callable[..., ProbeRequest], roles: Corpus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = replace(roles, **LEFT_OUT)
+    request = asking("edge_proto_roles", controls=())
+    assert make_plan(request, corpus=corpus).notes == (TOLD,)
+    run_probes(request, corpus=corpus)
+    assert f"note: {TOLD}" in capsys.readouterr().err.splitlines()
+    assert make_plan(request, corpus=roles).notes == ()
