@@ -3,81 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bertology.measures import (
-    Bootstrap,
-    Metric,
-    bootstrap,
-    bootstrap_ratio,
-    compare,
-    count_label_sets,
-    count_labels,
-    expected_layer,
-    find_metric,
-    mean_over_seeds,
-    over_layers,
-    selectivity,
-)
-from bertology.results import (
-    ComparisonRow,
-    PredictionFolder,
-    ResultRow,
-    Results,
-    comparison_rows,
-    read_labels,
-    read_scores,
-    score_of,
-    split_sets,
-)
-from bertology.runner._cells import Cell, CellRecord, read_cell
+from bertology.measures import compare, expected_layer, mean_over_seeds, over_layers, selectivity
+from bertology.results import ComparisonRow, PredictionFolder, ResultRow, Results, comparison_rows, score_of
 from bertology.runner._plan import BaselineCells, Group, Plan, RowControl
-
-_ACCURACY = find_metric("accuracy")
-# Bytes of the counts of several seeds that are scored together.
-_TOGETHER = 1 << 26
-
-
-class Scored(Protocol):
-    """What scores are called, and which way is up."""
-
-    @property
-    def name(self) -> str:
-        """As in the column ``metric``."""
-        ...
-
-    @property
-    def higher_is_better(self) -> bool:
-        """Whether more is better."""
-        ...
-
-
-@dataclass(frozen=True)
-class _Code:
-    """A measure of codelength, which is not made of counts of labels."""
-
-    name: str
-    higher_is_better: bool
-
-
-COMPRESSION, BITS = _Code("compression", True), _Code("codelength_bits", False)
-
-
-@dataclass(frozen=True)
-class _Column:
-    """Finished cells that share their items, scored together: the layers of one control and seed."""
-
-    cells: tuple[Cell, ...]
-    layers: tuple[int | None, ...]
-    records: tuple[CellRecord, ...]
-    scores: Mapping[str, Bootstrap]
+from bertology.runner._scored import Column, Scored, Scorer, metrics_of
 
 
 @dataclass(frozen=True)
@@ -101,6 +37,10 @@ class Assembler:
     """Of the resampling."""
     compare_layers: bool = True
 
+    @property
+    def _scorer(self) -> Scorer:
+        return Scorer(self.run, self.n_resamples, self.seed)
+
     def of_plan(self, plan: Plan) -> Results:
         """The results of a plan whose cells are all finished."""
         parts = [self.of_group(plan, group) for group in plan.groups]
@@ -111,7 +51,7 @@ class Assembler:
     def of_group(self, plan: Plan, group: Group) -> Tables:
         """Scores of a group, and the comparisons of its layers."""
         rows: list[ResultRow] = []
-        columns = self._codes(group) if group.reading.codelength else self._columns(group)
+        columns = self._scorer.group(group)
         shared, metrics = _shared(plan, group, self.experiment), metrics_of(group)
         for (control, seed), column in columns.items():
             where = {**shared, "control": control, "seed": seed}
@@ -126,8 +66,7 @@ class Assembler:
     def of_baselines(self, plan: Plan, found: BaselineCells) -> Tables:
         """Scores of the baselines of a task."""
         rows: list[ResultRow] = []
-        for control, cell in found.cells.items():
-            (column,) = self._scored([(cell,)], (None,), _with_accuracy(found.probe.scores))
+        for control, column in self._scorer.baselines(found).items():
             where = {**_shared_task(plan, found.probe.task, found.probe.version, self.experiment), "control": control}
             rows += _rows(column, 0, where, metrics=found.probe.scores)
         return Tables(tuple(rows))
@@ -155,123 +94,6 @@ class Assembler:
                 for (control, seed, layer), cell in group.cells.items()
             )
         )
-
-    def _columns(self, group: Group) -> dict[tuple[str, int], _Column]:
-        layers, scores = group.layers, group.probe.scores
-        columns: dict[tuple[str, int], _Column] = {}
-        for control in dict.fromkeys(control for control, _, _ in group.cells):
-            seeds = tuple(dict.fromkeys(seed for found, seed, _ in group.cells if found == control))
-            cells = [tuple(group.cells[control, seed, layer] for layer in layers) for seed in seeds]
-            # A control task has labels of its own, of which only the share of right ones means anything.
-            metrics = _with_accuracy(scores) if control == "none" else (_ACCURACY,)
-            for seed, column in zip(seeds, self._scored(cells, layers, metrics), strict=True):
-                columns[control, seed] = column
-        return columns
-
-    def _codes(self, group: Group) -> dict[tuple[str, int], _Column]:
-        """Columns of codelengths: what is kept by item is kept by training sentence."""
-        columns: dict[tuple[str, int], _Column] = {}
-        for control, seed in dict.fromkeys((control, seed) for control, seed, _ in group.cells):
-            cells = tuple(group.cells[control, seed, layer] for layer in group.layers)
-            log_probs, n_items = read_scores(self.run, [cell.id for cell in cells])
-            records = self._records(cells)
-            bits = -log_probs / math.log(2)
-            facts = records[0].facts
-            # Where a cell does not say what an item takes, each has one label.
-            item_bits = facts["params"]["details"].get("item_bits", math.log2(facts["n_classes"]))
-            uniform = np.array(n_items, dtype=np.float64) * item_bits
-            chosen = {"n_resamples": self.n_resamples, "seed": self.seed}
-            columns[control, seed] = _Column(
-                cells,
-                group.layers,
-                records,
-                {
-                    COMPRESSION.name: bootstrap_ratio(uniform, bits, metric=COMPRESSION.name, **chosen),
-                    BITS.name: bootstrap_ratio(
-                        bits, np.full(bits.shape[1], 1 / bits.shape[1]), metric=BITS.name, **chosen
-                    ),
-                },
-            )
-        return columns
-
-    def _records(self, cells: Sequence[Cell]) -> tuple[CellRecord, ...]:
-        found = [(cell, read_cell(self.run, cell)) for cell in cells]
-        for cell, record in found:
-            if record is None:
-                raise RuntimeError(f"cell {cell.id} is not finished")
-        return tuple(record for _, record in found if record is not None)
-
-    def _scored(
-        self, cells: Sequence[tuple[Cell, ...]], layers: tuple[int | None, ...], metrics: Sequence[Metric]
-    ) -> Iterator[_Column]:
-        """A column for each of several problems; those that are counted alike are resampled together."""
-        waiting: list[_Counted] = []
-        for found in cells:
-            counted = self._count(found, metrics)
-            if waiting and not waiting[0].goes_with(counted, len(waiting) + 1):
-                yield from self._resampled(waiting, layers, metrics)
-                waiting = []
-            waiting.append(counted)
-        yield from self._resampled(waiting, layers, metrics)
-
-    def _resampled(
-        self, counted: Sequence[_Counted], layers: tuple[int | None, ...], metrics: Sequence[Metric]
-    ) -> Iterator[_Column]:
-        counts = np.concatenate([found.counts for found in counted])
-        labels = counted[0].labels
-        scores = bootstrap(counts, metrics, labels=labels, n_resamples=self.n_resamples, seed=self.seed)
-        for number, found in enumerate(counted):
-            places = slice(number * len(layers), (number + 1) * len(layers))
-            own = {name: _columns_of(whole, places) for name, whole in scores.items()}
-            yield _Column(found.cells, layers, found.records, own)
-
-    def _count(self, cells: tuple[Cell, ...], metrics: Sequence[Metric]) -> _Counted:
-        records = self._records(cells)
-        found = read_labels(self.run, [cell.id for cell in cells])
-        labels = found.labels
-        if found.label_sets:
-            labels, members = split_sets(found.labels)
-            counts = count_label_sets(
-                found.gold, found.pred, found.cluster, members=members, n_clusters=found.n_clusters
-            )
-        else:
-            counts = count_labels(
-                found.gold, found.pred, found.cluster, n_labels=len(labels), n_clusters=found.n_clusters
-            )
-        if tuple(metrics) == (_ACCURACY,):
-            # It asks how many were right, and not of which label.
-            return _Counted(cells, records, counts.sum(axis=2, keepdims=True), ())
-        return _Counted(cells, records, counts, labels)
-
-
-@dataclass(frozen=True, eq=False)
-class _Counted:
-    """Finished cells that share their items, and what was found, claimed and missed in each."""
-
-    cells: tuple[Cell, ...]
-    records: tuple[CellRecord, ...]
-    counts: NDArray[np.integer]
-    """``[layer, cluster, label, 3]``"""
-    labels: tuple[str, ...]
-
-    def goes_with(self, other: _Counted, n: int) -> bool:
-        """Whether both are resampled in one go, ``n`` of their size."""
-        alike = self.labels == other.labels and self.counts.shape == other.counts.shape
-        return alike and n * self.counts.nbytes <= _TOGETHER
-
-
-def _columns_of(scores: Bootstrap, places: slice) -> Bootstrap:
-    """Some of the columns of a bootstrap."""
-    return replace(
-        scores,
-        values=scores.values[places],
-        stderr=scores.stderr[places],
-        ci_low=scores.ci_low[places],
-        ci_high=scores.ci_high[places],
-        ci_methods=scores.ci_methods[places],
-        replicates=scores.replicates[:, places],
-        jackknife=scores.jackknife[:, places],
-    )
 
 
 def _shared_task(plan: Plan, task: str, version: int, experiment: str) -> dict[str, Any]:
@@ -304,22 +126,12 @@ def _shared(plan: Plan, group: Group, experiment: str) -> dict[str, Any]:
     }
 
 
-def _with_accuracy(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
-    """Metrics, and accuracy among them: control tasks know no other."""
-    return metrics if any(metric.name == _ACCURACY.name for metric in metrics) else (*metrics, _ACCURACY)
-
-
-def metrics_of(group: Group) -> tuple[Scored, ...]:
-    """What the cells of a group are scored by, the main metric first."""
-    return (COMPRESSION, BITS) if group.reading.codelength else group.probe.scores
-
-
 def _main_metric(group: Group, control: RowControl) -> str:
     """What is said first of a cell: of control tasks accuracy, or how short their code is."""
-    return metrics_of(group)[0].name if control == "none" or group.reading.codelength else _ACCURACY.name
+    return metrics_of(group)[0].name if control == "none" or group.reading.codelength else "accuracy"
 
 
-def _rows(column: _Column, place: int, where: Mapping[str, Any], *, metrics: Sequence[Scored]) -> list[ResultRow]:
+def _rows(column: Column, place: int, where: Mapping[str, Any], *, metrics: Sequence[Scored]) -> list[ResultRow]:
     """One row a metric of one cell."""
     record = column.records[place]
     facts, provenance = dict(record.facts), record.provenance
@@ -349,17 +161,17 @@ def _rows(column: _Column, place: int, where: Mapping[str, Any], *, metrics: Seq
     ]
 
 
-def _selectivity_rows(task: _Column, control: _Column, where: Mapping[str, Any]) -> list[ResultRow]:
+def _selectivity_rows(task: Column, control: Column, where: Mapping[str, Any]) -> list[ResultRow]:
     """Accuracy on the task less accuracy on its control task, as rows of the task's own cells."""
     difference = selectivity(task.scores["accuracy"], control.scores["accuracy"])
-    made = _Column(task.cells, task.layers, task.records, {"selectivity": difference})
+    made = Column(task.cells, task.layers, task.records, {"selectivity": difference})
     rows = []
     for place, layer in enumerate(task.layers):
         rows += _rows(made, place, {**where, "control": "none", "layer": layer}, metrics=())
     return rows
 
 
-def _depth_rows(group: Group, column: _Column, where: Mapping[str, Any], main: Scored) -> list[ResultRow]:
+def _depth_rows(group: Group, column: Column, where: Mapping[str, Any], main: Scored) -> list[ResultRow]:
     """Where in the model a task is solved, of mixtures of layers: no layer's score, kept with the deepest cell."""
     if where["control"] != "none" or group.readout.columns == "layer":
         return []
@@ -370,7 +182,7 @@ def _depth_rows(group: Group, column: _Column, where: Mapping[str, Any], main: S
             lambda scores: expected_layer(scores, layers=layers).value,
             metric="expected_layer",
         )
-        last = _Column(column.cells[-1:], (None,), column.records[-1:], {"expected_layer": depth})
+        last = Column(column.cells[-1:], (None,), column.records[-1:], {"expected_layer": depth})
         return _rows(last, 0, {**where, "layer": None}, metrics=())
     details = column.records[0].facts["params"].get("details", {})
     rows = _rows(column, 0, {**where, "layer": None}, metrics=(main,))[:1]
@@ -384,7 +196,7 @@ def _depth_rows(group: Group, column: _Column, where: Mapping[str, Any], main: S
 
 
 def _compare_layers(
-    plan: Plan, group: Group, columns: Mapping[tuple[str, int], _Column], metric: str
+    plan: Plan, group: Group, columns: Mapping[tuple[str, int], Column], metric: str
 ) -> list[ComparisonRow]:
     """All pairs of layers on the task's main metric, means over seeds, as one family."""
     of_task = [column for (control, _), column in columns.items() if control == "none"]

@@ -1,0 +1,211 @@
+"""From finished cells to scores with intervals: of counts of labels, or of codelengths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.measures import (
+    Bootstrap,
+    Metric,
+    bootstrap,
+    bootstrap_ratio,
+    count_label_sets,
+    count_labels,
+    find_metric,
+)
+from bertology.results import read_labels, read_scores, split_sets
+from bertology.runner._cells import Cell, CellRecord, read_cell
+from bertology.runner._plan import BaselineCells, Group
+
+_ACCURACY = find_metric("accuracy")
+# Bytes of the counts of several seeds that are scored together.
+_TOGETHER = 1 << 26
+
+
+class Scored(Protocol):
+    """What scores are called, and which way is up."""
+
+    @property
+    def name(self) -> str:
+        """As in the column ``metric``."""
+        ...
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether more is better."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Code:
+    """A measure of codelength, which is not made of counts of labels."""
+
+    name: str
+    higher_is_better: bool
+
+
+COMPRESSION, BITS = _Code("compression", True), _Code("codelength_bits", False)
+
+
+@dataclass(frozen=True)
+class Column:
+    """Finished cells that share their items, scored together: the layers of one control and seed."""
+
+    cells: tuple[Cell, ...]
+    layers: tuple[int | None, ...]
+    records: tuple[CellRecord, ...]
+    scores: Mapping[str, Bootstrap]
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Scores the finished cells of folder ``run``."""
+
+    run: Path
+    n_resamples: int
+    """Of the bootstrap over sentences."""
+    seed: int
+    """Of the resampling."""
+
+    def group(self, group: Group) -> dict[tuple[str, int], Column]:
+        """The cells of a group, by control and seed."""
+        return self._codes(group) if group.reading.codelength else self._labels(group)
+
+    def baselines(self, found: BaselineCells) -> dict[str, Column]:
+        """The baselines of a task, by name."""
+        metrics = _with_accuracy(found.probe.scores)
+        return {control: next(self._scored([(cell,)], (None,), metrics)) for control, cell in found.cells.items()}
+
+    def _labels(self, group: Group) -> dict[tuple[str, int], Column]:
+        layers, scores = group.layers, group.probe.scores
+        columns: dict[tuple[str, int], Column] = {}
+        for control in dict.fromkeys(control for control, _, _ in group.cells):
+            seeds = tuple(dict.fromkeys(seed for found, seed, _ in group.cells if found == control))
+            cells = [tuple(group.cells[control, seed, layer] for layer in layers) for seed in seeds]
+            # A control task has labels of its own, of which only the share of right ones means anything.
+            metrics = _with_accuracy(scores) if control == "none" else (_ACCURACY,)
+            for seed, column in zip(seeds, self._scored(cells, layers, metrics), strict=True):
+                columns[control, seed] = column
+        return columns
+
+    def _codes(self, group: Group) -> dict[tuple[str, int], Column]:
+        """Columns of codelengths: what is kept by item is kept by training sentence."""
+        columns: dict[tuple[str, int], Column] = {}
+        for control, seed in dict.fromkeys((control, seed) for control, seed, _ in group.cells):
+            cells = tuple(group.cells[control, seed, layer] for layer in group.layers)
+            log_probs, n_items = read_scores(self.run, [cell.id for cell in cells])
+            records = self._records(cells)
+            bits = -log_probs / math.log(2)
+            facts = records[0].facts
+            # Where a cell does not say what an item takes, each has one label.
+            item_bits = facts["params"]["details"].get("item_bits", math.log2(facts["n_classes"]))
+            uniform = np.array(n_items, dtype=np.float64) * item_bits
+            chosen = {"n_resamples": self.n_resamples, "seed": self.seed}
+            columns[control, seed] = Column(
+                cells,
+                group.layers,
+                records,
+                {
+                    COMPRESSION.name: bootstrap_ratio(uniform, bits, metric=COMPRESSION.name, **chosen),
+                    BITS.name: bootstrap_ratio(
+                        bits, np.full(bits.shape[1], 1 / bits.shape[1]), metric=BITS.name, **chosen
+                    ),
+                },
+            )
+        return columns
+
+    def _records(self, cells: Sequence[Cell]) -> tuple[CellRecord, ...]:
+        found = [(cell, read_cell(self.run, cell)) for cell in cells]
+        for cell, record in found:
+            if record is None:
+                raise RuntimeError(f"cell {cell.id} is not finished")
+        return tuple(record for _, record in found if record is not None)
+
+    def _scored(
+        self, cells: Sequence[tuple[Cell, ...]], layers: tuple[int | None, ...], metrics: Sequence[Metric]
+    ) -> Iterator[Column]:
+        """A column for each of several problems; those that are counted alike are resampled together."""
+        waiting: list[_Counted] = []
+        for found in cells:
+            counted = self._count(found, metrics)
+            if waiting and not waiting[0].goes_with(counted, len(waiting) + 1):
+                yield from self._resampled(waiting, layers, metrics)
+                waiting = []
+            waiting.append(counted)
+        yield from self._resampled(waiting, layers, metrics)
+
+    def _resampled(
+        self, counted: Sequence[_Counted], layers: tuple[int | None, ...], metrics: Sequence[Metric]
+    ) -> Iterator[Column]:
+        counts = np.concatenate([found.counts for found in counted])
+        labels = counted[0].labels
+        scores = bootstrap(counts, metrics, labels=labels, n_resamples=self.n_resamples, seed=self.seed)
+        for number, found in enumerate(counted):
+            places = slice(number * len(layers), (number + 1) * len(layers))
+            own = {name: _columns_of(whole, places) for name, whole in scores.items()}
+            yield Column(found.cells, layers, found.records, own)
+
+    def _count(self, cells: tuple[Cell, ...], metrics: Sequence[Metric]) -> _Counted:
+        records = self._records(cells)
+        found = read_labels(self.run, [cell.id for cell in cells])
+        labels = found.labels
+        if found.label_sets:
+            labels, members = split_sets(found.labels)
+            counts = count_label_sets(
+                found.gold, found.pred, found.cluster, members=members, n_clusters=found.n_clusters
+            )
+        else:
+            counts = count_labels(
+                found.gold, found.pred, found.cluster, n_labels=len(labels), n_clusters=found.n_clusters
+            )
+        if tuple(metrics) == (_ACCURACY,):
+            # It asks how many were right, and not of which label.
+            return _Counted(cells, records, counts.sum(axis=2, keepdims=True), ())
+        return _Counted(cells, records, counts, labels)
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """Finished cells that share their items, and what was found, claimed and missed in each."""
+
+    cells: tuple[Cell, ...]
+    records: tuple[CellRecord, ...]
+    counts: NDArray[np.integer]
+    """``[layer, cluster, label, 3]``"""
+    labels: tuple[str, ...]
+
+    def goes_with(self, other: _Counted, n: int) -> bool:
+        """Whether both are resampled in one go, ``n`` of their size."""
+        alike = self.labels == other.labels and self.counts.shape == other.counts.shape
+        return alike and n * self.counts.nbytes <= _TOGETHER
+
+
+def _columns_of(scores: Bootstrap, places: slice) -> Bootstrap:
+    """Some of the columns of a bootstrap."""
+    return replace(
+        scores,
+        values=scores.values[places],
+        stderr=scores.stderr[places],
+        ci_low=scores.ci_low[places],
+        ci_high=scores.ci_high[places],
+        ci_methods=scores.ci_methods[places],
+        replicates=scores.replicates[:, places],
+        jackknife=scores.jackknife[:, places],
+    )
+
+
+def _with_accuracy(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
+    """Metrics, and accuracy among them: control tasks know no other."""
+    return metrics if any(metric.name == _ACCURACY.name for metric in metrics) else (*metrics, _ACCURACY)
+
+
+def metrics_of(group: Group) -> tuple[Scored, ...]:
+    """What the cells of a group are scored by, the main metric first."""
+    return (COMPRESSION, BITS) if group.reading.codelength else group.probe.scores
