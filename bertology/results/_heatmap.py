@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bertology.errors import ResultsError
 from bertology.results._grid import is_fraction, metric_title, number, summary_headers
+from bertology.results._names import brief
 from bertology.results._plot import LayerFigure
 from bertology.results._view import LayerTable
 
@@ -102,7 +103,18 @@ def _style(ax: Axes, tables: Sequence[LayerTable], layers: Sequence[int]) -> Non
 
 
 def _headers(tables: Sequence[LayerTable]) -> list[str]:
-    return [_header(header, table) for header, table in zip(summary_headers(tables), tables, strict=True)]
+    return [_header(header, table) for header, table in zip(_brief_headers(tables), tables, strict=True)]
+
+
+def _brief_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
+    """Headers without the folders of models and corpora, unless folders are all that tells two apart."""
+    headers = summary_headers(tables)
+    shorter = []
+    for header, table in zip(headers, tables, strict=True):
+        for name in filter(None, (table.about.model, table.about.corpus)):
+            header = header.replace(name, brief(name))
+        shorter.append(header)
+    return tuple(shorter) if len(set(shorter)) == len(set(headers)) else headers
 
 
 def _slanted(tables: Sequence[LayerTable]) -> int:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from bertology.errors import ResultsError
+from bertology.results._names import brief
 from bertology.results._pipeline import PipelineLine
 from bertology.results._plot import LayerFigure
 from bertology.results._view import Score
@@ -42,7 +43,8 @@ def plot_pipeline(lines: Sequence[PipelineLine]) -> Figure:
     several = len({line.about.model for line in lines}) > 1
     left.set_yticks(range(len(lines)), [_name(line, several=several) for line in lines], fontsize=8.5)
     left.set_ylim(len(lines) - 0.5, -0.6)
-    source = "; ".join(dict.fromkeys(f"{line.about.model}, {line.about.corpus} {line.about.split}" for line in lines))
+    sources = dict.fromkeys((line.about.model, line.about.corpus, line.about.split) for line in lines)
+    source = "; ".join(f"{brief(model)}, {brief(corpus)} {split}" for model, corpus, split in sources)
     caption = f"{source}. Layer 0: embeddings. Bars of the expected layer: 95 % intervals over sentences."
     figure.supxlabel(caption, fontsize=7.5, color=_GREY, x=0.01, ha="left", multialignment="left")
     return figure
@@ -114,4 +116,4 @@ def _style(ax: Axes) -> None:
 
 
 def _name(line: PipelineLine, *, several: bool) -> str:
-    return f"{line.task}\n{line.about.model}" if several else line.task
+    return f"{line.task}\n{brief(line.about.model)}" if several else line.task

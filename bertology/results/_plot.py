@@ -17,6 +17,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from bertology.errors import ResultsError
 from bertology.results._grid import is_fraction, metric_title, number
+from bertology.results._names import brief
 from bertology.results._view import BASELINES, LayerTable, Score
 
 # Okabe & Ito's colours, told apart by colour-blind readers; markers tell them apart in grey.
@@ -149,7 +150,7 @@ def _style(ax: Axes, table: LayerTable, layers: Sequence[int]) -> None:
     silver = ", silver labels" if table.about.annotation == "silver" else ""
     title = f"{table.task} · {metric_title(table.metric)}{unit}"
     ax.set_title(title, loc="left", fontsize=11, fontweight="bold", color=_TEXT, pad=18)
-    source = f"{table.about.model} · {table.about.corpus} {table.about.split}{silver}"
+    source = f"{brief(table.about.model)} · {brief(table.about.corpus)} {table.about.split}{silver}"
     ax.annotate(
         source, (0, 1), xytext=(0, 6), xycoords="axes fraction", textcoords="offset points", fontsize=8.5, color=_GREY
     )

@@ -14,6 +14,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from bertology.errors import ResultsError
+from bertology.results._names import brief
 from bertology.results._plot import figure_bytes, plot_tables
 
 BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
@@ -152,3 +153,31 @@ def test_a_notebook_shows_the_figure(pos):
 def test_pyplot_is_never_imported():
     code = "import sys, bertology.results._plot; print('matplotlib.pyplot' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
+
+
+def test_paths_leave_room_for_the_panels(pos):
+    """A local model and corpus with long paths, in the small panels of several tasks."""
+    folder = "/home/someone/" + "/".join(["a-folder-with-a-long-name"] * 6)
+    rows = [
+        dataclasses.replace(row, task=task, model=row.model and f"{folder}/my-bert", corpus=f"{folder}/my-corpus")
+        for task in ("pos", "again")
+        for row in pos.rows
+    ]
+    figure = drawn(dataclasses.replace(pos, rows=tuple(rows), predictions={}, comparisons=()).plot())
+    for ax in figure.axes:
+        assert f"my-bert · my-corpus {pos.rows[0].split}" in texts(ax)
+        assert ax.get_window_extent().width > 0.5 * figure.bbox.width / len(figure.axes)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("google-bert/bert-base-cased", "google-bert/bert-base-cased"),
+        ("/models/bert", "bert"),
+        ("../shared/models/minilm", "minilm"),
+        ("/data/left+/data/right", "left+right"),
+        ("x" * 50, "x" * 21 + "…" + "x" * 21),
+    ],
+)
+def test_names_are_brief(name, expected):
+    assert brief(name) == expected

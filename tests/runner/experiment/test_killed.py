@@ -108,17 +108,21 @@ def assert_same(run: Path, other: Path, scores: Callable[[Path], pa.Table]) -> N
 def test_killed_at_random_moments(start: Start, alone: Any, tmp_path: Path, scores: Callable[[Path], pa.Table]) -> None:
     file, whole, seconds = alone
     draw = random.Random(7)
-    moments = [(number + draw.random()) / (N_MOMENTS + 1) for number in range(N_MOMENTS)]
-    killed = 0
-    for moment in moments:
-        folder = tmp_path / f"{moment:.3f}"
+    killed = attempts = 0
+    while killed < N_MOMENTS:
+        attempts += 1
+        assert attempts <= 3 * N_MOMENTS, "runs keep ending before they can be killed"
+        folder = tmp_path / str(attempts)
         place = (file, folder / "run", folder / "cache")
-        ended = start(place, die_after=moment * seconds)
-        assert ended["codes"][0] in (-signal.SIGKILL, 0)
-        killed += ended["codes"][0] == -signal.SIGKILL
+        ended = start(place, die_after=(killed + draw.random()) / (N_MOMENTS + 1) * seconds)
+        if ended["codes"] == [0]:
+            # The run left alone met a busier machine: this one says better how long a run takes.
+            seconds = min(seconds, ended["seconds"])
+            continue
+        assert ended["codes"] == [-signal.SIGKILL]
+        killed += 1
         assert start(place)["codes"] == [0]
         assert_same(folder / "run", whole, scores)
-    assert killed >= N_MOMENTS - 1
 
 
 def test_two_at_once_share_the_work(
