@@ -21,7 +21,7 @@ from bertology.results._exports import (
 from bertology.results._grid import Grid, layer_grid, summary_grid
 from bertology.results._grid_view import GridView
 from bertology.results._labels import confusion, per_label_scores
-from bertology.results._other_grids import model_grid, seed_grid
+from bertology.results._other_grids import head_grids, model_grid, seed_grid
 from bertology.results._pipeline import CUMULATIVE, PipelineLine, pipeline_grid, pipeline_lines
 from bertology.results._predictions import PredictionFolder, Predictions, write_predictions
 from bertology.results._rows import ComparisonRow, Control, ResultRow, sort_key
@@ -112,6 +112,14 @@ class View:
     def models(self) -> GridView:
         """Models by tasks: the best layer of each, its score and number."""
         return GridView((model_grid(self.tables),))
+
+    def heads(self) -> GridView:
+        """Attention heads by tasks (a relation is a task), the best head of each marked; a table for each model.
+
+        Raises:
+            ResultsError: no score is that of a head.
+        """
+        return GridView(head_grids(self.tables))
 
     def seeds(self) -> GridView:
         """Layers by seeds, a table for each task."""
