@@ -59,6 +59,16 @@ from bertology.measures._metrics import (
 from bertology.measures._ratios import (
     bootstrap_ratio,
 )
+from bertology.measures._trees import (
+    Edge,
+    check_tree,
+    rooted,
+    spanning_arborescence,
+    spanning_tree,
+    tree_depths,
+    tree_distances,
+    tree_edges,
+)
 
 __all__ = [
     "FN",
@@ -69,6 +79,7 @@ __all__ = [
     "Bootstrap",
     "Comparison",
     "Counts",
+    "Edge",
     "ExpectedLayer",
     "LabelScores",
     "Metric",
@@ -77,6 +88,7 @@ __all__ = [
     "bootstrap",
     "bootstrap_ratio",
     "center_of_gravity",
+    "check_tree",
     "compare",
     "control_labels",
     "count_label_sets",
@@ -94,8 +106,14 @@ __all__ = [
     "mean_over_seeds",
     "micro_f1",
     "over_layers",
+    "rooted",
     "seed_spread",
     "selectivity",
+    "spanning_arborescence",
+    "spanning_tree",
+    "tree_depths",
+    "tree_distances",
+    "tree_edges",
     "word_majority",
     "word_majority_labels",
 ]
