@@ -47,10 +47,13 @@ from bertology.measures._layers import (
     differential_scores,
     expected_layer,
 )
+from bertology.measures._metric import (
+    Metric,
+    Tally,
+)
 from bertology.measures._metrics import (
     METRICS,
     LabelScores,
-    Metric,
     find_metric,
     grouped_macro_f1,
     label_scores,
@@ -58,6 +61,13 @@ from bertology.measures._metrics import (
 )
 from bertology.measures._ratios import (
     bootstrap_ratio,
+)
+from bertology.measures._tree_scores import (
+    CORRELATED_LENGTHS,
+    RELATION,
+    UNSCORED,
+    count_trees,
+    read_heads,
 )
 from bertology.measures._trees import (
     Edge,
@@ -71,11 +81,14 @@ from bertology.measures._trees import (
 )
 
 __all__ = [
+    "CORRELATED_LENGTHS",
     "FN",
     "FP",
     "LEAST_GAIN",
     "METRICS",
+    "RELATION",
     "TP",
+    "UNSCORED",
     "Bootstrap",
     "Comparison",
     "Counts",
@@ -83,6 +96,7 @@ __all__ = [
     "ExpectedLayer",
     "LabelScores",
     "Metric",
+    "Tally",
     "benjamini_hochberg",
     "best_set",
     "bootstrap",
@@ -93,6 +107,7 @@ __all__ = [
     "control_labels",
     "count_label_sets",
     "count_labels",
+    "count_trees",
     "difference",
     "differential_scores",
     "expected_layer",
@@ -106,6 +121,7 @@ __all__ = [
     "mean_over_seeds",
     "micro_f1",
     "over_layers",
+    "read_heads",
     "rooted",
     "seed_spread",
     "selectivity",

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bertology.measures._metrics import Floats, Metric, find_metric
+from bertology.measures._metric import Floats, Metric
+from bertology.measures._metrics import find_metric
 
 BCA = "cluster-bootstrap-bca"
 EXACT = "exact-over-clusters"
@@ -70,7 +71,8 @@ def bootstrap(
     by the skew that leaving out one cluster at a time shows.
 
     Args:
-        counts: ``[layer, cluster, label, 3]`` from :func:`count_labels`.
+        counts: ``[layer, cluster, label, kind]`` from :func:`count_labels`, with its three kinds, or from
+            :func:`count_trees`.
         metrics: names or metrics.
         labels: the labels' names, for metrics that leave some out.
         n_resamples: how many resamples are drawn.
@@ -85,13 +87,13 @@ def bootstrap(
         NameNotFoundError: a metric is not known.
         ValueError: counts of the wrong shape, no resamples, or a level outside 0…1.
     """
-    if counts.ndim != 4 or counts.shape[-1] != 3:
-        raise ValueError(f"counts should be [layer, cluster, label, 3], not {counts.shape}")
+    if counts.ndim != 4 or counts.shape[-1] < 3:
+        raise ValueError(f"counts should be [layer, cluster, label, 3 or more], not {counts.shape}")
     if n_resamples < 1 or not 0 < level < 1:
         raise ValueError(f"need at least one resample and a level in 0…1, not {n_resamples} and {level}")
     chosen = [find_metric(metric) for metric in metrics]
     n_layers, n_clusters = counts.shape[:2]
-    totals = counts.sum(axis=1, dtype=np.int64)
+    totals = counts.sum(axis=1, dtype=np.int64 if counts.dtype.kind in "iu" else np.float64)
     replicates = {metric.name: np.empty((n_resamples, n_layers)) for metric in chosen}
     jackknife = {metric.name: np.empty((n_clusters, n_layers)) for metric in chosen}
     for layer in range(n_layers):
@@ -100,7 +102,7 @@ def bootstrap(
             for metric in chosen:
                 jackknife[metric.name][clusters, layer] = metric(rest, labels)
     dtype = _sum_dtype(counts)
-    together = _slices(n_layers, width=counts.shape[2] * 3, most=_AT_ONCE // _BLOCK)
+    together = _slices(n_layers, width=math.prod(counts.shape[2:]), most=_AT_ONCE // _BLOCK)
     tables = [(layers, _Table.of(counts[layers], dtype)) for layers in together]
     for rows, weights in weight_blocks(n_clusters, n_resamples, seed, dtype):
         for layers, table in tables:
@@ -164,7 +166,9 @@ def _check_paired(runs: Sequence[Bootstrap]) -> None:
 
 
 def _sum_dtype(counts: NDArray[Any]) -> type[np.float32] | type[np.float64]:
-    """The smallest type in which every possible sum over a resample is exact."""
+    """The smallest type in which every possible sum of counts over a resample is exact."""
+    if counts.dtype.kind == "f":
+        return np.float64
     largest = int(counts.max(initial=0)) * counts.shape[1]
     return np.float32 if largest < _EXACT_IN_FLOAT32 else np.float64
 
@@ -210,14 +214,14 @@ class _Table:
 
     @classmethod
     def of(cls, counts: NDArray[Any], dtype: type[np.float32] | type[np.float64]) -> _Table:
-        """From ``[layer, cluster, label, 3]``."""
+        """From ``[layer, cluster, label, kind]``."""
         n_layers, n_clusters, n_labels, n_kinds = counts.shape
         used = np.flatnonzero(counts.any(axis=1))
         columns = counts.transpose(1, 0, 2, 3).reshape(n_clusters, -1)[:, used]
         return cls(columns.astype(dtype), used, (n_layers, n_labels, n_kinds))
 
     def summed(self, weights: NDArray[Any]) -> NDArray[Any]:
-        """Sums ``[resample, layer, label, 3]`` under ``[resample, cluster]``: whole numbers, none of them rounded."""
+        """Sums ``[resample, layer, label, kind]`` under ``[resample, cluster]``: counts are not rounded."""
         sums = np.zeros((len(weights), math.prod(self.shape)), dtype=weights.dtype)
         sums[:, self.used] = weights @ self.columns
         return sums.reshape(len(weights), *self.shape)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bertology.measures._metrics import Floats
+from bertology.measures._metric import Floats
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.measures._bootstrap import Bootstrap, summarised
-from bertology.measures._metrics import Floats
+from bertology.measures._metric import Floats
 
 
 def over_layers(scores: Bootstrap, function: Callable[[NDArray[np.float64]], Floats], *, metric: str) -> Bootstrap:

@@ -1,4 +1,4 @@
-"""Metrics as functions of label counts, by name."""
+"""Metrics as functions of counts, by name."""
 
 from __future__ import annotations
 
@@ -12,49 +12,25 @@ from numpy.typing import NDArray
 
 from bertology._names import name_not_found
 from bertology.measures._counts import FN, FP, TP
-
-Floats = NDArray[np.float64]
+from bertology.measures._metric import Floats, Metric, ratio
+from bertology.measures._tree_scores import TREE_METRICS
 
 OUTSIDE = "O"
 """The label of words outside any span in IOB schemes."""
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A score computed from label counts."""
-
-    name: str
-    higher_is_better: bool
-    description: str
-    """One line that says what is averaged over what."""
-    function: Callable[[NDArray[Any], Sequence[str]], Floats]
-    """From counts ``[..., label, 3]`` summed over clusters, and the labels' names, to values ``[...]``: a fraction,
-    or NaN where the metric is undefined."""
-
-    def __call__(self, counts: NDArray[Any], labels: Sequence[str] = ()) -> Floats:
-        """The metric of counts ``[..., label, 3]``, as values ``[...]``."""
-        return self.function(counts, labels)
-
-
-def _ratio(over: NDArray[Any], under: NDArray[Any]) -> Floats:
-    """``over / under``, NaN where there is nothing to divide by."""
-    result = np.full(np.broadcast_shapes(np.shape(over), np.shape(under)), np.nan)
-    np.divide(over, under, out=result, where=np.asarray(under) > 0, dtype=np.float64)
-    return result
-
-
 def _f1(counts: NDArray[Any]) -> Floats:
-    return _ratio(2.0 * counts[..., TP], 2.0 * counts[..., TP] + counts[..., FP] + counts[..., FN])
+    return ratio(2.0 * counts[..., TP], 2.0 * counts[..., TP] + counts[..., FP] + counts[..., FN])
 
 
 def _accuracy(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
     found = counts[..., TP].sum(axis=-1)
-    return _ratio(found, found + counts[..., FN].sum(axis=-1))
+    return ratio(found, found + counts[..., FN].sum(axis=-1))
 
 
 def _macro_f1(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
     present = counts[..., TP] + counts[..., FN] > 0
-    return _ratio(np.where(present, _f1(counts), 0.0).sum(axis=-1), present.sum(axis=-1))
+    return ratio(np.where(present, _f1(counts), 0.0).sum(axis=-1), present.sum(axis=-1))
 
 
 def micro_f1(*, without: Collection[str]) -> Metric:
@@ -105,8 +81,9 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
             micro_f1(without=(OUTSIDE,)),
         )
     }
+    | TREE_METRICS
 )
-"""The metrics over label counts, by name."""
+"""All metrics, by name."""
 
 
 def find_metric(name: str | Metric) -> Metric:
@@ -143,8 +120,8 @@ def label_scores(counts: NDArray[Any]) -> LabelScores:
     support = counts[..., TP] + counts[..., FN]
     predicted = counts[..., TP] + counts[..., FP]
     return LabelScores(
-        precision=_ratio(counts[..., TP], predicted),
-        recall=_ratio(counts[..., TP], support),
+        precision=ratio(counts[..., TP], predicted),
+        recall=ratio(counts[..., TP], support),
         f1=_f1(counts),
         support=support.astype(np.int64),
         predicted=predicted.astype(np.int64),

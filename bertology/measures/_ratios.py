@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bertology.measures._bootstrap import Bootstrap, summarised, weight_blocks
-from bertology.measures._metrics import Floats
+from bertology.measures._metric import Floats
 
 
 def bootstrap_ratio(

@@ -224,12 +224,14 @@ def test_mean_over_seeds_keeps_the_test_interval_only():
 def test_a_treebank_takes_little_time():
     counts = ewt_like()
     started = time.process_time()
-    found = bootstrap(counts, list(METRICS.values()))
+    found = bootstrap(counts, [metric for metric in METRICS.values() if metric.tally == "labels"])
     assert time.process_time() - started < 1.5
     assert found["accuracy"].replicates.shape == (2000, 7)
 
 
-@pytest.mark.parametrize(("shape", "options"), [((2, 3, 4), {}), ((1, 2, 2, 3), {"n_resamples": 0})])
+@pytest.mark.parametrize(
+    ("shape", "options"), [((2, 3, 4), {}), ((2, 3, 4, 2), {}), ((1, 2, 2, 3), {"n_resamples": 0})]
+)
 def test_impossible_input_is_refused(shape, options):
     with pytest.raises(ValueError, match=r"counts should be|at least one resample"):
         bootstrap(np.zeros(shape, dtype=np.int32), ["accuracy"], **options)

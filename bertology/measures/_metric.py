@@ -1,0 +1,40 @@
+"""What a metric is: a function of counts that were summed over sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Tally = Literal["labels", "edges", "roots", "arcs"]
+"""What is counted: labels of items, or of trees undirected edges, roots, or directed arcs with their relations."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A score computed from counts of labels, or of what trees have in common."""
+
+    name: str
+    higher_is_better: bool
+    description: str
+    """One line that says what is averaged over what."""
+    function: Callable[[NDArray[Any], Sequence[str]], Floats]
+    """From counts ``[..., label, kind]`` summed over clusters, and the labels' names, to values ``[...]``: a fraction,
+    or NaN where the metric is undefined."""
+    tally: Tally = "labels"
+    """What it counts: :func:`count_labels` says what its three kinds are, :func:`count_trees` what those of trees."""
+
+    def __call__(self, counts: NDArray[Any], labels: Sequence[str] = ()) -> Floats:
+        """The metric of counts ``[..., label, kind]``, as values ``[...]``."""
+        return self.function(counts, labels)
+
+
+def ratio(over: NDArray[Any], under: NDArray[Any]) -> Floats:
+    """``over / under``, NaN where there is nothing to divide by."""
+    result = np.full(np.broadcast_shapes(np.shape(over), np.shape(under)), np.nan)
+    np.divide(over, under, out=result, where=np.asarray(under) > 0, dtype=np.float64)
+    return result
