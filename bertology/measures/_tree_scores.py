@@ -28,8 +28,8 @@ _SENTENCES, _CORRELATION = 2, 3
 
 
 def count_trees(
-    gold: NDArray[np.int64],
-    pred: NDArray[np.int64],
+    gold: NDArray[np.integer[Any]],
+    pred: NDArray[np.integer[Any]],
     marks: Sequence[str],
     correlation: NDArray[np.floating[Any]],
     *,

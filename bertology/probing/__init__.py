@@ -10,17 +10,22 @@ from bertology.probing._examples import (
     word_examples,
 )
 from bertology.probing._registry import Registered, get_probe, registered_probes
+from bertology.probing._trees import TreeAsks, TreeExamples, tree_examples, tree_marks
 
 __all__ = [
     "Examples",
     "ProbeFamily",
     "Registered",
     "RepresentationProbe",
+    "TreeAsks",
+    "TreeExamples",
     "get_probe",
     "layer_examples",
     "mapped_examples",
     "pair_examples",
     "registered_probes",
     "target_examples",
+    "tree_examples",
+    "tree_marks",
     "word_examples",
 ]

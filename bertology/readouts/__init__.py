@@ -25,10 +25,14 @@ if TYPE_CHECKING:
     from bertology.readouts._lowrank import LowRankReadout
     from bertology.readouts._mlp import FittedMlp, MlpReadout
     from bertology.readouts._online import FRACTIONS, online_codelength
-    from bertology.readouts._registry import get_readout
+    from bertology.readouts._registry import get_readout, make_readout
     from bertology.readouts._ridge import RidgeReadout
     from bertology.readouts._spans import ArraySpans, PooledSpans, SpanSource, WordSpans
+    from bertology.readouts._structural import StructuralReadout, fit_ranks
+    from bertology.readouts._structural_batches import TreeTargets
+    from bertology.readouts._structural_fitted import FittedStructural
     from bertology.readouts._subset import SubsetFeatures, SubsetSpans
+    from bertology.readouts._tree_probe import ProbeOrigin, TreeProbe
     from bertology.readouts._variational import codelength_of, variational_codelength
 
 __all__ = [
@@ -52,26 +56,33 @@ __all__ = [
     "FittedMlp",
     "FittedPooled",
     "FittedReadout",
+    "FittedStructural",
     "LayerErasure",
     "LinearReadout",
     "LowRankReadout",
     "MlpReadout",
     "PooledSpans",
     "Predictions",
+    "ProbeOrigin",
     "Progress",
     "Readout",
     "ReadoutKind",
     "RidgeReadout",
     "SpanReadout",
     "SpanSource",
+    "StructuralReadout",
     "SubsetFeatures",
     "SubsetSpans",
     "Targets",
+    "TreeProbe",
+    "TreeTargets",
     "WordSpans",
     "codelength_of",
     "fit_erasure",
+    "fit_ranks",
     "get_readout",
     "known_readouts",
+    "make_readout",
     "online_codelength",
     "random_erasure",
     "readout_kind",
@@ -126,7 +137,7 @@ _NEEDS_TORCH = {
         "FRACTIONS",
         "online_codelength",
     ),
-    "_registry": ("get_readout",),
+    "_registry": ("get_readout", "make_readout"),
     "_ridge": ("RidgeReadout",),
     "_spans": (
         "ArraySpans",
@@ -134,7 +145,14 @@ _NEEDS_TORCH = {
         "SpanSource",
         "WordSpans",
     ),
+    "_structural": (
+        "StructuralReadout",
+        "fit_ranks",
+    ),
+    "_structural_batches": ("TreeTargets",),
+    "_structural_fitted": ("FittedStructural",),
     "_subset": ("SubsetFeatures", "SubsetSpans"),
+    "_tree_probe": ("ProbeOrigin", "TreeProbe"),
     "_variational": (
         "codelength_of",
         "variational_codelength",

@@ -187,8 +187,8 @@ class FittedReadout(ABC):
         """
 
 
-class Readout(ABC):
-    """A way to decode labels from vectors, before it has seen any."""
+class Settings(ABC):
+    """How something is to be decoded from vectors, before any have been seen."""
 
     @property
     @abstractmethod
@@ -199,6 +199,10 @@ class Readout(ABC):
     @abstractmethod
     def params(self) -> Mapping[str, Any]:
         """The settings, as JSON can hold them."""
+
+
+class Readout(Settings):
+    """A way to decode labels from vectors."""
 
     @abstractmethod
     def fit(

@@ -15,8 +15,9 @@ class ReadoutKind:
 
     name: str
     """Registered name, with its version."""
-    reads: Literal["words", "spans"] = "words"
-    """Whether it takes one vector an item, or the vectors of all words in an item's spans."""
+    reads: Literal["words", "spans", "trees"] = "words"
+    """Whether it takes one vector an item, the vectors of all words in an item's spans, or those of whole sentences
+    whose trees it is to find."""
     columns: Literal["layer", "below", "all"] = "layer"
     """What a score is of: a layer alone, a layer and all below it, or all layers together and so none of them."""
     has_posterior: bool = False
@@ -35,6 +36,7 @@ _KINDS: Mapping[str, ReadoutKind] = {
         ReadoutKind("edge_cumulative.v1", reads="spans", columns="below"),
         ReadoutKind("edge_mix.v1", reads="spans", columns="all"),
         ReadoutKind("edge_cat.v1", reads="spans", columns="all"),
+        ReadoutKind("structural.v1", reads="trees"),
     )
 }
 

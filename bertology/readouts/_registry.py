@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from bertology._names import name_not_found
 from bertology.errors import FitError
-from bertology.readouts._base import Readout
+from bertology.readouts._base import Readout, Settings
 from bertology.readouts._bayes import BayesReadout
 from bertology.readouts._edge import EdgeCatReadout, EdgeCumulativeReadout, EdgeMixReadout, EdgeReadout
 from bertology.readouts._kinds import readout_kind
@@ -19,8 +19,9 @@ from bertology.readouts._linear import LinearReadout
 from bertology.readouts._lowrank import LowRankReadout
 from bertology.readouts._mlp import MlpReadout
 from bertology.readouts._ridge import RidgeReadout
+from bertology.readouts._structural import StructuralReadout
 
-_READOUTS: Mapping[str, Callable[..., Readout]] = {
+_READOUTS: Mapping[str, Callable[..., Settings]] = {
     "edge.v1": EdgeReadout,
     "edge_cat.v1": EdgeCatReadout,
     "edge_cumulative.v1": EdgeCumulativeReadout,
@@ -30,11 +31,25 @@ _READOUTS: Mapping[str, Callable[..., Readout]] = {
     "lowrank.v1": LowRankReadout,
     "mlp.v1": MlpReadout,
     "ridge.v1": RidgeReadout,
+    "structural.v1": StructuralReadout,
 }
 
 
 def get_readout(name: str, **settings: Any) -> Readout:
-    """The readout of that name.
+    """The readout of labels of that name: :func:`make_readout` of any but those of trees.
+
+    Raises:
+        NameNotFoundError: no readout has that name, or it has no such setting.
+        FitError: a setting is of another kind than it should be, or the readout finds trees and no labels.
+    """
+    found = make_readout(name, **settings)
+    if not isinstance(found, Readout):
+        raise FitError(f"readout {found.name} finds trees: it cannot read labels")
+    return found
+
+
+def make_readout(name: str, **settings: Any) -> Settings:
+    """The readout of that name, whatever it reads.
 
     Args:
         name: ``linear.v1``, or ``linear`` for its newest version.

@@ -205,3 +205,11 @@ def check_spans(spans: Tensor, n_words: int) -> None:
 def as_spans(source: FeatureSource | SpanSource) -> SpanSource:
     """``source`` itself if it has spans, else its items as spans of one word."""
     return source if isinstance(source, SpanSource) else WordSpans(source)
+
+
+def check_finite(source: SpanSource, words: Tensor) -> None:
+    """Raise :class:`FitError` where ``words`` ``[layer, word, dim]`` of ``source`` are not all finite."""
+    damaged = ~words.sum(dim=(1, 2)).isfinite()  # [layer]; far cheaper than a look at every number
+    if damaged.any():
+        layer = source.layers[int(damaged.nonzero()[0])]
+        raise FitError(f"layer {layer} has vectors that are not finite (NaN or infinite): extract it in float32")

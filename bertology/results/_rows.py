@@ -17,7 +17,7 @@ from bertology.measures import Bootstrap, Comparison
 
 SCHEMA_VERSION = 1
 
-Control = Literal["none", "majority", "word_majority", "control_task"]
+Control = Literal["none", "majority", "word_majority", "linear_chain", "control_task"]
 
 
 class _Row:

@@ -14,7 +14,7 @@ from bertology.measures import Comparison, best_set, seed_spread
 from bertology.results._rows import ComparisonRow, ResultRow, reading_of, reasons_of
 
 FALSE_DISCOVERY_RATE = 0.05
-BASELINES = {"majority": "majority", "word_majority": "word majority"}
+BASELINES = {"majority": "majority", "word_majority": "word majority", "linear_chain": "linear chain"}
 _METRIC_ORDER = ("accuracy", "macro_f1", "micro_f1")
 
 

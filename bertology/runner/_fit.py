@@ -17,11 +17,12 @@ from bertology.measures import majority, majority_labels, word_majority, word_ma
 from bertology.runner._cells import write_cell
 from bertology.runner._code import code_group
 from bertology.runner._items import ItemColumns
-from bertology.runner._plan import BaselineCells, Group
+from bertology.runner._plan import BaselineCells, Group, Plan
 from bertology.runner._problems import Problem, counts_of, labels_of, targets_of
 from bertology.runner._provenance import versions
 from bertology.runner._sources import skipped_words, sources_of
 from bertology.runner._task_data import TaskData
+from bertology.runner._trees import fit_trees, write_chains
 
 if TYPE_CHECKING:
     from bertology.readouts import FittedReadout
@@ -33,21 +34,26 @@ def fit_group(
     entries: Mapping[str, Entry],
     run: Path,
     *,
+    plan: Plan,
     device: str,
     progress: Progress,
 ) -> None:
-    """Fit a group and write its cells into ``run``.
+    """Fit a group, and those that are fitted with it, and write their cells into ``run``.
 
     Args:
         group: the cells.
         data: the items of the task.
         entries: stored vectors of the ``train``, ``dev`` and ``test`` split.
         run: the run's folder.
+        plan: what the group is part of.
         device: where to fit.
         progress: told how far the fit is, and what a person should know.
     """
     from bertology.readouts import get_readout
 
+    if data.trees is not None:
+        fit_trees(group, data, entries, run, plan=plan, device=device, progress=progress)
+        return
     started, clock = datetime.now(UTC), time.perf_counter()
     problems = list(dict.fromkeys(Problem(control, seed) for control, seed, _ in group.cells))
     data = data.without({split: skipped_words(entry) for split, entry in entries.items()})
@@ -90,6 +96,9 @@ def fit_group(
 
 def write_baselines(found: BaselineCells, data: TaskData, run: Path) -> None:
     """Compute the baselines that look at no vector and write their cells into ``run``."""
+    if data.trees is not None:
+        write_chains(found, data, run)
+        return
     train_words, test_words, n_words = data.word_forms()
     train = data.train.codes
     of_all: NDArray[Any]

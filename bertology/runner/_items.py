@@ -51,6 +51,18 @@ class ItemColumns:
         both = codes.reshape(2, -1)
         return Predictions(*shared, both[0], both[1], score, tuple(names), label_sets=True)
 
+    def texts(self, gold: Sequence[str], pred: Sequence[str], score: NDArray[Any]) -> Predictions:
+        """Predictions that are texts of their own, such as trees, as they are kept.
+
+        Args:
+            gold: ``[item]``
+            pred: ``[item]``
+            score: ``[item]`` how well the two agree, NaN where nothing says so.
+        """
+        labels = {text: code for code, text in enumerate(dict.fromkeys((*gold, *pred)))}
+        true, found = (np.array([labels[text] for text in texts], dtype=np.int64) for texts in (gold, pred))
+        return Predictions(self._item_ids, self._cluster, self._cluster_ids, true, found, score, tuple(labels))
+
     def _whole(self, labels: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """``[item, label]`` with a column for every label of the task."""
         return np.pad(labels, ((0, 0), (0, len(self._labels) - labels.shape[1])))

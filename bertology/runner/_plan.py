@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ from bertology.measures import METRICS
 from bertology.probing import RepresentationProbe, get_probe
 from bertology.readouts import ReadoutKind, readout_kind
 from bertology.runner._cells import Cell
-from bertology.runner._reading import Reading
+from bertology.runner._reading import Reading, fitted_together
 from bertology.runner._request import ProbeRequest, parse_layers
 from bertology.runner._task_data import Splits, choose_splits
 
@@ -25,7 +25,9 @@ Init = Literal["pretrained", "random"]
 # Of what was left out of a corpus so many places are told; all are in Corpus.skipped.
 _LISTED = 5
 RowControl = Literal["none", "control_task"]
-_BASELINES: tuple[Literal["majority", "word_majority"], ...] = ("majority", "word_majority")
+Baseline = Literal["majority", "word_majority", "linear_chain"]
+# By what a task's readout reads.
+_BASELINES: Mapping[str, tuple[Baseline, ...]] = {"labels": ("majority", "word_majority"), "trees": ("linear_chain",)}
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,13 @@ class Group:
     """By control, seed and layer; of a readout that mixes all layers the layer is None."""
     reads: tuple[int, ...]
     """The layers whose vectors are read."""
+    others: tuple[Group, ...] = ()
+    """Other readings of the task that are fitted in the same passes over the data."""
+
+    @property
+    def family(self) -> tuple[Group, ...]:
+        """The group and all that is fitted with it."""
+        return (self, *self.others)
 
     @property
     def readout(self) -> ReadoutKind:
@@ -57,7 +66,7 @@ class BaselineCells:
     """The cells of one task that look at no vector."""
 
     probe: RepresentationProbe
-    cells: Mapping[Literal["majority", "word_majority"], Cell]
+    cells: Mapping[Baseline, Cell]
 
 
 @dataclass(frozen=True)
@@ -76,17 +85,22 @@ class Plan:
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """Cells fitted together, in the order they are computed: the pretrained model first."""
+        """One for each way in which a task is read, in the order they are computed: the pretrained model first."""
+        return tuple(group for found in self._groups.values() for first in found for group in first.family)
+
+    @property
+    def families(self) -> tuple[Group, ...]:
+        """What is fitted, each with those that are fitted with it."""
         return tuple(group for found in self._groups.values() for group in found)
 
     def groups_of(self, probe: RepresentationProbe, init: Init) -> tuple[Group, ...]:
-        """The groups of one task on one initialisation, one for each way in which it is read."""
+        """The groups of one task on one initialisation, each with those that are fitted with it."""
         return self._groups[init, probe.task]
 
     @cached_property
     def _groups(self) -> Mapping[tuple[Init, str], tuple[Group, ...]]:
         return {
-            (init, probe.task): tuple(self._group(probe, reading, init) for reading in self.readings_of(probe))
+            (init, probe.task): tuple(self._family(probe, found, init) for found in self.ways_of(probe))
             for init in self.fingerprints
             for probe in self.probes
         }
@@ -99,8 +113,7 @@ class Plan:
                 probe,
                 {
                     control: Cell({**self._task_identity(probe), "control": control})
-                    for control in _BASELINES
-                    if control in self.request.controls
+                    for control in baselines_of(probe, self.request.controls)
                 },
             )
             for probe in self.probes
@@ -141,12 +154,17 @@ class Plan:
                 raise BertologyError(
                     f"task {probe.task}: {one.readout} has no variational code: take readout bayes, or online"
                 )
+            _check_trees(probe, one)
         keys = [one.key for one in found]
         doubled = next((one for one in found if keys.count(one.key) > 1), None)
         if doubled is not None:
             settings = "".join(f" {name}={value}" for name, value in doubled.changes.items())
             raise BertologyError(f"task {probe.task} is read twice by {doubled.readout}{settings}: name each way once")
         return found
+
+    def ways_of(self, probe: RepresentationProbe) -> tuple[tuple[Reading, ...], ...]:
+        """How a task is read, in the groups in which it is fitted."""
+        return fitted_together(self.readings_of(probe), own=probe.readout)
 
     def _task_identity(self, probe: RepresentationProbe) -> dict[str, Any]:
         return {
@@ -155,12 +173,12 @@ class Plan:
             **{f"{name}_fingerprint": split.fingerprint for name, split in self.splits.by_name.items()},
         }
 
+    def _family(self, probe: RepresentationProbe, readings: Sequence[Reading], init: Init) -> Group:
+        first, *others = (self._group(probe, reading, init) for reading in readings)
+        return replace(first, others=tuple(others))
+
     def _group(self, probe: RepresentationProbe, reading: Reading, init: Init) -> Group:
         request = self.request
-        controls: tuple[RowControl, ...] = ("none",)
-        # The control task asks what the model's vectors allow by heart; of those of a control nothing is claimed.
-        if init == request.init and "control_task" in request.controls:
-            controls = ("none", "control_task")
         shared = {
             **self._task_identity(probe),
             "model_fingerprint": self.fingerprints[init],
@@ -180,11 +198,18 @@ class Plan:
             (control, seed, layer): Cell(
                 {**shared, **self._mixed(columns, layer), "control": control, "seed": seed, "layer": layer}
             )
-            for control in controls
+            for control in self.controls_of(probe, init)
             for seed in range(request.seeds)
             for layer in self.columns_of(reading)
         }
         return Group(probe, reading, init, cells, self.layers)
+
+    def controls_of(self, probe: RepresentationProbe, init: Init) -> tuple[RowControl, ...]:
+        """What is fitted of a task on one initialisation."""
+        # The control task asks what the model's vectors allow by heart; of those of a control nothing is claimed, and
+        # trees are no labels that could be learnt by heart.
+        with_control = init == self.request.init and "control_task" in self.request.controls
+        return ("none", "control_task") if with_control and not _finds_trees(probe) else ("none",)
 
     def columns_of(self, reading: Reading) -> tuple[int | None, ...]:
         """What a reading scores: each layer, or None for all of them together."""
@@ -195,6 +220,28 @@ class Plan:
         if columns == "layer":
             return {}
         return {"mixed_layers": [below for below in self.layers if layer is None or below <= layer]}
+
+
+def baselines_of(probe: RepresentationProbe, controls: Collection[str]) -> tuple[Baseline, ...]:
+    """The baselines that a task has among the ``controls``."""
+    return tuple(name for name in _BASELINES["trees" if _finds_trees(probe) else "labels"] if name in controls)
+
+
+def _finds_trees(probe: RepresentationProbe) -> bool:
+    return readout_kind(probe.readout).reads == "trees"
+
+
+def _check_trees(probe: RepresentationProbe, reading: Reading) -> None:
+    """Raise where a readout of labels is asked for trees, or one of trees for labels."""
+    reads_trees = readout_kind(str(reading.readout)).reads == "trees"
+    if reads_trees != _finds_trees(probe):
+        what = "labels" if reads_trees else "trees"
+        raise BertologyError(
+            f"task {probe.task} is about {what}, which {reading.readout} cannot read; "
+            f"leave the readout out, or take {probe.readout}"
+        )
+    if reads_trees and (reading.codelength is not None or reading.erase is not None):
+        raise BertologyError(f"task {probe.task}: trees have no codelength here, and nothing is erased before them")
 
 
 class Finder:

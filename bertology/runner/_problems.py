@@ -44,7 +44,7 @@ def targets_of(
 
     labels: Any = np.stack([labels_of(data, problem, split) for problem in problems])
     weighted = split == "train" and (fraction < 1 or (resampled and any(problem.seed for problem in problems)))
-    weights = np.stack([_weights(data, p.seed, fraction, resampled) for p in problems]) if weighted else None
+    weights = np.stack([weights_of(data, p.seed, fraction, resampled) for p in problems]) if weighted else None
     names = tuple(f"task {data.probe.task}: {problem}" for problem in problems)
     leaders = tuple(problems.index(Problem("none", problem.seed)) for problem in problems)
     return Targets(labels, data.n_train_labels, weights, names, leaders)
@@ -55,7 +55,7 @@ def labels_of(data: TaskData, problem: Problem, split: str) -> Labels:
     return data.targets(split) if problem.control == "none" else data.control(split, seed=problem.seed)
 
 
-def _weights(data: TaskData, seed: int, fraction: float, resampled: bool) -> NDArray[np.float32]:
+def weights_of(data: TaskData, seed: int, fraction: float, resampled: bool) -> NDArray[np.float32]:
     """How often each training item counts: once under seed 0, else as often as its sentence is drawn.
 
     Of a share of the sentences the others count nothing; a smaller share is part of every larger one.
@@ -81,7 +81,8 @@ def counts_of(data: TaskData, *, seed: int = 0, fraction: float = 1.0) -> dict[s
         "n_train": int(fraction_mask(data.train.clusters, fraction, seed=seed).sum()),
         "n_items": len(test),
         "n_clusters": len(np.unique(test.clusters)),
-        "n_classes": data.n_train_labels,
+        # Trees are built, not chosen from a list.
+        "n_classes": 0 if data.trees is not None else data.n_train_labels,
         "n_skipped": sum(test.skipped.values()),
         "skip_reasons": dict(test.skipped),
         "n_unseen_label": data.n_unseen_label,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from bertology._files import canonical_json
 from bertology.errors import BertologyError
+from bertology.readouts import readout_kind
 
 Codelength = Literal["online", "variational"]
 Eraser = Literal["leace", "random"]
@@ -61,6 +62,24 @@ class Reading:
     def key(self) -> str:
         """What tells readings of a task apart."""
         return canonical_json([self.readout, self.changes]).decode()
+
+
+def fitted_together(readings: Sequence[Reading], *, own: str) -> tuple[tuple[Reading, ...], ...]:
+    """Readings in the order given, those of them in one place that are fitted in the same passes over the data.
+
+    That are structural probes that differ in nothing but their rank.
+
+    Args:
+        readings: the ways in which a task is read.
+        own: the task's own readout, which those have that name none.
+    """
+    found: dict[str, list[Reading]] = {}
+    for place, reading in enumerate(readings):
+        kind = readout_kind(reading.readout or own)
+        plain = replace(reading, readout=kind.name, settings={k: v for k, v in reading.settings.items() if k != "rank"})
+        key = plain.key if kind.reads == "trees" else str(place)
+        found.setdefault(key, []).append(reading)
+    return tuple(map(tuple, found.values()))
 
 
 def sweep(

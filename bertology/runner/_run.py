@@ -55,7 +55,9 @@ def run_probes(
     for note in plan.notes:
         notify(note)
     baselines = [found for found in plan.baselines if not all_finished(run, found.cells.values())]
-    groups = [group for group in plan.groups if not all_finished(run, group.cells.values())]
+    groups = [
+        group for group in plan.families if not all(all_finished(run, one.cells.values()) for one in group.family)
+    ]
     # All that can be wrong with a request is found before anything is computed.
     unfinished = {found.probe.task for found in baselines} | {group.probe.task for group in groups}
     data = {probe.task: TaskData.of(probe, plan.splits) for probe in plan.probes if probe.task in unfinished}
@@ -70,7 +72,7 @@ def run_probes(
         entries = extract_splits(plan, init, device, progress) if of_init else {}
         for group in of_init:
             label = f"{'random ' if init == 'random' else ''}{plan.source.name}, {group.probe.task}"
-            fit_group(group, data[group.probe.task], entries, run, device=device, progress=progress(label))
+            fit_group(group, data[group.probe.task], entries, run, plan=plan, device=device, progress=progress(label))
     results = Assembler(run, experiment).of_plan(plan)
     if out is not None:
         results.save(run)
@@ -84,10 +86,11 @@ def _remedy(out: Path | None) -> str:
 def check_components(groups: Iterable[Group], *, device: str) -> str:
     """The device to compute on; raises where it, or a readout, is not there."""
     from bertology.encoders import choose_device
-    from bertology.readouts import get_readout
+    from bertology.readouts import make_readout
 
     for group in groups:
-        get_readout(group.readout.name, **group.reading.settings)
+        for one in group.family:
+            make_readout(one.readout.name, **one.reading.settings)
     return str(choose_device(device))
 
 

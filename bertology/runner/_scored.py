@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from bertology.measures import (
     bootstrap_ratio,
     count_label_sets,
     count_labels,
+    count_trees,
     find_metric,
 )
 from bertology.results import read_labels, read_scores, split_sets
@@ -154,7 +155,12 @@ class Scorer:
 
     def _count(self, cells: tuple[Cell, ...], metrics: Sequence[Metric]) -> _Counted:
         records = self._records(cells)
-        found = read_labels(self.run, [cell.id for cell in cells])
+        ids = [cell.id for cell in cells]
+        found = read_labels(self.run, ids)
+        if metrics[0].tally != "labels":
+            agreement, _ = read_scores(self.run, ids)
+            trees, lengths = count_trees(found.gold, found.pred, found.labels, agreement, tally=metrics[0].tally)
+            return _Counted(cells, records, trees, lengths)
         labels = found.labels
         if found.label_sets:
             labels, members = split_sets(found.labels)
@@ -177,8 +183,8 @@ class _Counted:
 
     cells: tuple[Cell, ...]
     records: tuple[CellRecord, ...]
-    counts: NDArray[np.integer]
-    """``[layer, cluster, label, 3]``"""
+    counts: NDArray[Any]
+    """``[layer, cluster, label, kind]``"""
     labels: tuple[str, ...]
 
     def goes_with(self, other: _Counted, n: int) -> bool:
@@ -202,8 +208,9 @@ def _columns_of(scores: Bootstrap, places: slice) -> Bootstrap:
 
 
 def _with_accuracy(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
-    """Metrics, and accuracy among them: control tasks know no other."""
-    return metrics if any(metric.name == _ACCURACY.name for metric in metrics) else (*metrics, _ACCURACY)
+    """Metrics, and of labels accuracy among them: control tasks know no other."""
+    known = any(metric.name == _ACCURACY.name or metric.tally != "labels" for metric in metrics)
+    return metrics if known else (*metrics, _ACCURACY)
 
 
 def metrics_of(group: Group) -> tuple[Scored, ...]:

@@ -13,7 +13,7 @@ from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentences
 from bertology.errors import CorpusError, FitError
 from bertology.measures import control_labels
-from bertology.probing import Examples, RepresentationProbe
+from bertology.probing import Examples, RepresentationProbe, TreeExamples
 
 Integers = NDArray[np.int64]
 Labels = NDArray[np.int64] | NDArray[np.bool_]
@@ -100,6 +100,12 @@ class TaskData:
         return cls(probe, splits, {name: _renumbered(e, labels) for name, e in found.items()}, labels, len(seen))
 
     @property
+    def trees(self) -> Mapping[str, TreeExamples] | None:
+        """The items by split where they are whole sentences with trees; None where they are not."""
+        found = {name: examples for name, examples in self.items.items() if isinstance(examples, TreeExamples)}
+        return found or None
+
+    @property
     def train(self) -> Examples:
         """Items to fit on, labels numbered as in ``labels``."""
         return self.items["train"]
@@ -132,7 +138,9 @@ class TaskData:
 
     @cached_property
     def n_unseen_label(self) -> int:
-        """Test items with a label that train does not have."""
+        """Test items with a label that train does not have; trees are no labels to have been seen."""
+        if self.trees is not None:
+            return 0
         if self.test.is_multi_label:
             return int(self.test.codes[:, self.n_train_labels :].any(axis=1).sum())
         return int((self.test.codes >= self.n_train_labels).sum())

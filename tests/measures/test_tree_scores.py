@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from bertology.measures import bootstrap, count_trees, read_heads
+from bertology.measures import METRICS, bootstrap, count_trees, read_heads
 
 MARKS = ("2 0 2 _", "2 3 0 _", "0 1", "2 0", "2:nsubj 0:root 2:obj", "2:nsubj 0:root 1:obj", "3:obj 0:root 2:obj")
 

@@ -53,7 +53,7 @@ def _compute(unit: Unit, run: Path, device: str) -> None:
         return
     entries = _stored(plan, part.init) or extract_splits(plan, part.init, device, lambda _: silent)
     with one_thread():
-        fit_group(part, data, entries, run, device=device, progress=silent)
+        fit_group(part, data, entries, run, plan=plan, device=device, progress=silent)
 
 
 def _stored(plan: Plan, init: Init) -> dict[str, Entry] | None:

@@ -119,7 +119,7 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None, tasks: _Tasks)
     n_words = sum(split.n_words for split in plan.splits.by_name.values())
     width = np.dtype(plan.request.stored_dtype).itemsize * len(plan.layers) * plan.shape.dim
     block = 24 * plan.shape.dim**2
-    groups = [unit.part for unit in left if isinstance(unit.part, Group) and unit.part.probe.task in data]
+    groups = [group for unit in left for group in unit.groups if group.probe.task in data]
     items = max((len(found.train) for found in data.values()), default=0)
     return PairEstimate(
         model=plan.source.name,

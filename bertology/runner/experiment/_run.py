@@ -14,7 +14,7 @@ from bertology.activations import silent
 from bertology.errors import BertologyError
 from bertology.results import PredictionFolder, Results, read_results
 from bertology.runner._assemble import Assembler, Tables
-from bertology.runner._plan import BaselineCells, Group
+from bertology.runner._plan import BaselineCells
 from bertology.runner._run import ProgressFor
 from bertology.runner.experiment._cluster import ClusterChoice
 from bertology.runner.experiment._engines import Engine, EngineName, Job, choose_device, open_engine
@@ -109,7 +109,7 @@ class _Session:
 
     def find_device(self, pending: Sequence[Unit]) -> None:
         """Choose what to compute units on; raises where it, or a readout, is not there."""
-        options, groups = self.options, [unit.part for unit in pending if isinstance(unit.part, Group)]
+        options, groups = self.options, [group for unit in pending for group in unit.groups]
         device = self._work.experiment.device
         self.device = choose_device(options.engine, groups, device=device, cluster=options.cluster)
 
@@ -226,7 +226,7 @@ def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit
         if isinstance(unit.part, BaselineCells):
             parts.append(assembler.of_baselines(unit.plan, unit.part))
         else:
-            parts.append(assembler.of_group(unit.plan, unit.part))
-    parts += [assembler.of_failed(unit.plan, unit.part) for unit in failed if isinstance(unit.part, Group)]
+            parts += [assembler.of_group(unit.plan, group) for group in unit.groups]
+    parts += [assembler.of_failed(unit.plan, group) for unit in failed for group in unit.groups]
     rows = in_order(work.experiment, (row for part in parts for row in part.rows), tasks=work.task_places)
     return Results(rows, tuple(row for part in parts for row in part.comparisons), PredictionFolder(run))

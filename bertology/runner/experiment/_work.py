@@ -13,7 +13,8 @@ from bertology.errors import BertologyError
 from bertology.readouts import readout_kind
 from bertology.results import ResultRow
 from bertology.runner._cells import Cell
-from bertology.runner._plan import BaselineCells, Finder, Group, Init, Plan, find_corpus, make_plan
+from bertology.runner._plan import BaselineCells, Finder, Group, Init, Plan, baselines_of, find_corpus, make_plan
+from bertology.runner._reading import fitted_together
 from bertology.runner._request import ProbeRequest
 from bertology.runner.experiment._settings import CorpusSettings, Experiment, ModelSettings, TaskSettings
 
@@ -31,7 +32,13 @@ class Unit:
     @property
     def cells(self) -> tuple[Cell, ...]:
         """What is computed."""
-        return tuple(self.part.cells.values())
+        parts = self.groups or (self.part,)
+        return tuple(cell for part in parts for cell in part.cells.values())
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """What is fitted, of several readings of the task that are fitted together each; none for baselines."""
+        return () if isinstance(self.part, BaselineCells) else self.part.family
 
     @cached_property
     def key(self) -> str:
@@ -91,7 +98,7 @@ class Place:
     task: int
     """Which of the tasks of that corpus."""
     reading: int
-    """Which of the ways in which the task is read; 0 for its baselines."""
+    """Which of the ways in which the task is read and fitted; 0 for its baselines."""
     weight: int
     """How much there is to fit, beside the others."""
 
@@ -163,9 +170,9 @@ class Work:
             if place.init is None:
                 found += len(plan.baselines[place.task].cells)
             else:
-                reading = plan.readings_of(plan.probes[place.task])[place.reading]
-                columns = plan.columns_of(reading)
-                found += len(columns) * _problems(self.experiment, own=place.init == plan.request.init)
+                probe = plan.probes[place.task]
+                fits = len(plan.controls_of(probe, place.init)) * plan.request.seeds
+                found += fits * sum(len(plan.columns_of(one)) for one in plan.ways_of(probe)[place.reading])
         return found
 
     @cached_property
@@ -223,21 +230,22 @@ def _cut(places: Sequence[Place], starts: Sequence[int], number: int, of: int) -
 
 
 def _all_places(experiment: Experiment) -> Iterator[Place]:
-    has_baselines = {"majority", "word_majority"} & set(experiment.chosen_controls)
-    by_corpus = _tasks_by_corpus(experiment)
+    finder, by_corpus = Finder(), _tasks_by_corpus(experiment)
     for model, settings in enumerate(experiment.models):
         inits: tuple[Init, ...] = (settings.init,)
         if settings.init == "pretrained" and "random" in experiment.chosen_controls:
             inits = ("pretrained", "random")
         for corpus, (_, tasks) in enumerate(by_corpus):
-            if has_baselines and model == 0:
-                yield from (Place(model, corpus, None, task, 0, 0) for task in range(len(tasks)))
+            probes = [finder.probe(asked.name) for asked in tasks]
+            if model == 0:
+                have = [bool(baselines_of(probe, experiment.chosen_controls)) for probe in probes]
+                yield from (Place(model, corpus, None, task, 0, 0) for task, has in enumerate(have) if has)
             for init in inits:
                 weight = _problems(experiment, own=init == settings.init)
                 yield from (
                     Place(model, corpus, init, task, reading, weight)
                     for task, asked in enumerate(tasks)
-                    for reading in range(len(asked.readings) or 1)
+                    for reading in range(len(fitted_together(asked.readings, own=probes[task].readout)) or 1)
                 )
 
 

@@ -1,0 +1,116 @@
+"""What a probe of whole sentences asks about: their trees."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.corpora import Sentences
+from bertology.errors import CorpusError
+from bertology.measures import RELATION, UNSCORED, check_tree, tree_depths
+from bertology.probing._examples import Examples, Integers
+
+TreeAsks = Literal["distances", "depths", "arcs"]
+_SHORTEST = 3
+_PUNCTUATION = "PUNCT"
+# The tags of the Penn treebank that are punctuation, which the authors leave out.
+_PENN_PUNCTUATION = frozenset(("''", "``", ",", ".", ":", "-LRB-", "-RRB-", "(", ")", '"', "#", "$"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeExamples(Examples):
+    """Items that are whole sentences, labelled by their trees written as text (see :mod:`bertology.measures`)."""
+
+    asks: TreeAsks
+    """What is asked of vectors: how far two words are apart, how deep a word lies; or both, and relations."""
+    heads: Integers
+    """``[word]`` heads of all words of the split, from 1 in their sentence, 0 for the root."""
+    scored: NDArray[np.bool_]
+    """``[word]`` which words count: all but punctuation."""
+
+
+def tree_examples(sentences: Sentences, asks: TreeAsks) -> TreeExamples:
+    """One item for each sentence of three words or more, its tree as gold has it, crossing arcs and all.
+
+    Of shorter sentences there is no other tree to choose; they are counted as skipped. Words count that are not
+    punctuation, by ``upos``, or else by the tags of the Penn treebank.
+
+    Args:
+        sentences: the split.
+        asks: distances, depths, or arcs with their relations.
+
+    Raises:
+        CorpusError: the split has no heads, some do not make a tree, or (for arcs) a word has no relation.
+    """
+    if sentences.heads is None:
+        there = ", ".join(sorted(sentences.layers)) or "none"
+        raise CorpusError(f"no word has a head: give a treebank; the annotation layers are {there}")
+    scored = _scored(sentences)
+    relations = _relations(sentences) if asks == "arcs" else None
+    marks: list[str] = []
+    kept: list[int] = []
+    skipped: Counter[str] = Counter()
+    for number, (first, last) in enumerate(itertools.pairwise(sentences.starts.tolist())):
+        heads = sentences.heads[first:last].tolist()
+        if heads and heads[0] < 0:
+            skipped["sentence without heads"] += 1
+            continue
+        try:
+            check_tree(heads)
+        except ValueError as error:
+            raise CorpusError(f"sentence {sentences.id(number) or number + 1}: {error}") from error
+        if len(heads) < _SHORTEST:
+            skipped["sentence of one word" if len(heads) == 1 else "sentence of two words"] += 1
+            continue
+        if scored[first:last].sum() < 2:
+            skipped["sentence of punctuation"] += 1
+            continue
+        own = relations[first:last] if relations is not None else None
+        marks.append(tree_marks(heads, scored[first:last].tolist(), asks=asks, relations=own))
+        kept.append(number)
+    places = np.array(kept, dtype=np.int64)
+    values = {mark: code for code, mark in enumerate(dict.fromkeys(marks))}
+    return TreeExamples(
+        spans=np.stack([sentences.starts[places], sentences.starts[places + 1]], axis=1)[:, None, :].astype(np.int64),
+        codes=np.array([values[mark] for mark in marks], dtype=np.int64),
+        values=tuple(values),
+        clusters=places,
+        skipped=dict(skipped),
+        asks=asks,
+        heads=sentences.heads.astype(np.int64),
+        scored=scored,
+    )
+
+
+def tree_marks(heads: list[int], scored: list[bool], *, asks: TreeAsks, relations: list[str] | None = None) -> str:
+    """A tree as text: heads, depths, or heads with their relations, by word."""
+    if asks == "depths":
+        plain = [str(depth) for depth in tree_depths(heads).tolist()]
+    elif relations is not None:
+        plain = [f"{head}{RELATION}{relation}" for head, relation in zip(heads, relations, strict=True)]
+    else:
+        plain = [str(head) for head in heads]
+    return " ".join(mark if counts else UNSCORED for mark, counts in zip(plain, scored, strict=True))
+
+
+def _scored(sentences: Sentences) -> NDArray[np.bool_]:
+    """``[word]`` whether it counts."""
+    for layer, names in (("upos", {_PUNCTUATION}), ("xpos", _PENN_PUNCTUATION)):
+        found = sentences.layers.get(layer)
+        if found is not None:
+            left_out = [code for code, value in enumerate(found.values) if value in names]
+            return ~np.isin(found.codes, left_out)
+    return np.ones(sentences.n_words, dtype=np.bool_)
+
+
+def _relations(sentences: Sentences) -> list[str]:
+    """``[word]`` the relation to its head, without what languages add after a colon."""
+    found = sentences.layers.get("deprel")
+    if found is None or (found.codes < 0).any():
+        raise CorpusError("a word has no relation to its head: give a treebank with a deprel column")
+    return [found.values[code].partition(RELATION)[0] for code in found.codes.tolist()]

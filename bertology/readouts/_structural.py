@@ -1,0 +1,173 @@
+"""The structural probe: a linear map under which squared distances are distances in a tree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from bertology._workers import Workers
+from bertology.errors import FitError
+from bertology.readouts._base import Progress, Settings
+from bertology.readouts._spans import SpanSource
+from bertology.readouts._structural_batches import TreeTargets, windows
+from bertology.readouts._structural_fitted import FittedStructural
+from bertology.readouts._structural_training import Maps, Plateau, Trainer
+
+
+@dataclass(frozen=True)
+class StructuralReadout(Settings):
+    """A linear map of rank ``rank`` (Hewitt & Manning 2019, sections 2.2 and 2.3).
+
+    Squared distances between mapped vectors are fitted to distances in the tree, or their squared lengths to depths,
+    by the mean absolute difference, of which every sentence has the same share. Adam in batches of whole sentences;
+    after an epoch without a new minimum of the dev loss it begins anew at a tenth of its rate. The maps of all layers,
+    problems and ranks are trained on the same batches, none of them knowing of another. Memory is bounded by a window
+    of words, whatever the corpus.
+    """
+
+    rank: int = 64
+    """Dimensions that vectors are mapped to; at most those they have."""
+    learning_rate: float = 1e-3
+    batch_sentences: int = 20
+    max_epochs: int = 40
+    patience: int = 5
+    """Epochs without a new minimum after which a fit ends."""
+    slow_down: float = 0.1
+    """What the learning rate is multiplied by after an epoch without a new minimum."""
+
+    @property
+    def name(self) -> str:
+        """Registered name, with its version."""
+        return "structural.v1"
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The settings, as JSON can hold them."""
+        return asdict(self)
+
+    def fit(
+        self,
+        train: SpanSource,
+        targets: TreeTargets,
+        *,
+        dev: SpanSource,
+        dev_targets: TreeTargets,
+        seed: int = 0,
+        device: str = "cpu",
+        progress: Progress | None = None,
+    ) -> FittedStructural:
+        """Fit the map of every layer and problem: :func:`fit_ranks` of this rank alone."""
+        chosen: dict[str, Any] = {"seed": seed, "device": device, "progress": progress}
+        return fit_ranks([self], train, targets, dev=dev, dev_targets=dev_targets, **chosen)[0]
+
+
+def fit_ranks(
+    readouts: Sequence[StructuralReadout],
+    train: SpanSource,
+    targets: TreeTargets,
+    *,
+    dev: SpanSource,
+    dev_targets: TreeTargets,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> list[FittedStructural]:
+    """Fit the maps of several ranks, of all layers and problems, in the same passes over the data.
+
+    What comes of a rank does not depend on which others there are.
+
+    Args:
+        readouts: alike but for their rank.
+        train: sentences to fit on, one span an item.
+        targets: their trees.
+        dev: other sentences, to see when to slow down and when to stop.
+        dev_targets: their trees.
+        seed: of the initial maps (each problem its own) and of the order of the sentences.
+        device: where to compute, as torch names it.
+        progress: told how far the fit has come.
+
+    Raises:
+        FitError: a rank above the width of the vectors, a setting out of bounds, readouts that differ in more than
+            their rank, sentences that do not fit their trees, or vectors that are not finite.
+    """
+    _check(readouts, train, targets, dev, dev_targets)
+    plain, place = readouts[0], torch.device(device)
+    shape = {"n_layers": train.n_layers, "dim": train.dim, "n_problems": targets.n_problems}
+    maps = [Maps.start(r.rank, **shape, seed=seed, rate=plain.learning_rate, device=place) for r in readouts]
+    best = [found.values.clone() for found in maps]
+    plateaus = [Plateau((train.n_layers, targets.n_problems), plain.patience) for _ in readouts]
+    random = torch.Generator().manual_seed(seed)
+    with Workers(place) as workers:
+        trainer = Trainer(maps, targets.asks, workers)
+        for epoch in range(1, plain.max_epochs + 1):
+            trainer.begin([plateau.running for plateau in plateaus])
+            for window in windows(train, targets, batch_sentences=plain.batch_sentences, random=random):
+                trainer.learn(window.to(place))
+            found = _dev_losses(trainer, dev, dev_targets, place)
+            trainer.end()
+            for number, plateau in enumerate(plateaus):
+                better, slower = plateau.judge(epoch, found[number])
+                for layer, problem in np.argwhere(better).tolist():
+                    best[number][layer, :, problem] = maps[number].values[layer, :, problem]
+                maps[number].slow_down(slower, plain.slow_down)
+            n_ended = sum(int((~plateau.running).sum()) for plateau in plateaus)
+            n_fits = sum(plateau.running.size for plateau in plateaus)
+            if progress is not None:
+                progress(f"structural probes: epoch {epoch}, {n_ended} of {n_fits} have ended")
+            if n_ended == n_fits:
+                break
+    return [
+        FittedStructural(
+            readout=readout.name,
+            asks=targets.asks,
+            maps=values.permute(2, 0, 1, 3).contiguous().cpu(),
+            layers=tuple(train.layers),
+            dev_loss=plateau.loss.T,
+            epochs=plateau.epochs.T,
+            converged=~plateau.running.T,
+        )
+        for readout, values, plateau in zip(readouts, best, plateaus, strict=True)
+    ]
+
+
+def _dev_losses(trainer: Trainer, dev: SpanSource, targets: TreeTargets, device: torch.device) -> list[Any]:
+    """By rank, ``[layer, problem]`` the mean loss of a dev sentence."""
+    total: list[Any] = []
+    for window in windows(dev, replace(targets, weights=None), batch_sentences=100):
+        found = [loss.numpy() for loss in trainer.losses(window.to(device))]
+        total = found if not total else [a + b for a, b in zip(total, found, strict=True)]
+    return [loss / dev.n_items for loss in total]
+
+
+def _check(
+    readouts: Sequence[StructuralReadout],
+    train: SpanSource,
+    targets: TreeTargets,
+    dev: SpanSource,
+    dev_targets: TreeTargets,
+) -> None:
+    plain = readouts[0]
+    if any(replace(readout, rank=plain.rank) != plain for readout in readouts):
+        raise FitError("readouts that are fitted together differ in more than their rank: fit them one by one")
+    for readout in readouts:
+        if not 1 <= readout.rank <= train.dim:
+            raise FitError(f"rank {readout.rank} of vectors that are {train.dim} wide: give 1 to {train.dim}")
+    for name in ("batch_sentences", "max_epochs", "patience"):
+        if getattr(plain, name) < 1:
+            raise FitError(f"{name} is {getattr(plain, name)}: give 1 or more")
+    if not (plain.learning_rate > 0 and math.isfinite(plain.learning_rate) and 0 < plain.slow_down <= 1):
+        raise FitError("learning_rate must be above 0, slow_down above 0 and at most 1")
+    for what, source, values in (("train", train, targets), ("dev", dev, dev_targets)):
+        if source.n_items != len(values.values) or not source.n_items:
+            raise FitError(f"{what} has {source.n_items} sentences and {len(values.values)} trees: give one for each")
+        if source.n_spans != 1:
+            raise FitError(f"{what} has items of {source.n_spans} spans: give one, the whole sentence")
+    if dev_targets.asks != targets.asks or (dev.n_layers, dev.dim) != (train.n_layers, train.dim):
+        raise FitError("train and dev are of different layers, widths or kinds of target: give the same")
+    if targets.weights is not None and not (targets.weights > 0).any(axis=1).all():
+        raise FitError("a problem has no training sentence: give some of them a weight above 0")

@@ -1,0 +1,141 @@
+"""A structural probe of one layer as it is kept in files, to be put to any sentence later."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertology._files import write_atomically
+from bertology.errors import FitError, ResultsError
+from bertology.readouts._structural_training import squared_distances
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class ProbeOrigin:
+    """What a probe was fitted on, by which one knows what it can be asked of."""
+
+    model: str
+    model_fingerprint: str
+    layer: int
+    dim: int
+    pooling: str
+    task: str
+    corpus: str
+    corpus_fingerprint: str
+    readout: str
+    relations: tuple[str, ...] = ()
+    """Names of the relations, in the order of the probe's."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeProbe:
+    """Linear maps of one layer: of distances, of depths, of relations, or of several of these.
+
+    Raises:
+        FitError: a map has another width than the vectors.
+    """
+
+    origin: ProbeOrigin
+    distance: Tensor | None = None
+    """``[dim, rank]``"""
+    depth: Tensor | None = None
+    """``[dim, rank]``"""
+    relation: Tensor | None = None
+    """``[dim + 1, relation]``, the last row what is added."""
+
+    def __post_init__(self) -> None:
+        for name, value in self._tensors().items():
+            wide = self.origin.dim + (name == "relation")
+            if value.ndim != 2 or len(value) != wide:
+                raise FitError(f"the map of {name} has shape {list(value.shape)}: give [{wide}, …]")
+
+    def _tensors(self) -> dict[str, Tensor]:
+        found = {"distance": self.distance, "depth": self.depth, "relation": self.relation}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def check(self, *, model_fingerprint: str, layer: int, pooling: str) -> None:
+        """Raise :class:`FitError` unless vectors of this model, layer and pooling are what the probe was fitted on."""
+        own = self.origin
+        if model_fingerprint != own.model_fingerprint:
+            raise FitError(
+                f"the probe was fitted on {own.model}: it cannot read another encoder's vectors; "
+                "ask it of that one, or fit one on this"
+            )
+        if layer != own.layer:
+            raise FitError(f"the probe was fitted on layer {own.layer}: it cannot read layer {layer}")
+        if pooling != own.pooling:
+            raise FitError(
+                f"the probe was fitted on the {own.pooling} of a word's pieces: it cannot read their {pooling}"
+            )
+
+    def distances(self, vectors: Tensor) -> NDArray[np.float32] | None:
+        """``[word, word]`` squared distances of ``[word, dim]`` vectors; None where the probe has no map for them.
+
+        Raises:
+            FitError: vectors of another width.
+        """
+        mapped = self._mapped(vectors, self.distance)
+        return None if mapped is None else np.asarray(squared_distances(mapped).clamp_(min=0).numpy())
+
+    def depths(self, vectors: Tensor) -> NDArray[np.float32] | None:
+        """``[word]`` depths of ``[word, dim]`` vectors; None where the probe has no map for them."""
+        mapped = self._mapped(vectors, self.depth)
+        return None if mapped is None else np.asarray(mapped.square().sum(-1).numpy())
+
+    def relations(self, vectors: Tensor) -> tuple[str, ...] | None:
+        """``[word]`` the most probable relation of each word to its head; None where the probe has no map for them."""
+        if self.relation is None:
+            return None
+        self._check_width(vectors)
+        scores = vectors.float() @ self.relation[:-1] + self.relation[-1]
+        return tuple(self.origin.relations[place] for place in scores.argmax(1).tolist())
+
+    def _mapped(self, vectors: Tensor, by: Tensor | None) -> Tensor | None:
+        self._check_width(vectors)
+        return None if by is None else vectors.float() @ by
+
+    def _check_width(self, vectors: Tensor) -> None:
+        if vectors.ndim != 2 or vectors.shape[1] != self.origin.dim:
+            raise FitError(
+                f"the probe was fitted on vectors {self.origin.dim} wide: it cannot read {list(vectors.shape)}"
+            )
+
+    def save(self, path: Path) -> None:
+        """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
+        from safetensors.torch import save
+
+        tensors = {name: value.float().contiguous() for name, value in self._tensors().items()}
+        write_atomically(path.with_name(f"{path.name}.safetensors"), save(tensors))
+        content = json.dumps({"format": _FORMAT, **asdict(self.origin)}, indent=1, ensure_ascii=False)
+        write_atomically(path.with_name(f"{path.name}.json"), content.encode())
+
+    @classmethod
+    def load(cls, path: Path) -> TreeProbe:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            ResultsError: a file is missing, broken or of another format.
+        """
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        about, weights = (path.with_name(f"{path.name}{ending}") for ending in (".json", ".safetensors"))
+        try:
+            plain = json.loads(about.read_bytes())
+            found = plain.pop("format")
+            if found != _FORMAT:
+                raise ResultsError(f"{about}: a probe of format {found}, this version reads {_FORMAT}; fit it anew")
+            origin = ProbeOrigin(**{**plain, "relations": tuple(plain["relations"])})
+            return cls(origin, **load_file(weights))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+            raise ResultsError(f"{about}: no whole probe there ({error}); fit it anew") from error

@@ -1,0 +1,403 @@
+"""Groups of cells that find trees: fit all layers and ranks at once, build the trees, keep them and the probes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.activations import Entry, Progress
+from bertology.measures import RELATION, UNSCORED, rooted, spanning_tree, tree_depths, tree_distances
+from bertology.probing import TreeExamples
+from bertology.runner._cells import write_cell
+from bertology.runner._items import ItemColumns
+from bertology.runner._plan import BaselineCells, Group, Plan
+from bertology.runner._problems import Problem, counts_of, weights_of
+from bertology.runner._provenance import versions
+from bertology.runner._sources import TRAIN_MEMORY, skipped_words
+from bertology.runner._task_data import TaskData
+
+if TYPE_CHECKING:
+    from bertology.readouts import FittedAffine, FittedStructural, StructuralReadout
+
+PROBES = "probes"
+"""The folder of a run in which probes of trees are kept, each under the name of its cell."""
+_ROOT = "root"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What several linear maps say of the sentences of a split: by problem, layer and sentence."""
+
+    marks: list[list[list[str]]]
+    """Trees as text (see :mod:`bertology.measures`)."""
+    agreement: NDArray[np.float64]
+    """Spearman's correlation of distances by word, or of depths, over all words; NaN where neither is asked."""
+
+
+@dataclass(frozen=True)
+class TreeFit:
+    """Everything that a fit of trees goes by."""
+
+    groups: Sequence[Group]
+    """Alike but for the rank of their readouts."""
+    data: TaskData
+    trees: Mapping[str, TreeExamples]
+    entries: Mapping[str, Entry]
+    device: str
+    progress: Progress
+
+    @cached_property
+    def problems(self) -> list[Problem]:
+        """The task itself under each seed."""
+        return list(dict.fromkeys(Problem(control, seed) for control, seed, _ in self.groups[0].cells))
+
+    def fit(self) -> list[_Fitted]:
+        """Fit every group, all in the same passes."""
+        asks = self.trees["train"].asks
+        distances = self._structural("distances") if asks in ("distances", "arcs") else None
+        depths = self._structural("depths") if asks in ("depths", "arcs") else None
+        relations = self._relations() if asks == "arcs" else None
+        self.progress.finish()
+        return [
+            _Fitted(
+                None if distances is None else distances[place],
+                None if depths is None else depths[place],
+                relations,
+                self.relation_names,
+            )
+            for place in range(len(self.groups))
+        ]
+
+    def _structural(self, asks: Any) -> list[FittedStructural]:
+        from bertology.readouts import TreeTargets, fit_ranks
+
+        readouts = [_readout(group) for group in self.groups]
+        fraction = self.groups[0].reading.fraction
+        weights = None
+        if fraction < 1 or any(problem.seed for problem in self.problems):
+            drawn = [weights_of(self.data, problem.seed, fraction, resampled=True) for problem in self.problems]
+            weights = np.stack(drawn)
+        values = {split: _values(trees, asks) for split, trees in self.trees.items()}
+        return fit_ranks(
+            readouts,
+            self.source("train"),
+            TreeTargets(asks, values["train"], weights),
+            dev=self.source("dev"),
+            dev_targets=TreeTargets(asks, values["dev"]),
+            device=self.device,
+            progress=self.progress.say,
+        )
+
+    def source(self, split: str) -> Any:
+        """The words of a split's sentences."""
+        from bertology.activations import SpanVectors
+
+        memory = TRAIN_MEMORY if split == "train" else 0
+        return SpanVectors(self.entries[split], self.trees[split].spans, layers=self.groups[0].reads, memory=memory)
+
+    @cached_property
+    def relation_names(self) -> tuple[str, ...]:
+        """The relations of the training words, but for the root's, which needs no reading."""
+        trees = self.trees["train"]
+        found = (_relations_of(trees.values[code]) for code in np.unique(trees.codes).tolist())
+        return tuple(sorted({name for names in found for name in names if name not in ("", _ROOT)}))
+
+    def _relations(self) -> FittedAffine:
+        """Relations of words to their heads, by logistic regression on the words' own vectors."""
+        from bertology.activations import WordVectors
+        from bertology.readouts import FittedAffine, LinearReadout, Targets
+
+        number = {name: place for place, name in enumerate(self.relation_names)}
+        parts: dict[str, tuple[Any, Any]] = {}
+        for split in ("train", "dev"):
+            trees = self.trees[split]
+            names = [_relations_of(trees.values[code]) for code in trees.codes.tolist()]
+            words = np.concatenate([np.arange(first, last) for first, last in trees.spans[:, 0].tolist()])
+            labels = np.array([number.get(name, -1) for sentence in names for name in sentence], dtype=np.int64)
+            of_word = np.repeat(np.arange(len(names)), [len(sentence) for sentence in names])
+            weights = None
+            if split == "train":
+                fraction = self.groups[0].reading.fraction
+                drawn = [weights_of(self.data, one.seed, fraction, resampled=True) for one in self.problems]
+                weights = np.stack(drawn)[:, of_word]
+            vectors = WordVectors(self.entries[split], words, layers=self.groups[0].reads, memory=TRAIN_MEMORY // 2)
+            stacked = np.repeat(labels[None], len(self.problems), axis=0)
+            parts[split] = vectors, Targets(stacked, len(number), weights)
+        (train, targets), (dev, dev_targets) = parts["train"], parts["dev"]
+        fitted = LinearReadout().fit(
+            train, targets, dev=dev, dev_targets=dev_targets, device=self.device, progress=self.progress.say
+        )
+        assert isinstance(fitted, FittedAffine)
+        return fitted
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """The maps of one rank, of all problems and layers."""
+
+    distances: FittedStructural | None
+    depths: FittedStructural | None
+    relations: FittedAffine | None
+    relation_names: tuple[str, ...]
+
+    @property
+    def maps(self) -> list[FittedStructural]:
+        """Those there are."""
+        return [found for found in (self.distances, self.depths) if found is not None]
+
+    @property
+    def n_params(self) -> int:
+        """Trained parameters of one layer for one problem."""
+        return sum(found.n_params for found in self.maps) + (self.relations.n_params if self.relations else 0)
+
+    def read(self, fit: TreeFit, split: str) -> Found:
+        """The trees of a split's sentences."""
+        trees = fit.trees[split]
+        shape = (len(fit.problems), len(fit.groups[0].layers))
+        relations = self._read_relations(fit, split)
+        marks = [[[""] * len(trees) for _ in range(shape[1])] for _ in range(shape[0])]
+        agreement = np.full((*shape, len(trees)), np.nan)
+        for item, distances, depths in self._maps_read(fit, split):
+            first, last = trees.spans[item, 0].tolist()
+            heads, scored = trees.heads[first:last], trees.scored[first:last]
+            if trees.asks == "distances" and distances is not None:
+                agreement[:, :, item] = _row_correlations(distances, tree_distances(heads.tolist()))
+            elif trees.asks == "depths" and depths is not None:
+                agreement[:, :, item] = _row_correlations(depths[..., None, :], tree_depths(heads.tolist())[None])
+            for problem, layer in np.ndindex(*shape):
+                marks[problem][layer][item] = _marks(
+                    heads,
+                    scored,
+                    None if distances is None else distances[problem, layer],
+                    None if depths is None else depths[problem, layer],
+                    None if relations is None else relations[problem][layer][item],
+                )
+        return Found(marks, agreement)
+
+    def _maps_read(self, fit: TreeFit, split: str) -> Iterator[tuple[int, NDArray[Any] | None, NDArray[Any] | None]]:
+        """Sentence by sentence its number, distances and depths, by problem and layer."""
+        if self.distances is not None and self.depths is not None:
+            both = zip(self.distances.read(fit.source(split)), self.depths.read(fit.source(split)), strict=True)
+            yield from ((item, distances, depths) for (item, distances), (_, depths) in both)
+        elif self.distances is not None:
+            yield from ((item, distances, None) for item, distances in self.distances.read(fit.source(split)))
+        elif self.depths is not None:
+            yield from ((item, None, depths) for item, depths in self.depths.read(fit.source(split)))
+
+    def _read_relations(self, fit: TreeFit, split: str) -> list[list[list[list[str]]]] | None:
+        """By problem, layer and sentence the relation of each word."""
+        from bertology.activations import WordVectors
+
+        if self.relations is None:
+            return None
+        spans = fit.trees[split].spans[:, 0]
+        words = np.concatenate([np.arange(first, last) for first, last in spans.tolist()])
+        vectors = WordVectors(fit.entries[split], words, layers=fit.groups[0].reads, memory=0)
+        cuts = np.cumsum(spans[:, 1] - spans[:, 0])[:-1]
+        names = np.array(self.relation_names)
+        labels = self.relations.predict(vectors).labels
+        return [[[part.tolist() for part in np.split(names[row], cuts)] for row in problem] for problem in labels]
+
+
+def fit_trees(
+    group: Group,
+    data: TaskData,
+    entries: Mapping[str, Entry],
+    run: Path,
+    *,
+    plan: Plan,
+    device: str,
+    progress: Progress,
+) -> None:
+    """Fit a group, and those fitted with it, and write their cells and probes into ``run``.
+
+    Args:
+        group: the cells.
+        data: the items of the task.
+        entries: stored vectors of the ``train``, ``dev`` and ``test`` split.
+        run: the run's folder.
+        plan: what the group is part of, for what a probe is to know of its origin.
+        device: where to fit.
+        progress: told how far the fit is.
+    """
+    started, clock = datetime.now(UTC), time.perf_counter()
+    data = data.without({split: skipped_words(entry) for split, entry in entries.items()})
+    assert data.trees is not None
+    fit = TreeFit(group.family, data, data.trees, entries, device, progress)
+    fitted = fit.fit()
+    columns = ItemColumns(data)
+    gold = [data.labels[code] for code in data.test.codes.tolist()]
+    wall = time.perf_counter() - clock
+    for one, maps in zip(group.family, fitted, strict=True):
+        found = maps.read(fit, "test")
+        provenance = {
+            "versions": versions("torch", "transformers", "numpy", "scipy"),
+            "device": device,
+            "fit_started_utc": started.isoformat(timespec="seconds"),
+            "wall_s": round(wall, 3),
+        }
+        for number, problem in enumerate(fit.problems):
+            counts = counts_of(data, seed=problem.seed, fraction=one.reading.fraction)
+            for place, layer in enumerate(one.layers):
+                cell = one.cells[problem.control, problem.seed, layer]
+                _probe_of(plan, one, maps, number, place).save(run / PROBES / cell.id)
+                write_cell(
+                    run,
+                    cell,
+                    columns.texts(gold, found.marks[number][place], found.agreement[number, place]),
+                    facts={**counts, "n_params": maps.n_params, "params": _params(one, maps, number, place)},
+                    provenance=provenance,
+                    notes=data.splits.notes,
+                )
+
+
+def write_chains(found: BaselineCells, data: TaskData, run: Path) -> None:
+    """Compute the baseline of trees, neighbouring words in a chain from the first one on, and write it into ``run``.
+
+    Distances are those in the sentence, depths the words' places; in a tree punctuation is passed over, and the
+    relation to the word before is the most frequent one (Hewitt & Manning 2019, section 4.1).
+    """
+    assert data.trees is not None
+    trees = data.trees["test"]
+    relation = _most_frequent_relation(data.trees["train"]) if trees.asks == "arcs" else None
+    pred: list[str] = []
+    agreement = np.full(len(trees), np.nan)
+    for item, (first, last) in enumerate(trees.spans[:, 0].tolist()):
+        heads, scored = trees.heads[first:last].tolist(), trees.scored[first:last]
+        places = np.arange(len(heads))
+        between = np.abs(places[:, None] - places)
+        if trees.asks == "distances":
+            agreement[item] = _row_correlations(between, tree_distances(heads))
+        elif trees.asks == "depths":
+            agreement[item] = _row_correlations(places[None], tree_depths(heads)[None])
+        depths = places.astype(np.float64) if trees.asks != "distances" else None
+        names = None if relation is None else [relation] * len(heads)
+        pred.append(_marks(np.array(heads), scored, None if trees.asks == "depths" else between, depths, names))
+    gold = [data.labels[code] for code in trees.codes.tolist()]
+    for cell in found.cells.values():
+        write_cell(
+            run,
+            cell,
+            ItemColumns(data).texts(gold, pred, agreement),
+            facts=counts_of(data),
+            provenance={"versions": versions("numpy", "scipy"), "wall_s": 0.0},
+            notes=data.splits.notes,
+        )
+
+
+def _readout(group: Group) -> StructuralReadout:
+    from bertology.readouts import StructuralReadout, make_readout
+
+    found = make_readout(group.readout.name, **group.reading.settings)
+    assert isinstance(found, StructuralReadout)
+    return found
+
+
+def _values(trees: TreeExamples, asks: str) -> list[NDArray[np.int64]]:
+    """For each sentence what is true of it."""
+    value = tree_distances if asks == "distances" else tree_depths
+    return [value(trees.heads[first:last].tolist()) for first, last in trees.spans[:, 0].tolist()]
+
+
+def _marks(
+    heads: NDArray[np.int64],
+    scored: NDArray[np.bool_],
+    distances: NDArray[Any] | None,
+    depths: NDArray[Any] | None,
+    relations: Sequence[str] | None,
+) -> str:
+    """What is predicted of one sentence, as text.
+
+    A tree of distances has no direction; where no depth gives one, it is hung up at the root that gold has.
+    """
+    if distances is None:
+        assert depths is not None
+        plain = [f"{depth:.3f}" for depth in depths.tolist()]
+        return " ".join(mark if counts else UNSCORED for mark, counts in zip(plain, scored.tolist(), strict=True))
+    at = depths if depths is not None else np.abs(heads)  # of heads the root's is 0
+    root = int(np.argmin(np.where(scored, at, np.inf)))
+    found = rooted(spanning_tree(distances, scored.tolist()), root, n_words=len(heads))
+    if relations is None:
+        return " ".join(UNSCORED if head < 0 else str(head) for head in found)
+    return " ".join(
+        UNSCORED if head < 0 else f"{head}{RELATION}{name if head else _ROOT}"
+        for head, name in zip(found, relations, strict=True)
+    )
+
+
+def _row_correlations(predicted: NDArray[Any], gold: NDArray[np.int64]) -> NDArray[np.float64]:
+    """``[…]`` Spearman's correlation of each row of ``[…, row, word]`` with gold's, their mean over rows.
+
+    Of a row that is all alike nothing can be said, which is no correlation: 0.
+    """
+    from scipy.stats import rankdata
+
+    found, true = (rankdata(values, axis=-1) for values in (predicted, gold))
+    found, true = (ranks - ranks.mean(axis=-1, keepdims=True) for ranks in (found, true))
+    over = (found * true).sum(axis=-1)
+    under = np.sqrt((found**2).sum(axis=-1) * (true**2).sum(axis=-1))
+    rows = np.divide(over, under, out=np.zeros(over.shape), where=under > 0)
+    return np.asarray(rows.mean(axis=-1))
+
+
+def _relations_of(marks: str) -> list[str]:
+    """``[word]`` relations in a tree written as text, empty for words that do not count."""
+    return ["" if mark == UNSCORED else mark.partition(RELATION)[2] for mark in marks.split(" ")]
+
+
+def _most_frequent_relation(trees: TreeExamples) -> str:
+    names = [name for code in trees.codes.tolist() for name in _relations_of(trees.values[code])]
+    distinct, times = np.unique([name for name in names if name not in ("", _ROOT)], return_counts=True)
+    return str(distinct[times.argmax()])
+
+
+def _params(group: Group, maps: _Fitted, problem: int, layer: int) -> dict[str, Any]:
+    """What there is to know of one fit."""
+    params: dict[str, Any] = {
+        "rank": maps.maps[0].rank,
+        "converged": all(bool(found.converged[problem, layer]) for found in maps.maps),
+        "dev_loss": {found.asks: round(float(found.dev_loss[problem, layer]), 6) for found in maps.maps},
+        "epochs": {found.asks: int(found.epochs[problem, layer]) for found in maps.maps},
+    }
+    if group.reading.changes:
+        params["settings"] = group.reading.changes
+    return params
+
+
+def _probe_of(plan: Plan, group: Group, maps: _Fitted, problem: int, place: int) -> Any:
+    """The probe of one cell, to be kept."""
+    import torch
+
+    from bertology.readouts import ProbeOrigin, TreeProbe
+
+    distance, depth = (None if found is None else found.maps[problem, place] for found in (maps.distances, maps.depths))
+    relation = None
+    if maps.relations is not None:
+        regression = maps.relations.regressions
+        relation = torch.cat(
+            [regression.coefficients[problem, place, 0].T, regression.intercepts[problem, place, 0][None]]
+        )
+    layer = group.layers[place]
+    assert layer is not None
+    origin = ProbeOrigin(
+        model=plan.source.name,
+        model_fingerprint=plan.fingerprints[group.init],
+        layer=layer,
+        dim=maps.maps[0].dim,
+        pooling=plan.request.pooling,
+        task=f"{group.probe.task}.v{group.probe.version}",
+        corpus=plan.corpus.name,
+        corpus_fingerprint=plan.corpus.fingerprint,
+        readout=group.readout.name,
+        relations=maps.relation_names if maps.relations is not None else (),
+        settings=dict(group.reading.changes),
+    )
+    return TreeProbe(origin, distance, depth, relation)
