@@ -21,7 +21,7 @@ from bertology.encoders._source import ModelShape, ModelSource
 from bertology.encoders._tokenize import OnLong, PieceReader, tokenize
 from bertology.errors import ModelError
 
-Init = Literal["pretrained", "random"]
+Init = Literal["pretrained", "random", "random_blocks"]
 
 
 @dataclass(frozen=True)

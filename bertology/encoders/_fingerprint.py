@@ -21,14 +21,14 @@ _NOT_CONTENT = frozenset(
 
 
 def model_fingerprint(
-    source: ModelSource, *, init: Literal["pretrained", "random"] = "pretrained", seed: int = 0
+    source: ModelSource, *, init: Literal["pretrained", "random", "random_blocks"] = "pretrained", seed: int = 0
 ) -> str:
     """Hash of a model's configuration, tokenizer and weights, as 32 hexadecimal digits.
 
     Args:
         source: the model's files.
         init: with ``"random"`` the weights do not enter; in their place stand the seed and the versions of the
-            libraries that draw them.
+            libraries that draw them; with ``"random_blocks"`` both enter.
         seed: seed of the random weights; without effect on pretrained ones.
 
     Raises:
@@ -41,9 +41,9 @@ def model_fingerprint(
     parts = [b"config", _content(config)]
     for path in files:
         parts += [path.name.encode(), _json_content(path)]
-    if init == "random":
-        parts += [b"random", str(seed).encode(), *(_release(name) for name in ("transformers", "torch"))]
-    else:
+    if init != "pretrained":
+        parts += [init.encode(), str(seed).encode(), *(_release(name) for name in ("transformers", "torch"))]
+    if init != "random":
         parts += [_file_digest(path).encode() for path in weight_files(source.folder)]
     return digest(parts)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
@@ -38,7 +38,8 @@ def load_encoder(
     Args:
         name_or_source: ``pocket``, a folder, a hub id, or what :func:`resolve_model` made of one.
         init: ``"random"`` gives the same architecture with fresh weights as its authors initialise it: the
-            random-encoder baseline.
+            random-encoder baseline. ``"random_blocks"`` gives fresh blocks over the pretrained embeddings, which mix
+            words without having learnt how (Proj0 of Hewitt & Manning 2019, section 4.1).
         seed: seed of fresh weights; the global generators are left as they were.
         dtype: ``"float32"``, ``"bfloat16"`` (pays where :func:`bfloat16_is_fast`) or ``"float16"``.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``.
@@ -54,7 +55,7 @@ def load_encoder(
     """
     source = resolve_model(name_or_source, revision=revision) if isinstance(name_or_source, str) else name_or_source
     _check_choice("dtype", dtype, tuple(_DTYPES))
-    _check_choice("init", init, ("pretrained", "random"))
+    _check_choice("init", init, get_args(Init))
     _check_choice("attention", attention, ("fast", "eager"))
     place = choose_device(device)
     shape = model_shape(source)
@@ -87,7 +88,7 @@ def _check_choice(what: str, given: str, known: tuple[str, ...]) -> None:
 def _check_files(source: ModelSource, init: Init) -> None:
     """Refuse a folder with files missing or cut short before anything is read from it."""
     tokenizer_files(source.folder)
-    if init == "pretrained":
+    if init != "random":
         for path in weight_files(source.folder):
             if path.suffix == ".safetensors":
                 check_safetensors(path)
@@ -129,11 +130,13 @@ def _load_model(
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     if attention == "eager":
         options["attn_implementation"] = "eager"
-    if init == "random":
+    if init != "pretrained":
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             # Drawn in float32 whatever the dtype, so that a seed means the same weights in each.
-            return kind.from_config(config, dtype=torch.float32, **options).to(dtype), has_head
+            fresh = kind.from_config(config, dtype=torch.float32, **options).to(dtype)
+        if init == "random":
+            return fresh, has_head
     try:
         model, report = kind.from_pretrained(
             source.folder, config=config, dtype=dtype, output_loading_info=True, **options
@@ -146,7 +149,25 @@ def _load_model(
         ) from None
     missing = set(report["missing_keys"])
     _check_nothing_missing(source, model, missing)
+    if init == "random_blocks":
+        _copy_embeddings(source, model, fresh)
+        return fresh, has_head
     return model, has_head and missing <= _names_in_body(model)
+
+
+def _copy_embeddings(source: ModelSource, pretrained: Any, fresh: Any) -> None:
+    """Give a fresh model all that pretrained one has below its blocks."""
+    found = False
+    for name in ("embeddings", "embeddings_project"):
+        part = getattr(_body_of(pretrained), name, None)
+        if part is not None:
+            getattr(_body_of(fresh), name).load_state_dict(part.state_dict())
+            found = True
+    if not found:
+        raise ModelError(
+            f"{source.folder}: random_blocks keeps a model's embeddings, and it is not known where those of a "
+            f"{pretrained.config.model_type} end; take init random"
+        )
 
 
 def _claims_masked_lm_head(config: Any) -> bool:

@@ -6,13 +6,22 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bertology.results._view import BASELINES, BaselineLine, LayerLine, LayerTable, Score
+from bertology.results._view import BASELINES, INITS, BaselineLine, LayerLine, LayerTable, Score
 
 STAR = "★"
 NOTHING = "–"
 
-_TITLES = {"macro_f1": "macro-F1", "micro_f1": "micro-F1"}
-_NOT_FRACTIONS = frozenset({"codelength_bits", "compression"})
+_TITLES = {
+    "macro_f1": "macro-F1",
+    "micro_f1": "micro-F1",
+    "uuas": "UUAS",
+    "uas": "UAS",
+    "las": "LAS",
+    "dspr": "DSpr",
+    "nspr": "NSpr",
+}
+_CORRELATIONS = frozenset({"dspr", "nspr"})
+_NOT_FRACTIONS = frozenset({"codelength_bits", "compression"}) | _CORRELATIONS
 _INTERVALS = {
     "cluster-bootstrap-bca": "bootstrap over sentences (BCa)",
     "exact-over-clusters": "exact over sentences where all are right or all wrong",
@@ -84,9 +93,14 @@ def is_fraction(metric: str) -> bool:
 
 
 def number(value: float, *, metric: str = "accuracy") -> str:
-    """A value with one decimal, in percent if the metric is a fraction."""
-    text = f"{100 * value if is_fraction(metric) else value:.1f}"
-    return "0.0" if text == "-0.0" else text.replace("-", "−")
+    """A value with one decimal, in percent if the metric is a fraction; a correlation with three."""
+    text = f"{100 * value if is_fraction(metric) else value:.{decimals(metric)}f}"
+    return text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
+
+
+def decimals(metric: str) -> int:
+    """How many a metric is shown with."""
+    return 3 if metric in _CORRELATIONS else 1
 
 
 def layer_grid(table: LayerTable) -> Grid:
@@ -184,7 +198,7 @@ def _notes(table: LayerTable) -> list[Note]:
     parts = [
         str(about.model),
         f"{about.n_layers} layers" if about.n_layers is not None else "",
-        "random weights" if about.init == "random" else "",
+        INITS[about.init or "pretrained"],
         f"{about.pooling} of a word's pieces" if about.pooling else "",
     ]
     notes.append(Note("model", ", ".join(filter(None, parts))))
@@ -197,6 +211,8 @@ def _notes(table: LayerTable) -> list[Note]:
         notes.append(Note("control", "each word form has a random label (Hewitt & Liang 2019); selectivity: less that"))
     if any(line.control == "word_majority" for line in table.baselines):
         notes.append(Note("majority", "the label most frequent in training, of all words or of the same word form"))
+    if any(line.control == "linear_chain" for line in table.baselines):
+        notes.append(Note("chain", "each word joined to the one before it, punctuation passed over"))
     if table.n_failed:
         notes.append(Note("failed", f"{table.n_failed} cell{'s' * (table.n_failed > 1)} without a score"))
     return notes
@@ -204,7 +220,10 @@ def _notes(table: LayerTable) -> list[Note]:
 
 def _counts(table: LayerTable) -> str:
     about = table.about
-    parts = [f"{about.n_items:,} items in {about.n_clusters:,} sentences", f"{about.n_classes} classes"]
+    parts = [
+        f"{about.n_items:,} items in {about.n_clusters:,} sentences",
+        *([f"{about.n_classes} classes"] if about.n_classes else []),
+    ]
     if about.n_skipped:
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(table.skip_reasons.items()))
         parts.append(f"{about.n_skipped:,} skipped ({reasons})" if reasons else f"{about.n_skipped:,} skipped")

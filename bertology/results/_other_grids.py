@@ -18,7 +18,7 @@ from bertology.results._grid import (
     number,
     score_cell,
 )
-from bertology.results._view import BASELINES, LayerLine, LayerTable, Score
+from bertology.results._view import BASELINES, INITS, LayerLine, LayerTable, Score
 
 
 def model_grid(tables: Sequence[LayerTable]) -> Grid:
@@ -155,7 +155,7 @@ def _header(question: tuple[str, ...], questions: Sequence[tuple[str, ...]]) -> 
 def _model(table: LayerTable) -> tuple[str, ...]:
     about = table.about
     reading = table.reading if table.one_of_several else ""
-    weights = "random weights" if about.init == "random" else ""
+    weights = INITS[about.init or "pretrained"]
     return (str(about.model), weights, str(about.pooling), reading, str(about.head or ""))
 
 

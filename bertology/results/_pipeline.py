@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from bertology.errors import ResultsError
 from bertology.results._grid import NOTHING, Cell, Grid, GridLine, Note, metric_title, score_cell
 from bertology.results._rows import ResultRow
-from bertology.results._view import LayerTable, Score
+from bertology.results._view import LayerTable, Score, own_init
 
 MIX, CUMULATIVE, CONCATENATED = "edge_mix", "edge_cumulative", "edge_cat"
 GRAVITY, DIVERGENCE, EXPECTED = "center_of_gravity", "kl_from_uniform_bits", "expected_layer"
@@ -64,7 +64,7 @@ def _key(row: ResultRow) -> tuple[str | None, ...]:
 def _line(rows: Sequence[ResultRow], key: tuple[str | None, ...], tables: Sequence[LayerTable]) -> PipelineLine:
     scored = [row for row in rows if row.control == "none" and row.value is not None]
     # Random weights stand beside pretrained ones as a control, but may be what is asked about.
-    init = "pretrained" if any(row.init == "pretrained" for row in scored) else "random"
+    init = own_init(scored)
     own = [row for row in scored if row.init == init]
     of_task = [table for table in tables if _key(table.about) == key]
     single = next((table for table in of_task if table.about.readout not in (MIX, CUMULATIVE, CONCATENATED)), None)

@@ -27,6 +27,7 @@ from bertology.results._predictions import PredictionFolder, Predictions, write_
 from bertology.results._rows import ComparisonRow, Control, ResultRow, sort_key
 from bertology.results._schema import rows_to_pandas
 from bertology.results._store import read_comparison_rows, read_result_rows, write_results
+from bertology.results._tree_items import tally_of, tree_items
 from bertology.results._view import LayerTable, layer_tables
 
 if TYPE_CHECKING:
@@ -248,6 +249,9 @@ class Results:
     def per_label(self, task: str, layer: int, **chosen: Any) -> pd.DataFrame:
         """Precision, recall and F1 of each label at one layer: :func:`per_label_scores`.
 
+        Of trees the labels are how many words gold's edges reach, and recall is how many of them are found; of arcs
+        they are relations.
+
         Args:
             task: its name.
             layer: 0 is the embedding output.
@@ -268,7 +272,7 @@ class Results:
         task: str,
         layer: int,
         *,
-        init: Literal["pretrained", "random"] = "pretrained",
+        init: Literal["pretrained", "random", "random_blocks"] = "pretrained",
         control: Control = "none",
         **chosen: Any,
     ) -> Predictions:
@@ -279,7 +283,8 @@ class Results:
             raise ResultsError(f"task {task}, layer {layer}: {len(cells)} cells fit; choose one by model=… or corpus=…")
         if cells[0] not in self.predictions:
             raise ResultsError(f"task {task}, layer {layer}: no predictions kept of cell {cells[0]}; run it with --out")
-        return self.predictions[cells[0]]
+        kept, tally = self.predictions[cells[0]], tally_of(found.rows[0].metric)
+        return kept if tally == "labels" else tree_items(kept, tally)
 
     def save(
         self,

@@ -45,7 +45,7 @@ class ResultRow(_Row):
     # model; all None for a baseline that looks at no vector
     model: str | None = None
     model_fingerprint: str | None = None
-    init: Literal["pretrained", "random"] | None = None
+    init: Literal["pretrained", "random", "random_blocks"] | None = None
     layer: int | None = None
     """0 is the embedding output."""
     n_layers: int | None = None

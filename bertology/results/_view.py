@@ -15,7 +15,9 @@ from bertology.results._rows import ComparisonRow, ResultRow, reading_of, reason
 
 FALSE_DISCOVERY_RATE = 0.05
 BASELINES = {"majority": "majority", "word_majority": "word majority", "linear_chain": "linear chain"}
-_METRIC_ORDER = ("accuracy", "macro_f1", "micro_f1")
+INITS = {"pretrained": "", "random_blocks": "random blocks over pretrained embeddings", "random": "random weights"}
+"""How a model's weights may have been made, and what is said of it."""
+_METRIC_ORDER = ("accuracy", "macro_f1", "micro_f1", "uuas", "dspr", "root_accuracy", "nspr", "uas", "las")
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ def _table(
     one_of_several: bool,
 ) -> LayerTable:
     scored = [row for row in group if row.value is not None and row.status == "ok"]
-    init = "pretrained" if any(row.init == "pretrained" for row in group) else "random"
+    init = own_init(group)
     own = [row for row in scored if row.init == init and row.control == "none"]
     main, second = _metrics(own, metric, task=group[0].task)
     layers = sorted({row.layer for row in group if row.init == init and row.layer is not None})
@@ -155,7 +157,7 @@ def _table(
     columns = {
         "second": _by_layer(own, second) if second else {},
         "random_init": _by_layer([r for r in scored if r.init == "random" and r.control == "none"], main)
-        if init == "pretrained"
+        if init != "random"
         else {},
         "control_task": _by_layer(
             [r for r in scored if r.init == init and r.control == "control_task"], control_metric
@@ -192,6 +194,12 @@ def _table(
         reading=reading_of(about),
         one_of_several=one_of_several,
     )
+
+
+def own_init(rows: Sequence[ResultRow]) -> str:
+    """Which weights are asked about: where there are several, random ones are the control."""
+    found = {str(row.init) for row in rows if row.init is not None}
+    return next((init for init in INITS if init in found), "pretrained")
 
 
 def _metrics(own: Sequence[ResultRow], asked: str | None, *, task: str) -> tuple[str, str | None]:

@@ -154,5 +154,5 @@ def _unconverged(group: Group, fitted: FittedReadout, problems: Sequence[Problem
             found.append(f"{which} of {problem}")
     if not found:
         return None
-    model = "random weights" if group.init == "random" else "pretrained"
+    model = {"random": "random weights", "random_blocks": "random blocks"}.get(group.init, "pretrained")
     return f"{group.probe.task}, {model}: fits that stopped before they converged: {'; '.join(found)}"

@@ -21,7 +21,7 @@ from bertology.runner._reading import Reading, fitted_together
 from bertology.runner._request import ProbeRequest, parse_layers
 from bertology.runner._task_data import Splits, choose_splits
 
-Init = Literal["pretrained", "random"]
+Init = Literal["pretrained", "random", "random_blocks"]
 # Of what was left out of a corpus so many places are told; all are in Corpus.skipped.
 _LISTED = 5
 RowControl = Literal["none", "control_task"]
@@ -303,8 +303,8 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Fi
     elif request.annotate:
         raise BertologyError("annotate labels a raw text file: name the file as the corpus, or leave annotate out")
     splits = finder.splits(corpus, train=request.train_split, test=request.test_split)
-    own: Init = "random" if request.init == "random" else "pretrained"
-    seed = request.init_seed if own == "random" else 0
+    own = request.init
+    seed = request.init_seed if own != "pretrained" else 0
     fingerprints: dict[Init, str] = {own: finder.fingerprint(source, own, seed)}
     if "random" in request.controls and own == "pretrained":
         fingerprints["random"] = finder.fingerprint(source, "random", 0)

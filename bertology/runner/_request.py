@@ -17,7 +17,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "dtype": ("float32", "bfloat16", "float16"),
     "stored_dtype": ("float16", "float32"),
     "on_long": ("window", "error", "skip"),
-    "init": ("pretrained", "random"),
+    "init": ("pretrained", "random", "random_blocks"),
 }
 
 
@@ -67,8 +67,9 @@ class ProbeRequest:
     trust_remote_code: bool = False
     model_id: str | None = None
     """What the tables call the model; ``model`` when left out."""
-    init: str = "pretrained"
-    """``random``: ask fresh weights themselves, not as a control beside pretrained ones."""
+    init: Literal["pretrained", "random", "random_blocks"] = "pretrained"
+    """``random``: ask fresh weights themselves, not as a control beside pretrained ones; ``random_blocks``: pretrained
+    embeddings under fresh blocks, which mix words without having learnt how (Proj0 of Hewitt & Manning 2019)."""
     init_seed: int = 0
     """Seed of those fresh weights; the control ``random`` has seed 0."""
     readings: Mapping[str, tuple[Reading, ...]] = field(default_factory=dict)

@@ -59,6 +59,17 @@ def test_each_file_enters(folder: Path) -> None:
     assert len(set(seen)) == len(seen)
 
 
+def test_random_blocks_are_known_by_their_seed_and_what_they_stand_on(folder: Path) -> None:
+    seen = [fingerprint(folder), fingerprint(folder, init="random")]
+    seen += [fingerprint(folder, init="random_blocks", seed=seed) for seed in (0, 1)]
+    weights = load_file(folder / "model.safetensors")
+    first = min(weights)
+    weights[first] = weights[first] + 1
+    save_file(weights, folder / "model.safetensors")
+    seen.append(fingerprint(folder, init="random_blocks"))
+    assert len(set(seen)) == len(seen)
+
+
 def test_random_weights_are_known_by_their_seed(folder: Path) -> None:
     pretrained, random = fingerprint(folder), fingerprint(folder, init="random")
     assert len({pretrained, random, fingerprint(folder, init="random", seed=1)}) == 3

@@ -70,6 +70,22 @@ def test_random_weights(family: str, tiny: Tiny, encoder: Callable[[str], Encode
     assert first.fingerprint == again.fingerprint
 
 
+def test_random_blocks_keep_the_embeddings(family: str, tiny: Tiny, encoder: Callable[[str], Encoder]) -> None:
+    """Layer 0 is the pretrained model's, layer 1 is not, and a seed is a model."""
+    folder, ids = str(tiny(family)), torch.tensor([[5, 7, 9, 6]])
+    pretrained, random = encoder(family), load_encoder(folder, device="cpu", init="random", seed=1)
+    mixed = load_encoder(folder, device="cpu", init="random_blocks", seed=1)
+    states = [one.model.body(ids, output_hidden_states=True).hidden_states for one in (pretrained, mixed)]
+    torch.testing.assert_close(states[0][0], states[1][0], rtol=0, atol=0)
+    assert (states[0][1] - states[1][1]).abs().max() > 0.01
+    # the blocks are those of the random model of this seed
+    names = [name for name, _ in random.model.body.named_parameters() if ".layer" in name or "layers" in name]
+    ours, drawn = (dict(one.model.body.named_parameters()) for one in (mixed, random))
+    assert names
+    assert all(torch.equal(ours[name], drawn[name]) for name in names)
+    assert len({one.fingerprint for one in (pretrained, random, mixed)}) == 3
+
+
 def test_random_weights_are_drawn_as_the_authors_draw_them(tiny: Tiny) -> None:
     body = load_encoder(str(tiny("bert")), device="cpu", init="random").model.body
     weights = torch.cat([p.flatten() for n, p in body.named_parameters() if n.endswith("query.weight")])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bertology.measures import count_labels, label_scores
 from bertology.results._predictions import Predictions
 from bertology.results._rows import reading_of
+from bertology.results._tree_items import tally_of, tree_items
 from bertology.results.report._runs import Entry
 from bertology.results.report._text import SentenceTexts
 
@@ -105,6 +106,8 @@ def _layers(entry: Entry) -> Layers:
     if not layers:
         raise NoDetailsError("the run kept no predictions of single items")
     predictions = [kept[cells[layer]] for layer in layers]
+    if (tally := tally_of(entry.table.metric)) != "labels":
+        predictions = [tree_items(found, tally) for found in predictions]
     first = predictions[0]
     if any(list(other.item_ids) != list(first.item_ids) for other in predictions[1:]):
         raise NoDetailsError("the layers were not scored on the same items")

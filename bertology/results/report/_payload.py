@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from bertology.results._grid import is_fraction, metric_title
+from bertology.results._grid import decimals, is_fraction, metric_title
 from bertology.results._view import BASELINES, LayerLine, LayerTable, Score
 from bertology.results.report._details import details_of, item_budget
 from bertology.results.report._runs import Entry, Question
@@ -28,6 +28,7 @@ def payload(questions: Sequence[Question], texts: SentenceTexts) -> dict[str, An
                 "task": table.task,
                 "metric": metric_title(table.metric),
                 "percent": is_fraction(table.metric),
+                "decimals": decimals(table.metric),
                 "isAccuracy": table.metric == "accuracy",
                 "higherIsBetter": table.higher_is_better,
                 "entries": [_entry(entry, texts, sentences, budget) for entry in question.entries],
@@ -43,6 +44,7 @@ def _entry(entry: Entry, texts: SentenceTexts, sentences: list[str], budget: int
         "run": entry.run.name,
         "second": metric_title(table.second_metric) if table.second_metric else None,
         "secondPercent": is_fraction(table.second_metric or ""),
+        "secondDecimals": decimals(table.second_metric or ""),
         "seeds": table.n_seeds,
         "compared": table.compared,
         "lines": [_line(line) for line in table.lines],

@@ -86,7 +86,7 @@ def _made_of_different(what: str, one: RunFolder, other: RunFolder) -> Bertology
 
 def _check_names(experiment: Experiment, rows: Iterable[ResultRow]) -> None:
     """That no two models are the same but for their names, which no part can know of the others."""
-    fresh = {model.title for model in experiment.models if model.init == "random"}
+    fresh = {model.title for model in experiment.models if model.init != "pretrained"}
     owners: dict[str, ResultRow] = {}
     for row in rows:
         known = owners.setdefault(row.cell_id, row)

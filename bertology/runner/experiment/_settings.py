@@ -48,9 +48,9 @@ class ModelSettings(_Named):
     name: Text
     """`pocket`, a folder in Hugging Face layout, or a hub id."""
     id: Text | None = None
-    """What the tables call it; the name when left out, with `-random` for random weights."""
-    init: Literal["pretrained", "random"] = "pretrained"
-    """`random`: the same architecture with fresh weights."""
+    """What the tables call it; the name when left out, with `-random` or `-random-blocks` for fresh weights."""
+    init: Literal["pretrained", "random", "random_blocks"] = "pretrained"
+    """`random`: the same architecture with fresh weights; `random_blocks`: fresh blocks over pretrained embeddings."""
     init_seed: Annotated[int, Field(strict=True, ge=0)] = 1
     """Seed of fresh weights. Those of the control `random` have seed 0."""
     revision: Text | None = None
@@ -71,7 +71,7 @@ class ModelSettings(_Named):
     @property
     def title(self) -> str:
         """What the tables call it."""
-        return self.id or (self.name if self.init == "pretrained" else f"{self.name}-random")
+        return self.id or (self.name if self.init == "pretrained" else f"{self.name}-{self.init.replace('_', '-')}")
 
 
 class CorpusSettings(_Named):

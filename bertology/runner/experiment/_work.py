@@ -185,7 +185,7 @@ class Work:
         """Fingerprints of the models and corpora of this part, by what the tables call them."""
         models: dict[str, str] = {}
         for plan in self.plans:
-            models[plan.source.name] = plan.fingerprints["random" if plan.request.init == "random" else "pretrained"]
+            models[plan.source.name] = plan.fingerprints[plan.request.init]
         return {"models": models, "corpora": {plan.corpus.name: plan.corpus.fingerprint for plan in self.plans}}
 
 

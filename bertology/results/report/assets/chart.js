@@ -110,7 +110,7 @@
     let below = 0;
     for (const { name, main } of [...baselines()].sort((a, b) => b.main[0] - a.main[0])) {
       const value = main[0] * scale();
-      const words = `${name} ${number(main[0], question().percent)}`;
+      const words = `${name} ${number(main[0], question().percent, question().decimals)}`;
       ctx.textAlign = "right";
       if (value < low || value > high) {
         ctx.textBaseline = "bottom";
@@ -198,20 +198,20 @@
       tip.hidden = true;
       return;
     }
-    const { percent, metric } = question();
+    const { percent, decimals, metric } = question();
     const rows = shown().filter((line) => line.points.has(layers[index])).map((line) => ({ line, ...line.points.get(layers[index]) }));
     const cells = rows.map(({ line, score, best }) =>
       element("tr", {}, element("td", {}, swatch(line), ` ${line.title}`),
-        element("td", {}, number(score[0], percent), element("span", { class: "star" }, best ? "★" : "")), element("td", { class: "ci" }, interval(score, percent))));
+        element("td", {}, number(score[0], percent, decimals), element("span", { class: "star" }, best ? "★" : "")), element("td", { class: "ci" }, interval(score, percent, decimals))));
     const grey = baselines().map(({ name, main }) =>
-      element("tr", { class: "nothing" }, element("td", {}, name), element("td", {}, number(main[0], percent), element("span", { class: "star" })), element("td", { class: "ci" }, interval(main, percent))));
+      element("tr", { class: "nothing" }, element("td", {}, name), element("td", {}, number(main[0], percent, decimals), element("span", { class: "star" })), element("td", { class: "ci" }, interval(main, percent, decimals))));
     tip.replaceChildren(element("b", {}, `layer ${layerName(layers[index])}`), element("table", {}, element("tbody", {}, ...cells, ...grey)));
     tip.hidden = false;
     const x = plot.over.offsetLeft + plot.valToPos(layers[index], "x");
     const left = x + 16 + tip.offsetWidth > home.clientWidth ? x - 16 - tip.offsetWidth : x + 16;
     tip.style.left = `${Math.max(0, left)}px`;
     tip.style.top = `${plot.over.offsetTop + 8}px`;
-    const said = rows.map(({ line, score, best }) => `${line.title} ${number(score[0], percent)} ${interval(score, percent)}${best ? ", in the best set" : ""}`);
+    const said = rows.map(({ line, score, best }) => `${line.title} ${number(score[0], percent, decimals)} ${interval(score, percent, decimals)}${best ? ", in the best set" : ""}`);
     document.getElementById("chart-says").textContent = `layer ${layers[index]}, ${metric}: ${said.join("; ")}`;
   }
 
@@ -239,26 +239,27 @@
   }
 
   function showNumbers() {
-    const { entries, percent, metric } = question();
+    const { entries, percent, decimals, metric } = question();
     const several = entries.length > 1;
-    const columns = [["main", metric, percent], ["second", entries[0].second, entries[0].secondPercent], ["random", "random init", percent],
-      ["control", "control task", true], ["selectivity", "selectivity", true], ["spread", "seed s.d.", percent]]
+    const columns = [["main", metric, percent, decimals], ["second", entries[0].second, entries[0].secondPercent, entries[0].secondDecimals],
+      ["random", "random init", percent, decimals],
+      ["control", "control task", true], ["selectivity", "selectivity", true], ["spread", "seed s.d.", percent, decimals]]
       .filter(([field]) => field === "main" || entries.some((entry) => entry.lines.some((line) => line[field] !== null)));
     const heads = [several ? report.tables.sortHead("Model", "reader", "text") : null, report.tables.sortHead("Layer", "layer"),
       ...columns.map(([field, title]) => report.tables.sortHead(title, field))];
     const body = entries.flatMap((entry) => entry.lines.map((line) => element("tr", {},
       several ? element("th", { scope: "row", class: "text", "data-key": "reader" }, entry.label) : null,
       element("td", { "data-key": "layer", "data-value": line.layer }, layerName(line.layer)),
-      ...columns.map(([field, , inPercent]) => scoreCell(line, field, inPercent)))));
+      ...columns.map(([field, , inPercent, places]) => scoreCell(line, field, inPercent, places)))));
     const table = document.getElementById("numbers-table");
     table.replaceChildren(element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body));
   }
 
-  function scoreCell(line, field, percent) {
+  function scoreCell(line, field, percent, decimals) {
     const score = field === "spread" && line.spread !== null ? [line.spread, null, null] : line[field];
-    const value = element("span", { class: field === "main" && line.best ? "best-value" : null }, score ? number(score[0], percent) : "–");
+    const value = element("span", { class: field === "main" && line.best ? "best-value" : null }, score ? number(score[0], percent, decimals) : "–");
     const star = field === "main" ? element("span", { class: "star" }, line.best ? "★" : "") : null;
-    return element("td", { "data-key": field, "data-value": score ? score[0] : "" }, value, star, score && interval(score, percent) ? element("span", { class: "ci" }, interval(score, percent)) : null);
+    return element("td", { "data-key": field, "data-value": score ? score[0] : "" }, value, star, score && interval(score, percent) ? element("span", { class: "ci" }, interval(score, percent, decimals)) : null);
   }
 
   function showQuestion() {

@@ -26,17 +26,17 @@ const report = (() => {
     return made;
   }
 
-  /** A number with one decimal, in percent if it is a fraction; a true minus sign. */
-  function number(value, percent = true) {
+  /** A number, in percent if it is a fraction; a true minus sign. */
+  function number(value, percent = true, decimals = 1) {
     if (value === null || value === undefined) return "–";
-    const text = (percent ? 100 * value : value).toFixed(1);
-    return text === "-0.0" ? "0.0" : text.replace("-", "−");
+    const text = (percent ? 100 * value : value).toFixed(decimals);
+    return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
   }
 
   /** `[98.2, 98.8]`, or nothing where there is no interval. */
-  function interval(score, percent = true) {
+  function interval(score, percent = true, decimals = 1) {
     if (!score || score[1] === null || score[2] === null) return "";
-    return `[${number(score[1], percent)}, ${number(score[2], percent)}]`;
+    return `[${number(score[1], percent, decimals)}, ${number(score[2], percent, decimals)}]`;
   }
 
   const count = (value) => value.toLocaleString("en");
