@@ -25,7 +25,8 @@ from bertology.results.trees._canvas import (
     score,
     write,
 )
-from bertology.results.trees._fonts import Fonts, is_right_to_left
+from bertology.results.trees._direction import is_right_to_left
+from bertology.results.trees._fonts import Fonts
 from bertology.results.trees._layout import Piece, Row, lay_out
 from bertology.results.trees._reading import TreeReading
 
@@ -34,6 +35,7 @@ _MARGIN, _SIDE_MARGIN = 16.0, 58.0
 _HEADER, _FOOTER, _NOTE = 40.0, 26.0, 12.0
 _HALF_LINE = 8.0
 """From the middle of a line of words to where arcs begin."""
+_BASELINE = 3.5
 _STEP, _LABELLED_STEP = 10.0, 13.0
 """From one arc to the next above it."""
 _BETWEEN_ROWS = 20.0
@@ -45,6 +47,7 @@ _SAMPLE = 25.0
 """Of a line in the legend, and the gap after it."""
 _LINES: dict[Kind, dict[str, Any]] = {
     "both": {"color": BLUE, "linestyle": "-", "linewidth": 1.3},
+    "alone": {"color": BLUE, "linestyle": "-", "linewidth": 1.3},
     "gold": {"color": VERMILION, "linestyle": (0, (4, 2)), "linewidth": 1.3},
     "predicted": {"color": PURPLE, "linestyle": (0, (1, 1.2)), "linewidth": 1.8},
 }
@@ -135,38 +138,34 @@ def _draw_row(ax: Axes, reading: TreeReading, row: Row, heights: _Heights, frame
     for place, centre in enumerate(row.centres, start=row.first):
         color = TEXT if reading.scored[place] else PALE
         # The line of letters, not their ink, so that all words stand on one line.
-        write(ax, frame.x(centre), frame.line - 3.5, reading.words[place], fonts, size=WORD_SIZE, ha="center",
-              va="baseline", color=color)  # fmt: skip
+        style = {"size": WORD_SIZE, "ha": "center", "va": "baseline", "color": color}
+        write(ax, frame.x(centre), frame.line - _BASELINE, reading.words[place], fonts, **style)
     for pieces, side in ((row.above, 1), (row.below, -1)):
         for piece in pieces:
             _draw_piece(ax, piece, frame, side=side, step=heights.step, fonts=fonts)
 
 
 def _draw_piece(ax: Axes, piece: Piece, frame: _Frame, *, side: int, step: float, fonts: Fonts) -> None:
-    arc = piece.arc
-    x0 = frame.x(piece.start, otherwise=-_BEYOND)
-    x1 = frame.x(piece.end, otherwise=frame.width + _BEYOND)
+    arc, line = piece.arc, _LINES[piece.arc.kind]
     foot = frame.line + side * _HALF_LINE
     top = foot + side * step * piece.level
-    # An arrow's point stands where the line would end.
-    lift = side * (_ARROW[1] if arc.dependent is not None else 0.0)
-    feet = (foot + lift * (arc.left == arc.dependent), foot + lift * (arc.right == arc.dependent))
-    path = _path(x0, x1, feet, top, opened=(piece.start is None, piece.end is None)) if arc.length else Path(
-        [(x0, top), (x0, feet[0])]
-    )  # fmt: skip
-    ax.add_patch(PathPatch(path, fill=False, zorder=2, capstyle="butt", **_LINES[arc.kind]))
-    for place, x in ((arc.left, piece.start), (arc.right, piece.end)):
-        if place == arc.dependent and x is not None:
-            tip, half = frame.x(x), _ARROW[0] / 2
-            base = foot + lift
-            corners = [(tip, foot), (tip - half, base), (tip + half, base)]
-            ax.add_patch(Polygon(corners, closed=True, color=_LINES[arc.kind]["color"], linewidth=0, zorder=3))
-            if not arc.length:
-                break
-    if arc.label and piece.labelled:
+    x0 = frame.x(piece.start, otherwise=-_BEYOND)
+    x1 = frame.x(piece.end, otherwise=frame.width + _BEYOND)
+    # A line ends where the head of its arrow begins.
+    base = foot + side * _ARROW[1]
+    feet = (base if arc.dependent == arc.left else foot, base if arc.dependent == arc.right else foot)
+    opened = (piece.start is None, piece.end is None)
+    path = _path(x0, x1, feet, top, opened=opened) if arc.length else Path([(x0, top), (x0, base)])
+    ax.add_patch(PathPatch(path, fill=False, zorder=2, capstyle="butt", **line))
+    tip = piece.start if arc.dependent == arc.left else piece.end
+    if arc.dependent is not None and tip is not None:
+        x, half = frame.x(tip), _ARROW[0] / 2
+        corners = [(x, foot), (x - half, base), (x + half, base)]
+        ax.add_patch(Polygon(corners, closed=True, color=line["color"], linewidth=0, zorder=3))
+    if piece.label_at is not None:
         box = {"boxstyle": "square,pad=0.12", "facecolor": "white", "edgecolor": "none"}
-        write(ax, (x0 + x1) / 2, top, arc.label, fonts, size=_LABEL_SIZE, ha="center", va="center", color=TEXT,
-              bbox=box, zorder=4)  # fmt: skip
+        style = {"size": _LABEL_SIZE, "ha": "center", "va": "center", "color": TEXT, "bbox": box, "zorder": 4}
+        write(ax, frame.x(piece.label_at), top, arc.label, fonts, **style)
 
 
 def _path(x0: float, x1: float, feet: tuple[float, float], top: float, *, opened: tuple[bool, bool]) -> Path:

@@ -8,7 +8,8 @@ from typing import Literal
 
 from bertology.results.trees._reading import TreeReading
 
-Kind = Literal["both", "gold", "predicted"]
+Kind = Literal["both", "gold", "predicted", "alone"]
+"""In which tree an edge is; alone where there is no gold tree to tell."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,9 @@ def gold_arcs(reading: TreeReading) -> tuple[Arc, ...]:
 
 def predicted_arcs(reading: TreeReading) -> tuple[Arc, ...]:
     """The predicted edges, directed where the reading says how, and then the root."""
-    arcs = _arcs(reading, reading.edges, reading.heads, reading.relations, other="predicted")
-    return (*arcs, *_roots(reading, reading.heads, other="predicted")) if reading.heads else arcs
+    other: Kind = "alone" if reading.gold is None else "predicted"
+    arcs = _arcs(reading, reading.edges, reading.heads, reading.relations, other=other)
+    return (*arcs, *_roots(reading, reading.heads, other=other)) if reading.heads else arcs
 
 
 def _arcs(

@@ -20,6 +20,8 @@ BLUE, VERMILION, PURPLE, GREY, PALE, TEXT = "#0072B2", "#D55E00", "#CC79A7", "#5
 POINTS = 72.0
 """An inch."""
 _DPI = 200
+_MOST_LETTERS = 24
+NAME_SIZE = 8.0
 
 
 class Ruler:
@@ -46,14 +48,20 @@ def blank(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, ax
 
 
-def framed(width: float, height: float, *, panels: int) -> tuple[Figure, tuple[Axes, ...]]:
-    """A figure of that many inches, and panels side by side."""
-    figure = LayerFigure(figsize=(width, height), dpi=_DPI, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, tuple(figure.subplots(1, panels, squeeze=False).ravel())
+def clipped(word: str) -> str:
+    """A word that names a row or column; of a web address, say, its beginning."""
+    return word if len(word) <= _MOST_LETTERS else f"{word[: _MOST_LETTERS - 1]}…"
 
 
-def name_words(ax: Axes, along: Literal["x", "y"], reading: TreeReading, fonts: Fonts, *, shift: float = 0.0) -> None:
+def name_words(
+    ax: Axes,
+    along: Literal["x", "y"],
+    reading: TreeReading,
+    fonts: Fonts,
+    *,
+    shift: float = 0.0,
+    rotation: float = 60.0,
+) -> None:
     """Set the words along an axis, pale where they are not scored.
 
     Args:
@@ -62,16 +70,17 @@ def name_words(ax: Axes, along: Literal["x", "y"], reading: TreeReading, fonts: 
         reading: whose words.
         fonts: that draw them.
         shift: of each word from its place.
+        rotation: of the words along x, in degrees.
     """
     axis = ax.xaxis if along == "x" else ax.yaxis
     places = [place + shift for place in range(len(reading.words))]
-    axis.set_ticks(places, [fonts.drawable(word) for word in reading.words])
-    ax.tick_params(labelsize=8, color=GREY, labelcolor=TEXT)
+    axis.set_ticks(places, [fonts.drawable(clipped(word)) for word in reading.words])
+    ax.tick_params(labelsize=NAME_SIZE, color=GREY, labelcolor=TEXT)
     for label, scored in zip(axis.get_ticklabels(), reading.scored, strict=True):
         # A dollar sign begins no formula.
-        label.set(family=list(fonts.families), parse_math=False, color=TEXT if scored else PALE)
+        label.set(fontfamily=list(fonts.families), parse_math=False, color=TEXT if scored else PALE)
         if along == "x":
-            label.set(rotation=60, ha="right", va="center_baseline", rotation_mode="anchor")
+            label.set(rotation=rotation, ha="right", va="center_baseline", rotation_mode="anchor")
 
 
 def foot_note(figure: Figure, fonts: Fonts) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from bertology.errors import ResultsError
-from bertology.results.trees._canvas import BLUE, GREY, PALE, TEXT, foot_note, framed, heading, name_words
-from bertology.results.trees._fonts import Fonts, is_right_to_left
+from bertology.results._plot import LayerFigure
+from bertology.results.trees._canvas import BLUE, GREY, PALE, TEXT, foot_note, heading, name_words
+from bertology.results.trees._direction import is_right_to_left
+from bertology.results.trees._fonts import Fonts
 from bertology.results.trees._reading import TreeReading
 
 _INCHES_A_WORD, _LEAST_WIDTH, _HEIGHT = 0.3, 4.2, 3.4
@@ -20,7 +23,10 @@ def draw_depths(reading: TreeReading) -> Figure:
     if reading.depths is None:
         raise ResultsError("the reading has no predicted depths: read the sentence with a probe of depth too")
     size = len(reading.words)
-    figure, (ax,) = framed(max(_LEAST_WIDTH, _FAR + _INCHES_A_WORD * size), _HEIGHT, panels=1)
+    width = max(_LEAST_WIDTH, _FAR + _INCHES_A_WORD * size)
+    figure = LayerFigure(figsize=(width, _HEIGHT), dpi=200, layout="constrained")
+    FigureCanvasAgg(figure)
+    ax = figure.subplots()
     places = [place for place in range(size) if reading.scored[place]]
     predicted = [reading.depths[place] for place in places]
     if reading.gold_depths is not None:
@@ -42,6 +48,8 @@ def draw_depths(reading: TreeReading) -> Figure:
     ax.set_axisbelow(True)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        ax.spines[side].set_color(GREY)
     fonts = Fonts.of(reading.words)
     name_words(ax, "x", reading, fonts)
     ax.set_title(heading(reading), loc="left", fontsize=10, fontweight="bold", color=TEXT, pad=18)

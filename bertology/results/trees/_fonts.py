@@ -60,12 +60,6 @@ class Fonts:
         return f"{_HOLLOW}: no font of this machine has {codes}{more}; install one to see them."
 
 
-def is_right_to_left(words: Iterable[str]) -> bool:
-    """Whether most letters are of a script that runs from right to left."""
-    kinds = [unicodedata.bidirectional(letter) for word in words for letter in word]
-    return sum(kind in ("R", "AL") for kind in kinds) > sum(kind == "L" for kind in kinds)
-
-
 def _visible(text: str) -> str:
     """The text in one line, without what has no form of its own."""
     kept = []

@@ -15,6 +15,7 @@ PORT = 5.0
 _LABEL_ROOM = 9.0
 _LEAST_SPAN = 12.0
 _FINE = 0.5
+_NUDGE = 2.0
 
 Ports = dict[tuple[int, Arc], float]
 """Points from the middle of a word, by its place and the arc."""
@@ -31,8 +32,8 @@ class Piece:
     """Where it reaches its last word; None where it goes on in the next row."""
     level: int
     """1 for the arcs nearest to the words."""
-    labelled: bool = False
-    """Whether the arc's label stands here: where most of the arc is seen."""
+    label_at: float | None = None
+    """The middle of the arc's label; None where the label stands in another row, which shows more of the arc."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def lay_out(
     cells = _cells(widths, [ports for _, ports in sides])
     gaps = _gaps(cells, sides, label_width)
     rows = [_row(first, last, cells, gaps) for first, last in _breaks(cells, gaps, limit)]
-    shown = [_with_labels(rows, [_pieces(row, arcs, ports) for row in rows]) for arcs, ports in sides]
+    shown = [_with_labels(rows, [_pieces(row, arcs, ports) for row in rows], label_width) for arcs, ports in sides]
     return tuple(replace(row, above=over, below=under) for row, over, under in zip(rows, *shown, strict=True))
 
 
@@ -174,15 +175,35 @@ def _pieces(row: Row, arcs: Sequence[Arc], ports: Ports) -> tuple[Piece, ...]:
     return tuple(pieces)
 
 
-def _with_labels(rows: Sequence[Row], pieces: Sequence[Sequence[Piece]]) -> list[tuple[Piece, ...]]:
+def _with_labels(
+    rows: Sequence[Row], pieces: Sequence[Sequence[Piece]], label_width: Callable[[str], float]
+) -> list[tuple[Piece, ...]]:
     """Each arc's label goes to its widest piece, the first of several."""
     widest: dict[Arc, tuple[float, int]] = {}
     for number, (row, shown) in enumerate(zip(rows, pieces, strict=True)):
         for piece in shown:
-            start = 0.0 if piece.start is None else piece.start
-            extent = (row.width if piece.end is None else piece.end) - start
-            widest[piece.arc] = max(widest.get(piece.arc, (extent, -number)), (extent, -number))
-    return [
-        tuple(replace(piece, labelled=widest[piece.arc][1] == -number) for piece in shown)
-        for number, shown in enumerate(pieces)
-    ]
+            start, end = _ends(piece, row)
+            widest[piece.arc] = max(widest.get(piece.arc, (end - start, -number)), (end - start, -number))
+
+    def placed(piece: Piece, number: int) -> Piece:
+        if not piece.arc.label or widest[piece.arc][1] != -number:
+            return piece
+        return replace(piece, label_at=_label_spot(piece, rows[number], pieces[number], label_width(piece.arc.label)))
+
+    return [tuple(placed(piece, number) for piece in shown) for number, shown in enumerate(pieces)]
+
+
+def _label_spot(piece: Piece, row: Row, beside: Sequence[Piece], width: float) -> float:
+    """As near to the arc's middle as no leg of a higher arc stands in the way; its middle where that is nowhere."""
+    start, end = _ends(piece, row)
+    middle, room = (start + end) / 2, (end - start - width) / 2
+    legs = [x for other in beside if other.level > piece.level for x in (other.start, other.end) if x is not None]
+    for step in range(max(0, int(room / _NUDGE)) + 1):
+        for spot in (middle - step * _NUDGE, middle + step * _NUDGE):
+            if all(abs(leg - spot) > width / 2 + _NUDGE for leg in legs):
+                return spot
+    return middle
+
+
+def _ends(piece: Piece, row: Row) -> tuple[float, float]:
+    return 0.0 if piece.start is None else piece.start, row.width if piece.end is None else piece.end
