@@ -32,7 +32,7 @@ from bertology.results.trees._reading import TreeReading
 
 WORD_SIZE, _LABEL_SIZE, _TITLE_SIZE, _SCORE_SIZE, _NOTE_SIZE = 10.0, 6.5, 10.0, 8.5, 7.5
 _MARGIN, _SIDE_MARGIN = 16.0, 58.0
-_HEADER, _FOOTER, _NOTE = 40.0, 26.0, 12.0
+_HEADER, _SHORT_HEADER, _FOOTER, _NOTE = 40.0, 26.0, 26.0, 12.0
 _HALF_LINE = 8.0
 """From the middle of a line of words to where arcs begin."""
 _BASELINE = 3.5
@@ -62,7 +62,8 @@ def draw_arcs(reading: TreeReading, *, width: float) -> Figure:
     heights = [_Heights.of(row) for row in rows]
     note, legend = fonts.note(), _Legend.of(reading, ruler)
     footer = (_FOOTER if reading.gold else _MARGIN / 2) + (_NOTE if note else 0.0)
-    height = _HEADER + sum(each.total for each in heights) + _BETWEEN_ROWS * (len(rows) - 1) + footer
+    header = _HEADER if score(reading) else _SHORT_HEADER
+    height = header + sum(each.total for each in heights) + _BETWEEN_ROWS * (len(rows) - 1) + footer
     texts = [ruler.width(heading(reading), _TITLE_SIZE, bold=True), ruler.width(score(reading), _SCORE_SIZE)]
     texts += [ruler.width(note, _NOTE_SIZE), legend.width]
     full = max(left + max(row.width for row in rows), _MARGIN + max(texts)) + _MARGIN
@@ -70,7 +71,7 @@ def draw_arcs(reading: TreeReading, *, width: float) -> Figure:
     figure, ax = blank(full, height)
     write(ax, _MARGIN, height - 14, heading(reading), fonts, size=_TITLE_SIZE, weight="bold", va="center", color=TEXT)
     write(ax, _MARGIN, height - 28, score(reading), fonts, size=_SCORE_SIZE, va="center", color=GREY)
-    top, mirrored = height - _HEADER, is_right_to_left(reading.words)
+    top, mirrored = height - header, is_right_to_left(reading.words)
     if reading.gold:
         for name, side in (("gold", 1), ("predicted", -1)):
             y = top - heights[0].above + side * (_HALF_LINE + 4)

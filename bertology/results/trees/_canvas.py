@@ -20,7 +20,7 @@ BLUE, VERMILION, PURPLE, GREY, PALE, TEXT = "#0072B2", "#D55E00", "#CC79A7", "#5
 POINTS = 72.0
 """An inch."""
 _DPI = 200
-_MOST_LETTERS = 24
+_MOST_LETTERS = 18
 NAME_SIZE = 8.0
 
 
@@ -75,7 +75,7 @@ def name_words(
     axis = ax.xaxis if along == "x" else ax.yaxis
     places = [place + shift for place in range(len(reading.words))]
     axis.set_ticks(places, [fonts.drawable(clipped(word)) for word in reading.words])
-    ax.tick_params(labelsize=NAME_SIZE, color=GREY, labelcolor=TEXT)
+    ax.tick_params(axis=along, labelsize=NAME_SIZE, color=GREY, labelcolor=TEXT)
     for label, scored in zip(axis.get_ticklabels(), reading.scored, strict=True):
         # A dollar sign begins no formula.
         label.set(fontfamily=list(fonts.families), parse_math=False, color=TEXT if scored else PALE)

@@ -42,6 +42,7 @@ def draw_depths(reading: TreeReading) -> Figure:
     ax.set_ylim(deepest + 0.4, min([0.0, *predicted]) - 0.4)
     ax.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
     ax.set_ylabel("depth, edges below the root", fontsize=8.5, color=TEXT)
+    ax.tick_params(axis="y", labelsize=8, color=GREY, labelcolor=TEXT)
     ends = (-0.7, size - 0.3)
     ax.set_xlim(ends[::-1] if is_right_to_left(reading.words) else ends)
     ax.grid(axis="y", color="#E3E3E3", linewidth=0.7)

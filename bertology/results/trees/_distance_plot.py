@@ -47,7 +47,8 @@ def draw_distances(reading: TreeReading) -> Figure:
     height = min(side, _LONGEST_BAR)
     beyond = "max" if float(reading.distances.max()) > farthest else "neither"
     bar = figure.colorbar(mesh, cax=_panel(figure, x, bottom + (side - height) / 2, _BAR, height), extend=beyond)
-    bar.set_label("edges between; predicted: squared distance", fontsize=7, color=TEXT)
+    unit = "squared distance" if gold is None else "edges; predicted: squared distance"
+    bar.set_label(unit, fontsize=7, color=TEXT)
     bar.locator = MaxNLocator(integer=True, nbins=8)
     bar.ax.tick_params(labelsize=7.5, color=GREY, labelcolor=TEXT)
     bar.outline.set_visible(False)

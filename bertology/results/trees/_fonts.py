@@ -11,7 +11,7 @@ from matplotlib.font_manager import FontProperties, fontManager
 from matplotlib.ft2font import FT2Font
 
 _HOLLOW = "□"
-_NAMED = 12
+_NAMED = 6
 """Characters that a note names."""
 _BOXES = "Last Resort"
 """A font that has a box for every character, which says nothing to a reader."""

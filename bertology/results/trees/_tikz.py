@@ -18,10 +18,10 @@ _COLORS = {"treeagreed": "0072B2", "treemissed": "D55E00", "treeinvented": "CC79
 _STYLES = {
     "agreed": "edge style={treeagreed, thick}",
     "missed": "edge style={treemissed, thick, dashed}",
-    "invented": "edge style={treeinvented, very thick, densely dotted}",
+    "invented": "edge style={treeinvented, very thick, line cap=butt, densely dotted}",
 }
 _STYLE_OF: dict[Kind, str] = {"both": "agreed", "alone": "agreed", "gold": "missed", "predicted": "invented"}
-_STEP = 2.6
+_STEP = 2.8
 """From one arc to the next above it, in ex."""
 _LIGATURES = re.compile(r"([-`',!?])(?=[-`',])")
 
@@ -41,12 +41,13 @@ def to_tikz(reading: TreeReading) -> str:
     (row,) = lay_out([1.0] * len(reading.words), above, below, limit=math.inf, label_width=lambda _: 0.0)
     latin = all(ord(letter) <= _LAST_LATIN for word in reading.words for letter in word if letter.isalpha())
     words = r" \& ".join(_word(word, scored) for word, scored in zip(reading.words, reading.scored, strict=True))
+    sep = "1.4em" if any(arc.label for arc in (*above, *below) if arc.length) else ".7em"
     lines = [
         _NEEDS if latin else _NEEDS_FONT,
         *(rf"\definecolor{{{name}}}{{HTML}}{{{code}}}" for name, code in _COLORS.items()),
-        r"\begin{dependency}[text only label, label style={fill=white, inner sep=.2ex, above}]",
+        r"\begin{dependency}[text only label, label style={above, inner sep=.2ex}]",
         *(rf"  \depstyle{{{name}}}{{{style}}}" for name, style in _STYLES.items()),
-        r"  \begin{deptext}[column sep=.6em]",
+        rf"  \begin{{deptext}}[column sep={sep}]",
         rf"    {words} \\",
         r"  \end{deptext}",
         *_edges(row.above, ()),
