@@ -56,7 +56,7 @@ def _arcs(
     reading: TreeReading,
     edges: Sequence[tuple[int, int]],
     heads: tuple[int, ...] | None,
-    names: tuple[str, ...] | None,
+    names: tuple[str | None, ...] | None,
     *,
     other: Kind,
 ) -> tuple[Arc, ...]:
@@ -64,7 +64,7 @@ def _arcs(
     found = []
     for left, right in edges:
         dependent = None if heads is None else left if heads[left] == right + 1 else right
-        label = "" if names is None or dependent is None else names[dependent]
+        label = "" if names is None or dependent is None else names[dependent] or ""
         found.append(Arc(left, right, "both" if (left, right) in shared else other, dependent, label))
     return tuple(found)
 

@@ -12,7 +12,7 @@ GAP = 9.0
 """Between two words."""
 PORT = 5.0
 """Between two arcs that end at one word."""
-_LABEL_ROOM = 9.0
+_LABEL_ROOM = 13.0
 _LEAST_SPAN = 12.0
 _FINE = 0.5
 _NUDGE = 2.0

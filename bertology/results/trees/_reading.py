@@ -36,12 +36,12 @@ class TreeReading:
     heads: tuple[int, ...] | None
     """Predicted heads as in CoNLL-U, where depth gave the edges a direction. What
     stands there for words that are not scored, such as -1, says nothing."""
-    relations: tuple[str, ...] | None
-    """Predicted relation of each word to its head."""
+    relations: tuple[str | None, ...] | None
+    """Predicted relation of each word to its head, None where nothing is said of it."""
     scored: tuple[bool, ...]
     """False for punctuation, which no edge touches."""
-    gold_relations: tuple[str, ...] | None = None
-    """Gold relation of each word to its head."""
+    gold_relations: tuple[str | None, ...] | None = None
+    """Gold relation of each word to its head, None where nothing is said of it."""
 
     def __post_init__(self) -> None:
         if not self.words:

@@ -116,6 +116,8 @@ def test_relations_are_named_where_they_are_known(chef, directed):
     assert labels(plot_arcs(directed))["acl:relcl"] == labels(plot_arcs(directed))["acl"] == 1
     assert labels(plot_arcs(directed))["root"] == 2
     assert "root" not in labels(plot_arcs(chef))
+    unnamed = dataclasses.replace(chef, gold_relations=(None, *chef.gold_relations[1:]))
+    assert "det" not in labels(plot_arcs(unnamed))
 
 
 def test_without_gold_the_prediction_stands_above_alone(raw):
@@ -134,8 +136,7 @@ def test_the_picture_says_what_it_shows(chef):
     assert {"gold and predicted: 5", "gold only: 2", "predicted only: 2"} <= set(texts)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 9, 25, 40])
-@pytest.mark.parametrize("has_gold", [True, False])
+@pytest.mark.parametrize(("size", "has_gold"), [(1, True), (2, True), (3, False), (9, True), (9, False), (40, True)])
 def test_no_two_words_overlap_and_all_lies_inside(make, make_tree, size, has_gold):
     names = [("extraordinarily", "a", "word", "of")[place % 4] for place in range(size)]
     reading = make(make_tree(size, size), words=names, noise=0.8, directed=True)
@@ -188,7 +189,7 @@ def test_colours_differ_in_grey_too():
 def test_real_sentences_can_be_drawn(real_data, make):
     """Long ones, non-projective ones, ones with web addresses and currency signs among them."""
     path = real_data("ud_english_ewt") / "en_ewt-ud-dev.conllu"
-    sentences = [s for s in itertools.islice(read_conllu(path), 400) if len(s) <= 45]
+    sentences = [s for s in itertools.islice(read_conllu(path), 250) if len(s) <= 45]
     chosen = [*sorted(sentences, key=len)[-2:], next(s for s in sentences if is_crossed(s.heads))]
     for sentence in chosen:
         scored = [tag != "PUNCT" for tag in sentence.layers["upos"]]
