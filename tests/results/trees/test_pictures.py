@@ -96,24 +96,25 @@ def test_the_same_reading_is_the_same_bytes(directed, picture):
     assert dict(mpl.rcParams) == before
 
 
-@pytest.mark.parametrize("picture", PICTURES)
 @pytest.mark.parametrize(
-    "words",
+    ("words", "pictures"),
     [
-        ("猫", "は", "魚", "を"),
-        ("القط", "الأسود", "يأكل", "می\u200cشود"),
-        ("👩‍💻", "☃️", "a\tb", "$x$"),
-        ("", " ", "\x07", "e\u0301"),
+        (("猫", "は", "魚", "を"), PICTURES),
+        (("القط", "الأسود", "يأكل", "می\u200cشود"), PICTURES),
+        (("\U0001f469\u200d\U0001f4bb", "\u2603\ufe0f", "a\tb", "$x$"), ("depths",)),
+        (("", " ", "\x07", "e\u0301"), ("arcs",)),
     ],
     ids=["cjk", "arabic", "signs", "blanks"],
 )
-def test_any_script_can_be_drawn(make, words, picture):
+def test_any_script_can_be_drawn(make, words, pictures):
     """Warnings are errors here: a letter that no font has is drawn as a hollow square, on purpose."""
-    assert to_png(make((2, 0, 2, 3), words=words), picture=picture).startswith(b"\x89PNG")
+    reading = make((2, 0, 2, 3), words=words)
+    for picture in pictures:
+        assert to_png(reading, picture=picture).startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("plot", [plot_depths, plot_distances])
-@pytest.mark.parametrize("size", [1, 3, 40])
+@pytest.mark.parametrize("size", [1, 3, 20])
 def test_all_names_lie_inside_the_figure(make, make_tree, plot, size):
     names_of = [("extraordinarily", "a", "https://www.example.org/a/long/path")[place % 3] for place in range(size)]
     figure = plot(make(make_tree(size, 2), words=names_of))
