@@ -1,0 +1,203 @@
+"""Arcs say what was found, missed and invented, and the picture shows it, in colour and in grey."""
+
+import dataclasses
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.patches import PathPatch, Polygon
+
+from bertology.corpora import read_conllu
+from bertology.errors import ResultsError
+from bertology.measures import tree_edges
+from bertology.results.trees import plot_arcs
+from bertology.results.trees._arc_plot import WORD_SIZE
+from bertology.results.trees._arcs import gold_arcs, predicted_arcs
+from bertology.results.trees._canvas import BLUE, PURPLE, VERMILION
+
+
+def drawn(figure):
+    FigureCanvasAgg(figure).draw()
+    return figure
+
+
+def lines(figure):
+    (ax,) = figure.axes
+    return [patch for patch in ax.patches if isinstance(patch, PathPatch)]
+
+
+def heads(figure):
+    (ax,) = figure.axes
+    return [patch for patch in ax.patches if isinstance(patch, Polygon)]
+
+
+def words(figure, reading):
+    """The sentence's words as drawn, in order."""
+    (ax,) = figure.axes
+    return [text for text in ax.texts if text.get_fontsize() == WORD_SIZE and text.get_text() in reading.words]
+
+
+def line_of_words(figure, reading):
+    return words(figure, reading)[0].get_position()[1]
+
+
+def ink(figure):
+    """How many lines there are of each colour."""
+    return Counter(to_hex(patch.get_edgecolor()).upper() for patch in lines(figure))
+
+
+def kinds(arcs):
+    return {(arc.left, arc.right): arc.kind for arc in arcs}
+
+
+def test_edges_are_found_missed_or_invented(chef):
+    shared = dict.fromkeys(((0, 1), (1, 3), (1, 5), (2, 3), (5, 7)), "both")
+    assert kinds(gold_arcs(chef)) == {**shared, (4, 5): "gold", (6, 7): "gold"}
+    assert kinds(predicted_arcs(chef)) == {**shared, (3, 4): "predicted", (5, 6): "predicted"}
+
+
+def test_gold_has_directions_and_a_prediction_only_with_heads(chef, directed):
+    assert {(arc.head, arc.dependent) for arc in gold_arcs(chef)} >= {(5, 1), (1, 0), (7, 6)}
+    assert all(arc.head is arc.dependent is None for arc in predicted_arcs(chef))
+    found = {(arc.head, arc.dependent): arc.label for arc in predicted_arcs(directed)}
+    assert found[3, 4] == "cop"
+    assert found[1, 3] == "acl"
+    assert {arc.dependent: arc.label for arc in gold_arcs(chef)}[3] == "acl:relcl"
+
+
+def test_roots_are_compared_where_the_prediction_has_one(chef, directed):
+    def roots(arcs):
+        return [(arc.left, arc.kind) for arc in arcs if not arc.length]
+
+    assert roots(gold_arcs(chef)) == []
+    assert roots(gold_arcs(directed)) == roots(predicted_arcs(directed)) == [(5, "both")]
+    turned = dataclasses.replace(directed, heads=(2, 0, 4, 2, 4, 2, 6, 6, -1))
+    assert roots(gold_arcs(turned)) == [(5, "gold")]
+    assert roots(predicted_arcs(turned)) == [(1, "predicted")]
+
+
+def test_gold_stands_above_and_the_prediction_below(chef):
+    figure = plot_arcs(chef)
+    assert ink(figure) == {BLUE: 10, VERMILION: 2, PURPLE: 2}
+    middle = line_of_words(figure, chef)
+    for patch in lines(figure):
+        heights = patch.get_path().vertices[:, 1]
+        above = (heights > middle).all()
+        assert above != (heights < middle).all()
+        color = to_hex(patch.get_edgecolor()).upper()
+        assert color != VERMILION or above
+        assert color != PURPLE or not above
+
+
+def test_colours_have_line_styles_of_their_own(chef):
+    styles = {to_hex(patch.get_edgecolor()).upper(): patch.get_linestyle() for patch in lines(plot_arcs(chef))}
+    assert len({str(style) for style in styles.values()}) == 3
+
+
+def test_arrows_point_at_dependents(chef, directed):
+    assert len(heads(plot_arcs(chef))) == 7
+    figure = plot_arcs(directed)
+    assert len(heads(figure)) == 7 + 7 + 2
+    at = {text.get_text(): text.get_position()[0] for text in words(figure, directed)}
+    middle = line_of_words(figure, directed)
+    tips = [patch.get_xy()[0] for patch in heads(figure)]
+    gold_tips = sorted(x for x, y in tips if y > middle)
+    assert gold_tips == pytest.approx([at[word] for word in directed.words[:8]], abs=14)
+
+
+def test_relations_are_named_where_they_are_known(chef, directed):
+    def labels(figure):
+        return Counter(text.get_text() for text in figure.axes[0].texts)
+
+    assert labels(plot_arcs(directed))["nsubj"] == 4
+    assert labels(plot_arcs(directed))["acl:relcl"] == labels(plot_arcs(directed))["acl"] == 1
+    assert labels(plot_arcs(directed))["root"] == 2
+    assert "root" not in labels(plot_arcs(chef))
+    unnamed = dataclasses.replace(chef, gold_relations=(None, *chef.gold_relations[1:]))
+    assert "det" not in labels(plot_arcs(unnamed))
+
+
+def test_without_gold_the_prediction_stands_above_alone(raw):
+    figure = plot_arcs(raw)
+    assert ink(figure) == {BLUE: 8}
+    middle = line_of_words(figure, raw)
+    assert all((patch.get_path().vertices[:, 1] > middle).all() for patch in lines(figure))
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert not any("gold" in text or "UUAS" in text for text in texts)
+
+
+def test_the_picture_says_what_it_shows(chef):
+    texts = [text.get_text() for text in plot_arcs(chef).axes[0].texts]
+    assert "minilm-mlm · layer 4" in texts
+    assert "UUAS 71.4: 5 of 7 gold edges" in texts
+    assert {"gold and predicted: 5", "gold only: 2", "predicted only: 2"} <= set(texts)
+
+
+@pytest.mark.parametrize(("size", "has_gold"), [(1, True), (2, True), (3, False), (9, True), (9, False), (40, True)])
+def test_no_two_words_overlap_and_all_lies_inside(make, make_tree, size, has_gold):
+    names = [("extraordinarily", "a", "word", "of")[place % 4] for place in range(size)]
+    reading = make(make_tree(size, size), words=names, noise=0.8, directed=True)
+    reading = dataclasses.replace(reading, relations=("nmod:poss",) * size, gold=reading.gold if has_gold else None)
+    figure = drawn(plot_arcs(reading))
+    assert len(words(figure, reading)) == size
+    width, height = figure.canvas.get_width_height()
+    boxes = [text.get_window_extent() for text in figure.axes[0].texts if text.get_text()]
+    for box in boxes:
+        assert box.x0 >= 0
+        assert box.x1 <= width
+        assert box.y0 >= 0
+        assert box.y1 <= height
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes[: 4 + size], 2))
+    assert width <= 10 * 200 + 1
+
+
+def test_a_narrow_picture_has_more_rows(make, make_tree):
+    reading = make(make_tree(20, 1))
+    wide, narrow = (plot_arcs(reading, width=width) for width in (12, 4))
+    assert len({text.get_position()[1] for text in words(wide, reading)}) == 1
+    assert len({text.get_position()[1] for text in words(narrow, reading)}) > 2
+    assert narrow.get_size_inches()[0] < 5 < wide.get_size_inches()[0]
+    with pytest.raises(ResultsError, match="give a width of 2 or more"):
+        plot_arcs(reading, width=0.5)
+    with pytest.raises(ResultsError, match="cannot be nan inches"):
+        plot_arcs(reading, width=float("nan"))
+
+
+def test_sentences_from_right_to_left_are_laid_out_so(make):
+    reading = make((2, 3, 0), words=("القط", "الأسود", "يأكل"), directed=True)
+    figure = drawn(plot_arcs(reading))
+    right_to_left = [text.get_position()[0] for text in figure.axes[0].texts if text.get_fontsize() == WORD_SIZE][-3:]
+    assert right_to_left == sorted(right_to_left, reverse=True)
+    assert len(heads(figure)) == 6
+
+
+def test_dollars_begin_no_formula(make):
+    reading = make((0, 1, 1), words=("$x_1", "^2$", "\\frac{"))
+    assert [text.get_text() for text in words(drawn(plot_arcs(reading)), reading)] == list(reading.words)
+
+
+def test_colours_differ_in_grey_too():
+    """What is found is darkest; line styles tell the other two apart."""
+    weights = np.array([0.2126, 0.7152, 0.0722])
+    blue, vermilion, purple = (weights @ np.array(to_rgb(color)) for color in (BLUE, VERMILION, PURPLE))
+    assert blue < vermilion < purple
+
+
+def test_real_sentences_can_be_drawn(real_data, make):
+    """Long ones, non-projective ones, ones with web addresses and currency signs among them."""
+    path = real_data("ud_english_ewt") / "en_ewt-ud-dev.conllu"
+    sentences = [s for s in itertools.islice(read_conllu(path), 250) if len(s) <= 45]
+    chosen = [*sorted(sentences, key=len)[-2:], next(s for s in sentences if is_crossed(s.heads))]
+    for sentence in chosen:
+        scored = [tag != "PUNCT" for tag in sentence.layers["upos"]]
+        reading = make(sentence.heads, words=sentence.words, scored=scored, noise=0.5, directed=True)
+        figure = drawn(plot_arcs(dataclasses.replace(reading, gold_relations=sentence.layers["deprel"])))
+        assert len(words(figure, reading)) == len(sentence)
+
+
+def is_crossed(gold):
+    edges = tree_edges(gold)
+    return any(a < c < b < d for a, b in edges for c, d in edges)

@@ -1,0 +1,89 @@
+"""A reading checks that its parts fit, and knows what was found."""
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from bertology.measures import spanning_tree
+
+
+def test_what_was_found(chef):
+    assert chef.gold_edges == ((0, 1), (1, 3), (1, 5), (2, 3), (4, 5), (5, 7), (6, 7))
+    assert chef.shared_edges == ((0, 1), (1, 3), (1, 5), (2, 3), (5, 7))
+    assert chef.uuas == 5 / 7
+
+
+def test_the_gold_tree_by_hand(chef):
+    assert chef.gold_depths == (2, 1, 3, 2, 1, 0, 2, 1, 1)
+    assert chef.gold_distances[2, 7] == 4
+    assert chef.gold_distances[0, 0] == 0
+
+
+def test_planted_distances_give_the_whole_tree(make, make_tree):
+    for seed in range(20):
+        assert make(make_tree(12, seed)).uuas == 1.0
+
+
+def test_random_edges_stay_at_chance(make, make_tree):
+    """A random labelled tree holds an edge of another with the chance 2 / n."""
+    rng = np.random.default_rng(3)
+    found = []
+    for seed in range(150):
+        reading = make(make_tree(12, seed))
+        noise = rng.random((12, 12))
+        found.append(dataclasses.replace(reading, edges=spanning_tree(noise + noise.T)).uuas)
+    assert abs(np.mean(found) - 2 / 12) < 4 * np.std(found) / np.sqrt(len(found))
+
+
+def test_without_gold_nothing_is_scored(raw):
+    assert raw.gold_edges is None
+    assert raw.uuas is None
+    assert raw.gold_depths is None
+    assert raw.gold_distances is None
+    assert raw.shared_edges == ()
+
+
+def test_one_word_has_no_score(make):
+    assert make((0,)).uuas is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"words": ()}, "without words"),
+        ({"depths": (1.0,)}, "9 words but 1 values of depths"),
+        ({"scored": (True,)}, "9 words but 1 values of scored"),
+        ({"distances": np.zeros((9, 8))}, r"shape \(9, 8\): it must be \(9, 9\)"),
+        ({"depths": (np.nan,) * 9}, "depths holds a value that is not finite"),
+        ({"edges": ((1, 0),)}, r"edge \(1, 0\): places run from 0 to 8, the smaller first"),
+        ({"edges": ((0, 9),)}, r"edge \(0, 9\): places run from 0 to 8"),
+        ({"edges": ((0, 1), (0, 1))}, "given twice"),
+        ({"edges": ((0, 8),)}, r"edge \(0, 8\) touches a word that is not scored"),
+        ({"gold": (2, 1, 4, 2, 6, 0, 8, 6, 6)}, "gold: the heads of word 1 lead in a circle"),
+        ({"gold": (2, 6, 4, 2, 0, 0, 8, 6, 6)}, "gold: several roots, words 5, 6"),
+        ({"gold": (2, 6, 4, 2, 6, 0, 8, 6, 10)}, "gold: head 10 of word 9"),
+        ({"heads": (2, 6, 4, 2, 6, 0, 8, 6, -1)}, r"not the same tree: they differ in edge \(3, 4\)"),
+        ({"heads": (2, 6, 4, 2, 4, -1, 6, 6, -1)}, "heads: head -1 of word 6"),
+    ],
+)
+def test_parts_that_do_not_fit_are_named(chef, changes, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(chef, **changes)
+
+
+def test_heads_of_words_not_scored_say_nothing(directed):
+    assert directed.heads[8] == -1
+    other = dataclasses.replace(directed, heads=(*directed.heads[:8], 3))
+    assert other.uuas == directed.uuas
+
+
+def test_a_notebook_shows_the_arcs(chef):
+    assert "<svg" in chef._repr_svg_()
+
+
+def test_importing_draws_nothing():
+    code = "import sys, bertology.results.trees; print(*[m for m in ('matplotlib', 'torch') if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == []
