@@ -18,6 +18,11 @@ from bertology.encoders._source import ModelShape, ModelSource
 from bertology.encoders._tokenizer import load_tokenizer, piece_reader
 from bertology.errors import ModelError
 
+# What architectures call the modules that come before their first block.
+_BELOW_BLOCKS = (
+    *("embeddings", "embeddings_project", "encoder.embedding_hidden_mapping_in"),
+    *("embed_tokens", "embed_positions", "layernorm_embedding", "wte", "wpe"),
+)
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -156,18 +161,16 @@ def _load_model(
 
 
 def _copy_embeddings(source: ModelSource, pretrained: Any, fresh: Any) -> None:
-    """Give a fresh model all that pretrained one has below its blocks."""
-    found = False
-    for name in ("embeddings", "embeddings_project"):
-        part = getattr(_body_of(pretrained), name, None)
-        if part is not None:
-            getattr(_body_of(fresh), name).load_state_dict(part.state_dict())
-            found = True
-    if not found:
+    """Give a fresh model all that the pretrained one has below its blocks."""
+    there, here = (dict(_body_of(model).named_modules()) for model in (pretrained, fresh))
+    parts = [name for name in _BELOW_BLOCKS if name in there]
+    if not parts:
         raise ModelError(
             f"{source.folder}: random_blocks keeps a model's embeddings, and it is not known where those of a "
             f"{pretrained.config.model_type} end; take init random"
         )
+    for name in parts:
+        here[name].load_state_dict(there[name].state_dict())
 
 
 def _claims_masked_lm_head(config: Any) -> bool:

@@ -79,7 +79,7 @@ def test_random_blocks_keep_the_embeddings(family: str, tiny: Tiny, encoder: Cal
     torch.testing.assert_close(states[0][0], states[1][0], rtol=0, atol=0)
     assert (states[0][1] - states[1][1]).abs().max() > 0.01
     # the blocks are those of the random model of this seed
-    names = [name for name, _ in random.model.body.named_parameters() if ".layer" in name or "layers" in name]
+    names = [name for name, _ in random.model.body.named_parameters() if re.search(r"layers?\.|^block\.|^h\.", name)]
     ours, drawn = (dict(one.model.body.named_parameters()) for one in (mixed, random))
     assert names
     assert all(torch.equal(ours[name], drawn[name]) for name in names)
