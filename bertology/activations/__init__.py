@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bertology.activations._extract import Extraction, extract, whole_entry
     from bertology.activations._span_vectors import SpanVectors
     from bertology.activations._vectors import WordVectors
+    from bertology.activations._words import read_words
 
 __all__ = [
     "BarProgress",
@@ -30,6 +31,7 @@ __all__ = [
     "find_entry",
     "import_neurox",
     "prune_store",
+    "read_words",
     "silent",
     "store_status",
     "whole_entry",
@@ -41,6 +43,7 @@ _NEEDS_TORCH = {
     "whole_entry": "_extract",
     "SpanVectors": "_span_vectors",
     "WordVectors": "_vectors",
+    "read_words": "_words",
 }
 
 

@@ -17,6 +17,7 @@ from bertology.corpora._sentence import MultiwordToken, Sentence, Target
 from bertology.corpora._sentences import Sentences
 from bertology.corpora._spacy import annotate_text, from_docs, load_docbin, to_docs, write_docbin
 from bertology.corpora._storage import WordLayer
+from bertology.corpora._tokens import english_sentence
 from bertology.corpora._winograd import read_winograd
 from bertology.corpora._write_conllu import write_conllu
 
@@ -30,6 +31,7 @@ __all__ = [
     "WordLayer",
     "annotate_text",
     "corpus_at_hand",
+    "english_sentence",
     "entities_of",
     "from_docs",
     "join_corpora",

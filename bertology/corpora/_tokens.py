@@ -44,6 +44,11 @@ def english_words(text: str) -> list[Span]:
     return [(token.idx, token.idx + len(token)) for token in _tokenizer()(text) if not token.text.isspace()]
 
 
+def english_sentence(text: str, *, name: str = "") -> Sentence:
+    """A sentence without annotation, its words found by :func:`english_words`."""
+    return sentence_of(text, english_words(text), name, {})
+
+
 def words_within(words: list[Span], start: int, end: int) -> Span:
     """The words that share a character with ``start`` to ``end``, as a span; empty where there is none."""
     inside = [index for index, (first, last) in enumerate(words) if first < end and start < last]

@@ -1,0 +1,218 @@
+"""Any sentence as a structural probe reads it: the probe found or fitted, the sentence read, its tree built."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bertology._cache import cache_folder
+from bertology._names import name_not_found
+from bertology.activations import Progress, silent
+from bertology.corpora import Sentence, Sentences, english_sentence, load_corpus
+from bertology.errors import BertologyError, FitError
+from bertology.measures import rooted, spanning_tree
+from bertology.results.trees import TreeReading
+from bertology.runner._plan import Plan, make_plan
+from bertology.runner._reading import Reading
+from bertology.runner._request import ProbeRequest
+from bertology.runner._run import encoder_of, run_probes
+from bertology.runner._trees import PROBES
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from bertology.encoders import Encoder
+    from bertology.readouts import TreeProbe
+
+_TASK = "structural_parse"
+_RELATION = "deprel"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParseRequest:
+    """Which probe is to read sentences."""
+
+    layer: int
+    """0 is the embedding output; negative ones are counted from the last layer."""
+    model: str = "pocket"
+    corpus: str = "pocket"
+    """What the probe is fitted on, where there is none yet."""
+    probe: Path | None = None
+    """A kept probe: its JSON file, or the folder of a run, in which the one of this layer is found."""
+    rank: int | None = None
+    pooling: str = "mean"
+    device: str = "auto"
+    revision: str | None = None
+    trust_remote_code: bool = False
+
+
+def sentence_of_text(text: str, *, is_split: bool = False) -> Sentence:
+    """A sentence as one writes it, its words found by the rules of English.
+
+    Args:
+        text: the sentence.
+        is_split: its words are parted by spaces already.
+
+    Raises:
+        BertologyError: there is no word in it.
+    """
+    text = text.strip()
+    if not text:
+        raise BertologyError("there is no word in the sentence: give some text")
+    if not is_split:
+        return english_sentence(text)
+    found = list(re.finditer(r"\S+", text))
+    return Sentence("", text, tuple(match[0] for match in found), tuple(match.span() for match in found))
+
+
+def sentence_of_corpus(name: str, corpus: str) -> Sentence:
+    """The sentence of that id in a corpus' test split.
+
+    Raises:
+        NameNotFoundError: there is none.
+    """
+    found = load_corpus(corpus)
+    split = next((split for split in ("test", *found.splits) if split in found), "test")
+    sentences = found[split]
+    place = next((number for number in range(len(sentences)) if sentences.id(number) == name), None)
+    if place is None:
+        ids = [sentences.id(number) for number in range(len(sentences))]
+        raise name_not_found(f"sentence of {found.name} {split}", name, ids, remedy="give the id of one of them")
+    return sentences[place]
+
+
+def parse(
+    sentence: Sentence, request: ParseRequest, *, progress: Callable[[str], Progress] = lambda _: silent
+) -> TreeReading:
+    """The tree that a structural probe finds in a sentence (Hewitt & Manning 2019).
+
+    The probe is fitted on the corpus if it was not before, by the task ``structural_parse``, and kept.
+
+    Args:
+        sentence: of any text; where it has heads they are gold.
+        request: by which probe.
+        progress: gives the progress display of a job from its label.
+
+    Raises:
+        BertologyError: there is no such model, corpus, layer or probe, or the probe is another model's or layer's.
+    """
+    plan = make_plan(_probing(request))
+    (layer,) = plan.layers
+    probe = _kept(request, plan, layer) if request.probe is not None else _fitted(plan, layer, progress)
+    probe.check(model_fingerprint=plan.fingerprints["pretrained"], layer=layer, pooling=request.pooling)
+    encoder = encoder_of(plan, "pretrained", _device(request.device))
+    return read_tree(sentence, probe, _vectors(encoder, sentence, layer, request.pooling))
+
+
+def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeReading:
+    """What a probe says of a sentence whose words' vectors ``[word, dim]`` are at hand.
+
+    Raises:
+        FitError: the probe knows no distances, or the vectors are of another width.
+    """
+    distances, depths = probe.distances(vectors), probe.depths(vectors)
+    if distances is None:
+        raise FitError(
+            f"the probe of {probe.origin.task} knows no distances: give one of structural_distance or {_TASK}"
+        )
+    relations = probe.relations(vectors)
+    scored = _scored(sentence)
+    edges = spanning_tree(distances, scored)
+    heads = None
+    if depths is not None and any(scored):
+        root = int(np.argmin(np.where(scored, depths, np.inf)))
+        heads = rooted(edges, root, n_words=len(sentence))
+    gold_relations = sentence.layers.get(_RELATION)
+    return TreeReading(
+        words=sentence.words,
+        layer=probe.origin.layer,
+        model=probe.origin.model,
+        gold=sentence.heads,
+        edges=edges,
+        distances=distances,
+        depths=None if depths is None else tuple(depths.tolist()),
+        heads=heads,
+        relations=None if heads is None or relations is None else _named(heads, relations),
+        scored=scored,
+        gold_relations=None if sentence.heads is None or gold_relations is None else tuple(gold_relations),
+    )
+
+
+def _named(heads: tuple[int, ...], relations: tuple[str, ...]) -> tuple[str | None, ...]:
+    """Relations to heads: the root's is its own, and of words in no edge nothing is said."""
+    return tuple(
+        None if head < 0 else relation if head else "root" for head, relation in zip(heads, relations, strict=True)
+    )
+
+
+def _scored(sentence: Sentence) -> tuple[bool, ...]:
+    """Which words are no punctuation, by the treebank's own tags or else by their letters."""
+    tags = sentence.layers.get("upos")
+    if tags is not None:
+        return tuple(tag != "PUNCT" for tag in tags)
+    return tuple(any(unicodedata.category(letter)[0] != "P" for letter in word) for word in sentence.words)
+
+
+def _probing(request: ParseRequest) -> ProbeRequest:
+    return ProbeRequest(
+        tasks=(_TASK,),
+        model=request.model,
+        corpus=request.corpus,
+        layers=str(request.layer),
+        controls=(),
+        pooling=request.pooling,
+        device=request.device,
+        revision=request.revision,
+        trust_remote_code=request.trust_remote_code,
+        readings={_TASK: (Reading(settings={} if request.rank is None else {"rank": request.rank}),)},
+    )
+
+
+def _fitted(plan: Plan, layer: int, progress: Callable[[str], Progress]) -> TreeProbe:
+    """The probe of a layer, fitted now unless it was before."""
+    from bertology.readouts import TreeProbe
+
+    run_probes(plan.request, corpus=plan.corpus, progress=progress)
+    (group,) = plan.groups
+    return TreeProbe.load(cache_folder() / "runs" / plan.run_id / PROBES / group.cells["none", 0, layer].id)
+
+
+def _kept(request: ParseRequest, plan: Plan, layer: int) -> TreeProbe:
+    """The probe that a person names."""
+    from bertology.readouts import TreeProbe
+
+    path = Path(str(request.probe))
+    if not path.is_dir():
+        return TreeProbe.load(path.with_suffix(""))
+    folder = path / PROBES if (path / PROBES).is_dir() else path
+    found = [TreeProbe.load(file.with_suffix("")) for file in sorted(folder.glob("*.json"))]
+    if not found:
+        raise BertologyError(f"{path}: no probe is kept there; run a task such as {_TASK} with --out {path}")
+    fitting = [one for one in found if one.origin.layer == layer and one.distance is not None]
+    own = [one for one in fitting if one.origin.model_fingerprint == plan.fingerprints["pretrained"]]
+    if not own:
+        there = sorted({f"{one.origin.model} layer {one.origin.layer}" for one in found if one.distance is not None})
+        raise BertologyError(
+            f"{path}: no probe of distances in layer {layer} of {plan.source.name}; "
+            f"there are {', '.join(there) or 'none'}"
+        )
+    # The one that knows most: depths and relations beside distances.
+    return max(own, key=lambda one: (one.depth is not None, one.relation is not None, one.origin.task))
+
+
+def _device(name: str) -> str:
+    from bertology.encoders import choose_device
+
+    return str(choose_device(name))
+
+
+def _vectors(encoder: Encoder, sentence: Sentence, layer: int, pooling: str) -> Tensor:
+    from bertology.activations import read_words
+
+    return read_words(encoder, Sentences([sentence]), layers=(layer,), pooling=pooling)[0]
