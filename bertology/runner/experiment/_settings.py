@@ -85,6 +85,8 @@ class CorpusSettings(_Named):
     """Split to fit on."""
     test_split: Text = "test"
     """Split to score on."""
+    test_on: Text | None = None
+    """Another corpus, by name or path, whose `test_split` is scored instead: how well a probe carries over to it."""
     annotate: Text | None = None
     """A spaCy pipeline that labels the corpus, then a raw text file; its labels are silver."""
     sentences: Annotated[int, Field(strict=True, ge=2)] | None = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from bertology._files import canonical_json, digest
+from bertology._names import name_not_found
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
 from bertology.readouts import readout_kind
@@ -328,10 +329,25 @@ def _tasks_by_corpus(experiment: Experiment) -> list[tuple[CorpusSettings, tuple
 
 def _find(settings: CorpusSettings) -> Corpus:
     corpus = find_corpus(settings.name, annotate=settings.annotate)
+    if settings.test_on is not None:
+        corpus = _carried_over(corpus, find_corpus(settings.test_on, annotate=settings.annotate), settings)
     if settings.sentences is not None:
         most = settings.sentences
         corpus = replace(corpus, splits={name: found[:most] for name, found in corpus.splits.items()})
     return replace(corpus, name=settings.id) if settings.id else corpus
+
+
+def _carried_over(corpus: Corpus, other: Corpus, settings: CorpusSettings) -> Corpus:
+    """A corpus to fit on, with the split of another to score on."""
+    split = settings.test_split
+    if split not in other:
+        remedy = "name one of them as test_split"
+        raise name_not_found(f"split of corpus {other.name}", split, other.splits, remedy=remedy)
+    kept = {name: found for name, found in corpus.splits.items() if name != split}
+    language = corpus.language if corpus.language == other.language else None
+    name = f"{corpus.name} → {other.name}"
+    notes = {**corpus.notes, "tested on": other.name}
+    return replace(corpus, name=name, splits={**kept, split: other[split]}, language=language, notes=notes)
 
 
 def _request(
