@@ -193,16 +193,15 @@ class Plan:
             shared["reading"] = reading.changes
         if reading.erase is not None:
             shared["erased_version"] = get_probe(reading.erase).version
-        columns = readout_kind(str(reading.readout)).columns
         cells = {
             (control, seed, layer): Cell(
-                {**shared, **self._mixed(columns, layer), "control": control, "seed": seed, "layer": layer}
+                {**shared, **self._mixed(reading, layer), "control": control, "seed": seed, "layer": layer}
             )
             for control in self.controls_of(probe, init)
             for seed in range(request.seeds)
             for layer in self.columns_of(reading)
         }
-        return Group(probe, reading, init, cells, self.layers)
+        return Group(probe, reading, init, cells, self.layers_of(reading))
 
     def controls_of(self, probe: RepresentationProbe, init: Init) -> tuple[RowControl, ...]:
         """What is fitted of a task on one initialisation."""
@@ -213,13 +212,31 @@ class Plan:
 
     def columns_of(self, reading: Reading) -> tuple[int | None, ...]:
         """What a reading scores: each layer, or None for all of them together."""
-        return (None,) if readout_kind(str(reading.readout)).columns == "all" else self.layers
+        return (None,) if readout_kind(str(reading.readout)).columns == "all" else self.layers_of(reading)
 
-    def _mixed(self, columns: str, layer: int | None) -> dict[str, Any]:
+    def layers_of(self, reading: Reading) -> tuple[int, ...]:
+        """The layers that a reading reads.
+
+        Raises:
+            NameNotFoundError: the model has no such layer.
+            BertologyError: it is not among the layers that are asked about.
+        """
+        if reading.layers is None:
+            return self.layers
+        found = parse_layers(reading.layers, self.shape.n_layers)
+        others = [layer for layer in found if layer not in self.layers]
+        if others:
+            raise BertologyError(
+                f"readout {reading.title} is to read layer {others[0]}, which is not among the layers asked about: "
+                "name it in layers too"
+            )
+        return found
+
+    def _mixed(self, reading: Reading, layer: int | None) -> dict[str, Any]:
         """Which layers a score is of, where they are several: part of what it means."""
-        if columns == "layer":
+        if readout_kind(str(reading.readout)).columns == "layer":
             return {}
-        return {"mixed_layers": [below for below in self.layers if layer is None or below <= layer]}
+        return {"mixed_layers": [below for below in self.layers_of(reading) if layer is None or below <= layer]}
 
 
 def baselines_of(probe: RepresentationProbe, controls: Collection[str]) -> tuple[Baseline, ...]:

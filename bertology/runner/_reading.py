@@ -36,6 +36,8 @@ class Reading:
     """A task of words: what a linear readout finds of it is taken out of the vectors first (Elazar et al. 2021)."""
     eraser: Eraser = "leace"
     """``random``: as many directions are taken out, but any."""
+    layers: str | None = None
+    """Some of the layers that are read, such as ``3`` or ``0-2,-1``; all of them when left out."""
 
     def __post_init__(self) -> None:
         if not 0 < self.fraction <= 1:
@@ -77,7 +79,7 @@ def fitted_together(readings: Sequence[Reading], *, own: str) -> tuple[tuple[Rea
     for place, reading in enumerate(readings):
         kind = readout_kind(reading.readout or own)
         plain = replace(reading, readout=kind.name, settings={k: v for k, v in reading.settings.items() if k != "rank"})
-        key = plain.key if kind.reads == "trees" else str(place)
+        key = f"{plain.key} {plain.layers}" if kind.reads == "trees" else str(place)
         found.setdefault(key, []).append(reading)
     return tuple(map(tuple, found.values()))
 
@@ -90,6 +92,7 @@ def sweep(
     codelength: Codelength | None = None,
     erase: str | None = None,
     eraser: Eraser = "leace",
+    layers: str | None = None,
 ) -> tuple[Reading, ...]:
     """Every combination of settings that are given as lists, and of fractions.
 
@@ -100,10 +103,11 @@ def sweep(
         codelength: as in :class:`Reading`.
         erase: as in :class:`Reading`.
         eraser: as in :class:`Reading`.
+        layers: as in :class:`Reading`.
     """
     names = sorted(settings)
     values = [settings[name] if isinstance(settings[name], list | tuple) else [settings[name]] for name in names]
     return tuple(
-        Reading(readout, dict(zip(names, chosen, strict=True)), fraction, codelength, erase, eraser)
+        Reading(readout, dict(zip(names, chosen, strict=True)), fraction, codelength, erase, eraser, layers)
         for *chosen, fraction in itertools.product(*values, fractions)
     )

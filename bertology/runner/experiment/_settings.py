@@ -109,11 +109,15 @@ class ReadoutSettings(_Named):
     """A task of words: what a linear readout finds of it is first taken out of the vectors (Elazar et al. 2021)."""
     eraser: Literal["leace", "random"] = "leace"
     """`random`: as many directions, but any; what it costs to lose that much of whatever kind."""
+    layers: Annotated[int, Field(strict=True)] | Text | tuple[Annotated[int, Field(strict=True)], ...] | None = None
+    """Only these of the experiment's layers: `3`, `0-2,-1` or a list; all of them when left out."""
 
     @property
     def readings(self) -> tuple[Reading, ...]:
         """Every combination."""
         fractions = self.fraction if isinstance(self.fraction, tuple) else (self.fraction,)
+        chosen = self.layers if isinstance(self.layers, tuple) else () if self.layers is None else (self.layers,)
+        layers = ",".join(map(str, chosen)) or None
         return sweep(
             self.name,
             self.settings,
@@ -121,6 +125,7 @@ class ReadoutSettings(_Named):
             codelength=self.codelength,
             erase=self.erase,
             eraser=self.eraser,
+            layers=layers,
         )
 
 
