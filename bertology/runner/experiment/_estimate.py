@@ -23,6 +23,8 @@ from bertology.runner.experiment._work import Unit, Work
 _PIECES_A_WORD = 1.3
 _SHARE_OF_PEAK = 0.4
 _PASSES = 100
+# Of structural probes: passes over the data, and the rank unless another is asked for.
+_EPOCHS, _RANK = 30, 64
 _SECONDS_A_CELL = 0.03
 _LIBRARIES = 600e6
 _BYTES_A_PREDICTION = 6
@@ -173,6 +175,10 @@ def _missing_words(plan: Plan, init: Init) -> int:
 
 
 def _fit_flops(group: Group, data: TaskData, plan: Plan) -> float:
+    if data.trees is not None:
+        spans = data.train.spans[:, 0]
+        rank = int(group.reading.settings.get("rank", _RANK))
+        return 4.0 * _EPOCHS * int((spans[:, 1] - spans[:, 0]).sum()) * plan.shape.dim * rank * len(group.cells)
     return 4.0 * _PASSES * len(data.train) * plan.shape.dim * len(data.labels) * len(group.cells)
 
 
