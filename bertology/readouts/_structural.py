@@ -18,6 +18,8 @@ from bertology.readouts._structural_batches import TreeTargets, windows
 from bertology.readouts._structural_fitted import FittedStructural
 from bertology.readouts._structural_training import Maps, Plateau, Trainer
 
+_RANK = 64
+
 
 @dataclass(frozen=True)
 class StructuralReadout(Settings):
@@ -30,8 +32,9 @@ class StructuralReadout(Settings):
     of words, whatever the corpus.
     """
 
-    rank: int = 64
-    """Dimensions that vectors are mapped to; at most those they have."""
+    rank: int | None = None
+    """Dimensions that vectors are mapped to, at most those they have; 64, or the width of narrower vectors, when left
+    out."""
     learning_rate: float = 1e-3
     batch_sentences: int = 20
     max_epochs: int = 40
@@ -97,8 +100,9 @@ def fit_ranks(
     """
     _check(readouts, train, targets, dev, dev_targets)
     plain, place = readouts[0], torch.device(device)
+    ranks = [min(_RANK, train.dim) if readout.rank is None else readout.rank for readout in readouts]
     shape = {"n_layers": train.n_layers, "dim": train.dim, "n_problems": targets.n_problems}
-    maps = [Maps.start(r.rank, **shape, seed=seed, rate=plain.learning_rate, device=place) for r in readouts]
+    maps = [Maps.start(rank, **shape, seed=seed, rate=plain.learning_rate, device=place) for rank in ranks]
     best = [found.values.clone() for found in maps]
     plateaus = [Plateau((train.n_layers, targets.n_problems), plain.patience) for _ in readouts]
     random = torch.Generator().manual_seed(seed)
@@ -155,7 +159,7 @@ def _check(
     if any(replace(readout, rank=plain.rank) != plain for readout in readouts):
         raise FitError("readouts that are fitted together differ in more than their rank: fit them one by one")
     for readout in readouts:
-        if not 1 <= readout.rank <= train.dim:
+        if readout.rank is not None and not 1 <= readout.rank <= train.dim:
             raise FitError(f"rank {readout.rank} of vectors that are {train.dim} wide: give 1 to {train.dim}")
     for name in ("batch_sentences", "max_epochs", "patience"):
         if getattr(plain, name) < 1:

@@ -1,0 +1,174 @@
+"""``bertology tree``: a sentence in; heads, relations, pictures out; the probe fitted once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertology.corpora import load_corpus, read_conllu
+from bertology.measures import check_tree, read_heads
+from bertology.results import read_predictions
+
+Command = Callable[..., Any]
+SENTENCE = "The old farmers near the river see the dog ."
+
+
+@pytest.fixture(scope="module")
+def fitted(tiny_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache in which the probe of layer 1 is fitted, and a run of it."""
+    from bertology.runner import ParseRequest, parse, sentence_of_text
+
+    folder = tmp_path_factory.mktemp("fitted")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BERTOLOGY_CACHE", str(folder))
+        request = ParseRequest(layer=1, model=str(tiny_bert), corpus=str(tiny_corpus))
+        parse(sentence_of_text("The dog sees."), request)
+    return folder
+
+
+@pytest.fixture
+def tree(
+    bertology: Command, fitted: Path, tiny_bert: Path, tiny_corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> Command:
+    """``bertology tree`` of layer 1 of the tiny model, whose probe must not be fitted again."""
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(fitted))
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("the probe is fitted again")
+
+    monkeypatch.setattr("bertology.runner._run.fit_group", refuse)
+
+    def run(*arguments: str | Path) -> Any:
+        plain = {"--model": tiny_bert, "--corpus": tiny_corpus, "--layer": "1"}
+        given = [part for option, value in plain.items() if option not in arguments for part in (option, value)]
+        return bertology("tree", *given, *arguments)
+
+    return run
+
+
+def run_of(cache: Path) -> Path:
+    (run,) = (cache / "runs").iterdir()
+    return run
+
+
+def test_a_line_for_each_word(tree: Command) -> None:
+    found = tree(SENTENCE)
+    assert found.status == 0
+    head, *lines = found.out.splitlines()
+    assert head.split() == ["word", "head", "relation", "depth"]
+    assert [line.split()[1] for line in lines[:10]] == SENTENCE.split()
+    assert sum("0 · root" in line for line in lines) == 1
+    assert lines[9].split()[2] == "–"  # the full stop hangs from nothing
+    assert "layer 1" in lines[-1]
+
+
+def test_conllu_is_a_tree(tree: Command, tmp_path: Path) -> None:
+    path = tmp_path / "found-ud-test.conllu"
+    path.write_text(tree("the farmers see a dog, and the cat sleeps .", "--format", "conllu").out)
+    (sentence,) = read_conllu(path)
+    assert sentence.words[4:6] == ("dog", ",")
+    check_tree(sentence.heads)
+
+
+def test_words_parted_by_spaces(tree: Command) -> None:
+    parted = tree("don't see", "--split-at-spaces", "--format", "displacy")
+    by_rule = tree("don't see", "--format", "displacy")
+    words = [[word["text"] for word in json.loads(found.out)["words"]] for found in (parted, by_rule)]
+    assert words == [["don't", "see"], ["do", "n't", "see"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "begins"),
+    [
+        ("t.svg", [], b"<?xml"),
+        ("t.png", ["--picture", "distances"], b"\x89PNG"),
+        ("d.png", ["--picture", "depths"], b"\x89PNG"),
+        ("t.tex", [], b"% needs \\usepackage"),
+    ],
+)
+def test_pictures(tree: Command, tmp_path: Path, name: str, options: list[str], begins: bytes) -> None:
+    found = tree(SENTENCE, "--out", tmp_path / name, *options)
+    assert found.status == 0
+    assert begins in (tmp_path / name).read_bytes()[:200]
+    assert str(tmp_path / name) in found.err
+
+
+def test_a_sentence_of_the_treebank_beside_gold(tree: Command, tiny_corpus: Path, fitted: Path) -> None:
+    """What is parsed again is what was predicted when the probe was scored."""
+    run = run_of(fitted)
+    (cell,) = [path.stem for path in (run / "probes").glob("*.json")]
+    kept = read_predictions(run, cell)
+    test = load_corpus(tiny_corpus)["test"]
+    same = 0
+    chosen = range(0, len(kept.item_ids), 5)
+    for item in chosen:
+        name = kept.item_ids[item].rpartition(":")[0]
+        found = tree("--sentence", name, "--format", "displacy")
+        words = json.loads(found.out)["words"]
+        number = next(number for number in range(len(test)) if test.id(number) == name)
+        assert [word["text"] for word in words] == list(test[number].words)
+        arcs = {(arc["start"], arc["end"]) for arc in json.loads(found.out)["arcs"] if arc["label"] != "root"}
+        heads = read_heads(kept.labels[int(kept.pred[item])])
+        expected = {(min(w, h - 1), max(w, h - 1)) for w, h in enumerate(heads) if h > 0}
+        same += {(min(arc), max(arc)) for arc in arcs} == expected
+    # vectors are kept in half precision and read anew in full: a tie may break the other way
+    assert same >= 0.8 * len(chosen)
+    table = tree("--sentence", test.id(0)).out
+    assert "gold" in table.splitlines()[0]
+    assert "% of gold's edges found (UUAS)" in table
+
+
+def test_a_probe_that_a_run_left(tree: Command, fitted: Path, tmp_path: Path) -> None:
+    plain = tree(SENTENCE).out
+    assert tree(SENTENCE, "--probe", run_of(fitted)).out == plain
+    (file,) = (run_of(fitted) / "probes").glob("*.json")
+    assert tree(SENTENCE, "--probe", file).out == plain
+
+
+def test_a_probe_is_only_for_its_model_and_layer(tree: Command, fitted: Path, tmp_path: Path) -> None:
+    run = run_of(fitted)
+    (file,) = (run / "probes").glob("*.json")
+    assert "was fitted on layer 1: it cannot read layer 2" in tree(SENTENCE, "--probe", file, "--layer", "2").one_line()
+    assert "no probe of distances in layer 2" in tree(SENTENCE, "--probe", run, "--layer", "2").one_line()
+    assert "cannot read another encoder's vectors" in tree(SENTENCE, "--probe", file, "--model", "pocket").one_line()
+    assert (
+        "no probe of distances in layer 1 of pocket" in tree(SENTENCE, "--probe", run, "--model", "pocket").one_line()
+    )
+    shutil.copy(file, tmp_path / "half.json")
+    assert "half.json: no whole probe there" in tree(SENTENCE, "--probe", tmp_path / "half.json").one_line()
+    (tmp_path / "empty").mkdir()
+    assert "no probe is kept there" in tree(SENTENCE, "--probe", tmp_path / "empty").one_line()
+    assert "nowhere.json: no whole probe there" in tree(SENTENCE, "--probe", tmp_path / "nowhere.json").one_line()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give a sentence, or the id of one with --sentence"),
+        (["a dog", "--sentence", "x"], "give a sentence, or the id of one with --sentence"),
+        (["   "], "there is no word in the sentence"),
+        (["a dog", "--layer", "7"], "layer '7': the model has layers 0 (embeddings) to 3"),
+        (["--sentence", "nobody"], "unknown sentence of"),
+    ],
+)
+def test_mistakes(tree: Command, arguments: list[str], message: str) -> None:
+    found = tree(*arguments)
+    assert found.status == 2
+    assert message in " ".join(found.err.split())
+
+
+def test_an_ending_that_is_no_picture(tree: Command, tmp_path: Path) -> None:
+    found = tree("a dog", "--out", tmp_path / "t.gif")
+    assert found.status == 2
+    assert ".svg, .png or .tex" in " ".join(found.err.split())
+
+
+def test_layer_must_be_said(bertology: Command) -> None:
+    found = bertology("tree", "a dog")
+    assert found.status == 2
+    assert "--layer" in found.err
