@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,6 +94,8 @@ def layer_tables(
 ) -> tuple[LayerTable, ...]:
     """A table for each task, corpus, split, model and reading, in order of first appearance.
 
+    Readings of one task stand together, those with a setting that is a number in the order of these.
+
     Args:
         rows: of results.
         comparisons: between layers.
@@ -114,8 +117,23 @@ def layer_tables(
     times = Counter(key[:-1] for key in groups)
     return tuple(
         _table(group, baselines[key[:3]], comparisons, metric, one_of_several=times[key[:-1]] > 1)
-        for key, group in groups.items()
+        for key, group in _in_natural_order(groups)
     )
+
+
+def _in_natural_order(
+    groups: Mapping[tuple[object, ...], list[ResultRow]],
+) -> list[tuple[tuple[object, ...], list[ResultRow]]]:
+    place: dict[tuple[object, ...], int] = {}
+    for key in groups:
+        place.setdefault(key[:-1], len(place))
+    return sorted(groups.items(), key=lambda found: (place[found[0][:-1]], _natural(str(found[0][-1]))))
+
+
+def _natural(text: str) -> list[tuple[str, float]]:
+    """A text by which ``rank 8`` comes before ``rank 16``."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", text)
+    return [(parts[at], float(parts[at + 1]) if at + 1 < len(parts) else 0.0) for at in range(0, len(parts), 2)]
 
 
 def _refuse_mixtures(rows: Sequence[ResultRow]) -> None:
