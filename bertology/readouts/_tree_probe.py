@@ -30,7 +30,8 @@ class ProbeOrigin:
     pooling: str
     task: str
     corpus: str
-    corpus_fingerprint: str
+    train_fingerprint: str
+    """Of the sentences it was fitted on."""
     readout: str
     relations: tuple[str, ...] = ()
     """Names of the relations, in the order of the probe's."""
