@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.corpora import Sentences
+from bertology.corpora import Sentences, WordLayer
 from bertology.errors import CorpusError
 from bertology.measures import RELATION, UNSCORED, check_tree, tree_depths
 from bertology.probing._examples import Examples, Integers
@@ -51,7 +51,7 @@ def tree_examples(sentences: Sentences, asks: TreeAsks) -> TreeExamples:
         there = ", ".join(sorted(sentences.layers)) or "none"
         raise CorpusError(f"no word has a head: give a treebank; the annotation layers are {there}")
     scored = _scored(sentences)
-    relations = _relations(sentences) if asks == "arcs" else None
+    layer = sentences.layers.get("deprel")
     marks: list[str] = []
     kept: list[int] = []
     skipped: Counter[str] = Counter()
@@ -70,7 +70,7 @@ def tree_examples(sentences: Sentences, asks: TreeAsks) -> TreeExamples:
         if scored[first:last].sum() < 2:
             skipped["sentence of punctuation"] += 1
             continue
-        own = relations[first:last] if relations is not None else None
+        own = _relations(layer, first, last, sentences.id(number) or number + 1) if asks == "arcs" else None
         marks.append(tree_marks(heads, scored[first:last].tolist(), asks=asks, relations=own))
         kept.append(number)
     places = np.array(kept, dtype=np.int64)
@@ -108,9 +108,13 @@ def _scored(sentences: Sentences) -> NDArray[np.bool_]:
     return np.ones(sentences.n_words, dtype=np.bool_)
 
 
-def _relations(sentences: Sentences) -> list[str]:
-    """``[word]`` the relation to its head, without what languages add after a colon."""
-    found = sentences.layers.get("deprel")
-    if found is None or (found.codes < 0).any():
-        raise CorpusError("a word has no relation to its head: give a treebank with a deprel column")
-    return [found.values[code].partition(RELATION)[0] for code in found.codes.tolist()]
+def _relations(layer: WordLayer | None, first: int, last: int, name: str | int) -> list[str]:
+    """``[word]`` the relation to its head of each word of a sentence, without what languages add after a colon."""
+    found = [None] * (last - first) if layer is None else layer.decoded(first, last)
+    relations = [value.partition(RELATION)[0] for value in found if value is not None]
+    if len(relations) < len(found):
+        word = found.index(None) + 1
+        raise CorpusError(
+            f"sentence {name}: word {word} has no relation to its head: give a treebank with a deprel column"
+        )
+    return relations

@@ -30,7 +30,8 @@ class ProbeOrigin:
     pooling: str
     task: str
     corpus: str
-    corpus_fingerprint: str
+    train_fingerprint: str
+    """Of the sentences it was fitted on."""
     readout: str
     relations: tuple[str, ...] = ()
     """Names of the relations, in the order of the probe's."""
@@ -42,7 +43,7 @@ class TreeProbe:
     """Linear maps of one layer: of distances, of depths, of relations, or of several of these.
 
     Raises:
-        FitError: a map has another width than the vectors.
+        FitError: a map has another width than the vectors, or that of relations another number of them.
     """
 
     origin: ProbeOrigin
@@ -58,6 +59,11 @@ class TreeProbe:
             wide = self.origin.dim + (name == "relation")
             if value.ndim != 2 or len(value) != wide:
                 raise FitError(f"the map of {name} has shape {list(value.shape)}: give [{wide}, …]")
+        names = self.origin.relations
+        if self.relation is not None and self.relation.shape[1] != len(names):
+            raise FitError(
+                f"the map of relation is of {self.relation.shape[1]} relations, of which {len(names)} have names"
+            )
 
     def _tensors(self) -> dict[str, Tensor]:
         found = {"distance": self.distance, "depth": self.depth, "relation": self.relation}
@@ -137,5 +143,5 @@ class TreeProbe:
                 raise ResultsError(f"{about}: a probe of format {found}, this version reads {_FORMAT}; fit it anew")
             origin = ProbeOrigin(**{**plain, "relations": tuple(plain["relations"])})
             return cls(origin, **load_file(weights))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError, FitError) as error:
             raise ResultsError(f"{about}: no whole probe there ({error}); fit it anew") from error

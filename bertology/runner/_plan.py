@@ -154,7 +154,7 @@ class Plan:
                 raise BertologyError(
                     f"task {probe.task}: {one.readout} has no variational code: take readout bayes, or online"
                 )
-            _check_trees(probe, one)
+            _check_trees(probe, one, width=self.shape.dim)
         keys = [one.key for one in found]
         doubled = next((one for one in found if keys.count(one.key) > 1), None)
         if doubled is not None:
@@ -248,8 +248,8 @@ def _finds_trees(probe: RepresentationProbe) -> bool:
     return readout_kind(probe.readout).reads == "trees"
 
 
-def _check_trees(probe: RepresentationProbe, reading: Reading) -> None:
-    """Raise where a readout of labels is asked for trees, or one of trees for labels."""
+def _check_trees(probe: RepresentationProbe, reading: Reading, *, width: int) -> None:
+    """Raise where a readout of labels is asked for trees, one of trees for labels, or for more than vectors have."""
     reads_trees = readout_kind(str(reading.readout)).reads == "trees"
     if reads_trees != _finds_trees(probe):
         what = "labels" if reads_trees else "trees"
@@ -259,6 +259,9 @@ def _check_trees(probe: RepresentationProbe, reading: Reading) -> None:
         )
     if reads_trees and (reading.codelength is not None or reading.erase is not None):
         raise BertologyError(f"task {probe.task}: trees have no codelength here, and nothing is erased before them")
+    rank = reading.settings.get("rank")
+    if reads_trees and isinstance(rank, int) and rank > width:
+        raise BertologyError(f"task {probe.task}: rank {rank} of vectors that are {width} wide: give 1 to {width}")
 
 
 class Finder:

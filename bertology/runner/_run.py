@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,9 +55,7 @@ def run_probes(
     for note in plan.notes:
         notify(note)
     baselines = [found for found in plan.baselines if not all_finished(run, found.cells.values())]
-    groups = [
-        group for group in plan.families if not all(all_finished(run, one.cells.values()) for one in group.family)
-    ]
+    groups = [left for group in plan.families if (left := left_of(run, group)) is not None]
     # All that can be wrong with a request is found before anything is computed.
     unfinished = {found.probe.task for found in baselines} | {group.probe.task for group in groups}
     data = {probe.task: TaskData.of(probe, plan.splits) for probe in plan.probes if probe.task in unfinished}
@@ -77,6 +75,12 @@ def run_probes(
     if out is not None:
         results.save(run)
     return results
+
+
+def left_of(run: Path, group: Group) -> Group | None:
+    """What is left to fit in folder ``run`` of a group and those that are fitted with it; None if nothing is."""
+    left = [one for one in group.family if not all_finished(run, one.cells.values())]
+    return replace(left[0], others=tuple(left[1:])) if left else None
 
 
 def _remedy(out: Path | None) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.activations import Entry, Progress
-from bertology.measures import RELATION, UNSCORED, rooted, spanning_tree, tree_depths, tree_distances
+from bertology.measures import tree_depths, tree_distances
 from bertology.probing import TreeExamples
 from bertology.runner._cells import write_cell
 from bertology.runner._items import ItemColumns
@@ -23,13 +23,13 @@ from bertology.runner._problems import Problem, counts_of, weights_of
 from bertology.runner._provenance import versions
 from bertology.runner._sources import TRAIN_MEMORY, skipped_words
 from bertology.runner._task_data import TaskData
+from bertology.runner._tree_marks import ROOT, marks_of_tree, most_frequent_relation, relations_in, row_correlations
 
 if TYPE_CHECKING:
     from bertology.readouts import FittedAffine, FittedStructural, StructuralReadout
 
 PROBES = "probes"
 """The folder of a run in which probes of trees are kept, each under the name of its cell."""
-_ROOT = "root"
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ class TreeFit:
     def relation_names(self) -> tuple[str, ...]:
         """The relations of the training words, but for the root's, which needs no reading."""
         trees = self.trees["train"]
-        found = (_relations_of(trees.values[code]) for code in np.unique(trees.codes).tolist())
-        return tuple(sorted({name for names in found for name in names if name not in ("", _ROOT)}))
+        found = (relations_in(trees.values[code]) for code in np.unique(trees.codes).tolist())
+        return tuple(sorted({name for names in found for name in names if name not in ("", ROOT)}))
 
     def _relations(self) -> FittedAffine:
         """Relations of words to their heads, by logistic regression on the words' own vectors."""
@@ -119,7 +119,7 @@ class TreeFit:
         parts: dict[str, tuple[Any, Any]] = {}
         for split in ("train", "dev"):
             trees = self.trees[split]
-            names = [_relations_of(trees.values[code]) for code in trees.codes.tolist()]
+            names = [relations_in(trees.values[code]) for code in trees.codes.tolist()]
             words = np.concatenate([np.arange(first, last) for first, last in trees.spans[:, 0].tolist()])
             labels = np.array([number.get(name, -1) for sentence in names for name in sentence], dtype=np.int64)
             of_word = np.repeat(np.arange(len(names)), [len(sentence) for sentence in names])
@@ -169,11 +169,11 @@ class _Fitted:
             first, last = trees.spans[item, 0].tolist()
             heads, scored = trees.heads[first:last], trees.scored[first:last]
             if trees.asks == "distances" and distances is not None:
-                agreement[:, :, item] = _row_correlations(distances, tree_distances(heads.tolist()))
+                agreement[:, :, item] = row_correlations(distances, tree_distances(heads.tolist()))
             elif trees.asks == "depths" and depths is not None:
-                agreement[:, :, item] = _row_correlations(depths[..., None, :], tree_depths(heads.tolist())[None])
+                agreement[:, :, item] = row_correlations(depths[..., None, :], tree_depths(heads.tolist())[None])
             for problem, layer in np.ndindex(*shape):
-                marks[problem][layer][item] = _marks(
+                marks[problem][layer][item] = marks_of_tree(
                     heads,
                     scored,
                     None if distances is None else distances[problem, layer],
@@ -267,7 +267,7 @@ def write_chains(found: BaselineCells, data: TaskData, run: Path) -> None:
     """
     assert data.trees is not None
     trees = data.trees["test"]
-    relation = _most_frequent_relation(data.trees["train"]) if trees.asks == "arcs" else None
+    relation = most_frequent_relation(data.trees["train"]) if trees.asks == "arcs" else None
     pred: list[str] = []
     agreement = np.full(len(trees), np.nan)
     for item, (first, last) in enumerate(trees.spans[:, 0].tolist()):
@@ -275,12 +275,12 @@ def write_chains(found: BaselineCells, data: TaskData, run: Path) -> None:
         places = np.arange(len(heads))
         between = np.abs(places[:, None] - places)
         if trees.asks == "distances":
-            agreement[item] = _row_correlations(between, tree_distances(heads))
+            agreement[item] = row_correlations(between, tree_distances(heads))
         elif trees.asks == "depths":
-            agreement[item] = _row_correlations(places[None], tree_depths(heads)[None])
+            agreement[item] = row_correlations(places[None], tree_depths(heads)[None])
         depths = places.astype(np.float64) if trees.asks != "distances" else None
         names = None if relation is None else [relation] * len(heads)
-        pred.append(_marks(np.array(heads), scored, None if trees.asks == "depths" else between, depths, names))
+        pred.append(marks_of_tree(np.array(heads), scored, None if trees.asks == "depths" else between, depths, names))
     gold = [data.labels[code] for code in trees.codes.tolist()]
     for cell in found.cells.values():
         write_cell(
@@ -305,58 +305,6 @@ def _values(trees: TreeExamples, asks: str) -> list[NDArray[np.int64]]:
     """For each sentence what is true of it."""
     value = tree_distances if asks == "distances" else tree_depths
     return [value(trees.heads[first:last].tolist()) for first, last in trees.spans[:, 0].tolist()]
-
-
-def _marks(
-    heads: NDArray[np.int64],
-    scored: NDArray[np.bool_],
-    distances: NDArray[Any] | None,
-    depths: NDArray[Any] | None,
-    relations: Sequence[str] | None,
-) -> str:
-    """What is predicted of one sentence, as text.
-
-    A tree of distances has no direction; where no depth gives one, it is hung up at the root that gold has.
-    """
-    if distances is None:
-        assert depths is not None
-        plain = [f"{depth:.3f}" for depth in depths.tolist()]
-        return " ".join(mark if counts else UNSCORED for mark, counts in zip(plain, scored.tolist(), strict=True))
-    at = depths if depths is not None else np.abs(heads)  # of heads the root's is 0
-    root = int(np.argmin(np.where(scored, at, np.inf)))
-    found = rooted(spanning_tree(distances, scored.tolist()), root, n_words=len(heads))
-    if relations is None:
-        return " ".join(UNSCORED if head < 0 else str(head) for head in found)
-    return " ".join(
-        UNSCORED if head < 0 else f"{head}{RELATION}{name if head else _ROOT}"
-        for head, name in zip(found, relations, strict=True)
-    )
-
-
-def _row_correlations(predicted: NDArray[Any], gold: NDArray[np.int64]) -> NDArray[np.float64]:
-    """``[…]`` Spearman's correlation of each row of ``[…, row, word]`` with gold's, their mean over rows.
-
-    Of a row that is all alike nothing can be said, which is no correlation: 0.
-    """
-    from scipy.stats import rankdata
-
-    found, true = (rankdata(values, axis=-1) for values in (predicted, gold))
-    found, true = (ranks - ranks.mean(axis=-1, keepdims=True) for ranks in (found, true))
-    over = (found * true).sum(axis=-1)
-    under = np.sqrt((found**2).sum(axis=-1) * (true**2).sum(axis=-1))
-    rows = np.divide(over, under, out=np.zeros(over.shape), where=under > 0)
-    return np.asarray(rows.mean(axis=-1))
-
-
-def _relations_of(marks: str) -> list[str]:
-    """``[word]`` relations in a tree written as text, empty for words that do not count."""
-    return ["" if mark == UNSCORED else mark.partition(RELATION)[2] for mark in marks.split(" ")]
-
-
-def _most_frequent_relation(trees: TreeExamples) -> str:
-    names = [name for code in trees.codes.tolist() for name in _relations_of(trees.values[code])]
-    distinct, times = np.unique([name for name in names if name not in ("", _ROOT)], return_counts=True)
-    return str(distinct[times.argmax()])
 
 
 def _params(group: Group, maps: _Fitted, problem: int, layer: int) -> dict[str, Any]:
@@ -395,7 +343,7 @@ def _probe_of(plan: Plan, group: Group, maps: _Fitted, problem: int, place: int)
         pooling=plan.request.pooling,
         task=f"{group.probe.task}.v{group.probe.version}",
         corpus=plan.corpus.name,
-        corpus_fingerprint=plan.corpus.fingerprint,
+        train_fingerprint=plan.splits.train.fingerprint,
         readout=group.readout.name,
         relations=maps.relation_names if maps.relations is not None else (),
         settings=dict(group.reading.changes),

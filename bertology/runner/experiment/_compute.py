@@ -12,7 +12,7 @@ from filelock import Timeout
 from bertology.activations import Entry, find_entry, silent
 from bertology.runner._fit import fit_group, write_baselines
 from bertology.runner._plan import BaselineCells, Init, Plan
-from bertology.runner._run import extract_splits, recipe_of
+from bertology.runner._run import extract_splits, left_of, recipe_of
 from bertology.runner._task_data import TaskData
 from bertology.runner.experiment._folder import RunFolder, finished, forget_failures, write_failure
 from bertology.runner.experiment._work import Unit
@@ -51,9 +51,12 @@ def _compute(unit: Unit, run: Path, device: str) -> None:
     if isinstance(part, BaselineCells):
         write_baselines(part, data, run)
         return
+    left = left_of(run, part)
+    if left is None:
+        return
     entries = _stored(plan, part.init) or extract_splits(plan, part.init, device, lambda _: silent)
     with one_thread():
-        fit_group(part, data, entries, run, plan=plan, device=device, progress=silent)
+        fit_group(left, data, entries, run, plan=plan, device=device, progress=silent)
 
 
 def _stored(plan: Plan, init: Init) -> dict[str, Entry] | None:

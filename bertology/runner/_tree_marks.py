@@ -1,0 +1,67 @@
+"""What is predicted of one sentence as text, and how well it agrees with what is true of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.measures import RELATION, UNSCORED, rooted, spanning_tree
+from bertology.probing import TreeExamples
+
+ROOT = "root"
+"""The relation of a root, which needs no reading."""
+
+
+def marks_of_tree(
+    heads: NDArray[np.int64],
+    scored: NDArray[np.bool_],
+    distances: NDArray[Any] | None,
+    depths: NDArray[Any] | None,
+    relations: Sequence[str] | None,
+) -> str:
+    """What is predicted of one sentence, as text.
+
+    A tree of distances has no direction; where no depth gives one, it is hung up at the root that gold has.
+    """
+    if distances is None:
+        assert depths is not None
+        plain = [f"{depth:.3f}" for depth in depths.tolist()]
+        return " ".join(mark if counts else UNSCORED for mark, counts in zip(plain, scored.tolist(), strict=True))
+    at = depths if depths is not None else np.abs(heads)  # of heads the root's is 0
+    root = int(np.argmin(np.where(scored, at, np.inf)))
+    found = rooted(spanning_tree(distances, scored.tolist()), root, n_words=len(heads))
+    if relations is None:
+        return " ".join(UNSCORED if head < 0 else str(head) for head in found)
+    return " ".join(
+        UNSCORED if head < 0 else f"{head}{RELATION}{name if head else ROOT}"
+        for head, name in zip(found, relations, strict=True)
+    )
+
+
+def row_correlations(predicted: NDArray[Any], gold: NDArray[np.int64]) -> NDArray[np.float64]:
+    """``[…]`` Spearman's correlation of each row of ``[…, row, word]`` with gold's, their mean over rows.
+
+    Of a row that is all alike nothing can be said, which is no correlation: 0.
+    """
+    from scipy.stats import rankdata
+
+    found, true = (rankdata(values, axis=-1) for values in (predicted, gold))
+    found, true = (ranks - ranks.mean(axis=-1, keepdims=True) for ranks in (found, true))
+    over = (found * true).sum(axis=-1)
+    under = np.sqrt((found**2).sum(axis=-1) * (true**2).sum(axis=-1))
+    rows = np.divide(over, under, out=np.zeros(over.shape), where=under > 0)
+    return np.asarray(rows.mean(axis=-1))
+
+
+def relations_in(marks: str) -> list[str]:
+    """``[word]`` relations in a tree written as text, empty for words that do not count."""
+    return ["" if mark == UNSCORED else mark.partition(RELATION)[2] for mark in marks.split(" ")]
+
+
+def most_frequent_relation(trees: TreeExamples) -> str:
+    names = [name for code in trees.codes.tolist() for name in relations_in(trees.values[code])]
+    distinct, times = np.unique([name for name in names if name not in ("", ROOT)], return_counts=True)
+    return str(distinct[times.argmax()])

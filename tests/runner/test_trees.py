@@ -1,0 +1,532 @@
+"""Tasks of trees from corpus to rows, against trees and scores made by hand from Hugging Face's own hidden states."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
+from bertology.errors import BertologyError, FitError
+from bertology.readouts import TreeProbe
+from bertology.results import read_predictions, read_results
+from bertology.runner import ProbeRequest, run_probes
+from bertology.runner._reading import Reading
+from bertology.runner.experiment import RunOptions, load_experiment, run_experiment
+
+TASKS = ("structural_distance", "structural_depth", "structural_parse")
+QUICK: dict[str, Any] = {"rank": 6, "learning_rate": 0.02, "max_epochs": 4}
+LAYERS = (0, 2)
+Floats = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A finished run, and what it is compared with."""
+
+    request: ProbeRequest
+    run: Path
+    cache: Path
+    frame: pd.DataFrame
+    test: Sentences
+    vectors: list[Floats]
+    """``[layer, word, dim]`` of each test sentence."""
+
+    def row(self, task: str, metric: str, **where: Any) -> Any:
+        chosen = self.frame[(self.frame.task == task) & (self.frame.metric == metric)]
+        for name, value in {"control": "none", "seed": 0, "init": "pretrained", **where}.items():
+            chosen = chosen[chosen[name].isna() if value is None else chosen[name] == value]
+        (found,) = chosen.itertuples()
+        return found
+
+
+def asking(model: Path, corpus: str, *tasks: str, settings: dict[str, Any] = QUICK, **chosen: Any) -> ProbeRequest:
+    reading = {task: (Reading("structural", settings),) for task in tasks}
+    given = {"layers": "0,2", "controls": (), "readings": reading, **chosen}
+    return ProbeRequest(tasks=tasks, model=str(model), corpus=corpus, **given)
+
+
+@pytest.fixture(scope="module")
+def ran(tiny_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """All three tasks, two seeds, float32 in the store."""
+    folder = tmp_path_factory.mktemp("trees")
+    request = asking(tiny_bert, str(tiny_corpus), *TASKS, seeds=2, controls=("linear_chain",), stored_dtype="float32")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BERTOLOGY_CACHE", str(folder / "cache"))
+        frame = run_probes(request, out=folder / "run").to_pandas()
+    test = load_corpus(str(tiny_corpus))["test"]
+    return Ran(request, folder / "run", folder / "cache", frame, test, list(vectors_of(tiny_bert, test)))
+
+
+def vectors_of(folder: Path, sentences: Sentences) -> Iterator[Floats]:
+    """The words of sentences as means of their pieces, by Hugging Face alone."""
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder, add_pooling_layer=False).eval()
+    return (words_of(sentence, tokenizer, model) for sentence in sentences)
+
+
+def words_of(sentence: Sentence, tokenizer: Any, model: Any) -> Floats:
+    """``[layer, word, dim]``"""
+    pieces = tokenizer(sentence.text, return_offsets_mapping=True, return_tensors="pt")
+    offsets = pieces.pop("offset_mapping")[0].tolist()
+    with torch.no_grad():
+        states = model(**pieces, output_hidden_states=True).hidden_states
+    own = [[n for n, (a, b) in enumerate(offsets) if a < last and b > first] for first, last in sentence.spans]
+    return np.stack([[states[layer][0, rows].mean(0).numpy() for rows in own] for layer in LAYERS])
+
+
+# Definitions, word by word
+
+
+def scored_words(sentence: Sentence) -> list[int]:
+    return [word for word, tag in enumerate(sentence.layers["upos"]) if tag != "PUNCT"]
+
+
+def gold_distance(heads: tuple[int, ...], a: int, b: int) -> int:
+    above_a, above_b = way_up(heads, a), way_up(heads, b)
+    shared = next(word for word in above_a if word in above_b)
+    return above_a.index(shared) + above_b.index(shared)
+
+
+def way_up(heads: tuple[int, ...], word: int) -> list[int]:
+    found = [word]
+    while heads[found[-1]]:
+        found.append(heads[found[-1]] - 1)
+    return found
+
+
+def prim(distances: Floats, words: list[int]) -> set[tuple[int, int]]:
+    """Grow a tree by the shortest edge that leads out of it."""
+    inside, edges = {words[0]}, set()
+    while len(inside) < len(words):
+        _, a, b = min((distances[a, b], a, b) for a in inside for b in words if b not in inside)
+        inside.add(b)
+        edges.add((min(a, b), max(a, b)))
+    return edges
+
+
+def heads_from(edges: set[tuple[int, int]], root: int) -> dict[int, int]:
+    """Of each word its head, from 1; 0 of the root."""
+    heads, todo = {root: 0}, [root]
+    while todo:
+        word = todo.pop()
+        for a, b in edges:
+            for one, other in ((a, b), (b, a)):
+                if one == word and other not in heads:
+                    heads[other] = word + 1
+                    todo.append(other)
+    return heads
+
+
+def correlation_by_length(rows: list[tuple[int, float]]) -> float:
+    """Mean over lengths of 5 to 50 of the mean over rows."""
+    by_length = {length: [rho for n, rho in rows if n == length] for length, _ in rows if 5 <= length <= 50}
+    return float(np.mean([np.mean(found) for found in by_length.values()]))
+
+
+def uuas_and_dspr(test: Sentences, distances: Iterator[Floats]) -> tuple[float, float]:
+    right, n_edges, rows = 0, 0, []
+    for sentence, found in zip(test, distances, strict=True):
+        assert sentence.heads is not None
+        n, words = len(sentence), scored_words(sentence)
+        if n < 3 or len(words) < 2:
+            continue
+        gold = {(min(w, h - 1), max(w, h - 1)) for w, h in enumerate(sentence.heads) if h}
+        gold = {(a, b) for a, b in gold if a in words and b in words}
+        right, n_edges = right + len(gold & prim(found, words)), n_edges + len(gold)
+        for a in range(n):
+            true = [gold_distance(sentence.heads, a, b) for b in range(n)]
+            rows.append((n, float(spearmanr(found[a], true).statistic)))
+    return right / n_edges, correlation_by_length(rows)
+
+
+def root_and_nspr(test: Sentences, depths: Iterator[Floats]) -> tuple[float, float]:
+    right, n_roots, rows = 0, 0, []
+    for sentence, found in zip(test, depths, strict=True):
+        assert sentence.heads is not None
+        n, words = len(sentence), scored_words(sentence)
+        if n < 3 or len(words) < 2:
+            continue
+        root = sentence.heads.index(0)
+        if root in words:
+            n_roots += 1
+            right += min(words, key=lambda word: found[word]) == root
+        true = [len(way_up(sentence.heads, word)) - 1 for word in range(n)]
+        rows.append((n, float(spearmanr(found, true).statistic)))
+    return right / n_roots, correlation_by_length(rows)
+
+
+def uas_and_las(test: Sentences, parses: Iterator[dict[int, tuple[int, str]]]) -> tuple[float, float]:
+    heads_right, both_right, n_words = 0, 0, 0
+    for sentence, found in zip(test, parses, strict=True):
+        assert sentence.heads is not None
+        words = scored_words(sentence)
+        if len(sentence) < 3 or len(words) < 2:
+            continue
+        for word in words:
+            head, relation = found[word]
+            true = str(sentence.layers["deprel"][word]).split(":")[0]
+            n_words += 1
+            heads_right += head == sentence.heads[word]
+            both_right += (head, relation) == (sentence.heads[word], true)
+    return heads_right / n_words, both_right / n_words
+
+
+def squared(vectors: Floats, by: torch.Tensor | None) -> Floats:
+    """Distances as the paper writes them, pair by pair."""
+    assert by is not None
+    mapped = vectors.astype(np.float64) @ by.double().numpy()
+    return np.array([[((a - b) ** 2).sum() for b in mapped] for a in mapped])
+
+
+def lengths(vectors: Floats, by: torch.Tensor | None) -> Floats:
+    assert by is not None
+    return ((vectors.astype(np.float64) @ by.double().numpy()) ** 2).sum(axis=1)
+
+
+def parse(probe: TreeProbe, vectors: Floats, words: list[int]) -> dict[int, tuple[int, str]]:
+    assert probe.relation is not None
+    depths = lengths(vectors, probe.depth)
+    heads = heads_from(prim(squared(vectors, probe.distance), words), min(words, key=lambda word: depths[word]))
+    scores = vectors @ probe.relation[:-1].numpy() + probe.relation[-1].numpy()
+    names = [probe.origin.relations[place] for place in scores.argmax(1)]
+    return {word: (head, names[word] if head else "root") for word, head in heads.items()}
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("layer", LAYERS)
+def test_scores_are_those_of_the_saved_probes_by_hand(ran: Ran, layer: int, seed: int) -> None:
+    vectors = [found[LAYERS.index(layer)] for found in ran.vectors]
+
+    def rows(task: str, *metrics: str) -> tuple[TreeProbe, list[float]]:
+        found = [ran.row(task, metric, layer=layer, seed=seed) for metric in metrics]
+        probe = TreeProbe.load(ran.run / "probes" / found[0].cell_id)
+        assert (probe.origin.layer, probe.origin.dim, probe.origin.pooling) == (layer, 32, "mean")
+        assert probe.origin.task == f"{task}.v1"
+        assert probe.origin.model_fingerprint == found[0].model_fingerprint
+        return probe, [row.value for row in found]
+
+    probe, values = rows("structural_distance", "uuas", "dspr")
+    assert (probe.depth, probe.relation) == (None, None)
+    expected = uuas_and_dspr(ran.test, (squared(one, probe.distance) for one in vectors))
+    assert values == pytest.approx(expected, abs=1e-4)
+    probe, values = rows("structural_depth", "root_accuracy", "nspr")
+    assert (probe.distance, probe.relation) == (None, None)
+    expected = root_and_nspr(ran.test, (lengths(one, probe.depth) for one in vectors))
+    assert values == pytest.approx(expected, abs=1e-4)
+    probe, values = rows("structural_parse", "uas", "las")
+    words = [scored_words(sentence) for sentence in ran.test]
+    expected = uas_and_las(ran.test, (parse(probe, one, own) for one, own in zip(vectors, words, strict=True)))
+    assert values == pytest.approx(expected, abs=1e-9)
+
+
+def test_predictions_are_kept_as_trees(ran: Ran) -> None:
+    """Scores follow from the predictions alone, without any vector."""
+    row = ran.row("structural_distance", "uuas", layer=2)
+    kept = read_predictions(ran.run, row.cell_id)
+    by_name = {sentence.id: sentence for sentence in ran.test}
+    right = n_edges = 0
+    for name, gold, pred, agreement in zip(kept.item_ids, kept.gold, kept.pred, kept.score, strict=True):
+        sentence = by_name[name.rpartition(":")[0]]
+        assert name.endswith(f":1-{len(sentence)}")
+        true, found = kept.labels[gold].split(" "), kept.labels[pred].split(" ")
+        assert true == [
+            "_" if tag == "PUNCT" else str(head)
+            for head, tag in zip(sentence.heads or (), sentence.layers["upos"], strict=True)
+        ]
+        pairs = [
+            {frozenset((w, int(h))) for w, h in enumerate(marks, 1) if h not in "_0" and true[int(h) - 1] != "_"}
+            for marks in (true, found)
+        ]
+        assert len(pairs[1]) == sum(mark != "_" for mark in found) - 1
+        right, n_edges = right + len(pairs[0] & pairs[1]), n_edges + len(pairs[0])
+        assert -1 <= agreement <= 1
+    assert row.value == pytest.approx(right / n_edges)
+    assert (row.n_items, row.n_clusters) == (len(kept.item_ids), len(kept.item_ids))
+
+
+def test_rows_say_what_they_are_of(ran: Ran) -> None:
+    frame = ran.frame
+    metrics = [set(frame[frame.task == task].metric) for task in TASKS]
+    assert metrics == [{"uuas", "dspr"}, {"root_accuracy", "nspr"}, {"uas", "las"}]
+    fitted = frame[frame.layer.notna()]
+    assert fitted.groupby(["task", "init", "seed", "layer"]).size().tolist() == [2] * (3 * 2 * 2)
+    assert set(fitted.control) == {"none"}
+    assert set(fitted.readout) == {"structural"}
+    baselines = frame[frame.layer.isna()]
+    assert set(baselines.control) == {"linear_chain"}
+    assert len(baselines) == 6
+    assert (frame.status == "ok").all()
+    assert ((frame.ci_low <= frame.value) & (frame.value <= frame.ci_high)).all()
+    assert set(frame[frame.main_metric].metric) == {"uuas", "root_accuracy", "uas"}
+    assert set(frame.n_classes) == {0}
+    sizes = dict(zip(fitted.task, fitted.n_params, strict=True))
+    n_relations = len(TreeProbe.load(ran.run / "probes" / ran.row(TASKS[2], "uas", layer=0).cell_id).origin.relations)
+    assert sizes == {TASKS[0]: 192, TASKS[1]: 192, TASKS[2]: 2 * 192 + 33 * n_relations}
+    params = json.loads(ran.row(TASKS[0], "uuas", layer=2).params_json)
+    assert params["rank"] == 6
+    assert params["epochs"] == {"distances": 4}
+    assert params["settings"] == QUICK
+
+
+def test_the_chain_of_neighbours_by_hand(ran: Ran, tiny_corpus: Path) -> None:
+    def value(task: str, metric: str) -> float:
+        found: float = ran.row(task, metric, control="linear_chain", seed=None, init=None).value
+        return found
+
+    def chains() -> Iterator[dict[int, tuple[int, str]]]:
+        for sentence in ran.test:
+            words = scored_words(sentence)
+            before = [0, *(word + 1 for word in words[:-1])]
+            yield {word: (head, often if head else "root") for word, head in zip(words, before, strict=True)}
+
+    relations = Counter(
+        str(relation).split(":")[0]
+        for sentence in load_corpus(str(tiny_corpus))["train"]
+        for relation, tag in zip(sentence.layers["deprel"], sentence.layers["upos"], strict=True)
+        if tag != "PUNCT" and relation != "root" and len(sentence) > 2
+    )
+    often = relations.most_common(1)[0][0]
+    places = [np.arange(len(sentence)) for sentence in ran.test]
+    distances = (np.abs(row[:, None] - row).astype(float) for row in places)
+    assert [value(TASKS[0], name) for name in ("uuas", "dspr")] == pytest.approx(uuas_and_dspr(ran.test, distances))
+    found = root_and_nspr(ran.test, (row.astype(float) for row in places))
+    assert [value(TASKS[1], name) for name in ("root_accuracy", "nspr")] == pytest.approx(found)
+    assert [value(TASKS[2], name) for name in ("uas", "las")] == pytest.approx(uas_and_las(ran.test, chains()))
+
+
+# Seeds, ranks, and what is computed again
+
+
+def probe_tensors(run: Path, cell: str) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(run / "probes" / f"{cell}.safetensors")
+
+
+def test_seeds_resample_and_know_nothing_of_each_other(ran: Ran, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(ran.cache))
+    request = replace(ran.request, seeds=1, controls=(), tasks=TASKS[:1])
+    frame = run_probes(request, out=tmp_path / "run").to_pandas()
+    for layer in LAYERS:
+        row = ran.row(TASKS[0], "uuas", layer=layer)
+        other = ran.row(TASKS[0], "uuas", layer=layer, seed=1)
+        assert row.cell_id != other.cell_id
+        (alone,) = frame[(frame.metric == "uuas") & (frame.layer == layer)].itertuples()
+        assert alone.cell_id == row.cell_id
+        assert alone.value == pytest.approx(row.value, abs=0.01)
+        kept = [probe_tensors(ran.run, one.cell_id)["distance"] for one in (row, other)]
+        torch.testing.assert_close(
+            probe_tensors(tmp_path / "run", alone.cell_id)["distance"], kept[0], atol=1e-3, rtol=1e-3
+        )
+        assert not torch.allclose(kept[0], kept[1], atol=1e-2)
+
+
+SWEEP = """\
+name: ranks
+models: [{{name: {model}, id: tiny}}]
+corpora: [{{name: pocket, sentences: 40, id: small}}]
+tasks:
+  - name: structural_distance
+    readout: {{name: structural, settings: {{rank: {ranks}, max_epochs: 3}}}}
+layers: [0, 2]
+controls: [linear_chain]
+statistics: {{resamples: 200}}
+outputs: {{plots: []}}
+"""
+
+
+@pytest.fixture(scope="module")
+def swept(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Ranks 1, 2 and 4 in one experiment: its cache and its run."""
+    folder = tmp_path_factory.mktemp("sweep")
+    path = folder / "ranks.yaml"
+    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BERTOLOGY_CACHE", str(folder / "cache"))
+        summary = run_experiment(load_experiment(path), folder / "run", options=RunOptions(engine="serial"))
+    assert summary.failures == ()
+    return folder / "cache", folder / "run"
+
+
+@pytest.fixture
+def fitted_ranks(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The ranks of every fit from here on."""
+    import bertology.readouts
+
+    seen: list[list[int]] = []
+    real: Callable[..., Any] = bertology.readouts.fit_ranks
+
+    def fit_ranks(readouts: Any, *args: Any, **options: Any) -> Any:
+        seen.append([readout.rank for readout in readouts])
+        return real(readouts, *args, **options)
+
+    monkeypatch.setattr(bertology.readouts, "fit_ranks", fit_ranks)
+    return seen
+
+
+def ranks_of(frame: pd.DataFrame) -> list[int]:
+    return [json.loads(params)["rank"] for params in frame.params_json]
+
+
+def test_a_sweep_is_its_ranks_one_by_one(
+    swept: tuple[Path, Path], tiny_bert: Path, fitted_ranks: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
+    frame = read_results(swept[1]).to_pandas()
+    together = frame[frame.layer.notna()]
+    assert sorted(ranks_of(together)) == sorted([1, 2, 4] * 2 * 2)
+    corpus = Corpus("small", {name: split[:40] for name, split in load_corpus("pocket").splits.items()})
+    for rank in (1, 2, 4):
+        settings = {"rank": rank, "max_epochs": 3}
+        request = asking(tiny_bert, "pocket", TASKS[0], settings=settings)
+        alone = run_probes(request, corpus=corpus).to_pandas().set_index(["cell_id", "metric"])
+        own = together[[found == rank for found in ranks_of(together)]].set_index(["cell_id", "metric"])
+        assert set(alone.index) == set(own.index)
+        assert alone.value.tolist() == pytest.approx(own.loc[alone.index].value.tolist(), abs=0.01)
+    assert fitted_ranks == [[1], [2], [4]]
+
+
+def test_a_family_is_fitted_once(
+    swept: tuple[Path, Path], tiny_bert: Path, tmp_path: Path, fitted_ranks: list[list[int]], monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
+    path = tmp_path / "ranks.yaml"
+    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]"))
+    experiment = load_experiment(path)
+    run_experiment(experiment, tmp_path / "run", options=RunOptions(engine="serial"))
+    assert fitted_ranks == [[1, 2, 4]]
+    run_experiment(experiment, tmp_path / "run", options=RunOptions(engine="serial"))
+    assert fitted_ranks == [[1, 2, 4]]
+
+
+def kept_files(run: Path, *folders: str) -> dict[str, bytes]:
+    return {f"{folder}/{path.name}": path.read_bytes() for folder in folders for path in (run / folder).iterdir()}
+
+
+def test_resuming_fits_only_the_ranks_that_are_missing(
+    swept: tuple[Path, Path], tiny_bert: Path, tmp_path: Path, fitted_ranks: list[list[int]], monkeypatch: Any
+) -> None:
+    import shutil
+
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
+    run = shutil.copytree(swept[1], tmp_path / "run")
+    frame = read_results(run).to_pandas()
+    fitted = frame[frame.layer.notna()]
+    lost = fitted.cell_id[[rank == 2 for rank in ranks_of(fitted)]].iloc[0]
+    for file in (run / "cells" / f"{lost}.json", run / "probes" / f"{lost}.json"):
+        file.unlink()
+    path = tmp_path / "ranks.yaml"
+    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]"))
+    run_experiment(load_experiment(path), run, options=RunOptions(engine="serial"))
+    assert fitted_ranks == [[2]]
+    assert kept_files(run, "predictions", "probes") == kept_files(swept[1], "predictions", "probes")
+    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 8, 2, 4]"))
+    summary = run_experiment(load_experiment(path), run, options=RunOptions(engine="serial"))
+    assert fitted_ranks == [[2], [8]]
+    assert summary.n_cells == 9
+    assert set(ranks_of(read_results(run).to_pandas().dropna(subset="layer"))) == {1, 2, 4, 8}
+
+
+def test_a_request_resumes_with_the_ranks_that_are_missing(
+    ran: Ran, tmp_path: Path, fitted_ranks: list[list[int]], monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(ran.cache))
+    readings = tuple(Reading("structural", {"rank": rank, "max_epochs": 2}) for rank in (3, 5))
+    request = replace(ran.request, tasks=TASKS[1:2], seeds=1, controls=(), readings={TASKS[1]: readings[:1]})
+    run_probes(request, out=tmp_path / "run")
+    both = replace(request, readings={TASKS[1]: readings})
+    found = run_probes(both, out=tmp_path / "run").to_pandas()
+    assert fitted_ranks == [[3], [5]]
+    assert set(ranks_of(found)) == {3, 5}
+    run_probes(both, out=tmp_path / "run")
+    assert fitted_ranks == [[3], [5]]
+
+
+def test_engines_give_the_same_bytes(
+    swept: tuple[Path, Path], tiny_bert: Path, tmp_path: Path, monkeypatch: Any, scores: Callable[[Path], Any]
+) -> None:
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
+    path = tmp_path / "ranks.yaml"
+    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]"))
+    run_experiment(load_experiment(path), tmp_path / "run", options=RunOptions(engine="joblib", jobs=2))
+    assert scores(tmp_path / "run").equals(scores(swept[1]))
+    assert kept_files(tmp_path / "run", "predictions", "probes") == kept_files(swept[1], "predictions", "probes")
+
+
+# What cannot be done
+
+
+@pytest.mark.parametrize(
+    ("task", "reading", "message"),
+    [
+        ("structural_distance", Reading("linear"), "about trees, which linear.v1 cannot read; .* take structural.v1"),
+        ("structural_depth", Reading("edge"), "about trees, which edge.v1 cannot read"),
+        ("pos", Reading("structural"), "about labels, which structural.v1 cannot read; .* take linear.v1"),
+        ("structural_distance", Reading("structural", codelength="online"), "trees have no codelength here"),
+        ("structural_depth", Reading("structural", erase="pos"), "nothing is erased before them"),
+    ],
+)
+def test_readouts_of_another_kind(
+    tiny_bert: Path, tiny_corpus: Path, task: str, reading: Reading, message: str, counted_forwards: list[int]
+) -> None:
+    request = asking(tiny_bert, str(tiny_corpus), task, readings={task: (reading,)})
+    with pytest.raises(BertologyError, match=message) as caught:
+        run_probes(request)
+    assert "\n" not in str(caught.value)
+    assert counted_forwards == []
+
+
+def test_a_rank_above_the_width(tiny_bert: Path, tiny_corpus: Path, counted_forwards: list[int]) -> None:
+    for task in TASKS:
+        request = asking(tiny_bert, str(tiny_corpus), task, settings={"rank": 33})
+        with pytest.raises(BertologyError, match=f"task {task}: rank 33 of vectors that are 32 wide: give 1 to 32"):
+            run_probes(request)
+    assert counted_forwards == []
+    with pytest.raises(FitError, match="rank 64 of vectors that are 32 wide: give 1 to 32"):
+        run_probes(asking(tiny_bert, str(tiny_corpus), TASKS[0], settings={}))
+
+
+def test_a_corpus_that_is_no_treebank(tiny_bert: Path, toy: Corpus, counted_forwards: list[int]) -> None:
+    for task in TASKS:
+        with pytest.raises(BertologyError, match=f"task {task}, train split: no word has a head: give a treebank"):
+            run_probes(asking(tiny_bert, "x", task), corpus=toy)
+    assert counted_forwards == []
+
+
+def test_sentences_that_are_too_long_are_left_out_and_counted(tiny_bert: Path, tiny_corpus: Path) -> None:
+    whole = load_corpus(str(tiny_corpus))
+    request = asking(tiny_bert, "x", TASKS[0], on_long="skip", max_pieces=14)
+    row = run_probes(request, corpus=whole).to_pandas().iloc[0]
+    assert 0 < row.n_items < len(whole["test"])
+    assert row.n_items + row.n_skipped == len(whole["test"])
+
+
+def test_a_test_set_on_which_a_root_is_punctuation(tiny_bert: Path, tiny_corpus: Path) -> None:
+    """It has no root to be found, and its words hang somewhere all the same."""
+    whole = load_corpus(str(tiny_corpus))
+
+    def turned(sentence: Sentence) -> Sentence:
+        assert sentence.heads is not None
+        tags = list(sentence.layers["upos"])
+        tags[sentence.heads.index(0)] = "PUNCT"
+        return replace(sentence, layers={**sentence.layers, "upos": tuple(tags)})
+
+    splits = {**whole.splits, "test": Sentences(turned(one) for one in whole["test"])}
+    request = asking(tiny_bert, "x", *TASKS, layers="0", controls=("linear_chain",))
+    frame = run_probes(request, corpus=replace(whole, splits=splits)).to_pandas()
+    assert frame[frame.metric == "root_accuracy"].value.isna().all()
+    others = frame[frame.metric != "root_accuracy"]
+    assert others.value.notna().all()
