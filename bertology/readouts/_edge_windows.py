@@ -59,25 +59,43 @@ class Shuffle:
         return [Batch(items[part], _rows(spans[part]), mask, layer) for part, mask, layer in parts]
 
 
-def training_windows(source: SpanSource, used: Tensor, shuffle: Shuffle) -> Iterator[Window]:
-    """The ``used`` ``[item]`` items once, in shuffled batches.
+class TrainingWindows:
+    """The ``used`` ``[item]`` items once in each pass, in shuffled batches.
+
+    Items that fit into one window are put together in the first pass, and only shuffled anew in those after it.
 
     Raises:
-        FitError: a layer has vectors that are not finite.
+        FitError: while they are read: a layer has vectors that are not finite.
     """
-    held: list[SpanChunk] = []
-    size = 0
-    for chunk in source.chunks():
-        chunk = _without_unused(chunk, used)
-        if not len(chunk.items):
-            continue
-        if held and size + chunk.words.nbytes > WINDOW_BYTES:
-            yield _window(source, held, shuffle)
-            held, size = [], 0
-        held.append(chunk)
-        size += chunk.words.nbytes
-    if held:
-        yield _window(source, held, shuffle)
+
+    def __init__(self, source: SpanSource, used: Tensor, shuffle: Shuffle) -> None:
+        self._source, self._used, self._shuffle = source, used, shuffle
+        self._only: SpanChunk | None = None
+
+    def __iter__(self) -> Iterator[Window]:
+        """One pass."""
+        if self._only is not None:
+            yield self._cut(self._only)
+            return
+        held: list[SpanChunk] = []
+        size, is_only = 0, True
+        for chunk in self._source.chunks():
+            chunk = _without_unused(chunk, self._used)
+            if not len(chunk.items):
+                continue
+            if held and size + chunk.words.nbytes > WINDOW_BYTES:
+                yield self._cut(_joined(self._source, held))
+                held, size, is_only = [], 0, False
+            held.append(chunk)
+            size += chunk.words.nbytes
+        if held:
+            last = _joined(self._source, held)
+            if is_only:
+                self._only = last
+            yield self._cut(last)
+
+    def _cut(self, joined: SpanChunk) -> Window:
+        return Window(joined.words, self._shuffle.cut(joined.spans, joined.items, len(joined.words)))
 
 
 def scoring_windows(source: SpanSource) -> Iterator[Window]:
@@ -87,12 +105,13 @@ def scoring_windows(source: SpanSource) -> Iterator[Window]:
         yield Window(chunk.words, [Batch(items, _rows(spans)) for items, spans in parts])
 
 
-def _window(source: SpanSource, held: list[SpanChunk], shuffle: Shuffle) -> Window:
+def _joined(source: SpanSource, held: list[SpanChunk]) -> SpanChunk:
+    """Chunks as one."""
     words = torch.cat([chunk.words for chunk in held], dim=1) if len(held) > 1 else held[0].words
     _check_finite(source, words)
     firsts = torch.tensor([0, *(chunk.words.shape[1] for chunk in held[:-1])]).cumsum(0).tolist()
     spans = torch.cat([chunk.spans + first for chunk, first in zip(held, firsts, strict=True)])
-    return Window(words, shuffle.cut(spans, torch.cat([chunk.items for chunk in held]), len(words)))
+    return SpanChunk(torch.cat([chunk.items for chunk in held]), words, spans)
 
 
 def _rows(spans: Tensor) -> tuple[Rows, ...]:

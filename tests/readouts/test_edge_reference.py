@@ -13,7 +13,7 @@ from bertology._workers import Workers
 from bertology.readouts import EdgeReadout
 from bertology.readouts._edge_model import Design
 from bertology.readouts._edge_training import Goals, Trainer, shares
-from bertology.readouts._edge_windows import Shuffle, Window, training_windows
+from bertology.readouts._edge_windows import Shuffle, TrainingWindows, Window
 from tests.readouts.spans import Spans, planted
 
 N_STEPS = 12
@@ -79,7 +79,7 @@ def test_side_by_side_is_one_by_one(is_sigmoid: bool) -> None:
 
 def first_window(train: Spans) -> Window:
     shuffle = Shuffle(25, torch.Generator().manual_seed(0), hidden=10, dropout=0.2)
-    (window,) = training_windows(train.source, torch.ones(300, dtype=torch.bool), shuffle)
+    (window,) = TrainingWindows(train.source, torch.ones(300, dtype=torch.bool), shuffle)
     assert len(window.batches) == N_STEPS
     return window
 
