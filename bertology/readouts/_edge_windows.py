@@ -80,7 +80,7 @@ class TrainingWindows:
         if self._only is not None:
             yield self._cut(self._only)
             return
-        found = []
+        found: list[SpanChunk] = []
         for joined in self._joined():
             found = [*found[:1], joined]
             yield self._cut(joined)
