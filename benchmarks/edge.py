@@ -5,8 +5,10 @@
 (g) is ``edge.v1`` on the dependencies of the treebank (which relation joins a word to its head), fitted to all layers
 at once, divided by the same fit to each layer in turn: the same batch size, the same number of epochs, the vectors read
 from the store each time, the choice on dev included. The same in processor time, summed over cores, is told beside it:
-it does not profit from layers being shared out among cores, nor suffer from what else runs on them. (h) is the peak
-memory of the fit on ten times the text divided by that on the text, nothing of the vectors kept between passes.
+it does not profit from layers being shared out among cores, nor suffer from what else runs on them. So is how much
+faster all threads multiply matrices than one does: what layers can gain from being shared out. Where two processors are
+two threads of one core, that is nothing. (h) is the peak memory of the fit on ten times the text divided by that on the
+text, nothing of the vectors kept between passes.
 """
 
 from __future__ import annotations
@@ -16,13 +18,15 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from benchmarks._common import MODEL, Line, sample, show, side_by_side
+from benchmarks._common import MODEL, Line, sample, seconds, show, side_by_side
 from benchmarks.extraction import own_cache
 from benchmarks.memory import peak, write_corpus
 from bertology.activations import Entry, Recipe, SpanVectors, extract
@@ -84,13 +88,15 @@ def main() -> None:
     parser.add_argument("--batch-items", type=int, default=EdgeReadout().batch_items)
     parser.add_argument("--memory-sentences", type=int, default=400, help="0 to leave memory out")
     args = parser.parse_args()
-    lines = speed(args.sentences, args.epochs, args.repeats, args.batch_items)
-    show(lines + (memory(args.memory_sentences) if args.memory_sentences else []))
+    # memory first: what this process holds when it starts another counts as held by that one
+    held = memory(args.memory_sentences) if args.memory_sentences else []
+    show([*speed(args.sentences, args.epochs, args.repeats, args.batch_items), *held])
 
 
 def run(*, quick: bool) -> list[Line]:
     """The lines of the table."""
-    return [*speed(300 if quick else 600, 3, 3, EdgeReadout().batch_items), *memory(200 if quick else 400)]
+    held = memory(200 if quick else 400)
+    return [*speed(300 if quick else 600, 3, 3, EdgeReadout().batch_items), *held]
 
 
 def speed(n_sentences: int, epochs: int, repeats: int, batch_items: int) -> list[Line]:
@@ -120,7 +126,27 @@ def speed(n_sentences: int, epochs: int, repeats: int, batch_items: int) -> list
     ratios = [mine / theirs for mine, theirs in zip(spent["together"], spent["apart"], strict=True)]
     ratio, spread = statistics.median(ratios), (min(ratios), max(ratios))
     detail = f"{statistics.median(spent['together']):.1f} s ÷ {statistics.median(spent['apart']):.1f} s"
-    return [line, Line("    … in processor time", ratio, spread, "", detail)]
+    return [line, Line("    … in processor time", ratio, spread, "", detail), products()]
+
+
+def products(size: int = 768, repeats: int = 5) -> Line:
+    """How many more products of matrices all threads make in a second, each its own, than one thread alone."""
+    values = torch.randn(size, size)
+
+    def rate(n_threads: int) -> float:
+        def multiply(_: int) -> None:
+            for _ in range(40):
+                values @ values
+
+        with ThreadPoolExecutor(n_threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return n_threads / seconds(lambda: list(pool.map(multiply, range(n_threads))))
+
+    n_threads = torch.get_num_threads()
+    rates = [(rate(n_threads), rate(1)) for _ in range(repeats)]
+    torch.set_num_threads(n_threads)
+    ratios = [several / one for several, one in rates]
+    what = f"    … matrix products by {n_threads} threads ÷ by one"
+    return Line(what, statistics.median(ratios), (min(ratios), max(ratios)), "", "products a second")
 
 
 def memory(n_sentences: int, times: int = 10) -> list[Line]:

@@ -19,7 +19,7 @@ from bertology.readouts._edge_fitted import FittedEdge, FittedPooled, with_parts
 from bertology.readouts._edge_model import Design, Pooling, Reads
 from bertology.readouts._edge_scoring import Scorer, dev_scores
 from bertology.readouts._edge_training import Goals, Trainer
-from bertology.readouts._edge_windows import Shuffle, training_windows
+from bertology.readouts._edge_windows import Shuffle, TrainingWindows
 from bertology.readouts._features import FeatureSource
 from bertology.readouts._linear import LinearReadout
 from bertology.readouts._race import Race
@@ -233,10 +233,11 @@ class _Fit:
         source, used = with_parts(self.train, readout.pooling), self._used()
         random = torch.Generator().manual_seed(self.seed)
         shuffle = Shuffle(readout.batch_items, random, design.hidden, readout.dropout, readout.mixing[1])
+        windows = TrainingWindows(source, used, shuffle)
         steps = math.ceil(int(used.sum()) / readout.batch_items)
         for epoch in range(1, readout.max_epochs + 1):
             for _ in range(math.ceil(readout.round_steps / steps)):
-                for window in training_windows(source, used, shuffle):
+                for window in windows:
                     trainer.learn(window.to(self.device))
             yield epoch
 

@@ -214,10 +214,13 @@ class Trainer:
         self._rates = {"learning_rate": learning_rate, "weight_decay": weight_decay}
         n_fits = len(flat["out"])
         self.squads = [Squad(design, range(n_fits), flat)]
+        self._plan: list[list[Share]] = []
         self.keep(range(n_fits))
 
     def keep(self, fits: Sequence[int]) -> None:
         """Go on with these fits only."""
+        if self._plan and list(fits) == self.fits:
+            return  # nothing has ended: no state need be copied
         places, self._plan = shares(len(fits), self._workers.n)
         self.squads = regroup(self._design, self.squads, [[fits[place] for place in part] for part in places])
 

@@ -23,7 +23,7 @@ class Window:
     """Neighbouring chunks, their items in batches."""
 
     words: Tensor
-    """``[layer, word, dim]``"""
+    """``[layer, word, dim]``; behind the last word of a batch there may be room left, with nothing in it."""
     batches: list[Batch]
 
     def to(self, device: torch.device) -> Window:
@@ -59,25 +59,66 @@ class Shuffle:
         return [Batch(items[part], _rows(spans[part]), mask, layer) for part, mask, layer in parts]
 
 
-def training_windows(source: SpanSource, used: Tensor, shuffle: Shuffle) -> Iterator[Window]:
-    """The ``used`` ``[item]`` items once, in shuffled batches.
+class TrainingWindows:
+    """The ``used`` ``[item]`` items once in each pass, in shuffled batches.
 
-    Raises:
-        FitError: a layer has vectors that are not finite.
+    A window's words are copied to where those of the last one were, so that a window is done with before the next is
+    asked for. Items that fit into one window are read in the first pass, and only shuffled anew in those after it.
     """
-    held: list[SpanChunk] = []
-    size = 0
-    for chunk in source.chunks():
-        chunk = _without_unused(chunk, used)
-        if not len(chunk.items):
-            continue
-        if held and size + chunk.words.nbytes > WINDOW_BYTES:
-            yield _window(source, held, shuffle)
-            held, size = [], 0
-        held.append(chunk)
-        size += chunk.words.nbytes
-    if held:
-        yield _window(source, held, shuffle)
+
+    def __init__(self, source: SpanSource, used: Tensor, shuffle: Shuffle) -> None:
+        self._source, self._used, self._shuffle = source, used, shuffle
+        self._room: Tensor | None = None  # [layer, word, dim]
+        self._only: SpanChunk | None = None
+
+    def __iter__(self) -> Iterator[Window]:
+        """One pass.
+
+        Raises:
+            FitError: a layer has vectors that are not finite.
+        """
+        if self._only is not None:
+            yield self._cut(self._only)
+            return
+        found: list[SpanChunk] = []
+        for joined in self._joined():
+            found = [*found[:1], joined]
+            yield self._cut(joined)
+        if len(found) == 1:
+            self._only = found[0]
+
+    def _cut(self, joined: SpanChunk) -> Window:
+        return Window(joined.words, self._shuffle.cut(joined.spans, joined.items, len(joined.words)))
+
+    def _joined(self) -> Iterator[SpanChunk]:
+        """Neighbouring chunks as one, as many as there is room for; a chunk too large for it comes alone."""
+        held: list[SpanChunk] = []
+        filled = 0
+        for chunk in self._source.chunks():
+            chunk = _without_unused(chunk, self._used)
+            if not len(chunk.items):
+                continue
+            _check_finite(self._source, chunk.words)
+            n_layers, n_words, dim = chunk.words.shape
+            most = WINDOW_BYTES // (chunk.words.nbytes // n_words)
+            if held and filled + n_words > most:
+                yield self._one(held)
+                held, filled = [], 0
+            if n_words > most:
+                yield chunk
+                continue
+            if self._room is None:
+                self._room = torch.empty(n_layers, most, dim)
+            words = self._room[:, filled : filled + n_words]
+            held.append(SpanChunk(chunk.items, words.copy_(chunk.words), chunk.spans + filled))
+            filled += n_words
+        if held:
+            yield self._one(held)
+
+    def _one(self, held: list[SpanChunk]) -> SpanChunk:
+        assert self._room is not None, "what is held was copied there"
+        # all of the room: a part of it would be copied whenever words are taken from it
+        return SpanChunk(torch.cat([c.items for c in held]), self._room, torch.cat([c.spans for c in held]))
 
 
 def scoring_windows(source: SpanSource) -> Iterator[Window]:
@@ -85,14 +126,6 @@ def scoring_windows(source: SpanSource) -> Iterator[Window]:
     for chunk in source.chunks():
         parts = zip(torch.split(chunk.items, _SCORED_AT_ONCE), torch.split(chunk.spans, _SCORED_AT_ONCE), strict=True)
         yield Window(chunk.words, [Batch(items, _rows(spans)) for items, spans in parts])
-
-
-def _window(source: SpanSource, held: list[SpanChunk], shuffle: Shuffle) -> Window:
-    words = torch.cat([chunk.words for chunk in held], dim=1) if len(held) > 1 else held[0].words
-    _check_finite(source, words)
-    firsts = torch.tensor([0, *(chunk.words.shape[1] for chunk in held[:-1])]).cumsum(0).tolist()
-    spans = torch.cat([chunk.spans + first for chunk, first in zip(held, firsts, strict=True)])
-    return Window(words, shuffle.cut(spans, torch.cat([chunk.items for chunk in held]), len(words)))
 
 
 def _rows(spans: Tensor) -> tuple[Rows, ...]:

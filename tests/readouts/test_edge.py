@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
+from bertology._spans import SpanChunk
 from bertology.errors import FitError
 from bertology.readouts import (
     ArrayFeatures,
@@ -194,7 +196,7 @@ def test_windows_are_bounded_and_hold_every_used_item_once(
     used = torch.arange(1600) % 7 > 0
     seen, sizes = [], []
     shuffle = windows_module.Shuffle(32, torch.Generator().manual_seed(0), hidden=4, dropout=0.5)
-    for window in windows_module.training_windows(train.source, used, shuffle):
+    for window in windows_module.TrainingWindows(train.source, used, shuffle):
         assert window.words.nbytes <= most
         for batch in window.batches:
             sizes.append(len(batch.items))
@@ -211,6 +213,27 @@ def test_windows_are_bounded_and_hold_every_used_item_once(
     assert max(sizes) - min(sizes) <= 8
     assert sorted(seen) == used.nonzero().squeeze(1).tolist()
     assert seen != sorted(seen)
+
+
+@pytest.mark.parametrize(("most", "n_reads"), [(1 << 30, 1), (3 * 8 * 4 * 3000, 3)])
+def test_what_fits_into_one_window_is_read_once_and_shuffled_each_time(
+    splits: tuple[Spans, Spans, Spans], monkeypatch: pytest.MonkeyPatch, most: int, n_reads: int
+) -> None:
+    train = splits[0]
+    monkeypatch.setattr(windows_module, "WINDOW_BYTES", most)
+    source, reads = train.source, []
+
+    def chunks() -> Iterator[SpanChunk]:
+        reads.append(1)
+        yield from train.source.chunks()
+
+    monkeypatch.setattr(source, "chunks", chunks)
+    shuffle = windows_module.Shuffle(32, torch.Generator().manual_seed(0))
+    windows = windows_module.TrainingWindows(source, torch.ones(1600, dtype=torch.bool), shuffle)
+    orders = [[item for window in windows for batch in window.batches for item in batch.items.tolist()] for _ in "123"]
+    assert len(reads) == n_reads
+    assert all(sorted(order) == list(range(1600)) for order in orders)
+    assert orders[0] != orders[1] != orders[2]
 
 
 @pytest.mark.parametrize("pooling", ["mean", "first", "last", "endpoints"])

@@ -13,7 +13,7 @@ from bertology._workers import Workers
 from bertology.readouts import EdgeReadout
 from bertology.readouts._edge_model import Design
 from bertology.readouts._edge_training import Goals, Trainer, shares
-from bertology.readouts._edge_windows import Shuffle, Window, training_windows
+from bertology.readouts._edge_windows import Shuffle, TrainingWindows, Window
 from tests.readouts.spans import Spans, planted
 
 N_STEPS = 12
@@ -77,9 +77,33 @@ def test_side_by_side_is_one_by_one(is_sigmoid: bool) -> None:
         assert (found["out"][0, layer] - start["out"][0, layer]).abs().max() > 0.01
 
 
+@pytest.mark.parametrize("kept", [[0, 1, 2], [0, 2], [1]])
+def test_fits_that_go_on_go_on_as_if_all_did(kept: list[int]) -> None:
+    train = planted(300, 5)
+    design = Design(((0,), (1,), (2,)), "one", 8, (0, 1), 3, "attention", projection=6, hidden=10)
+    start = design.start(1, seed=3)
+    goals = Goals.of(train.targets, is_sigmoid=False, device=torch.device("cpu"))
+    window = first_window(train)
+    found = []
+    with Workers(torch.device("cpu")) as workers:
+        for fits in (kept, None):
+            trainer = Trainer(design, start, goals, workers, learning_rate=1e-2, weight_decay=0.0)
+            trainer.learn(window)
+            if fits is not None:
+                trainer.keep(fits)
+                assert trainer.fits == fits
+            trainer.learn(window)
+            into = {name: torch.zeros_like(value) for name, value in start.items()}
+            trainer.copy(kept, into)
+            found.append(into)
+    for name, value in found[1].items():
+        torch.testing.assert_close(found[0][name], value, atol=2e-5, rtol=1e-4)
+        assert (value[0, kept] != start[name][0, kept]).any()
+
+
 def first_window(train: Spans) -> Window:
     shuffle = Shuffle(25, torch.Generator().manual_seed(0), hidden=10, dropout=0.2)
-    (window,) = training_windows(train.source, torch.ones(300, dtype=torch.bool), shuffle)
+    (window,) = TrainingWindows(train.source, torch.ones(300, dtype=torch.bool), shuffle)
     assert len(window.batches) == N_STEPS
     return window
 
