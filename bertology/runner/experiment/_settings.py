@@ -184,8 +184,8 @@ class Experiment(_Settings):
     seeds: Annotated[int, Field(strict=True, ge=1)] = 1
     """Fits: one on all of train, further ones on resamples of its sentences."""
     controls: Literal["all", "none"] | tuple[Control, ...] = "all"
-    """What scores stand beside: `majority`, `word_majority`, `random` (a pretrained encoder with random weights),
-    `control_task`."""
+    """What scores stand beside: `majority`, `word_majority`, of trees `linear_chain`, `random` (a pretrained encoder
+    with random weights), `control_task`."""
     statistics: StatisticsSettings = StatisticsSettings()
     """How intervals and comparisons are made."""
     outputs: OutputSettings = OutputSettings()
