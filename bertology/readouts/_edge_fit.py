@@ -239,6 +239,7 @@ class _Fit:
             for _ in range(math.ceil(readout.round_steps / steps)):
                 for window in windows:
                     trainer.learn(window.to(self.device))
+                    del window  # or it would be held while the next is made
             yield epoch
 
     def _used(self) -> torch.Tensor:

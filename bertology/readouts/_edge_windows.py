@@ -50,8 +50,8 @@ class Shuffle:
         n_batches = -(-len(order) // self.batch_items)
         masks: list[Tensor | None] = [None] * n_batches
         if self.hidden and self.dropout:
-            kept = torch.rand(len(order), self.hidden, generator=self.random) >= self.dropout
-            masks = list((kept / (1 - self.dropout)).tensor_split(n_batches))
+            kept = torch.rand(len(order), self.hidden, generator=self.random).ge_(self.dropout)
+            masks = list(kept.div_(1 - self.dropout).tensor_split(n_batches))
         layers: list[Tensor | None] = [None] * n_batches
         if self.layer_dropout:
             layers = list(torch.rand(n_batches, n_layers, generator=self.random) < self.layer_dropout)
