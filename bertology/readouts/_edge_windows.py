@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from bertology._spans import SpanChunk
-from bertology.errors import FitError
 from bertology.readouts._edge_model import Batch, Rows
-from bertology.readouts._spans import SpanSource, span_rows
+from bertology.readouts._spans import SpanSource, check_finite, span_rows
 
 WINDOW_BYTES = 128 << 20
 """Vectors whose items are shuffled among each other before they are cut into batches."""
@@ -98,7 +97,7 @@ class TrainingWindows:
             chunk = _without_unused(chunk, self._used)
             if not len(chunk.items):
                 continue
-            _check_finite(self._source, chunk.words)
+            check_finite(self._source, chunk.words)
             n_layers, n_words, dim = chunk.words.shape
             most = WINDOW_BYTES // (chunk.words.nbytes // n_words)
             if held and filled + n_words > most:
@@ -147,10 +146,3 @@ def _without_unused(chunk: SpanChunk, used: Tensor) -> SpanChunk:
     starts = place_of[spans[:, :, 0]]
     ends = starts + spans[:, :, 1] - spans[:, :, 0]
     return SpanChunk(chunk.items[wanted], chunk.words[:, words], torch.stack([starts, ends], dim=2))
-
-
-def _check_finite(source: SpanSource, words: Tensor) -> None:
-    damaged = ~words.sum(dim=(1, 2)).isfinite()  # [layer]; far cheaper than a look at every number
-    if damaged.any():
-        layer = source.layers[int(damaged.nonzero()[0])]
-        raise FitError(f"layer {layer} has vectors that are not finite (NaN or infinite): extract it in float32")
