@@ -26,6 +26,8 @@ from bertology.corpora._winograd import WINOGRAD_SUFFIXES, load_winograd, looks_
 from bertology.errors import CorpusError
 
 POCKET = "pocket"
+_LARGER = "pocket:"
+"""Before the number of training sentences."""
 _JOIN, _LAYER = "+", "#"
 _KINDS = (
     "CoNLL-U (.conllu), spaCy (.spacy), edge JSONL (.jsonl, as PATH#layer), trees in brackets (.mrg, .ptb), CoNLL-2012 "
@@ -36,7 +38,10 @@ _KINDS = (
 
 def known_corpora() -> Mapping[str, str]:
     """The names that :func:`load_corpus` knows, each with one line on what it is."""
-    known = {POCKET: "the pocket world: embedded, made by a grammar, its truth known (train, dev, test, unseen)"}
+    known = {
+        POCKET: "the pocket world: embedded, made by a grammar, its truth known (train, dev, test, unseen); "
+        "pocket:20000 has so many training sentences"
+    }
     for name, treebank in TREEBANKS.items():
         known[name] = f"{treebank.description} ({', '.join(treebank.sha256)}; {treebank.licence})"
     return known
@@ -45,11 +50,12 @@ def known_corpora() -> Mapping[str, str]:
 def load_corpus(name_or_path: str | Path, *, columns: str | Sequence[str] | None = None) -> Corpus:
     """A corpus by its name or by where it lies.
 
-    A name comes first (write ``./pocket`` for a folder of that name): ``pocket``, or a treebank such as
-    ``ud:en_ewt``, downloaded when it is first used. Otherwise a path: a folder with a file a split, or one file.
-    What a file is, is told by the end of its name and its first lines: CoNLL-U, with the columns of Universal
-    PropBank or without; ``.spacy``; trees in brackets; CoNLL-2012; SemEval-2010 Task 8; hard pronouns as of DPR and
-    WSC273; one word and its tags a line; or plain text of one sentence a line (for extraction only).
+    A name comes first (write ``./pocket`` for a folder of that name): ``pocket``, ``pocket:20000`` with so many
+    training sentences, or a treebank such as ``ud:en_ewt``, downloaded when it is first used. Otherwise a path: a folder
+    with a file a split, or one file. What a file is, is told by the end of its name and its first lines: CoNLL-U, with
+    the columns of Universal PropBank or without; ``.spacy``; trees in brackets; CoNLL-2012; SemEval-2010 Task 8; hard
+    pronouns as of DPR and WSC273; one word and its tags a line; or plain text of one sentence a line (for extraction
+    only).
 
     Two things are said in the name itself:
 
@@ -76,7 +82,7 @@ def load_corpus(name_or_path: str | Path, *, columns: str | Sequence[str] | None
 
 def _load(name_or_path: str | Path, *, columns: str | Sequence[str] | None = None, joined: bool = False) -> Corpus:
     text = str(name_or_path)
-    if isinstance(name_or_path, str) and (text == POCKET or text.startswith("ud:")):
+    if isinstance(name_or_path, str) and (text == POCKET or text.startswith(("ud:", _LARGER))):
         if columns is not None:
             raise CorpusError(f"columns={columns!r} is for column files; leave it out for {text}")
         return _named(text)
@@ -112,7 +118,7 @@ def corpus_at_hand(name_or_path: str | Path) -> bool:
     text = str(name_or_path)
     if text in TREEBANKS:
         return treebank_is_cached(TREEBANKS[text])
-    if text == POCKET:
+    if text == POCKET or (text.startswith(_LARGER) and text.removeprefix(_LARGER).isdecimal()):
         return True
     try:
         if Path(name_or_path).expanduser().exists():
@@ -132,6 +138,13 @@ def _named(name: str) -> Corpus:
         from bertology.pocket import load_corpus as load_pocket
 
         return load_pocket()
+    if name.startswith(_LARGER):
+        from bertology.pocket import load_larger_corpus
+
+        number = name.removeprefix(_LARGER)
+        if not number.isdecimal():
+            raise CorpusError(f"{name}: write how many training sentences, as in pocket:20000")
+        return load_larger_corpus(int(number))
     if name not in TREEBANKS:
         raise name_not_found(
             "corpus", name, known_corpora(), remedy="any other treebank can be given by the path of its folder"

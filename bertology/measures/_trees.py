@@ -82,25 +82,41 @@ def tree_edges(heads: Heads, scored: Sequence[bool] | None = None) -> frozenset[
 
 
 def spanning_tree(distances: ArrayLike, scored: Sequence[bool] | None = None) -> tuple[Edge, ...]:
-    """The minimum spanning tree of the words that count.
+    """The minimum spanning tree of the words that count: :func:`spanning_trees` of one matrix."""
+    return spanning_trees(np.asarray(distances)[None], scored)[0]
+
+
+def spanning_trees(distances: ArrayLike, scored: Sequence[bool] | None = None) -> list[tuple[Edge, ...]]:
+    """The minimum spanning trees of the words that count, of several matrices over the same words.
 
     Args:
-        distances: ``[word, word]``, symmetric; of the two triangles the upper one is read.
-        scored: which words are in the tree; all when left out.
+        distances: ``[tree, word, word]``, symmetric; of the two triangles the upper one is read.
+        scored: which words are in the trees; all when left out.
 
     Returns:
-        Its edges, one fewer than there are words in it, in order of their words.
+        The edges of each, one fewer than there are words in it, in order of their words.
     """
+    from scipy.sparse import csr_array
     from scipy.sparse.csgraph import minimum_spanning_tree
 
-    wanted = np.arange(len(np.asarray(distances))) if scored is None else np.flatnonzero(scored)
-    if len(wanted) < 2:
-        return ()
-    among = np.asarray(distances, dtype=np.float64)[np.ix_(wanted, wanted)]
+    found = np.asarray(distances, dtype=np.float64)
+    wanted = np.arange(found.shape[1]) if scored is None else np.flatnonzero(scored)
+    n, m = len(found), len(wanted)
+    if m < 2:
+        return [()] * n
+    above, below = np.triu_indices(m, k=1)
+    weights = found[:, wanted[above], wanted[below]]
     # To scipy 0 is no edge. The same number on every edge leaves the order of trees as it is.
-    above = np.triu(among - among.min() + 1.0, k=1)
-    found = minimum_spanning_tree(above)
-    return tuple(sorted((int(wanted[a]), int(wanted[b])) for a, b in zip(*found.nonzero(), strict=True)))
+    weights = weights - weights.min() + 1.0
+    # All trees in one call, as a forest: what a call costs is more than what a sentence takes.
+    start = np.arange(n)[:, None] * m
+    places = ((start + above).ravel(), (start + below).ravel())
+    forest = minimum_spanning_tree(csr_array((weights.ravel(), places), shape=(n * m, n * m)))
+    rows, columns = forest.nonzero()
+    trees: list[list[Edge]] = [[] for _ in range(n)]
+    for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+        trees[row // m].append((int(wanted[row % m]), int(wanted[column % m])))
+    return [tuple(sorted(edges)) for edges in trees]
 
 
 def rooted(edges: Sequence[Edge], root: int, *, n_words: int) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bertology.pocket._agreement import AgreementItem, agreement_items
 from bertology.pocket._corpus import generate_corpus
 from bertology.pocket._documents import pretraining_documents
+from bertology.pocket._larger import load_larger_corpus
 from bertology.pocket._packed import load_corpus
 from bertology.pocket._world import Fact, candidates, facts
 
@@ -25,6 +26,7 @@ __all__ = [
     "facts",
     "generate_corpus",
     "load_corpus",
+    "load_larger_corpus",
     "load_settings",
     "model_folder",
     "pretrain",

@@ -32,7 +32,7 @@ def generate_corpus(*, seed: int = 0, sizes: Mapping[str, int] = SIZES) -> Corpu
     used: set[str] = set()
     splits = {}
     for split, size in sizes.items():
-        sentences = _sentences(split, seed, used)
+        sentences = sentences_of(split, seed, used)
         splits[split] = Sentences(next(sentences) for _ in range(size))
     return corpus_of(splits)
 
@@ -51,7 +51,8 @@ def corpus_of(splits: Mapping[str, Sentences]) -> Corpus:
     )
 
 
-def _sentences(split: str, seed: int, used: set[str]) -> Iterator[Sentence]:
+def sentences_of(split: str, seed: int, used: set[str]) -> Iterator[Sentence]:
+    """The sentences of a split, without end; ``used`` are texts to leave out, to which theirs are added."""
     reach: Reach = "unseen" if split == "unseen" else "known"
     dice = Dice(f"pocket {split} {seed}")
     words = lexicon(reach)

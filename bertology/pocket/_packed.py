@@ -36,12 +36,18 @@ def load_corpus() -> Corpus:
 @lru_cache(maxsize=1)
 def _loaded() -> Corpus:
     try:
-        packed = json.loads(gzip.decompress(_PACKED.read_bytes()))
+        packed = _PACKED.read_bytes()
     except FileNotFoundError:
         raise CorpusError(f"{_PACKED} is missing: install bertology again") from None
-    return corpus_of(
-        {split: Sentences(_unpacked(row, split, n) for n, row in enumerate(rows, 1)) for split, rows in packed.items()}
-    )
+    return corpus_of(unpack(packed))
+
+
+def unpack(packed: bytes) -> dict[str, Sentences]:
+    """The splits of a packed corpus."""
+    splits = json.loads(gzip.decompress(packed))
+    return {
+        split: Sentences(_unpacked(row, split, n) for n, row in enumerate(rows, 1)) for split, rows in splits.items()
+    }
 
 
 def pack(corpus: Corpus) -> bytes:

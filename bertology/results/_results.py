@@ -28,7 +28,7 @@ from bertology.results._rows import ComparisonRow, Control, ResultRow, sort_key
 from bertology.results._schema import rows_to_pandas
 from bertology.results._store import read_comparison_rows, read_result_rows, write_results
 from bertology.results._tree_items import tally_of, tree_items
-from bertology.results._view import LayerTable, layer_tables
+from bertology.results._view import BASELINES, LayerTable, layer_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -246,7 +246,7 @@ class Results:
 
         (console or Console()).print(self.view(metric))
 
-    def per_label(self, task: str, layer: int, **chosen: Any) -> pd.DataFrame:
+    def per_label(self, task: str, layer: int | None, **chosen: Any) -> pd.DataFrame:
         """Precision, recall and F1 of each label at one layer: :func:`per_label_scores`.
 
         Of trees the labels are how many words gold's edges reach, and recall is how many of them are found; of arcs
@@ -254,7 +254,7 @@ class Results:
 
         Args:
             task: its name.
-            layer: 0 is the embedding output.
+            layer: 0 is the embedding output; None for what reads no layer, such as a baseline.
             chosen: further columns to choose the cell by, such as ``seed``, ``model``, ``init`` or ``control``;
                 the probe itself on the pretrained model with the lowest seed when left out.
 
@@ -263,19 +263,21 @@ class Results:
         """
         return per_label_scores(self._predictions_of(task, layer, **chosen))
 
-    def confusion(self, task: str, layer: int, **chosen: Any) -> pd.DataFrame:
+    def confusion(self, task: str, layer: int | None, **chosen: Any) -> pd.DataFrame:
         """Gold by predicted labels at one layer: :func:`confusion`; arguments as in :meth:`per_label`."""
         return confusion(self._predictions_of(task, layer, **chosen))
 
     def _predictions_of(
         self,
         task: str,
-        layer: int,
+        layer: int | None,
         *,
-        init: Literal["pretrained", "random", "random_blocks"] = "pretrained",
+        init: Literal["pretrained", "random", "random_blocks"] | None = "pretrained",
         control: Control = "none",
         **chosen: Any,
     ) -> Predictions:
+        # A baseline has no layer, and so no weights.
+        init = None if control in BASELINES else init
         found = self.only(task=task, layer=layer, init=init, control=control, **chosen)
         seeds = [row.seed for row in found.rows if row.seed is not None]
         cells = sorted({row.cell_id for row in found.rows if not seeds or row.seed == min(seeds)})

@@ -2,6 +2,7 @@
 
 from bertology.runner._parse import ParseRequest, parse, read_tree, sentence_of_corpus, sentence_of_text
 from bertology.runner._plan import make_plan
+from bertology.runner._reading import Reading, sweep
 from bertology.runner._request import CONTROLS, ProbeRequest, parse_controls, parse_layers, parse_names
 from bertology.runner._run import run_probes
 
@@ -9,6 +10,7 @@ __all__ = [
     "CONTROLS",
     "ParseRequest",
     "ProbeRequest",
+    "Reading",
     "make_plan",
     "parse",
     "parse_controls",
@@ -18,4 +20,5 @@ __all__ = [
     "run_probes",
     "sentence_of_corpus",
     "sentence_of_text",
+    "sweep",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures import RELATION, UNSCORED, rooted, spanning_tree
+from bertology.measures import RELATION, UNSCORED, Edge, rooted
 from bertology.probing import TreeExamples
 
 ROOT = "root"
@@ -18,21 +18,21 @@ ROOT = "root"
 def marks_of_tree(
     heads: NDArray[np.int64],
     scored: NDArray[np.bool_],
-    distances: NDArray[Any] | None,
+    edges: Sequence[Edge] | None,
     depths: NDArray[Any] | None,
     relations: Sequence[str] | None,
 ) -> str:
-    """What is predicted of one sentence, as text.
+    """What is predicted of one sentence, as text: depths where there are no edges.
 
     A tree of distances has no direction; where no depth gives one, it is hung up at the root that gold has.
     """
-    if distances is None:
+    if edges is None:
         assert depths is not None
         plain = [f"{depth:.3f}" for depth in depths.tolist()]
         return " ".join(mark if counts else UNSCORED for mark, counts in zip(plain, scored.tolist(), strict=True))
     at = depths if depths is not None else np.abs(heads)  # of heads the root's is 0
     root = int(np.argmin(np.where(scored, at, np.inf)))
-    found = rooted(spanning_tree(distances, scored.tolist()), root, n_words=len(heads))
+    found = rooted(edges, root, n_words=len(heads))
     if relations is None:
         return " ".join(UNSCORED if head < 0 else str(head) for head in found)
     return " ".join(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.activations import Entry, Progress
-from bertology.measures import tree_depths, tree_distances
+from bertology.measures import spanning_tree, spanning_trees, tree_depths, tree_distances
 from bertology.probing import TreeExamples
 from bertology.runner._cells import write_cell
 from bertology.runner._items import ItemColumns
@@ -172,11 +172,14 @@ class _Fitted:
                 agreement[:, :, item] = row_correlations(distances, tree_distances(heads.tolist()))
             elif trees.asks == "depths" and depths is not None:
                 agreement[:, :, item] = row_correlations(depths[..., None, :], tree_depths(heads.tolist())[None])
+            edges = None
+            if distances is not None:
+                edges = spanning_trees(distances.reshape(-1, len(heads), len(heads)), scored.tolist())
             for problem, layer in np.ndindex(*shape):
                 marks[problem][layer][item] = marks_of_tree(
                     heads,
                     scored,
-                    None if distances is None else distances[problem, layer],
+                    None if edges is None else edges[problem * shape[1] + layer],
                     None if depths is None else depths[problem, layer],
                     None if relations is None else relations[problem][layer][item],
                 )
@@ -280,7 +283,8 @@ def write_chains(found: BaselineCells, data: TaskData, run: Path) -> None:
             agreement[item] = row_correlations(places[None], tree_depths(heads)[None])
         depths = places.astype(np.float64) if trees.asks != "distances" else None
         names = None if relation is None else [relation] * len(heads)
-        pred.append(marks_of_tree(np.array(heads), scored, None if trees.asks == "depths" else between, depths, names))
+        edges = None if trees.asks == "depths" else spanning_tree(between, scored.tolist())
+        pred.append(marks_of_tree(np.array(heads), scored, edges, depths, names))
     gold = [data.labels[code] for code in trees.codes.tolist()]
     for cell in found.cells.values():
         write_cell(

@@ -11,6 +11,7 @@ from bertology.measures import (
     rooted,
     spanning_arborescence,
     spanning_tree,
+    spanning_trees,
     tree_depths,
     tree_distances,
     tree_edges,
@@ -49,6 +50,15 @@ def test_the_spanning_tree_is_the_shortest_of_all(seed):
     trees = [networkx.from_prufer_sequence(code).edges for code in itertools.product(range(5), repeat=3)]
     shortest = min(trees, key=lambda edges: sum(distances[a, b] for a, b in edges))
     assert set(spanning_tree(distances)) == {tuple(sorted(edge)) for edge in shortest}
+
+
+def test_several_trees_at_once_are_those_of_each():
+    draw = np.random.default_rng(3)
+    distances = draw.random((4, 7, 7))
+    distances = distances + distances.transpose(0, 2, 1)
+    scored = [True, True, False, True, True, True, False]
+    assert spanning_trees(distances, scored) == [spanning_tree(one, scored) for one in distances]
+    assert spanning_trees(distances, [True] + [False] * 6) == [()] * 4
 
 
 def test_words_at_no_distance_are_joined():

@@ -113,6 +113,11 @@ class TreeReading:
         """Edges between each word and the gold root."""
         return None if self.gold is None else tuple(tree_depths(self.gold).tolist())
 
+    def __repr__(self) -> str:
+        shown = " ".join(self.words)
+        found = "" if self.uuas is None else f", UUAS {100 * self.uuas:.0f} %"
+        return f"<{type(self).__name__} of {shown!r}: {self.model}, layer {self.layer}{found}>"
+
     def _repr_svg_(self) -> str:
         from bertology.results.trees._pictures import to_svg
 
