@@ -118,7 +118,7 @@ def fit_ranks(
             for number, plateau in enumerate(plateaus):
                 better, slower = plateau.judge(epoch, found[number])
                 for layer, problem in np.argwhere(better).tolist():
-                    best[number][layer, :, problem] = maps[number].values[layer, :, problem]
+                    best[number][layer, problem] = maps[number].values[layer, problem]
                 maps[number].slow_down(slower, plain.slow_down)
             n_ended = sum(int((~plateau.running).sum()) for plateau in plateaus)
             n_fits = sum(plateau.running.size for plateau in plateaus)
@@ -130,7 +130,7 @@ def fit_ranks(
         FittedStructural(
             readout=readout.name,
             asks=targets.asks,
-            maps=values.permute(2, 0, 1, 3).contiguous().cpu(),
+            maps=values.permute(1, 0, 3, 2).contiguous().cpu(),
             layers=tuple(train.layers),
             dev_loss=plateau.loss.T,
             epochs=plateau.epochs.T,

@@ -134,7 +134,7 @@ class Windows:
         if targets.weights is not None:
             self._used = np.any(targets.weights > 0, axis=0)
         self._joined: list[Tensor] = []
-        self._words = torch.empty(0)
+        self._words = self._room = torch.empty(0)
 
     def all(self, random: torch.Generator | None = None) -> Iterator[Window]:
         """All of them once; each window holds until the next is asked for.
@@ -179,10 +179,9 @@ class Windows:
             check_finite(self._source, words)
         n_words = sum(words.shape[1] for words in chunks)
         shape = (self._source.n_layers, n_words, self._source.dim)
-        if self._words.numel() < math.prod(shape):
-            self._words = torch.empty(math.prod(shape))
-        self._joined = []
-        joined = self._words.flatten()[: math.prod(shape)].view(shape)
+        if self._room.numel() < math.prod(shape):
+            self._room = torch.empty(math.prod(shape))
+        joined = self._room[: math.prod(shape)].view(shape)
         torch.cat(chunks, dim=1, out=joined)
         self._joined, self._words = chunks, joined
         return joined

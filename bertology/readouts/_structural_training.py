@@ -27,7 +27,7 @@ class Maps:
 
     rank: int
     values: Tensor
-    """``[layer, dim, problem, rank]``"""
+    """``[layer, problem, rank, dim]``, in which both products of a step are fastest"""
     first: Tensor
     """Running mean of gradients, shaped as ``values``."""
     second: Tensor
@@ -43,10 +43,10 @@ class Maps:
     ) -> Maps:
         """Maps as they begin: each problem its own, in which all layers begin alike."""
         drawn = [
-            (2 * torch.rand(dim, rank, generator=torch.Generator().manual_seed(seed * 1_000_003 + problem)) - 1)
+            (2 * torch.rand(dim, rank, generator=torch.Generator().manual_seed(seed * 1_000_003 + problem)) - 1).T
             for problem in range(n_problems)
         ]
-        values = (_START * torch.stack(drawn, dim=1))[None].repeat(n_layers, 1, 1, 1).to(device)
+        values = (_START * torch.stack(drawn))[None].repeat(n_layers, 1, 1, 1).to(device)
         steps = torch.zeros(n_layers, n_problems, device=device)
         return cls(
             rank, values, torch.zeros_like(values), torch.zeros_like(values), steps, torch.full_like(steps, rate)
@@ -68,7 +68,7 @@ class Maps:
         chosen = torch.from_numpy(which).to(self.values.device)
         kept = (~chosen).to(self.values.dtype)
         for part in (self.first, self.second):
-            part.mul_(kept[:, None, :, None])
+            part.mul_(kept[:, :, None, None])
         self.steps.mul_(kept)
         self.rates.copy_(torch.where(chosen, self.rates * factor, self.rates))
 
@@ -77,10 +77,10 @@ class Maps:
         self.steps.add_(1)
         self.first.lerp_(gradients, 1 - _DECAYS[0])
         self.second.mul_(_DECAYS[1]).addcmul_(gradients, gradients, value=1 - _DECAYS[1])
-        scale = self.rates / (1 - _DECAYS[0] ** self.steps)
         root = (1 - _DECAYS[1] ** self.steps).sqrt()
-        width = self.second.sqrt().div_(root[:, None, :, None]).add_(_EPSILON)
-        self.values.sub_(self.first / width * scale[:, None, :, None])
+        scale = self.rates * root / (1 - _DECAYS[0] ** self.steps)
+        width = self.second.sqrt().add_((_EPSILON * root)[:, :, None, None])
+        self.values.sub_(torch.div(self.first, width, out=width).mul_(scale[:, :, None, None]))
 
 
 def learn(maps: Maps, words: Tensor, batch: Batch, asks: Asks) -> None:
@@ -92,19 +92,19 @@ def learn(maps: Maps, words: Tensor, batch: Batch, asks: Asks) -> None:
         batch: what is true of them.
         asks: what is learnt.
     """
-    mapped = torch.bmm(words, maps.values.flatten(2))  # [layer, word, problem × rank]
+    mapped = torch.bmm(words, maps.values.flatten(1, 2).transpose(1, 2))  # [layer, word, problem × rank]
     pull = torch.empty_like(mapped)
     for block in batch.blocks:
         where = slice(block.first, block.first + len(block.places))
         pull[:, where] = _gradient(mapped, block, maps, asks)
-    gradients = torch.bmm(words.transpose(1, 2), pull).div_(batch.n_sentences)
+    gradients = torch.bmm(pull.transpose(1, 2), words).div_(batch.n_sentences)
     maps.step(gradients.view_as(maps.values))
 
 
 def losses(maps: Maps, words: Tensor, batch: Batch, asks: Asks) -> Tensor:
     """``[layer, problem]`` the loss of a batch, summed over its sentences, each weighing the same in all problems."""
-    total = torch.zeros(len(words), maps.values.shape[2], dtype=torch.float64, device=words.device)
-    mapped = torch.bmm(words, maps.values.flatten(2))
+    total = torch.zeros(len(words), maps.values.shape[1], dtype=torch.float64, device=words.device)
+    mapped = torch.bmm(words, maps.values.flatten(1, 2).transpose(1, 2))
     for block in batch.blocks:
         vectors = _padded(mapped, block, maps)
         found = squared_distances(vectors) if asks == "distances" else vectors.square().sum(-1)
@@ -121,7 +121,7 @@ def squared_distances(vectors: Tensor) -> Tensor:
 
 def _padded(mapped: Tensor, block: Block, maps: Maps) -> Tensor:
     """``[layer, problem, sentence, n, rank]`` mapped vectors of a block."""
-    n_problems, rank = maps.values.shape[2:]
+    n_problems, rank = maps.values.shape[1:3]
     vectors = mapped.index_select(1, block.rows.flatten()).view(len(mapped), *block.rows.shape, n_problems, rank)
     return vectors.permute(0, 3, 1, 2, 4)
 

@@ -52,7 +52,7 @@ def test_gradients_are_those_of_the_loss(asks: Any, weighted: bool, monkeypatch:
     counted = [number for number in range(30) if weights is None or (weights[:, number] > 0).any()]
     for layer in range(2):
         for problem in range(n_problems):
-            by = maps.values[layer, :, problem].double().requires_grad_()
+            by = maps.values[layer, problem].T.double().requires_grad_()
             each = [
                 loss_of(torch.from_numpy(train.words[layer, first:last]).double(), targets.values[number], by, asks)
                 for number, (first, last) in enumerate(train.spans.tolist())
@@ -60,7 +60,7 @@ def test_gradients_are_those_of_the_loss(asks: Any, weighted: bool, monkeypatch:
             total = sum((own[problem, n] * each[n] for n in counted), torch.zeros(()))
             (total / len(counted)).backward()  # type: ignore[no-untyped-call]
             assert by.grad is not None
-            torch.testing.assert_close(found[layer, :, problem].double(), by.grad, atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(found[layer, problem].T.double(), by.grad, atol=1e-5, rtol=1e-4)
             by_hand[layer, problem] = sum(each[n].item() for n in counted)
     torch.testing.assert_close(losses(maps, words, batch, asks), by_hand, atol=1e-4, rtol=1e-5)
 
@@ -90,7 +90,7 @@ def by_hand(
         return [(words[first:last], value) for (first, last), value in zip(trees.spans.tolist(), values, strict=True)]
 
     start = Maps.start(readout.rank, n_layers=1, dim=DIM, n_problems=1, seed=seed, rate=1.0, device=CPU)
-    by = torch.nn.Parameter(start.values[0, :, 0].clone())
+    by = torch.nn.Parameter(start.values[0, 0].T.clone())
     rate, best, least, at, slowed = readout.learning_rate, by.detach().clone(), float("inf"), 0, 0
     adam = torch.optim.Adam([by], lr=rate)
     learnt, held_out = split(train), split(dev)
@@ -137,12 +137,12 @@ def test_slowing_down_begins_anew() -> None:
     maps.slow_down(np.array([[True, False]]), 0.5)
     assert maps.rates.tolist() == [[pytest.approx(0.05), pytest.approx(0.1)]]
     assert maps.steps.tolist() == [[0.0, 1.0]]
-    assert not maps.first[:, :, 0].any()
-    assert maps.first[:, :, 1].all()
+    assert not maps.first[:, 0].any()
+    assert maps.first[:, 1].all()
     before = maps.values.clone()
     maps.step(torch.ones_like(maps.values))
     # A first step of Adam is as long as its rate, and so are further ones along the same gradient.
-    moved = (before - maps.values)[0, 0, :, 0]
+    moved = (before - maps.values)[0, :, 0, 0]
     torch.testing.assert_close(moved, torch.tensor([0.05, 0.1]), atol=1e-5, rtol=1e-4)
 
 
@@ -219,11 +219,11 @@ def test_all_layers_begin_alike_and_all_problems_differently() -> None:
     shape: Any = {"n_layers": 2, "dim": DIM, "n_problems": 2, "rate": 1e-3, "device": CPU}
     maps = Maps.start(4, seed=0, **shape)
     assert torch.equal(maps.values[0], maps.values[1])
-    assert not torch.equal(maps.values[0, :, 0], maps.values[0, :, 1])
+    assert not torch.equal(maps.values[0, 0], maps.values[0, 1])
     assert maps.values.abs().max() <= 0.05
     assert not torch.equal(Maps.start(4, seed=1, **shape).values, maps.values)
     one = Maps.start(4, seed=0, **{**shape, "n_problems": 1})
-    assert torch.equal(one.values[:, :, 0], maps.values[:, :, 0])
+    assert torch.equal(one.values[:, 0], maps.values[:, 0])
 
 
 def test_depths_of_a_problem_that_has_ended_are_kept() -> None:
