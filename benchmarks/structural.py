@@ -1,6 +1,6 @@
 """All layers' structural probes fitted together, beside one after another, and beside the published algorithm.
 
-    python -m benchmarks.structural [--sentences 600] [--epochs 3] [--repeats 3] [--rank 64] [--memory-sentences 400]
+    python -m benchmarks.structural [--sentences 600] [--epochs 3] [--repeats 3] [--rank 64] [--memory-sentences 800]
 
 (i) is ``structural.v1`` on the distances of the treebank, fitted to all layers at once, divided by the same fit to each
 layer in turn: the same batches, the same number of epochs, the vectors read from the store each time, dev included.
@@ -43,7 +43,7 @@ from bertology.readouts import StructuralReadout
 corpus = load_corpus(sys.argv[1])
 data = Data.of(corpus["train"], corpus["dev"])
 if sys.argv[3] == "fit":
-    data.fit(StructuralReadout(max_epochs=2), range(7), memory=0)
+    data.fit(StructuralReadout(max_epochs=2), *data.vectors(range(7), memory=0))
 print(0)
 """
 _PLAIN_BATCH = 20
@@ -71,9 +71,13 @@ class Data:
         """Extract the vectors of two texts."""
         return cls(_trees(train), _trees(dev))
 
-    def fit(self, readout: StructuralReadout, layers: Sequence[int], *, memory: int = 2 << 30) -> FittedStructural:
-        """Fit some layers side by side."""
+    def vectors(self, layers: Sequence[int], *, memory: int = 2 << 30) -> tuple[SpanVectors, SpanVectors]:
+        """Those of train and dev, to be read from the store in the first pass over them."""
         train, dev = (SpanVectors(t.entry, t.spans, layers=layers, memory=memory) for t in (self.train, self.dev))
+        return train, dev
+
+    def fit(self, readout: StructuralReadout, train: SpanVectors, dev: SpanVectors) -> FittedStructural:
+        """Fit some layers side by side."""
         targets, dev_targets = (TreeTargets("distances", trees.distances) for trees in (self.train, self.dev))
         return readout.fit(train, targets, dev=dev, dev_targets=dev_targets)
 
@@ -108,7 +112,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--rank", type=int, default=StructuralReadout().rank)
-    parser.add_argument("--memory-sentences", type=int, default=400, help="0 to leave memory out")
+    parser.add_argument("--memory-sentences", type=int, default=800, help="0 to leave memory out")
     args = parser.parse_args()
     lines = speed(args.sentences, args.epochs, args.repeats, args.rank)
     show(lines + (memory(args.memory_sentences) if args.memory_sentences else []))
@@ -116,7 +120,7 @@ def main() -> None:
 
 def run(*, quick: bool) -> list[Line]:
     """The lines of the table."""
-    return [*speed(300 if quick else 600, 3, 3, StructuralReadout().rank), *memory(200 if quick else 400)]
+    return [*speed(300 if quick else 600, 3, 3, StructuralReadout().rank), *memory(800)]
 
 
 def speed(n_sentences: int, epochs: int, repeats: int, rank: int) -> list[Line]:
@@ -127,16 +131,17 @@ def speed(n_sentences: int, epochs: int, repeats: int, rank: int) -> list[Line]:
         layers = data.train.entry.manifest.layers
         # patience as long as the fit: no layer ends before the others, in no way
         readout = StructuralReadout(rank=rank, max_epochs=epochs, patience=epochs)
-        data.fit(replace(readout, max_epochs=1), layers)
+        in_memory = data.vectors(layers)
+        data.fit(replace(readout, max_epochs=1), *in_memory)
         spent = Spent()
-        together = spent.timed("together", lambda: data.fit(readout, layers))
-        apart = spent.timed("apart", lambda: [data.fit(readout, (layer,)) for layer in layers])
+        together = spent.timed("together", lambda: data.fit(readout, *data.vectors(layers)))
+        apart = spent.timed("apart", lambda: [data.fit(readout, *data.vectors((layer,))) for layer in layers])
         what = f"(i) structural fit of {len(layers)} layers together ÷ one after another"
         lines = [side_by_side(what, together, apart, repeats=repeats, aim="≤ 0.5"), spent.line("together", "apart")]
-        vectors = [(_in_memory(data.train, layer), _in_memory(data.dev, layer)) for layer in layers]
+        split = [(_in_memory(data.train, layer), _in_memory(data.dev, layer)) for layer in layers]
         spent = Spent()
-        plain = spent.timed("plain", lambda: [plain_fit(*split, data, readout) for split in vectors])
-        together = spent.timed("together", lambda: data.fit(readout, layers))
+        plain = spent.timed("plain", lambda: [plain_fit(*vectors, data, readout) for vectors in split])
+        together = spent.timed("together", lambda: data.fit(readout, *in_memory))
         what = f"(j) plain loop over sentences ÷ structural fit, {len(layers)} layers"
         lines += [side_by_side(what, plain, together, repeats=repeats, aim="≥ 10"), spent.line("plain", "together")]
     return lines
