@@ -14,11 +14,13 @@ from bertology._workers import Workers
 from bertology.errors import FitError
 from bertology.readouts._base import Progress, Settings
 from bertology.readouts._spans import SpanSource
-from bertology.readouts._structural_batches import TreeTargets, windows
+from bertology.readouts._structural_batches import TreeTargets, Windows
 from bertology.readouts._structural_fitted import FittedStructural
 from bertology.readouts._structural_training import Maps, Plateau, Trainer
 
 _RANK = 64
+# Sentences whose dev loss is computed at once.
+_DEV_BATCH = 50
 
 
 @dataclass(frozen=True)
@@ -106,18 +108,20 @@ def fit_ranks(
     best = [found.values.clone() for found in maps]
     plateaus = [Plateau((train.n_layers, targets.n_problems), plain.patience) for _ in readouts]
     random = torch.Generator().manual_seed(seed)
+    learnt = Windows(train, targets, batch_sentences=plain.batch_sentences)
+    held_out = Windows(dev, replace(dev_targets, weights=None), batch_sentences=_DEV_BATCH)
     with Workers(place) as workers:
         trainer = Trainer(maps, targets.asks, workers)
         for epoch in range(1, plain.max_epochs + 1):
             trainer.begin([plateau.running for plateau in plateaus])
-            for window in windows(train, targets, batch_sentences=plain.batch_sentences, random=random):
+            for window in learnt.all(random):
                 trainer.learn(window.to(place))
-            found = _dev_losses(trainer, dev, dev_targets, place)
+            found = _dev_losses(trainer, held_out, dev.n_items, place)
             trainer.end()
             for number, plateau in enumerate(plateaus):
                 better, slower = plateau.judge(epoch, found[number])
                 for layer, problem in np.argwhere(better).tolist():
-                    best[number][layer, :, problem] = maps[number].values[layer, :, problem]
+                    best[number][layer, problem] = maps[number].values[layer, problem]
                 maps[number].slow_down(slower, plain.slow_down)
             n_ended = sum(int((~plateau.running).sum()) for plateau in plateaus)
             n_fits = sum(plateau.running.size for plateau in plateaus)
@@ -129,7 +133,7 @@ def fit_ranks(
         FittedStructural(
             readout=readout.name,
             asks=targets.asks,
-            maps=values.permute(2, 0, 1, 3).contiguous().cpu(),
+            maps=values.permute(1, 0, 3, 2).contiguous().cpu(),
             layers=tuple(train.layers),
             dev_loss=plateau.loss.T,
             epochs=plateau.epochs.T,
@@ -139,13 +143,13 @@ def fit_ranks(
     ]
 
 
-def _dev_losses(trainer: Trainer, dev: SpanSource, targets: TreeTargets, device: torch.device) -> list[Any]:
+def _dev_losses(trainer: Trainer, held_out: Windows, n_sentences: int, device: torch.device) -> list[Any]:
     """By rank, ``[layer, problem]`` the mean loss of a dev sentence."""
     total: list[Any] = []
-    for window in windows(dev, replace(targets, weights=None), batch_sentences=100):
+    for window in held_out.all():
         found = [loss.numpy() for loss in trainer.losses(window.to(device))]
         total = found if not total else [a + b for a, b in zip(total, found, strict=True)]
-    return [loss / dev.n_items for loss in total]
+    return [loss / n_sentences for loss in total]
 
 
 def _check(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -79,9 +80,8 @@ class Block:
 class Batch:
     """Sentences that go through the probes together."""
 
-    first: int
-    """Place of their first word in the window."""
-    n_words: int
+    rows: Tensor
+    """``[word]`` places of their words in the window."""
     n_sentences: int
     blocks: tuple[Block, ...]
 
@@ -91,15 +91,23 @@ class Window:
     """Sentences with their vectors, batch after batch."""
 
     words: Tensor
-    """``[layer, word, dim]``"""
+    """``[layer, word, dim]``, one layer after the other in memory."""
     batches: tuple[Batch, ...]
+
+    def gathered(self, batch: Batch, layers: Sequence[int]) -> Tensor:
+        """``[layer, word, dim]`` the words of a batch in some layers."""
+        n_words = self.words.shape[1]
+        # One selection of whole rows, so that no more of the window is touched than the batch needs.
+        starts = torch.tensor(layers, device=batch.rows.device)[:, None] * n_words
+        found = self.words.view(-1, self.words.shape[2]).index_select(0, (starts + batch.rows).flatten())
+        return found.view(len(layers), -1, self.words.shape[2])
 
     def to(self, device: torch.device) -> Window:
         """The same on another device."""
         if device.type == "cpu":
             return self
         batches = tuple(
-            Batch(b.first, b.n_words, b.n_sentences, tuple(_moved(block, device) for block in b.blocks))
+            Batch(b.rows.to(device), b.n_sentences, tuple(_moved(block, device) for block in b.blocks))
             for b in self.batches
         )
         return Window(self.words.to(device), batches)
@@ -111,67 +119,76 @@ def _moved(block: Block, device: torch.device) -> Block:
     return Block(block.rows.to(device), block.places.to(device), block.first, gold, share, weights)
 
 
-def windows(
-    source: SpanSource, targets: TreeTargets, *, batch_sentences: int, random: torch.Generator | None = None
-) -> Iterator[Window]:
-    """All sentences once that count in some problem.
+class Windows:
+    """The sentences of a source that count in some problem, window after window, as often as they are asked for.
 
     Args:
         source: one span an item, the whole sentence.
         targets: what is true of them.
         batch_sentences: how many a batch has at most.
-        random: shuffles the sentences of a window; as they come when left out.
-
-    Raises:
-        FitError: a layer has vectors that are not finite, or a sentence another number of words than its tree.
     """
-    used: NDArray[np.bool_] = np.ones(len(targets.values), dtype=np.bool_)
-    if targets.weights is not None:
-        used = np.any(targets.weights > 0, axis=0)
-    held: list[SpanChunk] = []
-    size = 0
-    for chunk in source.chunks():
-        if held and size + chunk.words.nbytes > WINDOW_BYTES:
-            yield _window(source, held, targets, used, batch_sentences, random)
-            held, size = [], 0
-        held.append(chunk)
-        size += chunk.words.nbytes
-    if held:
-        yield _window(source, held, targets, used, batch_sentences, random)
+
+    def __init__(self, source: SpanSource, targets: TreeTargets, *, batch_sentences: int) -> None:
+        self._source, self._targets, self._batch_sentences = source, targets, batch_sentences
+        self._used: NDArray[np.bool_] = np.ones(len(targets.values), dtype=np.bool_)
+        if targets.weights is not None:
+            self._used = np.any(targets.weights > 0, axis=0)
+        self._joined: list[Tensor] = []
+        self._words = self._room = torch.empty(0)
+
+    def all(self, random: torch.Generator | None = None) -> Iterator[Window]:
+        """All of them once; each window holds until the next is asked for.
+
+        Args:
+            random: shuffles the sentences of a window; as they come when left out.
+
+        Raises:
+            FitError: a layer has vectors that are not finite, or a sentence another number of words than its tree.
+        """
+        held: list[SpanChunk] = []
+        size = 0
+        for chunk in self._source.chunks():
+            if held and size + chunk.words.nbytes > WINDOW_BYTES:
+                yield self._window(held, random)
+                held, size = [], 0
+            held.append(chunk)
+            size += chunk.words.nbytes
+        if held:
+            yield self._window(held, random)
+
+    def _window(self, held: Sequence[SpanChunk], random: torch.Generator | None) -> Window:
+        words = self._together([chunk.words for chunk in held])
+        firsts = np.cumsum([0, *(chunk.words.shape[1] for chunk in held[:-1])])
+        spans = np.concatenate([chunk.spans[:, 0].numpy() + first for chunk, first in zip(held, firsts, strict=True)])
+        items = np.concatenate([chunk.items.numpy() for chunk in held])
+        _check_lengths(items, spans, self._targets)
+        order = np.flatnonzero(self._used[items])
+        if random is not None:
+            order = order[torch.randperm(len(order), generator=random).numpy()]
+        lengths, size = spans[:, 1] - spans[:, 0], self._batch_sentences
+        cuts = [order[at : at + size] for at in range(0, len(order), size)]
+        # Within a batch the longest come first, so that sentences of like length are neighbours.
+        cuts = [cut[np.argsort(-lengths[cut], kind="stable")] for cut in cuts]
+        return Window(words, tuple(_batch(items[cut], spans[cut], self._targets) for cut in cuts))
+
+    def _together(self, chunks: list[Tensor]) -> Tensor:
+        """``[layer, word, dim]`` the words of several chunks, always in the same memory: fresh memory costs more."""
+        if len(chunks) == len(self._joined) and all(a is b for a, b in zip(chunks, self._joined, strict=True)):
+            return self._words
+        for words in chunks:
+            check_finite(self._source, words)
+        n_words = sum(words.shape[1] for words in chunks)
+        shape = (self._source.n_layers, n_words, self._source.dim)
+        if self._room.numel() < math.prod(shape):
+            self._room = torch.empty(math.prod(shape))
+        joined = self._room[: math.prod(shape)].view(shape)
+        torch.cat(chunks, dim=1, out=joined)
+        self._joined, self._words = chunks, joined
+        return joined
 
 
-def _window(
-    source: SpanSource,
-    held: Sequence[SpanChunk],
-    targets: TreeTargets,
-    used: NDArray[np.bool_],
-    batch_sentences: int,
-    random: torch.Generator | None,
-) -> Window:
-    words = torch.cat([chunk.words for chunk in held], dim=1) if len(held) > 1 else held[0].words
-    check_finite(source, words)
-    firsts = np.cumsum([0, *(chunk.words.shape[1] for chunk in held[:-1])])
-    spans = np.concatenate([chunk.spans[:, 0].numpy() + first for chunk, first in zip(held, firsts, strict=True)])
-    items = np.concatenate([chunk.items.numpy() for chunk in held])
-    _check_lengths(items, spans, targets)
-    order = np.flatnonzero(used[items])
-    if random is not None:
-        order = order[torch.randperm(len(order), generator=random).numpy()]
+def _batch(items: NDArray[np.int64], spans: NDArray[np.int64], targets: TreeTargets) -> Batch:
     lengths = spans[:, 1] - spans[:, 0]
-    cuts = [order[at : at + batch_sentences] for at in range(0, len(order), batch_sentences)]
-    # Within a batch the longest come first, so that sentences of like length are neighbours.
-    cuts = [cut[np.argsort(-lengths[cut], kind="stable")] for cut in cuts]
-    batches, first = [], 0
-    for cut in cuts:
-        batch = _batch(items[cut], lengths[cut], targets, first)
-        batches.append(batch)
-        first += batch.n_words
-    # One gathering for all batches: each is then a slice.
-    sorted_spans = torch.from_numpy(spans[np.concatenate(cuts)]) if cuts else torch.zeros(0, 2, dtype=torch.int64)
-    return Window(words[:, span_rows(sorted_spans)[0]], tuple(batches))
-
-
-def _batch(items: NDArray[np.int64], lengths: NDArray[np.int64], targets: TreeTargets, first: int) -> Batch:
     blocks, start, before = [], 0, 0
     while start < len(items):
         end = start + 1
@@ -180,7 +197,7 @@ def _batch(items: NDArray[np.int64], lengths: NDArray[np.int64], targets: TreeTa
         blocks.append(_block(items[start:end], lengths[start:end], targets, before))
         before += int(lengths[start:end].sum())
         start = end
-    return Batch(first, before, len(items), tuple(blocks))
+    return Batch(span_rows(torch.from_numpy(spans))[0], len(items), tuple(blocks))
 
 
 def _block(items: NDArray[np.int64], lengths: NDArray[np.int64], targets: TreeTargets, before: int) -> Block:

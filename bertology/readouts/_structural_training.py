@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +27,7 @@ class Maps:
 
     rank: int
     values: Tensor
-    """``[layer, dim, problem, rank]``"""
+    """``[layer, problem, rank, dim]``, in which both products of a step are fastest"""
     first: Tensor
     """Running mean of gradients, shaped as ``values``."""
     second: Tensor
@@ -43,10 +43,10 @@ class Maps:
     ) -> Maps:
         """Maps as they begin: each problem its own, in which all layers begin alike."""
         drawn = [
-            (2 * torch.rand(dim, rank, generator=torch.Generator().manual_seed(seed * 1_000_003 + problem)) - 1)
+            (2 * torch.rand(dim, rank, generator=torch.Generator().manual_seed(seed * 1_000_003 + problem)) - 1).T
             for problem in range(n_problems)
         ]
-        values = (_START * torch.stack(drawn, dim=1))[None].repeat(n_layers, 1, 1, 1).to(device)
+        values = (_START * torch.stack(drawn))[None].repeat(n_layers, 1, 1, 1).to(device)
         steps = torch.zeros(n_layers, n_problems, device=device)
         return cls(
             rank, values, torch.zeros_like(values), torch.zeros_like(values), steps, torch.full_like(steps, rate)
@@ -68,7 +68,7 @@ class Maps:
         chosen = torch.from_numpy(which).to(self.values.device)
         kept = (~chosen).to(self.values.dtype)
         for part in (self.first, self.second):
-            part.mul_(kept[:, None, :, None])
+            part.mul_(kept[:, :, None, None])
         self.steps.mul_(kept)
         self.rates.copy_(torch.where(chosen, self.rates * factor, self.rates))
 
@@ -77,56 +77,52 @@ class Maps:
         self.steps.add_(1)
         self.first.lerp_(gradients, 1 - _DECAYS[0])
         self.second.mul_(_DECAYS[1]).addcmul_(gradients, gradients, value=1 - _DECAYS[1])
-        scale = self.rates / (1 - _DECAYS[0] ** self.steps)
         root = (1 - _DECAYS[1] ** self.steps).sqrt()
-        width = self.second.sqrt().div_(root[:, None, :, None]).add_(_EPSILON)
-        self.values.sub_(self.first / width * scale[:, None, :, None])
+        scale = self.rates * root / (1 - _DECAYS[0] ** self.steps)
+        width = self.second.sqrt().add_((_EPSILON * root)[:, :, None, None])
+        self.values.sub_(torch.div(self.first, width, out=width).mul_(scale[:, :, None, None]))
 
 
-def learn(maps: Maps, words: Tensor, batches: Sequence[Batch], asks: Asks) -> None:
-    """Take maps through batches.
+def learn(maps: Maps, words: Tensor, batch: Batch, asks: Asks) -> None:
+    """Take maps through a batch.
 
     Args:
         maps: of some layers.
-        words: ``[layer, word, dim]`` of these layers, the whole window.
-        batches: of the window.
+        words: ``[layer, word, dim]`` of these layers, those of the batch.
+        batch: what is true of them.
         asks: what is learnt.
     """
-    for batch in batches:
-        part = words[:, batch.first : batch.first + batch.n_words]
-        mapped = torch.bmm(part, maps.values.flatten(2))  # [layer, word, problem × rank]
-        pull = torch.empty_like(mapped)
-        for block in batch.blocks:
-            where = slice(block.first, block.first + len(block.places))
-            pull[:, where] = _gradient(mapped, block, maps, asks)
-        gradients = torch.bmm(part.transpose(1, 2), pull).div_(batch.n_sentences)
-        maps.step(gradients.view_as(maps.values))
+    mapped = torch.bmm(words, maps.values.flatten(1, 2).transpose(1, 2))  # [layer, word, problem × rank]
+    pull = torch.empty_like(mapped)
+    for block in batch.blocks:
+        where = slice(block.first, block.first + len(block.places))
+        pull[:, where] = _gradient(mapped, block, maps, asks)
+    gradients = torch.bmm(pull.transpose(1, 2), words).div_(batch.n_sentences)
+    maps.step(gradients.view_as(maps.values))
 
 
-def losses(maps: Maps, words: Tensor, batches: Sequence[Batch], asks: Asks) -> Tensor:
-    """``[layer, problem]`` the loss of some sentences, summed over them, each weighing the same in all problems."""
-    total = torch.zeros(len(words), maps.values.shape[2], dtype=torch.float64, device=words.device)
-    for batch in batches:
-        mapped = torch.bmm(words[:, batch.first : batch.first + batch.n_words], maps.values.flatten(2))
-        for block in batch.blocks:
-            vectors = _padded(mapped, block, maps)
-            found = squared_distances(vectors) if asks == "distances" else vectors.square().sum(-1)
-            off = (found - block.gold).abs_().mul_(block.share)
-            total += off.flatten(2).sum(-1)
+def losses(maps: Maps, words: Tensor, batch: Batch, asks: Asks) -> Tensor:
+    """``[layer, problem]`` the loss of a batch, summed over its sentences, each weighing the same in all problems."""
+    total = torch.zeros(len(words), maps.values.shape[1], dtype=torch.float64, device=words.device)
+    mapped = torch.bmm(words, maps.values.flatten(1, 2).transpose(1, 2))
+    for block in batch.blocks:
+        vectors = _padded(mapped, block, maps)
+        found = squared_distances(vectors) if asks == "distances" else vectors.square().sum(-1)
+        total += found.sub_(block.gold).abs_().mul_(block.share).flatten(2).sum(-1)
     return total
 
 
 def squared_distances(vectors: Tensor) -> Tensor:
     """``[…, n, n]`` squared distances between ``[…, n, dim]`` vectors."""
-    norms = vectors.square().sum(-1)
     products = vectors @ vectors.transpose(-1, -2)
-    return norms[..., :, None] + norms[..., None, :] - 2 * products
+    norms = products.diagonal(dim1=-2, dim2=-1).clone()
+    return products.mul_(-2).add_(norms[..., :, None]).add_(norms[..., None, :])
 
 
 def _padded(mapped: Tensor, block: Block, maps: Maps) -> Tensor:
     """``[layer, problem, sentence, n, rank]`` mapped vectors of a block."""
-    n_problems, rank = maps.values.shape[2:]
-    vectors = mapped[:, block.rows].view(len(mapped), *block.rows.shape, n_problems, rank)
+    n_problems, rank = maps.values.shape[1:3]
+    vectors = mapped.index_select(1, block.rows.flatten()).view(len(mapped), *block.rows.shape, n_problems, rank)
     return vectors.permute(0, 3, 1, 2, 4)
 
 
@@ -144,7 +140,7 @@ def _gradient(mapped: Tensor, block: Block, maps: Maps, asks: Asks) -> Tensor:
     else:
         pull = (slope[..., None] * vectors).mul_(2)
     flat = pull.permute(0, 2, 3, 1, 4).reshape(len(mapped), block.rows.numel(), -1)
-    return flat[:, block.places]
+    return flat.index_select(1, block.places)
 
 
 class Plateau:
@@ -226,8 +222,9 @@ class Trainer:
         """Take all maps through a window."""
 
         def work(worker: int) -> None:
-            for squad in self._shares[worker]:
-                learn(squad.maps, _of_layers(window.words, squad.layers), window.batches, self._asks)
+            for batch in window.batches:
+                for squad, words in _gathered(window, batch, self._shares[worker]):
+                    learn(squad.maps, words, batch, self._asks)
 
         self._workers.map(work, len(self._shares))
 
@@ -236,9 +233,9 @@ class Trainer:
         found = [torch.zeros(maps.steps.shape, dtype=torch.float64) for maps in self._maps]
 
         def work(worker: int) -> None:
-            for squad in self._shares[worker]:
-                own = losses(squad.maps, _of_layers(window.words, squad.layers), window.batches, self._asks)
-                found[squad.rank][squad.layers] = own.cpu()
+            for batch in window.batches:
+                for squad, words in _gathered(window, batch, self._shares[worker]):
+                    found[squad.rank][squad.layers] += losses(squad.maps, words, batch, self._asks).cpu()
 
         self._workers.map(work, len(self._shares))
         return found
@@ -250,8 +247,11 @@ class Trainer:
                 self._maps[squad.rank].put(squad.layers, squad.maps)
 
 
-def _of_layers(words: Tensor, layers: Sequence[int]) -> Tensor:
-    """Some layers of ``[layer, word, dim]``: without copying them, where they are neighbours."""
-    if list(layers) == list(range(layers[0], layers[-1] + 1)):
-        return words[layers[0] : layers[-1] + 1]
-    return words[list(layers)]
+def _gathered(window: Window, batch: Batch, squads: Sequence[Squad]) -> Iterator[tuple[Squad, Tensor]]:
+    """Squads with the words of a batch in their layers, which squads of the same layers share."""
+    found: dict[tuple[int, ...], Tensor] = {}
+    for squad in squads:
+        layers = tuple(squad.layers)
+        if layers not in found:
+            found[layers] = window.gathered(batch, layers)
+        yield squad, found[layers]

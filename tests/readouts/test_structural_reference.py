@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bertology.readouts import ArraySpans, StructuralReadout
 from bertology.readouts import _structural_batches as module
-from bertology.readouts._structural_batches import Block, Window, windows
+from bertology.readouts._structural_batches import Block, Window, Windows
 from bertology.readouts._structural_training import Maps, Plateau, learn, losses
 from tests.readouts.trees import DIM, Trees, planted
 
@@ -37,21 +37,22 @@ def test_gradients_are_those_of_the_loss(asks: Any, weighted: bool, monkeypatch:
     weights = np.random.default_rng(0).integers(0, 3, size=(2, 30)).astype(np.float32) if weighted else None
     targets = train.targets(asks, weights)
     n_problems = 2 if weighted else 1
-    (window,) = windows(train.source, targets, batch_sentences=30)
+    (window,) = Windows(train.source, targets, batch_sentences=30).all()
     (batch,) = window.batches
     assert len(batch.blocks) > 1
     maps = Maps.start(5, n_layers=2, dim=DIM, n_problems=n_problems, seed=1, rate=1e-3, device=CPU)
     maps.values.mul_(5)
     seen: list[Tensor] = []
     monkeypatch.setattr(Maps, "step", lambda self, gradients: seen.append(gradients.clone()))
-    learn(maps, window.words, window.batches, asks)
+    words = window.gathered(batch, (0, 1))
+    learn(maps, words, batch, asks)
     (found,) = seen
     own = found.new_ones(n_problems, 30) if weights is None else torch.from_numpy(weights)
     by_hand = torch.zeros(2, n_problems, dtype=torch.float64)
     counted = [number for number in range(30) if weights is None or (weights[:, number] > 0).any()]
     for layer in range(2):
         for problem in range(n_problems):
-            by = maps.values[layer, :, problem].double().requires_grad_()
+            by = maps.values[layer, problem].T.double().requires_grad_()
             each = [
                 loss_of(torch.from_numpy(train.words[layer, first:last]).double(), targets.values[number], by, asks)
                 for number, (first, last) in enumerate(train.spans.tolist())
@@ -59,9 +60,9 @@ def test_gradients_are_those_of_the_loss(asks: Any, weighted: bool, monkeypatch:
             total = sum((own[problem, n] * each[n] for n in counted), torch.zeros(()))
             (total / len(counted)).backward()  # type: ignore[no-untyped-call]
             assert by.grad is not None
-            torch.testing.assert_close(found[layer, :, problem].double(), by.grad, atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(found[layer, problem].T.double(), by.grad, atol=1e-5, rtol=1e-4)
             by_hand[layer, problem] = sum(each[n].item() for n in counted)
-    torch.testing.assert_close(losses(maps, window.words, window.batches, asks), by_hand, atol=1e-4, rtol=1e-5)
+    torch.testing.assert_close(losses(maps, words, batch, asks), by_hand, atol=1e-4, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("asks", "rate"), [("distances", 0.02), ("depths", 0.08)])
@@ -89,7 +90,7 @@ def by_hand(
         return [(words[first:last], value) for (first, last), value in zip(trees.spans.tolist(), values, strict=True)]
 
     start = Maps.start(readout.rank, n_layers=1, dim=DIM, n_problems=1, seed=seed, rate=1.0, device=CPU)
-    by = torch.nn.Parameter(start.values[0, :, 0].clone())
+    by = torch.nn.Parameter(start.values[0, 0].T.clone())
     rate, best, least, at, slowed = readout.learning_rate, by.detach().clone(), float("inf"), 0, 0
     adam = torch.optim.Adam([by], lr=rate)
     learnt, held_out = split(train), split(dev)
@@ -136,12 +137,12 @@ def test_slowing_down_begins_anew() -> None:
     maps.slow_down(np.array([[True, False]]), 0.5)
     assert maps.rates.tolist() == [[pytest.approx(0.05), pytest.approx(0.1)]]
     assert maps.steps.tolist() == [[0.0, 1.0]]
-    assert not maps.first[:, :, 0].any()
-    assert maps.first[:, :, 1].all()
+    assert not maps.first[:, 0].any()
+    assert maps.first[:, 1].all()
     before = maps.values.clone()
     maps.step(torch.ones_like(maps.values))
     # A first step of Adam is as long as its rate, and so are further ones along the same gradient.
-    moved = (before - maps.values)[0, 0, :, 0]
+    moved = (before - maps.values)[0, :, 0, 0]
     torch.testing.assert_close(moved, torch.tensor([0.05, 0.1]), atol=1e-5, rtol=1e-4)
 
 
@@ -153,8 +154,7 @@ def sentences_in(window: Window, targets: Sequence[NDArray[Any]], first_word: di
     found = []
     for batch in window.batches:
         assert sum(len(block.gold) for block in batch.blocks) == batch.n_sentences
-        assert batch.first + batch.n_words <= window.words.shape[1]
-        names = window.words[0, batch.first : batch.first + batch.n_words, 0].long()
+        names = window.gathered(batch, (0,))[0, :, 0].long()
         for block in batch.blocks:
             found += [check_sentence(block, place, names, targets, first_word) for place in range(len(block.gold))]
     return found
@@ -190,14 +190,14 @@ def test_windows_hold_every_sentence_once(window_bytes: int, asks: Any, monkeypa
     first_word = {int(first): number for number, first in enumerate(trees.spans[:, 0])}
     orders = []
     random = torch.Generator().manual_seed(0)
+    every = Windows(source, targets, batch_sentences=20)
     for shuffled in (None, random, random):
         found = []
-        parts = list(windows(source, targets, batch_sentences=20, random=shuffled))
-        assert len(parts) == {1: 13, 6_000: len(parts), 1 << 30: 1}[window_bytes]
-        for window in parts:
+        for window in every.all(shuffled):
             assert window.words.nbytes <= max(window_bytes, chunk_bytes)
             assert all(batch.n_sentences <= 20 for batch in window.batches)
             found.append(sentences_in(window, targets.values, first_word))
+        assert len(found) == {1: 13, 6_000: len(found), 1 << 30: 1}[window_bytes]
         orders.append([number for part in found for number in part])
         assert sorted(orders[-1]) == [number for number in range(150) if number % 7]
     assert orders[0] != orders[1] != orders[2]
@@ -219,11 +219,11 @@ def test_all_layers_begin_alike_and_all_problems_differently() -> None:
     shape: Any = {"n_layers": 2, "dim": DIM, "n_problems": 2, "rate": 1e-3, "device": CPU}
     maps = Maps.start(4, seed=0, **shape)
     assert torch.equal(maps.values[0], maps.values[1])
-    assert not torch.equal(maps.values[0, :, 0], maps.values[0, :, 1])
+    assert not torch.equal(maps.values[0, 0], maps.values[0, 1])
     assert maps.values.abs().max() <= 0.05
     assert not torch.equal(Maps.start(4, seed=1, **shape).values, maps.values)
     one = Maps.start(4, seed=0, **{**shape, "n_problems": 1})
-    assert torch.equal(one.values[:, :, 0], maps.values[:, :, 0])
+    assert torch.equal(one.values[:, 0], maps.values[:, 0])
 
 
 def test_depths_of_a_problem_that_has_ended_are_kept() -> None:

@@ -17,6 +17,7 @@ from bertology import __version__
 from bertology._files import explained_write_errors, read_json, write_atomically
 from bertology.errors import BertologyError
 from bertology.runner._cells import Cell, all_finished, predictions_checksum
+from bertology.runner._trees import PROBES
 from bertology.runner._provenance import versions
 from bertology.runner.experiment._load import load_experiment
 from bertology.runner.experiment._settings import Experiment
@@ -31,6 +32,10 @@ _REMEDY = "name another folder with --out"
 
 
 @dataclass(frozen=True)
+OF_CELLS = ("cells", "predictions", PROBES)
+"""Folders with files of single cells."""
+
+
 class RunFolder:
     """The folder of one run."""
 
@@ -134,7 +139,7 @@ class RunFolder:
     def files(self) -> list[Path]:
         """Every file of the results; not what is about the run itself."""
         top = [path for path in self.path.iterdir() if path.is_file() and path.name not in (RECORD, CHECKSUMS)]
-        below = [path for folder in ("cells", "predictions") for path in (self.path / folder).glob("*")]
+        below = [path for folder in OF_CELLS for path in (self.path / folder).glob("*")]
         return sorted(path for path in (*top, *below) if not path.name.startswith("."))
 
     def _write(self, name: str, content: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from bertology._files import write_atomically
 from bertology.errors import BertologyError
 from bertology.results import ComparisonRow, PredictionFolder, ResultRow, Results, read_results
-from bertology.runner.experiment._folder import RunFolder
+from bertology.runner.experiment._folder import OF_CELLS, RunFolder
 from bertology.runner.experiment._settings import Experiment
 from bertology.runner.experiment._work import in_order, same_but_for_names
 
@@ -108,7 +108,7 @@ def _put_row(rows: dict[_Key, ResultRow], row: ResultRow, where: Path) -> None:
 
 
 def _copy_files(run: Path, out: Path) -> None:
-    for folder in ("cells", "predictions"):
+    for folder in OF_CELLS:
         for path in sorted((run / folder).glob("[!.]*")):
             target = out / folder / path.name
             if not target.exists():
