@@ -31,11 +31,11 @@ CHECKSUMS = "checksums.json"
 _REMEDY = "name another folder with --out"
 
 
-@dataclass(frozen=True)
 OF_CELLS = ("cells", "predictions", PROBES)
 """Folders with files of single cells."""
 
 
+@dataclass(frozen=True)
 class RunFolder:
     """The folder of one run."""
 
