@@ -52,10 +52,10 @@ def load_corpus(name_or_path: str | Path, *, columns: str | Sequence[str] | None
 
     A name comes first (write ``./pocket`` for a folder of that name): ``pocket``, ``pocket:20000`` with so many
     training sentences, or a treebank such as ``ud:en_ewt``, downloaded when it is first used. Otherwise a path: a
-    folder with a file a split, or one file. What a file is, is told by the end of its name and its first lines: CoNLL-U, with
-    the columns of Universal PropBank or without; ``.spacy``; trees in brackets; CoNLL-2012; SemEval-2010 Task 8; hard
-    pronouns as of DPR and WSC273; one word and its tags a line; or plain text of one sentence a line (for extraction
-    only).
+    folder with a file a split, or one file. What a file is, is told by the end of its name and its first lines:
+    CoNLL-U, with the columns of Universal PropBank or without; ``.spacy``; trees in brackets; CoNLL-2012; SemEval-2010
+    Task 8; hard pronouns as of DPR and WSC273; one word and its tags a line; or plain text of one sentence a line (for
+    extraction only).
 
     Two things are said in the name itself:
 

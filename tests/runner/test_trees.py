@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
-from bertology.errors import BertologyError, FitError
+from bertology.errors import BertologyError
 from bertology.readouts import TreeProbe
 from bertology.results import read_predictions, read_results
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner._reading import Reading
-from bertology.runner.experiment import RunOptions, load_experiment, run_experiment
+from bertology.runner.experiment import RunOptions, Shard, load_experiment, merge_runs, run_experiment, verify_run
 
 TASKS = ("structural_distance", "structural_depth", "structural_parse")
 QUICK: dict[str, Any] = {"rank": 6, "learning_rate": 0.02, "max_epochs": 4}
@@ -466,6 +466,29 @@ def test_engines_give_the_same_bytes(
     assert kept_files(tmp_path / "run", "predictions", "probes") == kept_files(swept[1], "predictions", "probes")
 
 
+def test_kept_probes_belong_to_the_run(
+    swept: tuple[Path, Path], tiny_bert: Path, tmp_path: Path, monkeypatch: Any, scores: Callable[[Path], Any]
+) -> None:
+    """Shards bring them along, and one that was altered is told."""
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
+    path = tmp_path / "ranks.yaml"
+    # Pretrained and random weights: each part fits one of them.
+    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]").replace("linear_chain", "linear_chain, random"))
+    whole = tmp_path / "whole"
+    run_experiment(load_experiment(path), whole, options=RunOptions(engine="serial"))
+    parts = [tmp_path / f"part-{number}" for number in (1, 2)]
+    for number, part in enumerate(parts, 1):
+        run_experiment(load_experiment(path), part, options=RunOptions(engine="serial", shard=Shard(number, 2)))
+    merge_runs(parts, tmp_path / "merged")
+    assert all(any((part / "probes").glob("*.json")) for part in parts)
+    assert scores(tmp_path / "merged").equals(scores(whole))
+    assert kept_files(tmp_path / "merged", "predictions", "probes") == kept_files(whole, "predictions", "probes")
+    assert verify_run(tmp_path / "merged") == ()
+    probe = next((tmp_path / "merged" / "probes").glob("*.safetensors"))
+    probe.write_bytes(probe.read_bytes()[:-1] + b"x")
+    assert verify_run(tmp_path / "merged") == (f"probes/{probe.name}: altered",)
+
+
 # What cannot be done
 
 
@@ -495,8 +518,11 @@ def test_a_rank_above_the_width(tiny_bert: Path, tiny_corpus: Path, counted_forw
         with pytest.raises(BertologyError, match=f"task {task}: rank 33 of vectors that are 32 wide: give 1 to 32"):
             run_probes(request)
     assert counted_forwards == []
-    with pytest.raises(FitError, match="rank 64 of vectors that are 32 wide: give 1 to 32"):
-        run_probes(asking(tiny_bert, str(tiny_corpus), TASKS[0], settings={}))
+
+
+def test_the_usual_rank_is_no_more_than_the_width(tiny_bert: Path, tiny_corpus: Path) -> None:
+    found = run_probes(asking(tiny_bert, str(tiny_corpus), TASKS[0], settings={"max_epochs": 1}))
+    assert {json.loads(row.params_json)["rank"] for row in found.rows if row.control == "none"} == {32}
 
 
 def test_a_corpus_that_is_no_treebank(tiny_bert: Path, toy: Corpus, counted_forwards: list[int]) -> None:

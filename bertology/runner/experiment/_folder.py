@@ -17,8 +17,8 @@ from bertology import __version__
 from bertology._files import explained_write_errors, read_json, write_atomically
 from bertology.errors import BertologyError
 from bertology.runner._cells import Cell, all_finished, predictions_checksum
-from bertology.runner._trees import PROBES
 from bertology.runner._provenance import versions
+from bertology.runner._trees import PROBES
 from bertology.runner.experiment._load import load_experiment
 from bertology.runner.experiment._settings import Experiment
 from bertology.runner.experiment._work import Unit, Work
