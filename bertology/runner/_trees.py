@@ -260,6 +260,8 @@ def fit_trees(
                     provenance=provenance,
                     notes=data.splits.notes,
                 )
+        if note := _unconverged(one, maps):
+            progress.note(note)
 
 
 def write_chains(found: BaselineCells, data: TaskData, run: Path) -> None:
@@ -309,6 +311,22 @@ def _values(trees: TreeExamples, asks: str) -> list[NDArray[np.int64]]:
     """For each sentence what is true of it."""
     value = tree_distances if asks == "distances" else tree_depths
     return [value(trees.heads[first:last].tolist()) for first, last in trees.spans[:, 0].tolist()]
+
+
+def _unconverged(group: Group, maps: _Fitted) -> str | None:
+    """One line on the fits whose dev loss was still falling when they had no epochs left."""
+    left = [
+        str(layer)
+        for place, layer in enumerate(group.layers)
+        if not all(found.converged[:, place].all() for found in maps.maps)
+    ]
+    if not left:
+        return None
+    which = f"{group.probe.task}, {'pretrained' if group.init == 'pretrained' else group.init.replace('_', ' ')}"
+    many = "s" * (len(left) > 1)
+    return f"{which}, rank {maps.maps[0].rank}: dev losses that were still falling in the last epoch: layer{many} " + (
+        ", ".join(left)
+    )
 
 
 def _params(group: Group, maps: _Fitted, problem: int, layer: int) -> dict[str, Any]:

@@ -29,8 +29,6 @@ RECORD = "run.json"
 ASKED = "experiment.yaml"
 CHECKSUMS = "checksums.json"
 _REMEDY = "name another folder with --out"
-
-
 OF_CELLS = ("cells", "predictions", PROBES)
 """Folders with files of single cells."""
 
