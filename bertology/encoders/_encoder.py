@@ -247,8 +247,8 @@ class Encoder:
     ) -> dict[int, Tensor]:
         """What the masked-LM head says at some places; from earlier layers through the same head (the logit lens).
 
-        Only the places asked pass through the head, and only the candidates' rows of its projection. Where the model has a final norm before its head (ModernBERT),
-        earlier layers pass it too.
+        Only the places asked pass through the head, and only the candidates' rows of its projection. Where the model
+        has a final norm before its head (ModernBERT), earlier layers pass it too.
 
         Args:
             input_ids: ``[batch, piece]``, the mask's number where something is to be predicted.

@@ -48,6 +48,11 @@ class MaskedHead:
         if self._last is not None and not self._is_apart(self._last):
             self._last = None
 
+    @property
+    def n_entries(self) -> int:
+        """How many vocabulary entries it scores, filling-up ones included."""
+        return int(self._model.config.vocab_size) if self._last is None else self._last.out_features
+
     def features(self, hidden: Tensor) -> Tensor:
         """What the head's last step is given, from hidden states of the last layer: ``[place, dim]`` both."""
         return hidden if self._last is None else self._before(self._last, hidden)
@@ -57,10 +62,10 @@ class MaskedHead:
         if self._last is None:
             whole = head_logits(self._model, features)
             return whole if candidates is None else whole[:, candidates]
-        weight, bias = self._last.weight, self._last.bias
-        if candidates is not None:
-            weight, bias = weight[candidates], None if bias is None else bias[candidates]
-        return nn.functional.linear(features, weight, bias)
+        if candidates is None:
+            return nn.functional.linear(features, self._last.weight, self._last.bias)
+        bias = None if self._last.bias is None else self._last.bias[candidates]
+        return nn.functional.linear(features, self._last.weight[candidates], bias)
 
     def _before(self, last: nn.Linear, hidden: Tensor) -> Tensor:
         given: list[Tensor] = []

@@ -1,0 +1,41 @@
+"""Prompts and sentences in pieces, whole: what does not fit is told, never cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from bertology.errors import ClozeError
+
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder
+
+
+def encode(encoder: Encoder, texts: Sequence[str], *, bare: bool = False) -> list[Any]:
+    """Texts in pieces, ``tokenizers.Encoding`` objects, with special tokens around them unless ``bare``.
+
+    Raises:
+        ClozeError: one of them is no text.
+    """
+    broken = next((text for text in texts if any("\ud800" <= letter <= "\udfff" for letter in text)), None)
+    if broken is not None:
+        raise ClozeError(f"{broken!a}: half of a surrogate pair in it, which is no character: read the source as UTF-8")
+    encodings: list[Any] = encoder.tokenizer.backend_tokenizer.encode_batch(list(texts), add_special_tokens=not bare)
+    return encodings
+
+
+def too_long(encoder: Encoder, n_pieces: int) -> str:
+    """Why an input of so many pieces, special ones included, cannot be read; empty if it can."""
+    if n_pieces <= encoder.max_pieces:
+        return ""
+    return f"too long: {n_pieces} pieces, the model takes {encoder.max_pieces}"
+
+
+def spell_pieces(encoder: Encoder, ids: Sequence[int]) -> list[str]:
+    """Vocabulary entries as a person reads them: marks of a word's beginning left out, those inside words kept."""
+    shown = []
+    for number in ids:
+        token = encoder.tokenizer.convert_ids_to_tokens(int(number))
+        text = token if token is None or token.startswith("##") else encoder.tokenizer.decode([int(number)]).strip()
+        shown.append(text or token or f"<{number}>")
+    return shown
