@@ -77,7 +77,8 @@ class AnswerReader:
         anchor = _anchor(before)
         new = [word for word in dict.fromkeys(words) if (anchor, word) not in self._known]
         if new:
-            head = encode(self._encoder, [anchor], bare=True)[0] if anchor else None
+            # A space is cut with what follows it, so it is no part of the pieces before.
+            head = encode(self._encoder, [anchor.rstrip()], bare=True)[0] if anchor else None
             encodings = encode(self._encoder, [anchor + word.strip() for word in new], bare=True)
             for word, encoding in zip(new, encodings, strict=True):
                 self._known[anchor, word] = self._answer(word, anchor, head, encoding)
