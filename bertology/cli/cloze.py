@@ -28,6 +28,7 @@ class Format(StrEnum):
 
 _WIDTH = 100
 _BAR_MOST, _BAR_LEAST = 12, 4
+_MOST_TOLD = 10
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -114,7 +115,9 @@ def _left_out(reading: ClozeReading) -> list[str]:
     """One line for the candidates that have no score, counted."""
     if not reading.excluded:
         return []
-    reasons = "; ".join(f"{excluded.candidate}: {excluded.reason}" for excluded in reading.excluded)
+    told = [f"{excluded.candidate}: {excluded.reason}" for excluded in reading.excluded[:_MOST_TOLD]]
+    more = len(reading.excluded) - len(told)
+    reasons = "; ".join([*told, f"and {more} more"] if more else told)
     total = len(reading.excluded) + len(reading.words)
     hint = " (--form within_word_l2r scores several pieces)" if reading.form == "one_piece" else ""
     return [f"{len(reading.excluded)} of {total} candidates left out: {reasons}{hint}"]

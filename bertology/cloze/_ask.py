@@ -11,7 +11,7 @@ import numpy as np
 from bertology.activations import Progress, silent
 from bertology.cloze._answers import Answer, AnswerForm, AnswerReader, Excluded, check_form
 from bertology.cloze._copies import masked_copies
-from bertology.cloze._encode import encode, too_long
+from bertology.cloze._encode import encode, mask_places, too_long
 from bertology.cloze._prompts import MASK, Prompt
 from bertology.cloze._questions import Integers, Questions
 from bertology.cloze._read import Read, Wanted, read_questions
@@ -21,8 +21,6 @@ from bertology.errors import ClozeError
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
 
-# So many inputs are sorted by length and read together; memory does not grow beyond them.
-_INPUTS_AT_ONCE = 8192
 _TEXTS_AT_ONCE = 1024
 
 
@@ -169,7 +167,7 @@ class _Asking:
             some = written[start : start + _TEXTS_AT_ONCE]
             for name, encoding in zip(some, encode(self._encoder, some), strict=True):
                 self._add(batch, self._texts[name], encoding)
-                if len(batch.questions.inputs) >= _INPUTS_AT_ONCE:
+                if batch.questions.is_full:
                     yield batch
                     batch = _Batch(self._encoder)
         yield batch
@@ -180,12 +178,7 @@ class _Asking:
         text.reason = too_long(self._encoder, len(encoding.ids))
         if text.reason:
             return
-        masks = [piece for piece, entry in enumerate(encoding.ids) if entry == self._encoder.mask_id]
-        if len(masks) != prompt.n_masks:
-            raise ClozeError(
-                f"prompt {text.prompts[0]} {prompt.text!r}: {prompt.n_masks} masks, of which the tokenizer reads "
-                f"{len(masks)} as {self._encoder.mask_token}; put spaces around them"
-            )
+        masks = mask_places(self._encoder, prompt, encoding.ids)
         if self._wanted.top:
             for number, mask in enumerate(masks):
                 batch.masks.append((batch.questions.place(encoding.ids, mask), text.first_mask + number))

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertology.cloze._answers import AnswerReader, Excluded
-from bertology.cloze._encode import encode, too_long
+from bertology.cloze._encode import encode, mask_places, too_long
 from bertology.cloze._prompts import MASK, Prompt
 from bertology.errors import ClozeError
 
@@ -53,7 +53,7 @@ def distribution(encoder: Encoder, prompt: Prompt, *, layers: Sequence[int] | No
     reason = too_long(encoder, len(encoding.ids))
     if reason:
         raise ClozeError(f"prompt {prompt.text[:60]!r}… is {reason}; shorten it")
-    masks = [piece for piece, entry in enumerate(encoding.ids) if entry == encoder.mask_id]
+    masks = mask_places(encoder, prompt, encoding.ids)
     logits = encoder.masked_logits(
         torch.tensor([encoding.ids]), torch.tensor([[0, piece] for piece in masks]), layers=layers
     )

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from bertology.cloze._prompts import Prompt
 from bertology.errors import ClozeError
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
+
+_NO_CHARACTER = "\ufffd"
 
 
 def encode(encoder: Encoder, texts: Sequence[str], *, bare: bool = False) -> list[Any]:
@@ -31,11 +34,29 @@ def too_long(encoder: Encoder, n_pieces: int) -> str:
     return f"too long: {n_pieces} pieces, the model takes {encoder.max_pieces}"
 
 
+def mask_places(encoder: Encoder, prompt: Prompt, ids: Sequence[int]) -> list[int]:
+    """Which pieces of an encoded prompt are its masks.
+
+    Raises:
+        ClozeError: not as many as it has.
+    """
+    places = [piece for piece, entry in enumerate(ids) if entry == encoder.mask_id]
+    if len(places) != prompt.n_masks:
+        raise ClozeError(
+            f"prompt {prompt.text!r}: {prompt.n_masks} masks, of which the tokenizer reads {len(places)} as "
+            f"{encoder.mask_token}; put spaces around them"
+        )
+    return places
+
+
 def spell_pieces(encoder: Encoder, ids: Sequence[int]) -> list[str]:
     """Vocabulary entries as a person reads them: marks of a word's beginning left out, those inside words kept."""
     shown = []
     for number in ids:
         token = encoder.tokenizer.convert_ids_to_tokens(int(number))
         text = token if token is None or token.startswith("##") else encoder.tokenizer.decode([int(number)]).strip()
+        if text is not None and _NO_CHARACTER in text:
+            # Bytes that are no character by themselves are told apart by the tokenizer's own spelling alone.
+            text = token
         shown.append(text or token or f"<{number}>")
     return shown

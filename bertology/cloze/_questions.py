@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 
+# So many inputs are sorted by length and read together; memory does not grow beyond them.
+_INPUTS_AT_ONCE = 8192
+
 
 @dataclass
 class Questions:
@@ -35,14 +38,9 @@ class Questions:
         return len(self._terms) - 1
 
     @property
-    def n_places(self) -> int:
-        """How many places there are."""
-        return len(self._places)
-
-    @property
-    def n_terms(self) -> int:
-        """How many terms there are."""
-        return len(self._terms)
+    def is_full(self) -> bool:
+        """Whether there are enough inputs to be read together."""
+        return len(self.inputs) >= _INPUTS_AT_ONCE
 
     @property
     def places(self) -> Integers:

@@ -20,7 +20,6 @@ from bertology.errors import ClozeError
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
 
-_INPUTS_AT_ONCE = 8192
 _TEXTS_AT_ONCE = 256
 
 
@@ -98,7 +97,7 @@ class _Reading:
         for start in range(0, len(sentences), _TEXTS_AT_ONCE):
             for encoding in encode(self._encoder, sentences[start : start + _TEXTS_AT_ONCE]):
                 self._add(batch, encoding)
-                if len(batch.questions.inputs) >= _INPUTS_AT_ONCE:
+                if batch.questions.is_full:
                     yield batch
                     batch = _Batch()
         yield batch

@@ -70,6 +70,15 @@ def test_candidates_that_are_left_out_are_told(cloze: Command) -> None:
         assert int(row["rank"]) == word["rank"] >= 1
 
 
+def test_of_many_candidates_left_out_a_few_are_told(cloze: Command) -> None:
+    words = ["the", *(f"unbelievable{number}" for number in range(14))]
+    found = cloze(SENTENCE, "--candidates", ",".join(words))
+    assert "14 of 15 candidates left out: unbelievable0: " in found.out
+    assert "unbelievable9: " in found.out
+    assert "; and 4 more (" in found.out
+    assert "unbelievable10: " not in found.out
+
+
 @pytest.mark.parametrize("form", ["within-word-l2r", "original"])
 def test_candidates_of_several_pieces(cloze: Command, form: str) -> None:
     found = cloze(SENTENCE, "--candidates", "the,unbelievable", "--form", form)

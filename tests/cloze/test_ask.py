@@ -13,6 +13,7 @@ import transformers
 
 from bertology.cloze import MASK, Prompt, ask, distribution, spell_pieces, vocabulary_ids
 from bertology.cloze import _ask as asking
+from bertology.cloze import _questions as questions
 from bertology.encoders import Encoder, load_encoder
 from bertology.encoders._mlm import MaskedHead
 from bertology.errors import ClozeError, ModelError, NameNotFoundError
@@ -182,7 +183,7 @@ def test_batches_padding_and_order_do_not_matter(
     backwards = ask(ours, prompts[::-1], top=3)
     for number in range(len(prompts)):
         np.testing.assert_allclose(backwards.of(len(prompts) - 1 - number), together.of(number), atol=1e-5)
-    monkeypatch.setattr(asking, "_INPUTS_AT_ONCE", 2)
+    monkeypatch.setattr(questions, "_INPUTS_AT_ONCE", 2)
     monkeypatch.setattr(asking, "_TEXTS_AT_ONCE", 3)
     in_parts = ask(ours, prompts, top=3)
     np.testing.assert_allclose(in_parts.values, together.values, atol=1e-5)
@@ -247,6 +248,17 @@ def test_what_cannot_be_asked(encoder: Encoders, prompts: list[Prompt], options:
         ask(encoder("bert"), prompts, **options)
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_masks_that_the_tokenizer_does_not_see(encoder: Encoders, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Prompt, "written", lambda prompt, mask: prompt.text.replace(MASK, "day"))
+    message = "1 masks, of which the tokenizer reads 0 as \\[MASK\\]; put spaces around them"
+    for job in (
+        lambda: ask(encoder("bert"), [Prompt("the {mask}")], top=1),
+        lambda: distribution(encoder("bert"), Prompt("the {mask}")),
+    ):
+        with pytest.raises(ClozeError, match=message):
+            job()
 
 
 def test_other_mistakes(encoder: Encoders) -> None:
