@@ -116,10 +116,12 @@ def fill_mask(encoder: Encoder, prompts: Sequence[Prompt]) -> Callable[[], objec
 def minicons(encoder: Encoder, texts: Sequence[str]) -> Callable[[], object]:
     """Some pairs at a time, as its own examples do."""
     from minicons.scorer import MaskedLMScorer
+    from transformers import AutoTokenizer
 
+    tokenizer = AutoTokenizer.from_pretrained(MODEL)
     # A method that transformers 5 took away and minicons still calls.
-    encoder.tokenizer.batch_encode_plus = encoder.tokenizer.__call__
-    peer = MaskedLMScorer(encoder.model.with_head, "cpu", tokenizer=encoder.tokenizer)
+    tokenizer.batch_encode_plus = tokenizer.__call__
+    peer = MaskedLMScorer(encoder.model.with_head, "cpu", tokenizer=tokenizer)
     step = 2 * _PAIRS_AT_ONCE
     parts = [list(texts[start : start + step]) for start in range(0, len(texts), step)]
     return lambda: [peer.sequence_score(part, reduction=lambda scores: scores.sum().item()) for part in parts]

@@ -23,7 +23,11 @@ def encode(encoder: Encoder, texts: Sequence[str], *, bare: bool = False) -> lis
     broken = next((text for text in texts if any("\ud800" <= letter <= "\udfff" for letter in text)), None)
     if broken is not None:
         raise ClozeError(f"{broken!a}: half of a surrogate pair in it, which is no character: read the source as UTF-8")
-    encodings: list[Any] = encoder.tokenizer.backend_tokenizer.encode_batch(list(texts), add_special_tokens=not bare)
+    backend = encoder.tokenizer.backend_tokenizer
+    # Whoever calls the tokenizer with padding or truncation leaves it so.
+    backend.no_padding()
+    backend.no_truncation()
+    encodings: list[Any] = backend.encode_batch(list(texts), add_special_tokens=not bare)
     return encodings
 
 

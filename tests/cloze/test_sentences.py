@@ -93,6 +93,14 @@ def test_each_layer_is_what_a_prompt_finds_there(encoder: Encoders) -> None:
     np.testing.assert_allclose(scores.totals, first.values + second.values, atol=1e-5)
 
 
+def test_a_tokenizer_that_someone_made_pad_and_cut(encoder: Encoders) -> None:
+    ours = encoder("bert")
+    before = pseudo_log_likelihood(ours, SENTENCES)
+    ours.tokenizer(list(SENTENCES), padding=True, truncation=True, max_length=9)
+    after = pseudo_log_likelihood(ours, SENTENCES)
+    np.testing.assert_array_equal(after.totals, before.totals)
+
+
 def test_sentences_that_cannot_be_read(encoder: Encoders) -> None:
     ours = encoder("bert")
     texts = ["", "the day", "the [MASK] day", "the day " * 60, "ʘ day", "the day"]
