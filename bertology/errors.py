@@ -33,3 +33,7 @@ class FitError(BertologyError):
 
 class ResultsError(BertologyError):
     """Results cannot be read, written or put side by side."""
+
+
+class ClozeError(BertologyError):
+    """A text with masks, or the answers to it, cannot be put to a masked language model."""

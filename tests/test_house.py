@@ -25,6 +25,7 @@ ORDER = (
     "encoders",
     "pocket",
     "activations",
+    "cloze",
     "readouts",
     "measures",
     "probing",
@@ -121,7 +122,8 @@ def test_every_entry_point_has_a_probe_file() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["bertology", *(f"bertology.{package}" for package in ("corpora", "measures", "probing", "results"))]
+    "module",
+    ["bertology", *(f"bertology.{package}" for package in ("cloze", "corpora", "measures", "probing", "results"))],
 )
 def test_importing_is_light(module: str) -> None:
     code = f"import sys, {module}; print(*[name for name in {HEAVY!r} if name in sys.modules])"

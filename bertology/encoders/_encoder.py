@@ -15,7 +15,7 @@ from bertology.corpora import Sentence, Sentences
 from bertology.encoders._blocks import gradients_if, run_to_layers
 from bertology.encoders._fingerprint import model_fingerprint
 from bertology.encoders._gates import Gates, check_gates, gating, head_projection, need_gradients
-from bertology.encoders._mlm import for_head, head_logits
+from bertology.encoders._mlm import MaskedHead, for_head
 from bertology.encoders._pieces import Pieces
 from bertology.encoders._source import ModelShape, ModelSource
 from bertology.encoders._tokenize import OnLong, PieceReader, tokenize
@@ -93,6 +93,7 @@ class Encoder:
         """
         twin = copy.copy(self)
         twin.model = self.model.twin()
+        twin.__dict__.pop("masked_head", None)
         return twin
 
     @property
@@ -129,6 +130,17 @@ class Encoder:
     def has_masked_lm_head(self) -> bool:
         """Whether :meth:`masked_logits` can be asked."""
         return self.model.with_head is not None
+
+    @cached_property
+    def masked_head(self) -> MaskedHead:
+        """The masked-LM head in two steps.
+
+        Raises:
+            ModelError: the model has none.
+        """
+        if self.model.with_head is None:
+            raise ModelError(f"model {self.name}: no masked-LM head in its weights; choose a masked language model")
+        return MaskedHead(self.model.with_head)
 
     @property
     def mask_id(self) -> int:
@@ -235,8 +247,8 @@ class Encoder:
     ) -> dict[int, Tensor]:
         """What the masked-LM head says at some places; from earlier layers through the same head (the logit lens).
 
-        Only the places asked pass through the head. Where the model has a final norm before its head (ModernBERT),
-        earlier layers pass it too.
+        Only the places asked pass through the head, and only the candidates' rows of its projection. Where the model
+        has a final norm before its head (ModernBERT), earlier layers pass it too.
 
         Args:
             input_ids: ``[batch, piece]``, the mask's number where something is to be predicted.
@@ -252,8 +264,30 @@ class Encoder:
         Raises:
             ModelError: the model has no such head, or a layer is not one of its.
         """
-        if self.model.with_head is None:
-            raise ModelError(f"model {self.name}: no masked-LM head in its weights; choose a masked language model")
+        features = self.masked_features(
+            input_ids, positions, attention_mask=attention_mask, layers=layers, token_type_ids=token_type_ids
+        )
+        chosen = None if candidates is None else candidates.to(self.device)
+        with self._forward():
+            return {layer: self.masked_head.logits(given, chosen) for layer, given in features.items()}
+
+    def masked_features(
+        self,
+        input_ids: Tensor,
+        positions: Tensor,
+        *,
+        attention_mask: Tensor | None = None,
+        layers: Sequence[int] | None = None,
+        token_type_ids: Tensor | None = None,
+    ) -> dict[int, Tensor]:
+        """What the masked-LM head gives to its projection onto the vocabulary (``masked_head.logits``) at some places.
+
+        Takes and raises what :meth:`masked_logits` does.
+
+        Returns:
+            ``[place, feature]`` by layer.
+        """
+        head = self.masked_head
         states = self.hidden_states(
             input_ids,
             attention_mask,
@@ -261,15 +295,14 @@ class Encoder:
             token_type_ids=token_type_ids,
         )
         rows, columns = positions.to(self.device).unbind(-1)
-        logits = {}
+        features = {}
         with self._forward():
             for layer, state in states.items():
                 hidden = for_head(
                     self.model.body, state[rows, columns], layer=layer, n_layers=self.n_layers, family=self.family
                 )
-                scores = head_logits(self.model.with_head, hidden)
-                logits[layer] = scores if candidates is None else scores[:, candidates.to(self.device)]
-        return logits
+                features[layer] = head.features(hidden)
+        return features
 
     @contextlib.contextmanager
     def gated_heads(self, gates: Gates) -> Iterator[None]:

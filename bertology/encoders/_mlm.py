@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from bertology.errors import ModelError
@@ -25,6 +26,74 @@ _FINAL_NORM: dict[str, str | None] = {
     "xlm-roberta": None,
     "xlm-roberta-xl": "encoder.LayerNorm",
 }
+
+_CLOSE = 1e-2
+
+
+class MaskedHead:
+    """A model's masked-LM head in two steps: what it makes of hidden states, and its projection onto the vocabulary.
+
+    Taken apart, a few vocabulary entries are scored by their own rows of the projection, and many layers and places
+    without holding all their logits. A head whose last step is no linear map onto the vocabulary stays whole: its
+    features are the hidden states themselves.
+
+    Args:
+        model: a model for masked language modelling, with its head.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        last = model.get_output_embeddings()
+        self._last: nn.Linear | None = last if isinstance(last, nn.Linear) else None
+        if self._last is not None and not self._is_apart(self._last):
+            self._last = None
+
+    @property
+    def n_entries(self) -> int:
+        """How many vocabulary entries it scores, filling-up ones included."""
+        return int(self._model.config.vocab_size) if self._last is None else self._last.out_features
+
+    def features(self, hidden: Tensor) -> Tensor:
+        """What the head's last step is given, from hidden states of the last layer: ``[place, dim]`` both."""
+        return hidden if self._last is None else self._before(self._last, hidden)
+
+    def logits(self, features: Tensor, candidates: Tensor | None = None) -> Tensor:
+        """``[place, vocabulary]``, or ``[place, candidate]`` for some vocabulary numbers, from :meth:`features`."""
+        if self._last is None:
+            whole = head_logits(self._model, features)
+            return whole if candidates is None else whole[:, candidates]
+        if candidates is None:
+            return nn.functional.linear(features, self._last.weight, self._last.bias)
+        bias = None if self._last.bias is None else self._last.bias[candidates]
+        return nn.functional.linear(features, self._last.weight[candidates], bias)
+
+    def _before(self, last: nn.Linear, hidden: Tensor) -> Tensor:
+        given: list[Tensor] = []
+
+        def forward(features: Tensor) -> Tensor:
+            given.append(features)
+            return features.new_zeros(()).expand(*features.shape[:-1], last.out_features)
+
+        last.__dict__["forward"] = forward
+        try:
+            head_logits(self._model, hidden)
+        finally:
+            del last.__dict__["forward"]
+        return given[0][0]
+
+    def _is_apart(self, last: nn.Linear) -> bool:
+        """Whether nothing but ``last`` comes between the features and the logits: tried out, since heads differ."""
+        generator = torch.Generator().manual_seed(0)
+        dim = self._model.config.hidden_size
+        with torch.inference_mode():
+            hidden = torch.randn(2, dim, generator=generator).to(last.weight)
+            whole = head_logits(self._model, hidden)
+            try:
+                parts = last(self._before(last, hidden))
+            except (IndexError, RuntimeError):
+                # The head never runs its last step as a module, or adds to what it gives.
+                return False
+            return whole.shape == parts.shape and torch.allclose(whole, parts, rtol=_CLOSE, atol=_CLOSE)
 
 
 def head_logits(model: Any, hidden: Tensor) -> Tensor:

@@ -1,0 +1,164 @@
+"""``bertology cloze``: what a masked language model expects at a mask, layer by layer."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+if TYPE_CHECKING:
+    from bertology.cloze import AnswerForm, ClozeReading
+
+
+class Format(StrEnum):
+    """What the table is printed as."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+
+
+_WIDTH = 100
+_BAR_MOST, _BAR_LEAST = 12, 4
+_MOST_TOLD = 10
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def cloze(
+    text: Annotated[str, typer.Argument(help="A sentence with one {mask}; [MASK] and <mask> do as well.")],
+    *,
+    top: Annotated[int, typer.Option(help="Follow so many of the deepest layer's best; none with --candidates.")] = 5,
+    candidates: Annotated[
+        str | None, typer.Option("--candidates", "-c", help="Words to follow instead, with commas: capital,city.")
+    ] = None,
+    form: Annotated[
+        str, typer.Option(help="Candidates are scored as one_piece, or of any length as original or within_word_l2r.")
+    ] = "one_piece",
+    layers: Annotated[str, typer.Option("--layers", "-l", help="all, 0-6, or 3,5,-1; 0 is the embeddings.")] = "all",
+    model: Annotated[str, typer.Option("--model", "-m", help="pocket, a folder, or a hub id.")] = "pocket",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
+    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
+    trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
+    format: Annotated[Format, typer.Option("--format", "-f", help="What to print.")] = Format.table,
+) -> None:
+    """Ask what an encoder expects at a mask, and in which layer it starts to.
+
+    Every layer is read by the model's own masked-LM head (the logit lens); the last one is the model's answer.
+    """
+    from bertology.cloze import Prompt, check_form, read_cloze
+    from bertology.encoders import load_encoder
+    from bertology.errors import ClozeError
+    from bertology.runner import parse_layers
+
+    words = tuple(word.strip() for word in (candidates or "").split(",") if word.strip())
+    if candidates is not None and not words:
+        raise ClozeError("no candidates: give words with commas, such as --candidates capital,city")
+    scored = form.replace("-", "_")
+    check_form(scored)
+    prompt = Prompt(text, words)
+    if not prompt.n_masks:
+        raise ClozeError(f"no mask in {text!r}: write {{mask}} where a word is left out")
+    encoder = load_encoder(model, device=device, revision=revision, trust_remote_code=trust_remote_code)
+    chosen = parse_layers(layers, encoder.n_layers)
+    reading = read_cloze(encoder, prompt, layers=chosen, top=top, form=cast("AnswerForm", scored))
+    typer.echo(_PRINTED[format](reading), nl=False)
+    if format is Format.csv:
+        for line in _left_out(reading):
+            # On standard error, since what is printed may be read by a program.
+            typer.echo(line, err=True)
+
+
+def _table(reading: ClozeReading) -> str:
+    """A line a layer: each word's number with a bar, and what the layer itself puts first."""
+    plain = reading.form == "one_piece"
+    width = shutil.get_terminal_size((_WIDTH, 0)).columns if sys.stdout.isatty() else _WIDTH
+    numbers = [[f"{100 * math.exp(v):.1f}" if plain else f"{v:.1f}" for v in row] for row in reading.log_probs]
+    taken = 30 + sum(9 for _ in reading.words)
+    bar = max(_BAR_LEAST, min(_BAR_MOST, (width - taken) // len(reading.words)))
+    most = math.exp(reading.log_probs.max())
+    lines = [["layer", *reading.words, "first"]]
+    widest = [max(len(row[column]) for row in numbers) for column in range(len(reading.words))]
+    for place, layer in enumerate(reading.layers):
+        cells = [
+            f"{number:>{wide}} {_bar(math.exp(value) / most if most else 0.0, bar)}"
+            for number, wide, value in zip(numbers[place], widest, reading.log_probs[place], strict=True)
+        ]
+        lines.append(["0 · embeddings" if layer == 0 else str(layer), *cells, reading.first[place]])
+    unit = "probability, %" if plain else f"sum of log-probabilities of a candidate's pieces, nats ({reading.form})"
+    notes = [f"{unit}; the longest bar is {100 * most:.3g} %" if plain else f"{unit}; bars show its exponential",
+             "first: what the layer itself puts first, of the whole vocabulary",
+             f"{reading.model}, every layer through its masked-LM head (the logit lens)",
+             *_left_out(reading)]  # fmt: skip
+    return "\n".join([reading.text, "", *_aligned(lines), "", *notes]) + "\n"
+
+
+def _bar(share: float, width: int) -> str:
+    """A bar of ``width`` characters at most, in eighths of one."""
+    whole, eighths = divmod(round(share * width * 8), 8)
+    return ("█" * whole + _EIGHTHS[eighths].strip()).ljust(width)
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+def _left_out(reading: ClozeReading) -> list[str]:
+    """One line for the candidates that have no score, counted."""
+    if not reading.excluded:
+        return []
+    told = [f"{excluded.candidate}: {excluded.reason}" for excluded in reading.excluded[:_MOST_TOLD]]
+    more = len(reading.excluded) - len(told)
+    reasons = "; ".join([*told, f"and {more} more"] if more else told)
+    total = len(reading.excluded) + len(reading.words)
+    hint = " (--form within_word_l2r scores several pieces)" if reading.form == "one_piece" else ""
+    return [f"{len(reading.excluded)} of {total} candidates left out: {reasons}{hint}"]
+
+
+def _csv(reading: ClozeReading) -> str:
+    """A line a layer and word."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["layer", "word", "log_prob", "rank", "form"])
+    for place, layer in enumerate(reading.layers):
+        for column, word in enumerate(reading.words):
+            rank = "" if reading.ranks is None else int(reading.ranks[place, column])
+            writer.writerow([layer, word, f"{reading.log_probs[place, column]:.6f}", rank, reading.form])
+    return out.getvalue()
+
+
+def _json(reading: ClozeReading) -> str:
+    """Everything, by layer."""
+    layers = [
+        {
+            "layer": layer,
+            "first": {"word": reading.first[place], "log_prob": float(reading.first_log_probs[place])},
+            "words": [
+                {
+                    "word": word,
+                    "log_prob": float(reading.log_probs[place, column]),
+                    "rank": None if reading.ranks is None else int(reading.ranks[place, column]),
+                }
+                for column, word in enumerate(reading.words)
+            ],
+        }
+        for place, layer in enumerate(reading.layers)
+    ]
+    excluded = [{"candidate": item.candidate, "reason": item.reason} for item in reading.excluded]
+    found = {"text": reading.text, "model": reading.model, "form": reading.form, "layers": layers, "excluded": excluded}
+    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+
+
+_PRINTED: dict[Format, Callable[[ClozeReading], str]] = {
+    Format.table: _table,
+    Format.csv: _csv,
+    Format.json: _json,
+}

@@ -1,0 +1,118 @@
+"""``bertology cloze``: a sentence with a mask in, a table by layer out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.encoders.conftest import save_model
+
+Command = Callable[..., Any]
+SENTENCE = "The old {mask} sees the dog."
+
+
+@pytest.fixture
+def cloze(bertology: Command, tiny_bert: Path) -> Command:
+    """``bertology cloze`` on the tiny model unless told otherwise."""
+
+    def run(*arguments: str | Path) -> Any:
+        given = () if "--model" in arguments else ("--model", tiny_bert)
+        return bertology("cloze", *given, *arguments)
+
+    return run
+
+
+def test_a_line_a_layer_with_bars(cloze: Command) -> None:
+    found = cloze(SENTENCE, "--top", "3")
+    assert found.status == 0
+    text, empty, head, *lines = found.out.splitlines()
+    assert (text, empty) == ("The old [MASK] sees the dog.", "")
+    names = head.split()
+    assert (names[0], names[-1], len(names)) == ("layer", "first", 5)
+    assert [line.split("  ")[0] for line in lines[:4]] == ["0 · embeddings", "1", "2", "3"]
+    assert lines[3].split()[-1] == names[1]
+    bars = [line.count("█") for line in lines[:4]]
+    assert max(bars) >= 4
+    assert "probability, %; the longest bar is" in lines[5]
+
+
+def test_the_pocket_model_by_default(bertology: Command) -> None:
+    found = bertology("cloze", "The dogs [MASK] the cat.", "--candidates", "see,sees", "--format", "json")
+    assert found.status == 0, found.err
+    reading = json.loads(found.out)
+    assert reading["model"] == "pocket"
+    plural, singular = reading["layers"][-1]["words"]
+    assert (plural["word"], singular["word"]) == ("see", "sees")
+    assert plural["log_prob"] > singular["log_prob"]
+
+
+def test_candidates_that_are_left_out_are_told(cloze: Command) -> None:
+    arguments = (SENTENCE, "--candidates", "the, a,unbelievable,the")
+    table = cloze(*arguments)
+    assert table.out.splitlines()[2].split() == ["layer", "the", "a", "first"]
+    assert "1 of 3 candidates left out: unbelievable: not in the vocabulary: " in table.out
+    assert "--form within_word_l2r scores several pieces" in table.out
+    rows = cloze(*arguments, "--format", "csv", "--layers", "1,-1")
+    assert "1 of 3 candidates left out" in rows.err
+    read = list(csv.DictReader(io.StringIO(rows.out)))
+    assert [(row["layer"], row["word"]) for row in read] == [("1", "the"), ("1", "a"), ("3", "the"), ("3", "a")]
+    kept = json.loads(cloze(*arguments, "--format", "json", "--layers", "1,-1").out)
+    assert [item["candidate"] for item in kept["excluded"]] == ["unbelievable"]
+    same = [word for layer in kept["layers"] for word in layer["words"]]
+    for row, word in zip(read, same, strict=True):
+        assert float(row["log_prob"]) == pytest.approx(word["log_prob"], abs=1e-5)
+        assert int(row["rank"]) == word["rank"] >= 1
+
+
+def test_of_many_candidates_left_out_a_few_are_told(cloze: Command) -> None:
+    words = ["the", *(f"unbelievable{number}" for number in range(14))]
+    found = cloze(SENTENCE, "--candidates", ",".join(words))
+    assert "14 of 15 candidates left out: unbelievable0: " in found.out
+    assert "unbelievable9: " in found.out
+    assert "; and 4 more (" in found.out
+    assert "unbelievable10: " not in found.out
+
+
+@pytest.mark.parametrize("form", ["within-word-l2r", "original"])
+def test_candidates_of_several_pieces(cloze: Command, form: str) -> None:
+    found = cloze(SENTENCE, "--candidates", "the,unbelievable", "--form", form)
+    assert found.out.splitlines()[2].split() == ["layer", "the", "unbelievable", "first"]
+    assert f"nats ({form.replace('-', '_')})" in found.out
+    assert "left out" not in found.out
+    assert ",,original" in cloze(SENTENCE, "--candidates", "the", "--form", "original", "--format", "csv").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["The old man sees the dog."], "no mask in 'The old man sees the dog.': write {mask} where a word is left"),
+        ([""], "no mask in '': write {mask}"),
+        (["The {mask} sees the {mask}."], "2 masks in 'The {mask} sees the {mask}.': one is read at a time"),
+        ([SENTENCE, "--candidates", ""], "no candidates: give words with commas"),
+        ([SENTENCE, "--candidates", " , "], "no candidates: give words with commas"),
+        ([SENTENCE, "--candidates", "unbelievable,ʘ"], "no candidate is left: 'unbelievable' not in the vocabulary:"),
+        ([SENTENCE, "--form", "orginal"], "unknown form of answers 'orginal': did you mean original"),
+        ([SENTENCE, "--layers", "9"], "layer '9': the model has layers 0 (embeddings) to 3"),
+        ([SENTENCE, "--top", "0"], "the best 0 are asked for: give a number from 1 to"),
+        ([SENTENCE, "--model", "poket"], "unknown model 'poket': did you mean pocket"),
+        (["dog " * 70 + "{mask}"], "too long: "),
+        ([SENTENCE, "--format", "xml"], "Invalid value for '--format'"),
+        ([], "Missing argument 'text'"),
+    ],
+)
+def test_mistakes(cloze: Command, arguments: list[str], message: str) -> None:
+    assert message in cloze(*arguments).one_line()
+
+
+@pytest.mark.parametrize(
+    ("family", "message"), [("bart", "no masked-LM head in its weights"), ("gpt2", "choose a masked language model")]
+)
+def test_a_model_without_a_head(cloze: Command, tmp_path: Path, family: str, message: str) -> None:
+    folder = save_model(tmp_path / family, family)
+    assert message in cloze("The quick {mask} fox.", "--model", folder).one_line()

@@ -1,0 +1,285 @@
+"""Prompts and candidates against Hugging Face's own answers and plain loops, in several families."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from bertology.cloze import MASK, Prompt, ask, distribution, spell_pieces, vocabulary_ids
+from bertology.cloze import _ask as asking
+from bertology.cloze import _questions as questions
+from bertology.encoders import Encoder, load_encoder
+from bertology.encoders._mlm import MaskedHead
+from bertology.errors import ClozeError, ModelError, NameNotFoundError
+from tests.cloze.conftest import FAMILIES
+
+Encoders = Callable[[str], Encoder]
+Own = Callable[[str], Any]
+TEXTS = (
+    "The quick {mask} fox.",
+    "nobody knows why they'd {mask} over the lazy dogs, and that is all",
+    "{mask} cafés",
+    "She said: “{mask}”",
+    "a {mask} in the day 3.5 million of them!",
+)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_best_are_those_of_the_fill_mask_pipeline(
+    encoder: Encoders, tiny: Callable[[str], Path], own: Own, family: str
+) -> None:
+    ours = encoder(family)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny(family))
+    pipe = transformers.pipeline("fill-mask", model=own(family), tokenizer=tokenizer, top_k=7, device="cpu")
+    scores = ask(ours, [Prompt(text) for text in TEXTS], top=7)
+    for number, text in enumerate(TEXTS):
+        expected = pipe(text.replace(MASK, tokenizer.mask_token))
+        ids, log_probs = scores.top_of(number)
+        np.testing.assert_allclose(np.exp(log_probs[0, 0]), [one["score"] for one in expected], atol=1e-5)
+        assert ids[0, 0].tolist() == [one["token"] for one in expected]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_several_masks_and_every_layer(encoder: Encoders, own: Own, family: str) -> None:
+    """The lens by hand: hidden states as Hugging Face gives them, through a model whose body returns them."""
+    ours, prompt = encoder(family), Prompt("The {mask} fox doesn't {mask} over the dogs")
+    ids = torch.tensor([ours.tokenizer(prompt.written(ours.mask_token))["input_ids"]])
+    masks = [int(piece) for piece in (ids[0] == ours.mask_id).nonzero()]
+    assert len(masks) == 2
+    scores = ask(ours, [prompt], layers=range(ours.n_layers + 1), top=5)
+    whole = distribution(ours, prompt, layers=range(ours.n_layers + 1))
+    with torch.no_grad():
+        expected = own(family)(ids).logits[0, masks].log_softmax(-1).numpy()
+    assert scores.layers == whole.layers == (0, 1, 2, 3)
+    np.testing.assert_allclose(whole.log_probs[-1], expected, atol=1e-5)
+    np.testing.assert_array_equal(scores.top_of(0)[0], whole.top(5))
+    best = np.take_along_axis(whole.log_probs, whole.top(5), -1)
+    np.testing.assert_allclose(scores.top_of(0)[1], best, atol=1e-5)
+    np.testing.assert_allclose(np.exp(whole.log_probs).sum(-1), 1, atol=1e-5)
+
+
+def test_an_earlier_layer_by_hand(encoder: Encoders, own: Own) -> None:
+    ours, model = encoder("bert"), own("bert")
+    ids = torch.tensor([ours.tokenizer("The quick [MASK] fox.")["input_ids"]])
+    with torch.no_grad():
+        states = model(ids, output_hidden_states=True).hidden_states
+        expected = [model.cls(state)[ids == ours.mask_id][0].log_softmax(-1).numpy() for state in states]
+    found = distribution(ours, Prompt(TEXTS[0]), layers=[0, 1, 2, 3])
+    np.testing.assert_allclose(found.log_probs[:, 0], expected, atol=1e-5)
+
+
+def single(encoder: Encoder, n: int) -> tuple[str, ...]:
+    """Words of one piece inside a text."""
+    words = sorted({text for text in spell_pieces(encoder, range(len(encoder.tokenizer))) if text.isalpha()})
+    kept = [word for word in words if len(vocabulary_ids(encoder, [word])[0])]
+    assert len(kept) >= n
+    return tuple(kept[:: len(kept) // n][:n])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_candidates_ranks_and_logits(encoder: Encoders, family: str) -> None:
+    ours = encoder(family)
+    words = single(ours, 4)
+    prompts = [Prompt(TEXTS[0], words), Prompt(TEXTS[4], words[::-1]), Prompt(TEXTS[0], words[1:2])]
+    scores = ask(ours, prompts, layers=[1, 3], ranks=True)
+    assert scores.candidate_starts.tolist() == [0, 4, 8, 9]
+    assert scores.n_inputs == 2
+    assert not scores.excluded
+    entries = [vocabulary_ids(ours, [word])[0][0] for word in words]
+    for number, order in ((0, entries), (1, entries[::-1]), (2, entries[1:2])):
+        whole = distribution(ours, prompts[number], layers=[1, 3]).log_probs[:, 0]
+        np.testing.assert_allclose(scores.of(number), whole[:, order], atol=1e-5)
+        above = [[int((row > row[entry]).sum()) + 1 for entry in order] for row in whole]
+        assert scores.ranks_of(number).tolist() == above
+    logits = ask(ours, prompts, layers=[1, 3], normalized=False)
+    assert not logits.normalized
+    shift = logits.of(0) - scores.of(0)
+    np.testing.assert_allclose(shift, np.broadcast_to(shift[:, :1], shift.shape), atol=1e-4)
+
+
+def test_without_log_probabilities_only_candidates_are_scored(
+    encoder: Encoders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = encoder("bert")
+    words = single(ours, 3)
+    asked = []
+    real = MaskedHead.logits
+
+    def logits(self: MaskedHead, features: torch.Tensor, candidates: torch.Tensor | None = None) -> torch.Tensor:
+        asked.append((len(features), None if candidates is None else len(candidates)))
+        return real(self, features, candidates)
+
+    monkeypatch.setattr(MaskedHead, "logits", logits)
+    ask(ours, [Prompt(TEXTS[0], words[:2]), Prompt(TEXTS[0], words)], normalized=False)
+    assert asked == [(1, 3)]
+
+
+def test_a_vocabulary_of_ones_own(encoder: Encoders) -> None:
+    ours = encoder("roberta")
+    words = single(ours, 12)
+    entries, excluded = vocabulary_ids(ours, words[:10])
+    assert not excluded
+    scores = ask(ours, [Prompt(TEXTS[0], (words[3], words[11]))], vocabulary=entries.tolist(), ranks=True, top=10)
+    log_probs = distribution(ours, Prompt(TEXTS[0])).log_probs[0, 0].astype(float)
+    inside = log_probs[entries] - np.log(np.exp(log_probs[entries]).sum())
+    place = entries.tolist().index(int(vocabulary_ids(ours, [words[3]])[0][0]))
+    assert scores.of(0)[0, 0] == pytest.approx(inside[place], abs=1e-5)
+    assert scores.ranks_of(0).tolist() == [[int((inside > inside[place]).sum()) + 1, 0]]
+    assert scores.top_ids[0, 0].tolist() == entries[np.argsort(-inside)].tolist()
+    assert np.exp(scores.top_values).sum() == pytest.approx(1, abs=1e-5)
+    assert scores.excluded[0].reason == "not in the vocabulary that was given"
+    assert np.isnan(scores.of(0)[0, 1])
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "albert"])
+@pytest.mark.parametrize("form", ["original", "within_word_l2r"])
+def test_answers_of_several_pieces_by_hand(
+    encoder: Encoders, by_hand: Callable[..., list[float]], family: str, form: Any
+) -> None:
+    ours = encoder(family)
+    word, answers = "day", ("day", "unbelievably", "lazy dogs", "L'été")
+    cut = ours.tokenizer.backend_tokenizer.encode
+    prompt = Prompt("nobody knows why {mask} over the dogs", (word, *answers[1:]))
+    scores = ask(ours, [prompt], form=form)
+    assert scores.form == form
+    base = cut(prompt.written(ours.mask_token)).ids
+    first = base.index(ours.mask_id)
+    for number, answer in enumerate(answers):
+        alone, anchored = cut("a", add_special_tokens=False), cut(f"a {answer}", add_special_tokens=False)
+        n_before = len(alone.ids)
+        pieces, words = anchored.ids[n_before:], anchored.word_ids[n_before:]
+        whole = base[:first] + pieces + base[first + 1 :]
+        last = first + len(pieces)
+        of_word = [None] * first + words + [None] * len(base) if form == "within_word_l2r" else []
+        expected = sum(by_hand(family, whole, first, last, ours.mask_id, of_word))
+        assert scores.of(0)[0, number] == pytest.approx(expected, abs=1e-4)
+
+
+def test_one_piece_is_the_same_in_every_form(encoder: Encoders) -> None:
+    ours = encoder("bert")
+    prompt = Prompt(TEXTS[0], single(ours, 3))
+    found = [ask(ours, [prompt], form=form).values for form in ("one_piece", "original", "within_word_l2r")]
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+    np.testing.assert_allclose(found[0], found[2], atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "modernbert"])
+def test_batches_padding_and_order_do_not_matter(
+    encoder: Encoders, family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = encoder(family)
+    words = single(ours, 3)
+    prompts = [Prompt(text, words) for text in TEXTS]
+    alone = np.concatenate([ask(ours, [prompt], top=3).values for prompt in prompts], axis=1)
+    together = ask(ours, prompts, top=3)
+    np.testing.assert_allclose(together.values, alone, atol=1e-5)
+    np.testing.assert_allclose(ask(ours, prompts, pieces=1).values, alone, atol=1e-5)
+    backwards = ask(ours, prompts[::-1], top=3)
+    for number in range(len(prompts)):
+        np.testing.assert_allclose(backwards.of(len(prompts) - 1 - number), together.of(number), atol=1e-5)
+    monkeypatch.setattr(questions, "_INPUTS_AT_ONCE", 2)
+    monkeypatch.setattr(asking, "_TEXTS_AT_ONCE", 3)
+    in_parts = ask(ours, prompts, top=3)
+    np.testing.assert_allclose(in_parts.values, together.values, atol=1e-5)
+    np.testing.assert_array_equal(in_parts.top_ids, together.top_ids)
+
+
+def test_each_text_is_read_once(encoder: Encoders, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = encoder("bert")
+    words = single(ours, 2)
+    rows = []
+    real = Encoder.hidden_states
+
+    def hidden_states(self: Encoder, input_ids: torch.Tensor, *args: Any, **options: Any) -> Any:
+        rows.append(len(input_ids))
+        return real(self, input_ids, *args, **options)
+
+    monkeypatch.setattr(Encoder, "hidden_states", hidden_states)
+    prompts = [Prompt(TEXTS[0], words), Prompt(TEXTS[1], words[:1]), Prompt("The quick [MASK] fox.", words[::-1])]
+    scores = ask(ours, prompts * 5, top=1)
+    assert sum(rows) == scores.n_inputs == 2
+    np.testing.assert_array_equal(scores.of(0), scores.of(2)[:, ::-1])
+    np.testing.assert_array_equal(scores.of(0), scores.of(12))
+
+
+def test_what_cannot_be_scored_is_listed_in_its_place(encoder: Encoders) -> None:
+    ours = encoder("bert")
+    (word,) = single(ours, 1)
+    long = Prompt("the day " * 60 + MASK, (word,))
+    prompts = [Prompt(TEXTS[0], ("unbelievably", word, "")), long, Prompt(TEXTS[1], (word,))]
+    scores = ask(ours, prompts, top=2, ranks=True)
+    assert np.isnan(scores.values[0]).tolist() == [True, False, True, True, False]
+    assert (scores.ranks == 0)[0].tolist() == [True, False, True, True, False]
+    assert [(item.item, item.candidate) for item in scores.excluded] == [(0, "unbelievably"), (0, ""), (1, None)]
+    assert scores.excluded[0].reason.startswith("not in the vocabulary: ")
+    assert scores.excluded[2].reason == "too long: 123 pieces, the model takes 80"
+    assert scores.top_of(1)[0].tolist() == [[[-1, -1]]]
+    assert np.isnan(scores.top_of(1)[1]).all()
+    fits = "the day " * 38 + MASK
+    several = ask(ours, [Prompt(fits, ("unbelievably", word))], form="original")
+    assert several.excluded[0].reason.startswith("too long: ")
+    assert not np.isnan(several.of(0)[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("prompts", "options", "message"),
+    [
+        ([], {"top": 1}, "no prompt: give at least one"),
+        ([Prompt("no hole")], {"top": 1}, "prompt 0 'no hole': no mask in it; write {mask} where"),
+        ([Prompt("{mask} {mask}", ("a",))], {}, "2 masks, and candidates are for one"),
+        ([Prompt("{mask}")], {}, "nothing is asked: give prompts candidates, or ask for the top few"),
+        ([Prompt("{mask}", ("a",))], {"form": "original", "ranks": True}, "ask for one_piece"),
+        ([Prompt("{mask}", ("a",))], {"form": "original", "vocabulary": [7]}, "ask for one_piece"),
+        ([Prompt("{mask}", ("a",))], {"vocabulary": []}, "vocabulary: give numbers from 0 to"),
+        ([Prompt("{mask}", ("a",))], {"vocabulary": [-1, 4]}, "vocabulary: give numbers from 0 to"),
+        ([Prompt("{mask}")], {"top": 3, "vocabulary": [4, 5]}, "the best 3 are asked for: the vocabulary has 2"),
+        ([Prompt("half \udc80 {mask}")], {"top": 1}, "half of a surrogate pair"),
+        ([Prompt("{mask}", ("\udc80",))], {}, "half of a surrogate pair"),
+    ],
+)
+def test_what_cannot_be_asked(encoder: Encoders, prompts: list[Prompt], options: Any, message: str) -> None:
+    with pytest.raises(ClozeError) as raised:
+        ask(encoder("bert"), prompts, **options)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_masks_that_the_tokenizer_does_not_see(encoder: Encoders, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Prompt, "written", lambda prompt, mask: prompt.text.replace(MASK, "day"))
+    message = "1 masks, of which the tokenizer reads 0 as \\[MASK\\]; put spaces around them"
+    with pytest.raises(ClozeError, match=message):
+        ask(encoder("bert"), [Prompt("the {mask}")], top=1)
+    with pytest.raises(ClozeError, match=message):
+        distribution(encoder("bert"), Prompt("the {mask}"))
+
+
+def test_other_mistakes(encoder: Encoders) -> None:
+    prompt = Prompt("{mask}", ("a",))
+    with pytest.raises(NameNotFoundError, match="unknown form of answers 'orginal': did you mean original"):
+        ask(encoder("bert"), [prompt], form="orginal")  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="layer 7: the model has 3"):
+        ask(encoder("bert"), [prompt], layers=[7])
+    with pytest.raises(ModelError, match="no masked-LM head"):
+        ask(encoder("bart"), [prompt])
+    with pytest.raises(ModelError, match="no masked-LM head"):
+        ask(encoder("gpt2"), [prompt])
+
+
+def test_context_is_seen_above_the_embeddings_alone() -> None:
+    """Planted: the pocket model learnt agreement. No signal: at the embeddings a mask knows its place, nothing else."""
+    pocket = load_encoder("pocket", device="cpu")
+    verbs = ("see", "sees")
+    subjects = (("The farmers", "The farmer"), ("The dogs", "The dog"), ("The cats", "The cat"))
+    prompts = [Prompt(f"{subject} {MASK} the dog .", verbs) for pair in subjects for subject in pair]
+    scores = ask(pocket, prompts, layers=[0, pocket.n_layers], normalized=False)
+    assert not scores.excluded
+    preference = scores.values.reshape(2, len(subjects), 2, 2)
+    preference = preference[..., 0] - preference[..., 1]  # [layer, pair, number of the subject]: plural over singular
+    np.testing.assert_allclose(preference[0], preference[0, 0, 0], atol=1e-5)
+    assert (preference[1, :, 0] > preference[1, :, 1]).all()
