@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-<<<<<<< HEAD
-from benchmarks import edge, extraction, fit, memory, overhead, start_up, structural
-=======
-from benchmarks import cloze, edge, extraction, fit, memory, overhead, start_up
->>>>>>> cloze
+from benchmarks import cloze, edge, extraction, fit, memory, overhead, start_up, structural
 from benchmarks._common import show
 
 
@@ -20,11 +16,8 @@ def main() -> None:
     lines += extraction.run(1000 if quick else 4000, repeats=3, dtype="float32")
     lines += fit.run(quick=quick)
     lines += edge.run(quick=quick)
-<<<<<<< HEAD
     lines += structural.run(quick=quick)
-=======
     lines += cloze.run(200 if quick else 600, n_pairs=46 if quick else 230, times=10, repeats=3)
->>>>>>> cloze
     lines += memory.run(600 if quick else 0, times=10, job="extract")
     lines += overhead.run(400 if quick else 1000, repeats=3, engine="joblib")
     show(lines)

@@ -83,6 +83,9 @@ def _align_chunk(sentences: Sentences, reader: PieceReader, low: int, high: int)
         characters = code_points("\n".join(texts))
     except UnicodeEncodeError:
         raise _surrogate_error(sentences, texts, low) from None
+    # Whoever calls the model's tokenizer with padding or truncation leaves it so.
+    reader.backend.no_padding()
+    reader.backend.no_truncation()
     encodings = reader.backend.encode_batch(texts, add_special_tokens=False)
     piece_starts = np.append(0, np.cumsum([len(encoding) for encoding in encodings])).astype(np.int64)
     n_pieces = int(piece_starts[-1])
