@@ -48,6 +48,15 @@ def test_ids_are_the_tokenizers_own(family: str, encoder: Encoders) -> None:
     assert pieces.n_words == sum(map(len, sentences)) == len(pieces.word_first)
 
 
+def test_padding_that_someone_asked_for_is_not_kept(encoder: Encoders) -> None:
+    """The tokenizer is the model's own, which anyone may call as they like."""
+    own = encoder("bert")
+    sentences = [Sentence.from_words("a dog that sees the cat".split()), Sentence.from_words(["x"])]
+    before = own.tokenize(sentences).window_starts.tolist()
+    own.tokenizer([sentence.text for sentence in sentences], padding=True, truncation=True, max_length=4)
+    assert own.tokenize(sentences).window_starts.tolist() == before
+
+
 @pytest.mark.parametrize("name", ["bert", "roberta", "t5"])
 def test_contractions(name: str, encoder: Encoders) -> None:
     """Treebanks read ``don't`` as *do* + *n't*, tokenizers in their own way: each word gets what shows any of it."""
