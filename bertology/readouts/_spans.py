@@ -86,17 +86,32 @@ class ArraySpans:
         if len(self.layers) != self.n_layers:
             raise FitError(f"{len(self.layers)} layer numbers for {self.n_layers} layers: give one for each")
         self._chunk_items = chunk_items
+        self._views: dict[int, SpanChunk] = {}
 
     def chunks(self) -> Iterator[SpanChunk]:
         """All items in order, with the words of their spans alone."""
         for first in range(0, self.n_items, self._chunk_items):
-            spans = self._spans[first : first + self._chunk_items]
-            words = torch.cat([span_rows(spans[:, s])[0] for s in range(self.n_spans)]).unique()  # type: ignore[no-untyped-call]
-            place_of = torch.zeros(int(words[-1]) + 1, dtype=torch.int64)
-            place_of[words] = torch.arange(len(words))
-            starts = place_of[spans[:, :, 0]]
-            found = torch.stack([starts, starts + spans[:, :, 1] - spans[:, :, 0]], dim=2)
-            yield SpanChunk(torch.arange(first, first + len(spans)), self._values[:, words].float(), found)
+            if first not in self._views:
+                chunk, is_view = self._chunk(first)
+                if not is_view:
+                    yield chunk
+                    continue
+                self._views[first] = chunk
+            yield self._views[first]
+
+    def _chunk(self, first: int) -> tuple[SpanChunk, bool]:
+        """A chunk, and whether its words are the array's own, so that to keep it costs nothing."""
+        spans = self._spans[first : first + self._chunk_items]
+        words = torch.cat([span_rows(spans[:, s])[0] for s in range(self.n_spans)]).unique()  # type: ignore[no-untyped-call]
+        place_of = torch.zeros(int(words[-1]) + 1, dtype=torch.int64)
+        place_of[words] = torch.arange(len(words))
+        starts = place_of[spans[:, :, 0]]
+        found = torch.stack([starts, starts + spans[:, :, 1] - spans[:, :, 0]], dim=2)
+        low, high = int(words[0]), int(words[-1]) + 1
+        are_neighbours = high - low == len(words)
+        vectors = (self._values[:, low:high] if are_neighbours else self._values[:, words]).float()
+        is_view = are_neighbours and self._values.dtype == torch.float32
+        return SpanChunk(torch.arange(first, first + len(spans)), vectors, found), is_view
 
 
 class WordSpans:
