@@ -48,6 +48,8 @@ print(0)
 """
 _PLAIN_BATCH = 20
 
+_RANK = 64
+
 
 @dataclass(frozen=True)
 class Trees:
@@ -111,7 +113,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=600)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--rank", type=int, default=StructuralReadout().rank)
+    parser.add_argument("--rank", type=int, default=_RANK)
     parser.add_argument("--memory-sentences", type=int, default=800, help="0 to leave memory out")
     args = parser.parse_args()
     lines = speed(args.sentences, args.epochs, args.repeats, args.rank)
@@ -120,7 +122,7 @@ def main() -> None:
 
 def run(*, quick: bool) -> list[Line]:
     """The lines of the table."""
-    return [*speed(300 if quick else 600, 3, 3, StructuralReadout().rank), *memory(800)]
+    return [*speed(300 if quick else 600, 3, 3, _RANK), *memory(800)]
 
 
 def speed(n_sentences: int, epochs: int, repeats: int, rank: int) -> list[Line]:
@@ -152,7 +154,8 @@ def plain_fit(
 ) -> Tensor:
     """One layer's map, sentence by sentence as the paper has it."""
     random = torch.Generator().manual_seed(seed)
-    by = torch.nn.Parameter(0.1 * torch.rand(train[0].shape[1], readout.rank, generator=random) - 0.05)
+    rank = readout.rank or _RANK
+    by = torch.nn.Parameter(0.1 * torch.rand(train[0].shape[1], rank, generator=random) - 0.05)
     gold, dev_gold = ([torch.from_numpy(one).float() for one in t.distances] for t in (data.train, data.dev))
     rate, least, best = readout.learning_rate, float("inf"), by.detach().clone()
     adam = torch.optim.Adam([by], lr=rate)
