@@ -51,7 +51,7 @@ def test_ids_are_the_tokenizers_own(family: str, encoder: Encoders) -> None:
 def test_padding_that_someone_asked_for_is_not_kept(encoder: Encoders) -> None:
     """The tokenizer is the model's own, which anyone may call as they like."""
     own = encoder("bert")
-    sentences = [Sentence.from_words("a dog that sees the cat".split()), Sentence.from_words(["x"])]
+    sentences = [Sentence.from_words(["a", "dog", "that", "sees", "the", "cat"]), Sentence.from_words(["x"])]
     before = own.tokenize(sentences).window_starts.tolist()
     own.tokenizer([sentence.text for sentence in sentences], padding=True, truncation=True, max_length=4)
     assert own.tokenize(sentences).window_starts.tolist() == before
