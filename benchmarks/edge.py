@@ -15,12 +15,10 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -28,7 +26,7 @@ from numpy.typing import NDArray
 
 from benchmarks._common import MODEL, Line, sample, seconds, show, side_by_side
 from benchmarks.extraction import own_cache
-from benchmarks.memory import peak, write_corpus
+from benchmarks.memory import fit_peaks
 from bertology.activations import Entry, Recipe, SpanVectors, extract
 from bertology.corpora import Sentences
 from bertology.encoders import load_encoder
@@ -149,20 +147,9 @@ def products(size: int = 768, repeats: int = 5) -> Line:
     return Line(what, statistics.median(ratios), (min(ratios), max(ratios)), "", "products a second")
 
 
-def memory(n_sentences: int, times: int = 10) -> list[Line]:
+def memory(n_sentences: int) -> list[Line]:
     """Peak memory of a process that only fits, on a text and on ten times the text."""
-    text = sample(n_sentences)
-    held_out = text[: max(20, len(text) // 20)]
-    found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for n in (1, times):
-            corpus, cache = write_corpus(Path(folder) / str(n), text, held_out, n), Path(folder) / f"c{n}"
-            peak(_FIT, corpus, cache, "extract")
-            found[n], _ = peak(_FIT, corpus, cache, "fit")
-    ratio = found[times] / found[1]
-    what = f"(h) peak memory of an edge fit, {times}× corpus ÷ corpus"
-    detail = f"{found[times] / 1e6:.0f} MB ÷ {found[1] / 1e6:.0f} MB"
-    return [Line(what, ratio, (ratio, ratio), "≤ 1.2", detail)]
+    return [fit_peaks(_FIT, "(h) peak memory of an edge fit", n_sentences)]
 
 
 def _arcs(text: Sentences, classes: dict[str, int]) -> Arcs:

@@ -72,6 +72,28 @@ def run(n_sentences: int, times: int, job: str) -> list[Line]:
     return lines
 
 
+def fit_peaks(code: str, what: str, n_sentences: int, times: int = 10) -> Line:
+    """Peak memory of a process that only fits, on a larger corpus divided by that on the corpus.
+
+    Args:
+        code: what is run, once with ``extract`` after the corpus, so that vectors are there, then with ``fit``.
+        what: it is called in the table.
+        n_sentences: of the corpus.
+        times: how much larger the larger one is.
+    """
+    text = sample(n_sentences)
+    held_out = text[: max(20, len(text) // 20)]
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for n in (1, times):
+            corpus, cache = write_corpus(Path(folder) / str(n), text, held_out, n), Path(folder) / f"c{n}"
+            peak(code, corpus, cache, "extract")
+            found[n], _ = peak(code, corpus, cache, "fit")
+    ratio = found[times] / found[1]
+    detail = f"{found[times] / 1e6:.0f} MB ÷ {found[1] / 1e6:.0f} MB"
+    return Line(f"{what}, {times}× corpus ÷ corpus", ratio, (ratio, ratio), "≤ 1.2", detail)
+
+
 def write_corpus(folder: Path, text: Sentences, held_out: Sentences, times: int) -> Path:
     """A CoNLL-U folder that holds ``text`` so many times, and what is held out."""
     folder.mkdir()

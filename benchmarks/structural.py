@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -27,7 +25,7 @@ from torch import Tensor
 
 from benchmarks._common import MODEL, Line, sample, show, side_by_side
 from benchmarks.extraction import own_cache
-from benchmarks.memory import peak, write_corpus
+from benchmarks.memory import fit_peaks
 from bertology.activations import Entry, Recipe, SpanVectors, extract
 from bertology.corpora import Sentences
 from bertology.encoders import load_encoder
@@ -183,20 +181,9 @@ def _plain_loss(vectors: Tensor, gold: Tensor, by: Tensor) -> Tensor:
     return (gold - found).abs().sum() / len(gold) ** 2
 
 
-def memory(n_sentences: int, times: int = 10) -> list[Line]:
+def memory(n_sentences: int) -> list[Line]:
     """Peak memory of a process that only fits, on a text and on ten times the text."""
-    text = sample(n_sentences)
-    held_out = text[: max(20, len(text) // 20)]
-    found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for n in (1, times):
-            corpus, cache = write_corpus(Path(folder) / str(n), text, held_out, n), Path(folder) / f"c{n}"
-            peak(_FIT, corpus, cache, "extract")
-            found[n], _ = peak(_FIT, corpus, cache, "fit")
-    ratio = found[times] / found[1]
-    what = f"(k) peak memory of a structural fit, {times}× corpus ÷ corpus"
-    detail = f"{found[times] / 1e6:.0f} MB ÷ {found[1] / 1e6:.0f} MB"
-    return [Line(what, ratio, (ratio, ratio), "≤ 1.2", detail)]
+    return [fit_peaks(_FIT, "(k) peak memory of a structural fit", n_sentences)]
 
 
 def _trees(text: Sentences) -> Trees:

@@ -67,7 +67,9 @@ from bertology.measures._tree_scores import (
     RELATION,
     UNSCORED,
     count_trees,
+    read_edges,
     read_heads,
+    read_root,
 )
 from bertology.measures._trees import (
     Edge,
@@ -122,7 +124,9 @@ __all__ = [
     "mean_over_seeds",
     "micro_f1",
     "over_layers",
+    "read_edges",
     "read_heads",
+    "read_root",
     "rooted",
     "seed_spread",
     "selectivity",

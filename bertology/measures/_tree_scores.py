@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.measures._metric import Floats, Metric, Tally, ratio
-from bertology.measures._trees import Edge
+from bertology.measures._trees import Edge, tree_edges
 
 UNSCORED = "_"
 """The mark of a word that does not count."""
@@ -71,31 +71,29 @@ def read_heads(text: str) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=1 << 16)
-def _edges(text: str) -> frozenset[Edge]:
+def read_edges(text: str) -> frozenset[Edge]:
+    """The undirected edges of heads written as text, between words that count."""
     heads = read_heads(text)
-    return frozenset(
-        (min(word, head - 1), max(word, head - 1))
-        for word, head in enumerate(heads)
-        if head > 0 and heads[head - 1] >= 0
-    )
-
-
-def _count_edges(gold: str, pred: str) -> tuple[float, float, float, float]:
-    there = _edges(gold)
-    return len(there & _edges(pred)), len(there), 0.0, 0.0
+    return tree_edges(heads, [head >= 0 for head in heads])
 
 
 @lru_cache(maxsize=1 << 16)
-def _root(text: str) -> int:
+def read_root(text: str) -> int:
+    """The place of the least deep of the words that count, from depths written as text."""
     depths = [np.inf if mark == UNSCORED else float(mark) for mark in text.split(" ")]
     return int(np.argmin(depths))
+
+
+def _count_edges(gold: str, pred: str) -> tuple[float, float, float, float]:
+    there = read_edges(gold)
+    return len(there & read_edges(pred)), len(there), 0.0, 0.0
 
 
 def _count_roots(gold: str, pred: str) -> tuple[float, float, float, float]:
     # Where the root is punctuation, no word that counts has depth 0.
     if "0" not in gold.split(" "):
         return 0.0, 0.0, 0.0, 0.0
-    return float(_root(gold) == _root(pred)), 1.0, 0.0, 0.0
+    return float(read_root(gold) == read_root(pred)), 1.0, 0.0, 0.0
 
 
 def _count_arcs(gold: str, pred: str) -> tuple[float, float, float, float]:

@@ -10,7 +10,7 @@ from bertology.probing._examples import (
     word_examples,
 )
 from bertology.probing._registry import Registered, get_probe, registered_probes
-from bertology.probing._trees import TreeAsks, TreeExamples, tree_examples, tree_marks
+from bertology.probing._trees import TreeAsks, TreeExamples, scored_words, tree_examples, tree_marks
 
 __all__ = [
     "Examples",
@@ -24,6 +24,7 @@ __all__ = [
     "mapped_examples",
     "pair_examples",
     "registered_probes",
+    "scored_words",
     "target_examples",
     "tree_examples",
     "tree_marks",

@@ -50,7 +50,7 @@ def tree_examples(sentences: Sentences, asks: TreeAsks) -> TreeExamples:
     if sentences.heads is None:
         there = ", ".join(sorted(sentences.layers)) or "none"
         raise CorpusError(f"no word has a head: give a treebank; the annotation layers are {there}")
-    scored = _scored(sentences)
+    scored = scored_words(sentences)
     layer = sentences.layers.get("deprel")
     marks: list[str] = []
     kept: list[int] = []
@@ -98,8 +98,8 @@ def tree_marks(heads: list[int], scored: list[bool], *, asks: TreeAsks, relation
     return " ".join(mark if counts else UNSCORED for mark, counts in zip(plain, scored, strict=True))
 
 
-def _scored(sentences: Sentences) -> NDArray[np.bool_]:
-    """``[word]`` whether it counts."""
+def scored_words(sentences: Sentences) -> NDArray[np.bool_]:
+    """``[word]`` which words are no punctuation, by ``upos`` or else by Penn tags; without either, all are taken."""
     for layer, names in (("upos", {_PUNCTUATION}), ("xpos", _PENN_PUNCTUATION)):
         found = sentences.layers.get(layer)
         if found is not None:

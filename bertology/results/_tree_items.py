@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bertology.measures import METRICS, RELATION, UNSCORED, Tally, read_heads
+from bertology.measures import METRICS, RELATION, UNSCORED, Tally, read_edges, read_root
 from bertology.results._predictions import Predictions
 
 _LONGEST = 8
@@ -52,13 +52,10 @@ def length_label(n_words: int) -> str:
 
 
 def _edges(true: str, found: str) -> Iterator[_Item]:
-    heads, other = read_heads(true), read_heads(found)
-    there = {frozenset((word, head - 1)) for word, head in enumerate(other) if head > 0}
-    for word, head in enumerate(heads):
-        if head > 0 and heads[head - 1] >= 0:
-            label = length_label(abs(word - (head - 1)))
-            first, last = sorted((word + 1, head))
-            yield f"{first},{last}", label, label if frozenset((word, head - 1)) in there else _NOT_FOUND
+    there = read_edges(found)
+    for first, last in sorted(read_edges(true)):
+        label = length_label(last - first)
+        yield f"{first + 1},{last + 1}", label, label if (first, last) in there else _NOT_FOUND
 
 
 def _arcs(true: str, found: str) -> Iterator[_Item]:
@@ -70,8 +67,7 @@ def _arcs(true: str, found: str) -> Iterator[_Item]:
 
 
 def _roots(true: str, found: str) -> Iterator[_Item]:
-    depths = [np.inf if mark == UNSCORED else float(mark) for mark in found.split(" ")]
     marks = true.split(" ")
     if "0" in marks:
         root = marks.index("0")
-        yield str(root + 1), "root", "root" if int(np.argmin(depths)) == root else _NOT_FOUND
+        yield str(root + 1), "root", "root" if read_root(found) == root else _NOT_FOUND

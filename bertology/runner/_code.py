@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +17,7 @@ from bertology.runner._cells import write_cell
 from bertology.runner._items import sentence_names
 from bertology.runner._plan import Group
 from bertology.runner._problems import Problem, counts_of, targets_of
-from bertology.runner._provenance import versions
+from bertology.runner._provenance import Stopwatch
 from bertology.runner._task_data import TaskData
 
 if TYPE_CHECKING:
@@ -51,7 +49,7 @@ def code_group(
     Raises:
         FitError: the labels cannot be coded.
     """
-    started, clock = datetime.now(UTC), time.perf_counter()
+    watch = Stopwatch()
     problems = list(dict.fromkeys(Problem(control, seed) for control, seed, _ in group.cells))
     clusters, of_item = np.unique(data.train.clusters, return_inverse=True)
     by_seed = {}
@@ -69,12 +67,7 @@ def code_group(
             progress=progress.say,
         )
     progress.finish()
-    provenance = {
-        "versions": versions("torch", "transformers", "numpy", "scikit-learn"),
-        "device": device,
-        "fit_started_utc": started.isoformat(timespec="seconds"),
-        "wall_s": round(time.perf_counter() - clock, 3),
-    }
+    provenance = watch.provenance("torch", "transformers", "numpy", "scikit-learn", device=device)
     told = {
         "n_skipped": sum(data.train.skipped.values()),
         "skip_reasons": dict(data.train.skipped),

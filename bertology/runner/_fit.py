@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +17,7 @@ from bertology.runner._code import code_group
 from bertology.runner._items import ItemColumns
 from bertology.runner._plan import BaselineCells, Group, Plan
 from bertology.runner._problems import Problem, counts_of, labels_of, targets_of
-from bertology.runner._provenance import versions
+from bertology.runner._provenance import Stopwatch, versions
 from bertology.runner._sources import skipped_words, sources_of
 from bertology.runner._task_data import TaskData
 from bertology.runner._trees import fit_trees, write_chains
@@ -54,7 +52,7 @@ def fit_group(
     if data.trees is not None:
         fit_trees(group, data, entries, run, plan=plan, device=device, progress=progress)
         return
-    started, clock = datetime.now(UTC), time.perf_counter()
+    watch = Stopwatch()
     problems = list(dict.fromkeys(Problem(control, seed) for control, seed, _ in group.cells))
     data = data.without({split: skipped_words(entry) for split, entry in entries.items()})
     sources = sources_of(group, data, entries, device=device)
@@ -71,12 +69,7 @@ def fit_group(
     )
     progress.finish()
     found = fitted.predict(sources["test"])
-    provenance = {
-        "versions": versions("torch", "transformers", "numpy", "scikit-learn"),
-        "device": device,
-        "fit_started_utc": started.isoformat(timespec="seconds"),
-        "wall_s": round(time.perf_counter() - clock, 3),
-    }
+    provenance = watch.provenance("torch", "transformers", "numpy", "scikit-learn", device=device)
     columns = ItemColumns(data)
     for number, problem in enumerate(problems):
         counts = counts_of(data, seed=problem.seed, fraction=group.reading.fraction)

@@ -17,6 +17,7 @@ from bertology.activations import Progress, silent
 from bertology.corpora import Sentence, Sentences, english_sentence, load_corpus
 from bertology.errors import BertologyError, FitError
 from bertology.measures import rooted, spanning_tree
+from bertology.probing import scored_words
 from bertology.results.trees import TreeReading
 from bertology.runner._plan import Plan, make_plan
 from bertology.runner._reading import Reading
@@ -153,9 +154,8 @@ def _named(heads: tuple[int, ...], relations: tuple[str, ...]) -> tuple[str | No
 
 def _scored(sentence: Sentence) -> tuple[bool, ...]:
     """Which words are no punctuation, by the treebank's own tags or else by their letters."""
-    tags = sentence.layers.get("upos")
-    if tags is not None:
-        return tuple(tag != "PUNCT" for tag in tags)
+    if {"upos", "xpos"} & set(sentence.layers):
+        return tuple(scored_words(Sentences([sentence])).tolist())
     return tuple(any(unicodedata.category(letter)[0] != "P" for letter in word) for word in sentence.words)
 
 

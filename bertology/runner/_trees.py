@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +18,7 @@ from bertology.runner._cells import write_cell
 from bertology.runner._items import ItemColumns
 from bertology.runner._plan import BaselineCells, Group, Plan
 from bertology.runner._problems import Problem, counts_of, weights_of
-from bertology.runner._provenance import versions
+from bertology.runner._provenance import Stopwatch, versions
 from bertology.runner._sources import TRAIN_MEMORY, skipped_words
 from bertology.runner._task_data import TaskData
 from bertology.runner._tree_marks import ROOT, marks_of_tree, most_frequent_relation, relations_in, row_correlations
@@ -88,13 +86,18 @@ class TreeFit:
         values = {split: _values(trees, asks) for split, trees in self.trees.items()}
         return fit_ranks(
             readouts,
-            self.source("train"),
+            self._train,
             TreeTargets(asks, values["train"], weights),
             dev=self.source("dev"),
             dev_targets=TreeTargets(asks, values["dev"]),
             device=self.device,
             progress=self.progress.say,
         )
+
+    @cached_property
+    def _train(self) -> Any:
+        """Read for distances and depths alike; what it keeps in memory serves both."""
+        return self.source("train")
 
     def source(self, split: str) -> Any:
         """The words of a split's sentences."""
@@ -231,22 +234,16 @@ def fit_trees(
         device: where to fit.
         progress: told how far the fit is.
     """
-    started, clock = datetime.now(UTC), time.perf_counter()
+    watch = Stopwatch()
     data = data.without({split: skipped_words(entry) for split, entry in entries.items()})
     assert data.trees is not None
     fit = TreeFit(group.family, data, data.trees, entries, device, progress)
     fitted = fit.fit()
     columns = ItemColumns(data)
     gold = [data.labels[code] for code in data.test.codes.tolist()]
-    wall = time.perf_counter() - clock
+    provenance = watch.provenance("torch", "transformers", "numpy", "scipy", device=device)
     for one, maps in zip(group.family, fitted, strict=True):
         found = maps.read(fit, "test")
-        provenance = {
-            "versions": versions("torch", "transformers", "numpy", "scipy"),
-            "device": device,
-            "fit_started_utc": started.isoformat(timespec="seconds"),
-            "wall_s": round(wall, 3),
-        }
         for number, problem in enumerate(fit.problems):
             counts = counts_of(data, seed=problem.seed, fraction=one.reading.fraction)
             for place, layer in enumerate(one.layers):
