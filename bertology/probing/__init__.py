@@ -1,6 +1,7 @@
 """What a probe is, and the probes that are installed."""
 
-from bertology.probing._contract import ProbeFamily, RepresentationProbe
+from bertology.probing._cloze import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe, LeftOut
+from bertology.probing._contract import Probe, ProbeFamily, RepresentationProbe
 from bertology.probing._examples import (
     Examples,
     layer_examples,
@@ -13,7 +14,13 @@ from bertology.probing._registry import Registered, get_probe, registered_probes
 from bertology.probing._trees import TreeAsks, TreeExamples, scored_words, tree_examples, tree_marks
 
 __all__ = [
+    "ClozeAsks",
+    "ClozeItem",
+    "ClozeItems",
+    "ClozeProbe",
     "Examples",
+    "LeftOut",
+    "Probe",
     "ProbeFamily",
     "Registered",
     "RepresentationProbe",

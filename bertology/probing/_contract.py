@@ -11,12 +11,8 @@ from bertology.measures import Metric, find_metric
 from bertology.probing._examples import Examples
 
 
-class RepresentationProbe(ABC):
-    """A question put to word vectors: can this label be read off them, and in which layer?
-
-    Subclasses are frozen dataclasses without state. They say what is asked (:meth:`examples`) and how it is scored;
-    reading the encoder, fitting every layer at once, controls, intervals and tables are the core's.
-    """
+class Probe(ABC):
+    """A question put to an encoder, and how its answers are scored."""
 
     @property
     @abstractmethod
@@ -57,6 +53,14 @@ class RepresentationProbe(ABC):
         """
         return tuple(find_metric(metric) for metric in self.metrics)
 
+
+class RepresentationProbe(Probe):
+    """A question put to word vectors: can this label be read off them, and in which layer?
+
+    Subclasses are frozen dataclasses without state. They say what is asked (:meth:`examples`) and how it is scored;
+    reading the encoder, fitting every layer at once, controls, intervals and tables are the core's.
+    """
+
     @abstractmethod
     def examples(self, sentences: Sentences) -> Examples:
         """The items of a split.
@@ -76,11 +80,11 @@ class ProbeFamily:
     """A few arguments to show in listings."""
     question: str
     reference: str
-    make: Callable[[str], RepresentationProbe]
+    make: Callable[[str], Probe]
     """The probe of an argument.
 
     Raises:
         BertologyError: there is no such argument.
     """
-    default: RepresentationProbe | None = None
+    default: Probe | None = None
     """What is asked without an argument; None where there must be one."""

@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from bertology._names import name_not_found
 from bertology.errors import BertologyError, NameNotFoundError
-from bertology.probing._contract import ProbeFamily, RepresentationProbe
+from bertology.probing._contract import Probe, ProbeFamily
 
 GROUP = "bertology.probes"
 _NAME = re.compile(r"(?P<task>[a-z0-9_]+)\.v(?P<version>\d+)")
@@ -24,7 +24,7 @@ class Registered:
     version: int
     entry_point: EntryPoint
 
-    def load(self) -> RepresentationProbe | ProbeFamily:
+    def load(self) -> Probe | ProbeFamily:
         """Import it.
 
         Raises:
@@ -41,16 +41,16 @@ class Registered:
                 f"probe {name} ({target}) cannot be imported ({type(error).__name__}: {error}); "
                 "mend or uninstall the package that brings it"
             ) from error
-        if not isinstance(found, RepresentationProbe | ProbeFamily):
+        if not isinstance(found, Probe | ProbeFamily):
             raise BertologyError(
                 f"probe {name}: {target} is of type {type(found).__name__}; "
-                "it should be a RepresentationProbe or a ProbeFamily"
+                "it should be a RepresentationProbe, a ClozeProbe or a ProbeFamily"
             )
-        if isinstance(found, RepresentationProbe):
+        if isinstance(found, Probe):
             self.check_name(found)
         return found
 
-    def check_name(self, probe: RepresentationProbe) -> None:
+    def check_name(self, probe: Probe) -> None:
         """Raise :class:`BertologyError` where ``probe`` calls itself something else than it is registered as."""
         own = f"{probe.task.partition(':')[0]}.v{probe.version}"
         if own != f"{self.task}.v{self.version}":
@@ -83,7 +83,7 @@ def _registered(points: tuple[EntryPoint, ...]) -> Mapping[str, Registered]:
     return found
 
 
-def get_probe(name: str) -> RepresentationProbe:
+def get_probe(name: str) -> Probe:
     """The probe called ``name``: ``pos`` (the newest), ``pos.v1`` (that version), ``feats:Number`` (with argument).
 
     ``-`` and ``_`` are the same.

@@ -15,9 +15,9 @@ class ReadoutKind:
 
     name: str
     """Registered name, with its version."""
-    reads: Literal["words", "spans", "trees"] = "words"
-    """Whether it takes one vector an item, the vectors of all words in an item's spans, or those of whole sentences
-    whose trees it is to find."""
+    reads: Literal["words", "spans", "trees", "prompts"] = "words"
+    """Whether it takes one vector an item, the vectors of all words in an item's spans, those of whole sentences whose
+    trees it is to find, or texts, which the model's own head answers."""
     columns: Literal["layer", "below", "all"] = "layer"
     """What a score is of: a layer alone, a layer and all below it, or all layers together and so none of them."""
     has_posterior: bool = False
@@ -37,6 +37,8 @@ _KINDS: Mapping[str, ReadoutKind] = {
         ReadoutKind("edge_mix.v1", reads="spans", columns="all"),
         ReadoutKind("edge_cat.v1", reads="spans", columns="all"),
         ReadoutKind("structural.v1", reads="trees"),
+        ReadoutKind("masked_lm.v1", reads="prompts"),
+        ReadoutKind("next_sentence.v1", reads="prompts"),
     )
 }
 

@@ -1,0 +1,147 @@
+"""What a cloze probe asks: prompts with their answers, sentences in pairs, and what was left out of them and why."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, get_args
+
+from bertology._files import canonical_json, digest
+from bertology.errors import CorpusError
+from bertology.probing._contract import Probe
+
+ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "changes", "next_sentence"]
+"""What is asked of a text.
+
+- ``answers``: at which place of the vocabulary the answer stands at the mask.
+- ``choices``: whether the answer is more probable at the mask than each of the rivals.
+- ``contexts``: whether the answer is more probable at the mask of the text than at that of the other one.
+- ``sentences``: whether the text is more probable than the other one, as whole sentences.
+- ``changes``: what becomes, at the mask of the other text, of the word that is the most probable one in the text.
+- ``next_sentence``: whether the other text follows the text; the answer is ``next`` or ``other``.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ClozeItem:
+    """One thing that is asked. Masks are written ``{mask}``."""
+
+    id: str
+    """No two items of a task have the same."""
+    cluster: str
+    """Items of one cluster are drawn together where intervals are made: those about one fact, or from one frame."""
+    group: str
+    """The relation, construction or condition, by which scores are told apart and over which they are averaged."""
+    text: str
+    """A prompt with one mask, or a sentence."""
+    answer: str = ""
+    """What is right at the mask."""
+    accepted: tuple[str, ...] = ()
+    """Of ``answers``, other words that are as right: the best of all counts."""
+    rivals: tuple[str, ...] = ()
+    """What is wrong there, of ``choices``."""
+    other: str = ""
+    """The text that it is compared with."""
+    blind: str = ""
+    """The text without what decides; its last mask is the one that is asked about. Empty if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """An item that cannot be asked."""
+
+    id: str
+    group: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ClozeItems:
+    """All items of a task.
+
+    Raises:
+        CorpusError: there is none, two have one name, or one lacks what is asked of it.
+    """
+
+    asks: ClozeAsks
+    items: tuple[ClozeItem, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    """What the source has and cannot be asked, whatever the model."""
+    vocabularies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of ``answers``, by group, the words among which the answer has a place; the model's own vocabulary if none."""
+    licence: str | None = None
+    language: str | None = "en"
+
+    def __post_init__(self) -> None:
+        if self.asks not in get_args(ClozeAsks):
+            raise ValueError(f"a cloze probe asks {self.asks!r}: it should be one of {', '.join(get_args(ClozeAsks))}")
+        if not self.items:
+            reasons = Counter(left.reason for left in self.left_out).most_common(1)
+            raise CorpusError(f"no item to ask{f' (of all: {reasons[0][0]})' if reasons else ''}")
+        counts = Counter(item.id for item in self.items)
+        doubled = next((name for name, times in counts.items() if times > 1), None)
+        if doubled is not None:
+            raise CorpusError(f"two items are called {doubled!r}: give each a name of its own")
+        for item in self.items:
+            lacking = _lacks(item, self.asks)
+            if lacking:
+                raise CorpusError(f"item {item.id!r} {lacking}")
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @cached_property
+    def groups(self) -> tuple[str, ...]:
+        """The groups in the order in which they come."""
+        return tuple(dict.fromkeys(item.group for item in self.items))
+
+    @cached_property
+    def reasons(self) -> Mapping[str, int]:
+        """How many were left out, by reason."""
+        return dict(Counter(left.reason for left in self.left_out))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of all that is asked."""
+        parts = [
+            (i.id, i.cluster, i.group, i.text, i.answer, i.accepted, i.rivals, i.other, i.blind) for i in self.items
+        ]
+        words = {group: list(found) for group, found in self.vocabularies.items()}
+        return digest([canonical_json([self.asks, parts, words])])
+
+
+def _lacks(item: ClozeItem, asks: ClozeAsks) -> str:
+    """What is wrong with an item; empty if nothing is."""
+    if not item.text.strip():
+        return "has no text"
+    if asks in ("answers", "choices", "contexts", "next_sentence") and not item.answer:
+        return "has no answer"
+    if asks == "choices" and not item.rivals:
+        return "has no rival to choose from"
+    if asks in ("contexts", "sentences", "changes", "next_sentence") and not item.other.strip():
+        return "has no other text to compare with"
+    if asks == "next_sentence" and item.answer not in ("next", "other"):
+        return f"has the answer {item.answer!r}: write next or other"
+    return ""
+
+
+class ClozeProbe(Probe):
+    """A question put to the head of a masked language model: prompts and answers in, scores by layer out.
+
+    Subclasses are frozen dataclasses without state. They say what is asked (:meth:`items`) and how it is scored;
+    reading the model, every layer through its head, baselines, intervals and tables are the core's.
+    """
+
+    @abstractmethod
+    def items(self, source: str) -> ClozeItems:
+        """What is asked.
+
+        Args:
+            source: ``pocket``, or the path of a file or folder.
+
+        Raises:
+            CorpusError: there is nothing there that could be asked.
+        """
