@@ -6,9 +6,9 @@ into one template a relation, and the sentences of SQuAD and ConceptNet. Three o
 - ``lama:paraphrases``: is the answer the same in other words? ParaRel, Elazar et al. (2021), *Measuring and Improving
   Consistency in Pretrained Language Models*. As there, answers are chosen among all objects of the relation.
 - ``lama:negated``: does the best word change when the sentence is negated? Kassner & Schütze (2020), *Negated and
-  Misprimed Probes for Pretrained Language Models*, §3.
-- ``lama:misprimed``: is the answer still found after a wrong one and a question mark? Same paper, §4. Their facts are
-  those that one model knew: compare the groups, do not read the score of ``plain`` as that of a model on all facts.
+  Misprimed Probes for Pretrained Language Models*.
+- ``lama:misprimed``: is the answer still found after a wrong one and a question mark? From the same
+  paper. Its facts are those that one model knew: compare the groups, do not take ``plain`` for a score on all facts.
 
 In the pocket world it is known how often the training text states each fact: the groups of ``lama`` are these numbers,
 so that its table is recall by exposure. What is never stated cannot be known.
@@ -44,7 +44,7 @@ class Lama(ClozeProbe):
     def items(self, source: str) -> ClozeItems:
         """Every fact, by relation; of the pocket world by how often it is stated.
 
-        Facts about one subject are one cluster: names alone tell much (Poerner et al. 2020), of all facts about them.
+        Facts about one subject are one cluster: what a name alone gives away (Poerner et al. 2020), it gives to all.
         """
         if source == _POCKET:
             return ClozeItems("answers", tuple(_by_exposure()))
@@ -99,7 +99,7 @@ class Negated(ClozeProbe):
     task = "lama:negated"
     version = 1
     question = "Does another word complete a fact when it is negated?"
-    reference = "Kassner & Schütze 2020, §3"
+    reference = "Kassner & Schütze 2020"
     readout = "masked_lm.v1"
     metrics = ("moved", "probability_lost")
 
@@ -142,7 +142,7 @@ class Misprimed(ClozeProbe):
     task = "lama:misprimed"
     version = 1
     question = "Is a fact completed rightly after a wrong word and a question mark?"
-    reference = "Kassner & Schütze 2020, §4"
+    reference = "Kassner & Schütze 2020"
     readout = "masked_lm.v1"
     metrics = ("p_at_1", "micro_p_at_1")
 
@@ -160,12 +160,10 @@ class Misprimed(ClozeProbe):
         kinds: dict[str, dict[str, None]] = {}
         for fact in found:
             kinds.setdefault(fact.set, {}).update(dict.fromkeys(fact.misprimed))
-        items: list[ClozeItem] = []
-        left_out = list(_left_out(unasked))
-        for fact in found:
-            for asked in _with_primes(fact, tuple(kinds[fact.set])):
-                (items if isinstance(asked, ClozeItem) else left_out).append(asked)  # type: ignore[arg-type]
-        return ClozeItems("answers", tuple(items), tuple(left_out))
+        asked = [one for fact in found for one in _with_primes(fact, tuple(kinds[fact.set]))]
+        items = tuple(one for one in asked if isinstance(one, ClozeItem))
+        left_out = (one for one in asked if isinstance(one, LeftOut))
+        return ClozeItems("answers", items, (*_left_out(unasked), *left_out))
 
 
 def _with_primes(fact: PrimedFact, kinds: tuple[str, ...]) -> Iterator[ClozeItem | LeftOut]:

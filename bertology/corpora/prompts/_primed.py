@@ -65,6 +65,8 @@ def read_primed(path: str | Path) -> tuple[tuple[PrimedFact, ...], tuple[Unasked
     files = [path] if path.is_file() else sorted(path.rglob("*.jsonl"))
     if not files:
         raise CorpusError(f"{path}: no facts in it; {_LAYOUT}")
+    if any(file.name == "relations.jsonl" for file in files):
+        raise CorpusError(f"{path}: LAMA as it was first, without negated or misprimed sentences; {_LAYOUT}")
     facts: dict[tuple[str, str, str, str], PrimedFact] = {}
     unasked: list[Unasked] = []
     for file in files:
