@@ -7,8 +7,8 @@ into one template a relation, and the sentences of SQuAD and ConceptNet. Three o
   Consistency in Pretrained Language Models*. As there, answers are chosen among all objects of the relation.
 - ``lama:negated``: does the best word change when the sentence is negated? Kassner & Schütze (2020), *Negated and
   Misprimed Probes for Pretrained Language Models*.
-- ``lama:misprimed``: is the answer still found after a wrong one and a question mark? From the same
-  paper. Its facts are those that one model knew: compare the groups, do not take ``plain`` for a score on all facts.
+- ``lama:misprimed``: is the answer still found after a wrong one and a question mark? From the same paper. Its facts
+  are those that one model knew: compare the groups, do not take ``plain`` for a score on all facts.
 
 In the pocket world it is known how often the training text states each fact: the groups of ``lama`` are these numbers,
 so that its table is recall by exposure. What is never stated cannot be known.
