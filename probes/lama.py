@@ -39,6 +39,7 @@ class Lama(ClozeProbe):
     question = _QUESTION
     reference = _REFERENCE
     readout = "masked_lm.v1"
+    asks = "answers"
     metrics = ("p_at_1", "p_at_10", "mrr", "micro_p_at_1")
 
     def items(self, source: str) -> ClozeItems:
@@ -47,13 +48,13 @@ class Lama(ClozeProbe):
         Facts about one subject are one cluster: what a name alone gives away (Poerner et al. 2020), it gives to all.
         """
         if source == _POCKET:
-            return ClozeItems("answers", tuple(_by_exposure()))
+            return ClozeItems(tuple(_by_exposure()))
         found, unasked = read_lama(source)
         items = (
             ClozeItem(fact.id, fact.subject or fact.id, fact.group, fact.text, answer=fact.answer, blind=fact.blind)
             for fact in found
         )
-        return ClozeItems("answers", tuple(items), _left_out(unasked))
+        return ClozeItems(tuple(items), _left_out(unasked))
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Paraphrases(ClozeProbe):
     question = "Is a fact completed by the same word, however it is put?"
     reference = "Elazar et al. 2021"
     readout = "masked_lm.v1"
+    asks = "answers"
     metrics = ("consistency", "p_at_1", "all_right")
 
     def items(self, source: str) -> ClozeItems:
@@ -75,9 +77,7 @@ class Paraphrases(ClozeProbe):
                 ClozeItem(f"{_name(fact)}:{n}", _name(fact), _group(fact), _put(template, fact), answer=fact.object)
                 for fact, template, n in asked
             )
-            return ClozeItems(
-                "answers", worded, vocabularies={_group(fact): candidates(fact.relation) for fact in facts()}
-            )
+            return ClozeItems(worded, vocabularies={_group(fact): candidates(fact.relation) for fact in facts()})
         found, unasked = read_pararel(source)
         # No blind text: patterns that begin with the object have none, and items of a fact are compared as a whole.
         items = tuple(
@@ -89,7 +89,7 @@ class Paraphrases(ClozeProbe):
         for fact in found:
             objects.setdefault(fact.relation, {})[fact.answer] = None
         vocabularies = {relation: tuple(words) for relation, words in objects.items()}
-        return ClozeItems("answers", items, _left_out(unasked), vocabularies)
+        return ClozeItems(items, _left_out(unasked), vocabularies)
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,7 @@ class Negated(ClozeProbe):
     question = "Does another word complete a fact when it is negated?"
     reference = "Kassner & Schütze 2020"
     readout = "masked_lm.v1"
+    asks = "changes"
     metrics = ("moved", "probability_lost")
 
     def items(self, source: str) -> ClozeItems:
@@ -117,7 +118,7 @@ class Negated(ClozeProbe):
                 for fact in facts()
                 for n, template in enumerate(fact.templates, start=1)
             )
-            return ClozeItems("changes", worded)
+            return ClozeItems(worded)
         found, unasked = read_primed(source)
         troubles = {fact.id: _negation_trouble(fact) for fact in found}
         items = tuple(
@@ -126,7 +127,7 @@ class Negated(ClozeProbe):
             if not troubles[fact.id]
         )
         left_out = (LeftOut(fact.id, fact.group, troubles[fact.id]) for fact in found if troubles[fact.id])
-        return ClozeItems("changes", items, (*_left_out(unasked), *left_out))
+        return ClozeItems(items, (*_left_out(unasked), *left_out))
 
 
 def _negation_trouble(fact: PrimedFact) -> str:
@@ -144,6 +145,7 @@ class Misprimed(ClozeProbe):
     question = "Is a fact completed rightly after a wrong word and a question mark?"
     reference = "Kassner & Schütze 2020"
     readout = "masked_lm.v1"
+    asks = "answers"
     metrics = ("p_at_1", "micro_p_at_1")
 
     def items(self, source: str) -> ClozeItems:
@@ -153,9 +155,11 @@ class Misprimed(ClozeProbe):
         """
         if source == _POCKET:
             stated = [fact for fact in facts() if fact.n_stated]
-            never = tuple(LeftOut(_name(fact), _group(fact), _NEVER_STATED) for fact in facts() if not fact.n_stated)
+            never = tuple(
+                LeftOut(_name(fact), f"{_group(fact)} plain", _NEVER_STATED) for fact in facts() if not fact.n_stated
+            )
             pairs = tuple(item for number, fact in enumerate(stated) for item in _pocket_pair(fact, number))
-            return ClozeItems("answers", pairs, never)
+            return ClozeItems(pairs, never)
         found, unasked = read_primed(source)
         kinds: dict[str, dict[str, None]] = {}
         for fact in found:
@@ -163,7 +167,7 @@ class Misprimed(ClozeProbe):
         asked = [one for fact in found for one in _with_primes(fact, tuple(kinds[fact.set]))]
         items = tuple(one for one in asked if isinstance(one, ClozeItem))
         left_out = (one for one in asked if isinstance(one, LeftOut))
-        return ClozeItems("answers", items, (*_left_out(unasked), *left_out))
+        return ClozeItems(items, (*_left_out(unasked), *left_out))
 
 
 def _with_primes(fact: PrimedFact, kinds: tuple[str, ...]) -> Iterator[ClozeItem | LeftOut]:

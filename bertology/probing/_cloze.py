@@ -41,6 +41,8 @@ class ClozeItem:
     """What is right at the mask."""
     accepted: tuple[str, ...] = ()
     """Of ``answers``, other words that are as right: the best of all counts."""
+    ignored: tuple[str, ...] = ()
+    """Of ``answers``, words that are right in another item: they take no place before the answer."""
     rivals: tuple[str, ...] = ()
     """What is wrong there, of ``choices``."""
     other: str = ""
@@ -121,7 +123,8 @@ class ClozeItems:
     def fingerprint(self) -> str:
         """Hash of all that is asked."""
         parts = [
-            (i.id, i.cluster, i.group, i.text, i.answer, i.accepted, i.rivals, i.other, i.blind) for i in self.items
+            (i.id, i.cluster, i.group, i.text, i.answer, i.accepted, i.ignored, i.rivals, i.other, i.blind)
+            for i in self.items
         ]
         words = {group: list(found) for group, found in self.vocabularies.items()}
         return digest([canonical_json([parts, words])])

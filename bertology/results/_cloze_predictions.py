@@ -65,6 +65,10 @@ class ClozeOutcomes:
     rival: NDArray[np.float64]
     rank: NDArray[np.int64]
 
+    def clusters_of(self, group: int) -> NDArray[np.int64]:
+        """The clusters that have items in a group."""
+        return np.unique(self.items.cluster[self.items.group == group])
+
     def counts(self, tally: Tally) -> NDArray[np.float64]:
         """``[cell, cluster, group, kind]`` what metrics of a tally are made of."""
         if tally == "answers":

@@ -59,10 +59,15 @@ def _line(rows: Sequence[ResultRow], name: str | None) -> GroupLine:
     return GroupLine(str(name), ours[0].n_items, ours[0].n_skipped, dict(sorted(scores.items())))
 
 
-def group_grid(groups: GroupTable) -> Grid:
-    """Groups by layers; the last layer, which is the model's own answer, with its interval."""
+def group_grid(groups: GroupTable, *, most_layers: int | None = None) -> Grid:
+    """Groups by layers; the last layer, which is the model's own answer, with its interval.
+
+    Args:
+        groups: what to show.
+        most_layers: of more layers so many are shown, from the first to the last; all when left out.
+    """
     table = groups.table
-    layers = [line.layer for line in table.lines]
+    layers = _spread_out([line.layer for line in table.lines], most_layers)
     skipped = any(line.n_skipped for line in groups.lines)
     lines = []
     for line in groups.lines:
@@ -78,10 +83,20 @@ def group_grid(groups: GroupTable) -> Grid:
     reading = f" · {table.reading}" if table.one_of_several else ""
     headers = ("items", *(["skipped"] if skipped else []), *(str(layer) for layer in layers))
     about = table.about
+    left_out = len(table.lines) - len(layers)
     notes = (
         Note("data", f"{about.corpus} {about.split}"),
         Note("model", str(about.model)),
         Note("interval", f"[ ] 95 %, of layer {layers[-1]}"),
+        *([Note("layers", f"{left_out} more in the other formats, for want of room")] if left_out else []),
     )
     title = f"{table.task} · {metric_title(table.metric)} by group and layer{unit}{reading}"
     return Grid(title, headers, tuple(lines), notes, corner="Group")
+
+
+def _spread_out(layers: Sequence[int], most: int | None) -> Sequence[int]:
+    if most is None or len(layers) <= most:
+        return layers
+    if most == 1:
+        return layers[-1:]
+    return [layers[round(number * (len(layers) - 1) / (most - 1))] for number in range(most)]

@@ -161,7 +161,7 @@ class View:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from bertology.results._terminal import render_tables
 
-        yield render_tables(self.tables, self.overview, self.pipelines, width=options.max_width)
+        yield render_tables(self.tables, self.overview, self.pipelines, self.groups, width=options.max_width)
 
 
 @dataclass(frozen=True, repr=False)

@@ -128,15 +128,21 @@ def _ranked(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) ->
     if asked.form not in (None, "one_piece"):
         raise ClozeError(f"answers scored as {asked.form} have no place in a vocabulary: leave the form out")
     entries = _entries(asked.encoder, words)
-    prompts = [Prompt(item.text, (item.answer, *item.accepted), at=-1) for item in items]
+    prompts = [Prompt(item.text, (item.answer, *item.accepted, *item.ignored), at=-1) for item in items]
     scores = ask(asked.encoder, prompts, layers=asked.layers, ranks=True, top=1, vocabulary=entries)
     found = Answers.none(len(asked.layers), items)
-    # An item is lost only if none of its answers can be scored.
-    lost = [one for one in scores.excluded if np.isnan(scores.of(one.item)).all()]
-    assert scores.ranks is not None, "they were asked for"
-    starts, values = scores.candidate_starts, np.where(scores.ranks > 0, scores.ranks, np.iinfo(np.int64).max)
-    found.rank = np.minimum.reduceat(values, starts[:-1], axis=1)
-    found.score = np.fmax.reduceat(scores.values, starts[:-1], axis=1)
+    lost = []
+    for place, item in enumerate(items):
+        n = 1 + len(item.accepted)
+        values, ranks = scores.of(place), scores.ranks_of(place)
+        # An item is lost only if none of its answers can be scored.
+        if np.isnan(values[:, :n]).all():
+            lost += [one for one in scores.excluded if one.item == place]
+            continue
+        best = np.where(ranks[:, :n] > 0, ranks[:, :n], np.iinfo(np.int64).max).min(axis=1)
+        others = (ranks[:, n:] > 0) & (ranks[:, n:] < best[:, None])
+        found.rank[:, place] = best - others.sum(axis=1)
+        found.score[:, place] = np.nanmax(values[:, :n], axis=1)
     last = scores.mask_starts[1:] - 1
     found.first = _spelled(asked.encoder, scores.top_ids[:, last, 0])
     found.leave_out(lost, range(len(items)))

@@ -61,7 +61,9 @@ class Assembler:
             rows += _depth_rows(group, column, where, metrics[0])
             if control == "control_task" and "accuracy" in columns["none", seed].scores:
                 rows += _selectivity_rows(columns["none", seed], column, {**shared, "seed": seed})
-        compared = self.compare_layers and group.init == plan.request.init and len(group.layers) > 1
+        # What a change of the text moves is neither good nor bad: no layer is the best at it.
+        ranked = not (isinstance(group.probe, ClozeProbe) and group.probe.asks == "changes")
+        compared = self.compare_layers and ranked and group.init == plan.request.init and len(group.layers) > 1
         return Tables(tuple(rows), tuple(_compare_layers(plan, group, columns, metrics[0].name)) if compared else ())
 
     def of_baselines(self, plan: Plan, found: BaselineCells) -> Tables:

@@ -132,20 +132,19 @@ class Scorer:
             metrics = [metric for metric in probe.scores if metric.tally == tally]
             # A guess that has no probability has none that is higher by so and so much.
             metrics = [metric for metric in metrics if by_rank is None or metric.name != "sensitivity"]
-            alone = {
-                (metric.name, group): _of_group(metric, number)
-                for metric in metrics
-                if not metric.name.startswith("micro_")
-                for number, group in enumerate(found.groups)
-                if len(found.groups) > 1
-            }
-            done = bootstrap(
-                found.counts(tally), [*metrics, *alone.values()], n_resamples=self.n_resamples, seed=self.seed
-            )
-            scores |= {metric.name: done[metric.name] for metric in metrics}
-            by_group |= {key: replace(done[metric.name], metric=key[0]) for key, metric in alone.items()}
+            counts = found.counts(tally)
+            scores |= self._resampled_outcomes(counts, metrics)
+            alone = [metric for metric in metrics if not metric.name.startswith("micro_")]
+            for number, group in enumerate(found.groups if len(found.groups) > 1 else ()):
+                # A group is drawn from its own clusters alone: how many there are says how sure it is.
+                own = counts[:, found.clusters_of(number), number : number + 1]
+                of_group = self._resampled_outcomes(own, alone) if own.shape[1] else {}
+                by_group |= {(name, group): score for name, score in of_group.items()}
         ordered = {metric.name: scores[metric.name] for metric in probe.scores if metric.name in scores}
         return Column(cells, layers, self._records(cells), ordered, by_group)
+
+    def _resampled_outcomes(self, counts: NDArray[Any], metrics: Sequence[Metric]) -> dict[str, Bootstrap]:
+        return bootstrap(counts, metrics, n_resamples=self.n_resamples, seed=self.seed)
 
     def _codes(self, group: Group) -> dict[tuple[str, int], Column]:
         """Columns of codelengths: what is kept by item is kept by training sentence."""
@@ -242,15 +241,6 @@ class _Counted:
         """Whether both are resampled in one go, ``n`` of their size."""
         alike = self.labels == other.labels and self.counts.shape == other.counts.shape
         return alike and n * self.counts.nbytes <= _TOGETHER
-
-
-def _of_group(metric: Metric, number: int) -> Metric:
-    """A metric of one group alone."""
-
-    def score(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.float64]:
-        return metric(counts[..., number : number + 1, :], labels)
-
-    return replace(metric, name=f"{metric.name} of group {number}", function=score)
 
 
 def _columns_of(scores: Bootstrap, places: slice) -> Bootstrap:
