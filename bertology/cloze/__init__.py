@@ -16,6 +16,7 @@ from bertology.cloze._scores import ClozeScores, SentenceScores
 if TYPE_CHECKING:
     from bertology.cloze._ask import ask
     from bertology.cloze._distribution import Distribution, distribution, vocabulary_ids
+    from bertology.cloze._next_sentence import NextSentenceScores, next_sentence
     from bertology.cloze._reading import ClozeReading, read_cloze
     from bertology.cloze._sentences import pseudo_log_likelihood
 
@@ -27,11 +28,13 @@ __all__ = [
     "ClozeScores",
     "Distribution",
     "Excluded",
+    "NextSentenceScores",
     "Prompt",
     "SentenceScores",
     "ask",
     "check_form",
     "distribution",
+    "next_sentence",
     "pseudo_log_likelihood",
     "read_cloze",
     "spell_pieces",
@@ -41,8 +44,10 @@ __all__ = [
 _NEED_TORCH = {
     "ClozeReading": "_reading",
     "Distribution": "_distribution",
+    "NextSentenceScores": "_next_sentence",
     "ask": "_ask",
     "distribution": "_distribution",
+    "next_sentence": "_next_sentence",
     "pseudo_log_likelihood": "_sentences",
     "read_cloze": "_reading",
     "vocabulary_ids": "_distribution",

@@ -44,8 +44,8 @@ def ask(
 
     Args:
         encoder: a masked language model.
-        prompts: what to ask. Candidates are for prompts of one mask; several masks are each given their own
-            distribution, with the others masked.
+        prompts: what to ask. Candidates are for one mask, which a prompt of several names; several masks are each given
+            their own distribution, with the others masked.
         layers: 0 for the embeddings, 1…L for the blocks; the last one when left out.
         form: how candidates are scored, above all those of several pieces.
         normalized: give natural logarithms of probabilities; logits if not.
@@ -91,10 +91,10 @@ def _check(prompts: Sequence[Prompt], form: AnswerForm, *, ranks: bool, top: int
     for number, prompt in enumerate(prompts):
         if not prompt.n_masks:
             raise ClozeError(f"prompt {number} {prompt.text!r}: no mask in it; write {MASK} where a word is left out")
-        if prompt.candidates and prompt.n_masks > 1:
+        if prompt.candidates and prompt.asked is None:
             raise ClozeError(
                 f"prompt {number} {prompt.text!r}: {prompt.n_masks} masks, and candidates are for one; "
-                "leave one mask, or leave out the candidates"
+                f"leave one mask, leave out the candidates, or say which mask (at) from 0 to {prompt.n_masks - 1}"
             )
 
 
@@ -103,6 +103,9 @@ def _entries(encoder: Encoder, vocabulary: Sequence[int]) -> Integers:
     if not len(entries) or entries[0] < 0 or entries[-1] >= encoder.masked_head.n_entries:
         raise ClozeError(f"vocabulary: give numbers from 0 to {encoder.masked_head.n_entries - 1}")
     return entries
+
+
+_Key = tuple[str, int | None]
 
 
 @dataclass
@@ -134,17 +137,17 @@ class _Asking:
         self._reasons: dict[int, str] = {}
         self._n_inputs = 0
 
-    def _gather(self) -> dict[str, _Text]:
+    def _gather(self) -> dict[_Key, _Text]:
         """Texts by what the model reads, in the order they first come."""
-        texts: dict[str, _Text] = {}
-        words: dict[str, dict[str, None]] = {}
+        texts: dict[_Key, _Text] = {}
+        words: dict[_Key, dict[str, None]] = {}
         for number, prompt in enumerate(self._prompts):
-            written = prompt.written(self._encoder.mask_token)
-            texts.setdefault(written, _Text([], [])).prompts.append(number)
-            words.setdefault(written, {}).update(dict.fromkeys(prompt.candidates))
+            key = prompt.written(self._encoder.mask_token), prompt.asked
+            texts.setdefault(key, _Text([], [])).prompts.append(number)
+            words.setdefault(key, {}).update(dict.fromkeys(prompt.candidates))
         masks = entries = 0
-        for written, text in texts.items():
-            text.words = list(words[written])
+        for key, text in texts.items():
+            text.words = list(words[key])
             text.first_mask, text.first_word = masks, entries
             masks += self._prompts[text.prompts[0]].n_masks
             entries += len(text.words)
@@ -161,12 +164,12 @@ class _Asking:
 
     def _batches(self) -> Iterator[_Batch]:
         """Enough texts to be read together."""
-        written = list(self._texts)
+        keys = list(self._texts)
         batch = _Batch(self._encoder)
-        for start in range(0, len(written), _TEXTS_AT_ONCE):
-            some = written[start : start + _TEXTS_AT_ONCE]
-            for name, encoding in zip(some, encode(self._encoder, some), strict=True):
-                self._add(batch, self._texts[name], encoding)
+        for start in range(0, len(keys), _TEXTS_AT_ONCE):
+            some = keys[start : start + _TEXTS_AT_ONCE]
+            for key, encoding in zip(some, encode(self._encoder, [written for written, _ in some]), strict=True):
+                self._add(batch, self._texts[key], encoding)
                 if batch.questions.is_full:
                     yield batch
                     batch = _Batch(self._encoder)
@@ -182,13 +185,18 @@ class _Asking:
         if self._wanted.top:
             for number, mask in enumerate(masks):
                 batch.masks.append((batch.questions.place(encoding.ids, mask), text.first_mask + number))
-        for number, answer in enumerate(self._answers.read(prompt.segments[0], text.words)):
+        if prompt.asked is None:
+            return
+        before = self._encoder.mask_token.join(prompt.segments[: prompt.asked + 1])
+        for number, answer in enumerate(self._answers.read(before, text.words)):
             slot = text.first_word + number
             reason = answer.reason or self._unfit(answer, len(encoding.ids))
             if reason:
                 self._reasons[slot] = reason
                 continue
-            for ids, piece, entry in masked_copies(encoding.ids, masks[0], answer, self._encoder.mask_id, self._form):
+            for ids, piece, entry in masked_copies(
+                encoding.ids, masks[prompt.asked], answer, self._encoder.mask_id, self._form
+            ):
                 batch.term(ids, piece, entry, slot)
 
     def _unfit(self, answer: Answer, n_pieces: int) -> str:

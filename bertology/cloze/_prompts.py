@@ -18,7 +18,9 @@ class Prompt:
     text: str
     """Each mask written ``{mask}``, ``[MASK]`` or ``<mask>``, which mean the same to every model."""
     candidates: tuple[str, ...] = ()
-    """Words to be scored at the mask, of which there is one then."""
+    """Words to be scored at the mask, or at one of several."""
+    at: int | None = None
+    """Which of several masks the candidates are for, −1 for the last; the others stay masked beside it."""
 
     @cached_property
     def segments(self) -> tuple[str, ...]:
@@ -29,6 +31,14 @@ class Prompt:
     def n_masks(self) -> int:
         """How many masks there are."""
         return len(self.segments) - 1
+
+    @property
+    def asked(self) -> int | None:
+        """The mask that candidates are for, counted from 0; None where it is not said, or not there."""
+        at = 0 if self.at is None and self.n_masks == 1 else self.at
+        if at is None or not -self.n_masks <= at < self.n_masks:
+            return None
+        return at % self.n_masks
 
     def written(self, mask: str) -> str:
         """The text with every mask spelled as given, such as an encoder's ``mask_token``."""

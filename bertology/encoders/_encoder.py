@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from bertology.corpora import Sentence, Sentences
@@ -16,6 +17,7 @@ from bertology.encoders._blocks import gradients_if, run_to_layers
 from bertology.encoders._fingerprint import model_fingerprint
 from bertology.encoders._gates import Gates, check_gates, gating, head_projection, need_gradients
 from bertology.encoders._mlm import MaskedHead, for_head
+from bertology.encoders._next_sentence import NextSentenceHead, load_next_sentence_head
 from bertology.encoders._pieces import Pieces
 from bertology.encoders._source import ModelShape, ModelSource
 from bertology.encoders._tokenize import OnLong, PieceReader, tokenize
@@ -141,6 +143,23 @@ class Encoder:
         if self.model.with_head is None:
             raise ModelError(f"model {self.name}: no masked-LM head in its weights; choose a masked language model")
         return MaskedHead(self.model.with_head)
+
+    @cached_property
+    def next_sentence_head(self) -> NextSentenceHead:
+        """The head that says whether one sentence follows another; read from the model's files when first asked for.
+
+        Raises:
+            ModelError: the model has none.
+        """
+        config: Any = self.model.body.config
+        return load_next_sentence_head(
+            self.source,
+            config,
+            init=self.init,
+            seed=self.seed,
+            dtype=getattr(torch, self.dtype),
+            device=self.device,
+        )
 
     @property
     def mask_id(self) -> int:

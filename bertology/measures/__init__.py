@@ -18,6 +18,13 @@ from bertology.measures._bootstrap import (
     seed_spread,
     selectivity,
 )
+from bertology.measures._cloze_scores import (
+    Grouped,
+    count_agreement,
+    count_answers,
+    count_changes,
+    count_choices,
+)
 from bertology.measures._comparisons import (
     Comparison,
     benjamini_hochberg,
@@ -97,6 +104,7 @@ __all__ = [
     "Counts",
     "Edge",
     "ExpectedLayer",
+    "Grouped",
     "LabelScores",
     "Metric",
     "Tally",
@@ -108,6 +116,10 @@ __all__ = [
     "check_tree",
     "compare",
     "control_labels",
+    "count_agreement",
+    "count_answers",
+    "count_changes",
+    "count_choices",
     "count_label_sets",
     "count_labels",
     "count_trees",

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Tally = Literal["labels", "edges", "roots", "arcs"]
-"""What is counted: labels of items, or of trees undirected edges, roots, or directed arcs with their relations."""
+Tally = Literal["labels", "edges", "roots", "arcs", "answers", "choices", "changes", "agreement"]
+"""What is counted: labels of items; of trees undirected edges, roots, or directed arcs with their relations; of what a
+masked language model says places of answers, choices, what a change of the text moves, or answers that agree."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A score computed from counts of labels, or of what trees have in common."""
+    """A score computed from counts of labels, of what trees have in common, or of what is said at masks."""
 
     name: str
     higher_is_better: bool
@@ -26,7 +27,8 @@ class Metric:
     """From counts ``[..., label, kind]`` summed over clusters, and the labels' names, to values ``[...]``: a fraction,
     or NaN where the metric is undefined."""
     tally: Tally = "labels"
-    """What it counts: :func:`count_labels` says what its three kinds are, :func:`count_trees` what those of trees."""
+    """What it counts: :func:`count_labels` says what its three kinds are, :func:`count_trees` what those of trees, and
+    :func:`count_answers` and those after it what those of a masked language model."""
 
     def __call__(self, counts: NDArray[Any], labels: Sequence[str] = ()) -> Floats:
         """The metric of counts ``[..., label, kind]``, as values ``[...]``."""

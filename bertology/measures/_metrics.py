@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology._names import name_not_found
+from bertology.measures._cloze_scores import CLOZE_METRICS
 from bertology.measures._counts import FN, FP, TP
 from bertology.measures._metric import Floats, Metric, ratio
 from bertology.measures._tree_scores import TREE_METRICS
@@ -82,6 +83,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         )
     }
     | TREE_METRICS
+    | CLOZE_METRICS
 )
 """All metrics, by name."""
 

@@ -283,3 +283,17 @@ def test_context_is_seen_above_the_embeddings_alone() -> None:
     preference = preference[..., 0] - preference[..., 1]  # [layer, pair, number of the subject]: plural over singular
     np.testing.assert_allclose(preference[0], preference[0, 0, 0], atol=1e-5)
     assert (preference[1, :, 0] > preference[1, :, 1]).all()
+
+
+def test_candidates_of_one_of_several_masks_stay_beside_the_others() -> None:
+    encoder, text = load_encoder("pocket"), "The {mask} sees the {mask}."
+    found = ask(encoder, [Prompt(text, ("dog", "king"), at=at) for at in (0, 1, -1)])
+    whole = distribution(encoder, Prompt(text))
+    ids = [encoder.tokenizer.convert_tokens_to_ids(word) for word in ("dog", "king")]
+    for number, mask in enumerate((0, 1, 1)):
+        np.testing.assert_allclose(found.of(number)[0], whole.log_probs[-1, mask, ids], atol=1e-5)
+
+
+def test_a_mask_that_is_not_there() -> None:
+    with pytest.raises(ClozeError, match="say which mask"):
+        ask(load_encoder("pocket"), [Prompt("The {mask} sees {mask}.", ("dog",), at=2)])
