@@ -61,10 +61,10 @@ def read_agreement(path: str | Path) -> Iterator[AgreementPair | Unasked]:
 
     - Marvin & Linzen's stimuli: JSON lines with ``case``, ``condition`` and ``sentences``, or a table with tabs
       between case, condition and, last, the good and the bad sentence. The mask stands at the one word in which the
-      two differ. Reflexives are among them (*himself* agrees with its antecedent; Goldberg 2019 asks them too), negative
-      polarity items are not: there the licensor differs (*no*, *the*), no form that agrees with anything. Sentences
+      two differ. Reflexives are among them: *himself* agrees with its antecedent, and Goldberg (2019) asks them too.
+      Negative polarity items are not: there the licensor differs (*no*, *the*), which agrees with nothing. Sentences
       are lower-case as the authors wrote them. They have no final period: each is given one, as in Goldberg (2019),
-      because an encoder reads text that goes on without it; that moves scores.
+      because an encoder expects that text without it goes on; that moves scores.
     - Gulordava's ``generated.tab``: each item two rows, ``correct`` and ``wrong``. The mask stands after as many words
       as ``len_prefix`` says. Words are joined by spaces and ``<eos>`` is taken off, as in Goldberg (2019); he made them
       lower-case, which an uncased encoder does by itself, and here they keep their case.
@@ -146,7 +146,9 @@ def _gulordava(path: Path) -> Iterator[AgreementPair | Unasked]:
             raise CorpusError(f"{where}: nothing in column {lacking}; each row should have all columns")
         due = "correct" if first is None else "wrong"
         if row["class"] != due:
-            raise CorpusError(f"{where}: class is {row['class']!r} where {due} was due; a correct row, then a wrong one")
+            raise CorpusError(
+                f"{where}: class is {row['class']!r} where {due} was due; a correct row, then a wrong one"
+            )
         if first is None:
             first = row
             continue

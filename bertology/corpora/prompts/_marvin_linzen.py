@@ -65,11 +65,8 @@ class Stimulus:
     condition: str
     sentences: tuple[str, ...]
     """The grammatical one first, then the ungrammatical one; of negative polarity items, another such one."""
-
-    @property
-    def construction(self) -> Construction | None:
-        """What its case is; None if it is none of theirs."""
-        return CONSTRUCTIONS.get(self.case.removesuffix("_anim").removesuffix("_inanim"))
+    construction: Construction | None
+    """What the case is; None if it is none of theirs."""
 
     @property
     def n_attractors(self) -> int | None:
@@ -85,12 +82,11 @@ class Stimulus:
         """Where, in the words of a sentence of it, the noun stands that decides; None if that is not known."""
         if self.construction is None:
             return None
-        places = [place for place, word in enumerate(words) if word == "the"]
         place = 1  # the first noun, after *the*, *no*, *most* or *few*
         if self.construction.subject == "second":
-            if len(places) < 2:
+            if words.count("the") < 2:
                 return None
-            place = places[1] + 1
+            place = words.index("the", words.index("the") + 1) + 1
         place += place < len(words) and words[place] in _COMPOUNDS
         return place if place < len(words) else None
 
@@ -98,8 +94,7 @@ class Stimulus:
         """The subject, whatever its number, and the words in which the good sentence and another one differ."""
         good, bad = (self.sentences[which].split() for which in (0, other))
         if len(good) == len(bad):
-            pairs = [pair for pair in zip(good, bad, strict=True) if pair[0] != pair[1]]
-            differing = {word for pair in pairs for word in pair}
+            differing = {word for pair in zip(good, bad, strict=True) if pair[0] != pair[1] for word in pair}
         else:
             differing = set(good) ^ set(bad)
         place = self.subject_place(good)
@@ -111,10 +106,17 @@ class Stimulus:
         construction, place = self.construction, self.subject_place(masked)
         if construction is None or place is None:
             return ""
-        hidden = {place, place + construction.agreeing}
-        if max(hidden) >= list(masked).index(MASK):
+        last = place + construction.agreeing
+        if MASK in masked[: last + 1]:
             return ""
-        return closed(MASK if at in hidden else word for at, word in enumerate(masked))
+        hidden = list(masked)
+        hidden[place] = hidden[last] = MASK
+        return closed(hidden)
+
+
+@lru_cache
+def _construction(case: str) -> Construction | None:
+    return CONSTRUCTIONS.get(case.removesuffix("_anim").removesuffix("_inanim"))
 
 
 @lru_cache
@@ -125,7 +127,7 @@ def _opposed(condition: str) -> int | None:
     return None if main is None or "E" not in numbers else int(main != numbers["E"])
 
 
-def closed(words: Iterator[str] | Sequence[str]) -> str:
+def closed(words: Sequence[str]) -> str:
     """Words as a sentence that ends in a period."""
     text = " ".join(words)
     return f"{text.removesuffix(' .').removesuffix('.')}."
@@ -161,7 +163,8 @@ def stimulus_of(found: Mapping[str, Any], where: str, name: str) -> Stimulus:
     if not all(isinstance(sentence, str) and sentence.strip() for sentence in sentences):
         raise CorpusError(f"{where}: one of the sentences is empty or no text; write two or three sentences")
     case, condition = words_field(found, "case", where), words_field(found, "condition", where)
-    return Stimulus(name, case, condition, tuple(" ".join(sentence.split()) for sentence in sentences))
+    stated = tuple(" ".join(sentence.split()) for sentence in sentences)
+    return Stimulus(name, case, condition, stated, _construction(case))
 
 
 def _from_columns(columns: list[str], where: str, name: str) -> Stimulus:
@@ -173,4 +176,5 @@ def _from_columns(columns: list[str], where: str, name: str) -> Stimulus:
     masked = columns[-3].split()
     if STARRED in masked:
         good, bad = (" ".join(form if word == STARRED else word for word in masked) for form in (good, bad))
-    return Stimulus(name, columns[0], columns[1], (" ".join(good.split()), " ".join(bad.split())))
+    sentences = " ".join(good.split()), " ".join(bad.split())
+    return Stimulus(name, columns[0], columns[1], sentences, _construction(columns[0]))

@@ -82,7 +82,9 @@ def _blimp(found: Mapping[str, Any], where: str) -> MinimalPair:
     good, bad, paradigm = (words_field(found, name, where) for name in ("sentence_good", "sentence_bad", "UID"))
     number = found.get("pairID")
     if isinstance(number, bool) or not isinstance(number, str | int):
-        raise CorpusError(f"{where}: pairID is {'missing' if number is None else repr(number)}; write the pair's number")
+        raise CorpusError(
+            f"{where}: pairID is {'missing' if number is None else repr(number)}; write the pair's number"
+        )
     name = f"{paradigm}-{number}"
     term, field = (words_field(found, key, where) for key in ("linguistics_term", "field"))
     return MinimalPair(name, "blimp", paradigm, good, bad, name, term, field)
