@@ -5,11 +5,14 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from bertology.cloze import Prompt, ask
+from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError
-from bertology.pocket import agreement_items
-from bertology.probing import ClozeProbe, LeftOut, get_probe
+from bertology.pocket import agreement_items, model_folder
+from bertology.probing import ClozeItem, ClozeProbe, LeftOut, get_probe
 
 
 def probe(name: str = "agreement") -> ClozeProbe:
@@ -44,6 +47,28 @@ def test_blind_texts_of_the_pocket_world_are_the_same_for_both_numbers() -> None
         masked[pair.plural].update(hidden)
     assert not masked[True] & masked[False]
     assert not any(word in ("near", "behind", "that", "who", "{mask}") for words in masked.values() for word in words)
+
+
+def right(folder: Path, items: list[ClozeItem], *, blind: bool = False) -> float:
+    """The share of items in which an encoder finds the good form more probable."""
+    prompts = [Prompt(item.blind if blind else item.text, (item.answer, *item.rivals), at=-1) for item in items]
+    values = ask(load_encoder(str(folder)), prompts).values[-1].reshape(-1, 2)
+    assert not np.isnan(values).any()
+    return float((values[:, 0] > values[:, 1]).mean())
+
+
+def test_pocket_bert_knows_it_and_only_by_the_subject() -> None:
+    items = [item for item in probe().items("pocket").items if item.group == "0 attractors"]
+    assert right(model_folder(), items) > 0.9
+    # Of 75 items, chance stays within three standard errors of one half.
+    assert abs(right(model_folder(), items, blind=True) - 0.5) < 3 * 0.5 / 75**0.5
+
+
+def test_an_encoder_that_learnt_nothing_is_at_chance(tiny_bert: Path) -> None:
+    known = set(json.loads((tiny_bert / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"])
+    items = [item for item in probe().items("pocket").items if {item.answer, *item.rivals} <= known]
+    assert len(items) > 200
+    assert abs(right(tiny_bert, items) - 0.5) < 3 * 0.5 / len(items) ** 0.5
 
 
 def test_constructions_and_what_is_left_out(tmp_path: Path) -> None:

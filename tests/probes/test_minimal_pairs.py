@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from bertology.cloze import pseudo_log_likelihood
+from bertology.encoders import load_encoder
 from bertology.errors import CorpusError
-from bertology.pocket import agreement_items
+from bertology.pocket import agreement_items, model_folder
 from bertology.probing import ClozeProbe, LeftOut, get_probe
 
 PROBE = get_probe("minimal_pairs")
@@ -35,6 +37,16 @@ def test_the_pocket_world_with_either_form() -> None:
             pair.text.replace("[MASK]", pair.bad),
         )
         assert item.text != item.other
+
+
+def test_pocket_bert_finds_good_sentences_more_probable() -> None:
+    items = PROBE.items("pocket").items[:48]
+    encoder = load_encoder(str(model_folder()))
+    good, bad = (
+        pseudo_log_likelihood(encoder, texts).totals[-1]
+        for texts in ([item.text for item in items], [item.other for item in items])
+    )
+    assert (good > bad).mean() > 0.8
 
 
 def test_a_paradigm_without_its_identical_pairs(tmp_path: Path) -> None:

@@ -51,6 +51,23 @@ SCORED = {
 """Goldberg (2019), Table 3."""
 
 
+FRAMES = {
+    "simple": 40,
+    "in a sentential complement": 40,
+    "short VP coordination": 40,
+    "long VP coordination": 50,
+    "across a prepositional phrase": 67,
+    "across a subject relative clause": 40,
+    "across an object relative clause": 67,
+    "across an object relative (no that)": 67,
+    "in an object relative clause": 40,
+    "in an object relative (no that)": 40,
+    "simple reflexives": 20,
+    "reflexives in a sentential complement": 20,
+    "reflexives across a relative clause": 20,
+}
+
+
 def row(
     form: str = "is", kind: str = "correct", sent: str = '"The "" key "" to x falls . <eos>"', **fields: str
 ) -> str:
@@ -318,3 +335,20 @@ def test_logits_of_goldberg_give_his_scores(real_data: Callable[[str], Path], mo
     assert len(frames) == 41
     assert counts.sum(axis=(1, 2))[0, :3].tolist() == [383, right, 383]
     assert find_metric("micro_choice_accuracy")(counts.sum(axis=1)).tolist() == [pytest.approx(right / 383)]
+
+
+def test_forms_that_bert_does_not_know_are_those_that_goldberg_skips(
+    real_data: Callable[[str], Path], real_model: Path
+) -> None:
+    known = json.loads((real_model / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+    folder = real_data("bert_syntax")
+    results = golden(folder / "results" / "gulordava_results_base.txt")
+    pairs = [pair for pair in read_agreement(folder) if isinstance(pair, AgreementPair)]
+    unknown = [pair.id for pair in pairs if not {pair.good, pair.bad} <= set(known)]
+    skipped = [
+        pair.id
+        for pair, result in zip(pairs, results, strict=True)
+        if math.isnan(result.logits[0]) and not result.copula
+    ]
+    assert unknown == skipped
+    assert len(skipped) == 13
