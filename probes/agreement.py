@@ -47,6 +47,7 @@ class Agreement(ClozeProbe):
     version = 1
     question = _QUESTION
     reference = _REFERENCE
+    asks = "choices"
     readout = "masked_lm.v1"
     asks = "choices"
     metrics = ("choice_accuracy", "micro_choice_accuracy")
