@@ -25,7 +25,8 @@ def tasks() -> None:
         newest = registered.version == max(r.version for r in known.values() if r.task == registered.task)
         shown = registered.task if newest else name
         if isinstance(probe, ProbeFamily):
-            shown = ", ".join(f"{shown}:{instance}" for instance in probe.instances) + " …"
+            plain = [shown] if probe.default is not None else []
+            shown = ", ".join([*plain, *(f"{shown}:{instance}" for instance in probe.instances)]) + " …"
         lines.append((shown, f"{probe.question} ({probe.reference}; v{registered.version})"))
     _show(lines)
 

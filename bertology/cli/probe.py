@@ -28,7 +28,7 @@ def probe(
     layers: Annotated[str, typer.Option("--layers", "-l", help="all, 0-6, or 3,5,-1; 0 is the embeddings.")] = "all",
     seeds: Annotated[int, typer.Option(help="Fits: one on all of train, further ones on resamples of it.")] = 1,
     controls: Annotated[
-        str, typer.Option(help="all, none, or some of majority,word_majority,linear_chain,random,control_task.")
+        str, typer.Option(help="all, none, or some of majority,word_majority,linear_chain,random,control_task,blind.")
     ] = "all",
     readout: Annotated[
         str | None, typer.Option(help="Readouts, with commas, instead of the task's own: linear,mlp,edge_mix.")
@@ -39,6 +39,9 @@ def probe(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     on_long: Annotated[str, typer.Option(help="Sentences too long for the model: window, error or skip.")] = "window",
     max_pieces: Annotated[int | None, typer.Option(help="Read windows of at most so many pieces.")] = None,
+    max_items: Annotated[
+        int | None, typer.Option(help="Of what cloze tasks ask, so many items of each group, evenly spread.")
+    ] = None,
     train_split: Annotated[str, typer.Option(help="Split to fit on.")] = "train",
     split: Annotated[str, typer.Option("--split", "--test-split", help="Split to score on.")] = "test",
     annotate: Annotated[
@@ -72,6 +75,7 @@ def probe(
         device=device,
         on_long=on_long,
         max_pieces=max_pieces,
+        max_items=max_items,
         train_split=train_split,
         test_split=split,
         annotate=annotate,

@@ -96,16 +96,23 @@ class ClozeItems:
             if lacking:
                 raise CorpusError(f"item {item.id!r} {lacking}")
 
-    def some_of_each_group(self, n: int) -> ClozeItems:
-        """``n`` items of every group, evenly spread: neighbours are often made of the same words."""
-        of_group: dict[str, list[int]] = {}
+    def some_of_each_group(self, n: int, *, whole_clusters: bool = False) -> ClozeItems:
+        """``n`` items of every group, evenly spread: neighbours are often made of the same words.
+
+        Args:
+            n: how many; of fewer all are taken.
+            whole_clusters: take as many whole clusters as hold about ``n`` items, and one at least.
+        """
+        of_group: dict[str, dict[str, list[int]]] = {}
         for place, item in enumerate(self.items):
-            of_group.setdefault(item.group, []).append(place)
-        kept = {
-            places[(2 * number + 1) * len(places) // (2 * n)] if len(places) > n else places[number]
-            for places in of_group.values()
-            for number in range(min(n, len(places)))
-        }
+            units = of_group.setdefault(item.group, {})
+            units.setdefault(item.cluster if whole_clusters else item.id, []).append(place)
+        kept: set[int] = set()
+        for units in of_group.values():
+            parts = list(units.values())
+            wanted = max(1, min(len(parts), n * len(parts) // sum(map(len, parts))))
+            for number in range(wanted):
+                kept.update(parts[(2 * number + 1) * len(parts) // (2 * wanted)])
         return replace(self, items=tuple(item for place, item in enumerate(self.items) if place in kept))
 
     def __len__(self) -> int:

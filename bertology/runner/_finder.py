@@ -102,7 +102,10 @@ class Finder:
                 items.check(probe.asks)
             except CorpusError as error:
                 raise CorpusError(f"task {probe.task}: {error}") from error
-            self._prompts[key] = items if most is None else items.some_of_each_group(most)
+            if most is not None:
+                as_wholes = any(metric.tally == "agreement" for metric in probe.scores)
+                items = items.some_of_each_group(most, whole_clusters=as_wholes)
+            self._prompts[key] = items
         return self._prompts[key]
 
 

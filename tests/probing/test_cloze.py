@@ -1,0 +1,69 @@
+"""What cloze probes ask: checks, samples and fingerprints."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bertology.errors import CorpusError
+from bertology.probing import ClozeItem, ClozeItems, LeftOut
+
+
+def item(number: int, group: str = "a", **changes: object) -> ClozeItem:
+    plain = ClozeItem(f"i{number}", f"c{number // 4}", group, "The {mask} runs.", answer="dog")
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def test_nothing_to_ask_says_why() -> None:
+    with pytest.raises(CorpusError, match=r"no item to ask \(of all: two masks\)"):
+        ClozeItems((), (LeftOut("x", "a", "two masks"),))
+
+
+def test_two_items_of_one_name() -> None:
+    with pytest.raises(CorpusError, match="two items are called 'i1'"):
+        ClozeItems((item(1), item(1)))
+
+
+@pytest.mark.parametrize(
+    ("asks", "changes", "told"),
+    [
+        ("answers", {"answer": ""}, "has no answer"),
+        ("choices", {}, "has no rival to choose from"),
+        ("contexts", {}, "has no other text"),
+        ("sentences", {"other": " "}, "has no other text"),
+        ("changes", {}, "has no other text"),
+        ("next_sentence", {"other": "And so on."}, "has the answer 'dog': write next or other"),
+        ("answers", {"text": " "}, "has no text"),
+    ],
+)
+def test_what_an_item_lacks(asks: str, changes: dict[str, object], told: str) -> None:
+    with pytest.raises(CorpusError, match=f"item 'i0' {told}"):
+        ClozeItems((item(0, **changes),)).check(asks)  # type: ignore[arg-type]
+
+
+def test_samples_are_spread_over_each_group() -> None:
+    items = ClozeItems(tuple(item(number, "a" if number < 20 else "b") for number in range(23)))
+    some = items.some_of_each_group(4)
+    assert [one.id for one in some.items] == ["i2", "i7", "i12", "i17", "i20", "i21", "i22"]
+
+
+def test_samples_of_whole_clusters() -> None:
+    items = ClozeItems(tuple(item(number) for number in range(20)))
+    some = items.some_of_each_group(8, whole_clusters=True)
+    assert sorted({one.cluster for one in some.items}) == ["c1", "c3"]
+    assert len(some) == 8
+    assert len(items.some_of_each_group(1, whole_clusters=True)) == 4
+
+
+def test_the_fingerprint_is_of_all_that_is_asked() -> None:
+    plain = ClozeItems((item(0), item(1)))
+    assert ClozeItems((item(0), item(1))).fingerprint == plain.fingerprint
+    for changed in (
+        ClozeItems((item(1), item(0))),
+        ClozeItems((item(0), item(1, answer="cat"))),
+        ClozeItems((item(0), item(1, ignored=("cat",)))),
+        ClozeItems((item(0), item(1, blind="The {mask}."))),
+        ClozeItems((item(0), item(1)), vocabularies={"a": ("dog",)}),
+    ):
+        assert changed.fingerprint != plain.fingerprint
