@@ -1,0 +1,22 @@
+"""Items that are read from nowhere: they are made here."""
+
+from __future__ import annotations
+
+from bertology.errors import CorpusError
+
+MADE = "made"
+"""The name, in place of a path, of items that are made by rule."""
+
+
+def check_made(source: str, task: str, *, pocket: str) -> None:
+    """Raise :class:`CorpusError` unless ``source`` is :data:`MADE`.
+
+    Args:
+        source: what was asked for.
+        task: for which task.
+        pocket: why the pocket world has no such items.
+    """
+    if source == MADE:
+        return
+    why = pocket if source == "pocket" else "its items are made by rule and read from no file"
+    raise CorpusError(f"{task} on {source}: {why}; give {MADE} for the corpus")
