@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertology.corpora._conllu import read_conllu
 from bertology.corpora._lines import text_lines
 from bertology.corpora._named import load_corpus
 from bertology.corpora._sentence import Sentence
+from bertology.corpora._splits import files_in, split_files
 from bertology.errors import CorpusError
 
 _NEW_DOCUMENT = re.compile(r"\s*newdoc\b(\s+id\s*=\s*(?P<id>.+?)\s*$)?")
@@ -44,13 +46,25 @@ def read_documents(source: str | Path) -> tuple[Document, ...]:
         found = tuple(_of_text(path))
         remedy = "part documents by a blank line"
     else:
-        corpus = load_corpus(source)
-        split = next((name for name in _SPLITS if name in corpus.splits), next(iter(corpus.splits)))
-        found = tuple(_of_sentences(corpus[split]))
+        found = tuple(_of_sentences(_sentences(source, path)))
         remedy = "mark where documents begin by a comment # newdoc"
     if sum(len(document.sentences) > 1 for document in found) < 2:
         raise CorpusError(f"{source}: no two documents of several sentences in it; {remedy}")
     return found
+
+
+def _sentences(source: str | Path, path: Path) -> list[Sentence]:
+    """The sentences of the split that is asked about; of a treebank no other split is read."""
+    if path.is_dir() and files_in(path, [".conllu"]):
+        files = split_files(path, [".conllu"], what="CoNLL-U")
+        return [sentence for file in files[_chosen(files)] for sentence in read_conllu(file)]
+    corpus = load_corpus(source)
+    return list(corpus[_chosen(corpus.splits)])
+
+
+def _chosen(splits: Iterable[str]) -> str:
+    names = list(splits)
+    return next((name for name in _SPLITS if name in names), names[0])
 
 
 def _of_text(path: Path) -> Iterator[Document]:
@@ -66,8 +80,7 @@ def _of_text(path: Path) -> Iterator[Document]:
         yield Document(f"{path.stem}-{number - len(sentences) + 1}", tuple(sentences))
 
 
-def _of_sentences(sentences: Iterable[Sentence]) -> Iterator[Document]:
-    held = list(sentences)
+def _of_sentences(held: Sequence[Sentence]) -> Iterator[Document]:
     marks = [_marked(sentence) for sentence in held]
     stems = [_NUMBER_AT_END.sub("", sentence.id) for sentence in held]
     if any(mark is not None for mark in marks):
