@@ -32,7 +32,7 @@ class Excluded:
 
     item: int
     """Number of the prompt or sentence, in the order given."""
-    candidate: str | None
+    candidate: str | int | None
     """The candidate; ``None`` where the whole prompt or sentence is excluded."""
     reason: str
 
@@ -68,21 +68,21 @@ class AnswerReader:
         self._special = frozenset(encoder.tokenizer.all_special_ids)
         self._known: dict[tuple[str, str], Answer] = {}
 
-    def read(self, before: str, words: Iterable[str]) -> list[Answer]:
+    def read(self, before: str, words: Iterable[str | int]) -> list[Answer]:
         """The pieces of ``words`` after a text: as it would be cut if they stood there.
 
-        What follows an answer is not looked at: it is taken to end a word.
+        What follows an answer is not looked at: it is taken to end a word. Numbers are those of entries.
         """
         words = list(words)
         anchor = _anchor(before)
-        new = [word for word in dict.fromkeys(words) if (anchor, word) not in self._known]
+        new = [word for word in dict.fromkeys(words) if isinstance(word, str) and (anchor, word) not in self._known]
         if new:
             # A space is cut with what follows it, so it is no part of the pieces before.
             head = encode(self._encoder, [anchor.rstrip()], bare=True)[0] if anchor else None
             encodings = encode(self._encoder, [anchor + word.strip() for word in new], bare=True)
             for word, encoding in zip(new, encodings, strict=True):
                 self._known[anchor, word] = self._answer(word, anchor, head, encoding)
-        return [self._known[anchor, word] for word in words]
+        return [self._known[anchor, word] if isinstance(word, str) else Answer((int(word),), (0,)) for word in words]
 
     def _answer(self, word: str, anchor: str, head: Any | None, encoding: Any) -> Answer:
         if not word.strip():

@@ -113,7 +113,7 @@ class _Text:
     """A text that is read, with all that its prompts ask of it."""
 
     prompts: list[int]
-    words: list[str]
+    words: list[str | int]
     reason: str = ""
     """Why it is not read."""
     first_mask: int = 0
@@ -140,7 +140,7 @@ class _Asking:
     def _gather(self) -> dict[_Key, _Text]:
         """Texts by what the model reads, in the order they first come."""
         texts: dict[_Key, _Text] = {}
-        words: dict[_Key, dict[str, None]] = {}
+        words: dict[_Key, dict[str | int, None]] = {}
         for number, prompt in enumerate(self._prompts):
             key = prompt.written(self._encoder.mask_token), prompt.asked
             texts.setdefault(key, _Text([], [])).prompts.append(number)

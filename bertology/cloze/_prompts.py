@@ -17,8 +17,8 @@ class Prompt:
 
     text: str
     """Each mask written ``{mask}``, ``[MASK]`` or ``<mask>``, which mean the same to every model."""
-    candidates: tuple[str, ...] = ()
-    """Words to be scored at the mask, or at one of several."""
+    candidates: tuple[str | int, ...] = ()
+    """Words to be scored at the mask, or at one of several; or the model's own numbers of vocabulary entries."""
     at: int | None = None
     """Which of several masks the candidates are for, −1 for the last; the others stay masked beside it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertology._workers import Workers
 from bertology.activations._batches import PIECES_IN_BATCH, Batch, plan_batches
 from bertology.cloze._questions import Groups, Integers, Questions
 
@@ -75,18 +77,31 @@ def read_questions(encoder: Encoder, questions: Questions, wanted: Wanted) -> Re
     lengths = np.array([len(ids) for ids in questions.inputs], dtype=np.int64)
     on_processor = encoder.device == "cpu"
     pieces = wanted.pieces or (PIECES_IN_BATCH if on_processor else _PIECES_ON_ACCELERATOR)
-    for batch in plan_batches(lengths, pieces=pieces):
-        here, row = by_input.of(batch.windows)
-        asked, place = by_place.of(here)
-        ids, mask = _padded(encoder, questions, batch)
-        positions = torch.from_numpy(np.stack([row, places[here, 1]], axis=1))
-        features = encoder.masked_features(ids, positions, attention_mask=mask, layers=wanted.layers)
-        for number, layer in enumerate(wanted.layers):
-            for part in _reduced(encoder, features[layer], place, terms[asked, 1], wanted):
-                read.values[number, asked[part.terms]] = part.values
-                read.ranks[number, asked[part.terms]] = part.ranks
-                read.top_ids[number, here[part.places]] = part.top_ids
-                read.top_values[number, here[part.places]] = part.top_values
+    batches = list(plan_batches(lengths, pieces=pieces))
+    free: SimpleQueue[Encoder] = SimpleQueue()
+
+    def take(number: int) -> None:
+        batch, own = batches[number], free.get()
+        try:
+            here, row = by_input.of(batch.windows)
+            asked, place = by_place.of(here)
+            ids, mask = _padded(own, questions, batch)
+            positions = torch.from_numpy(np.stack([row, places[here, 1]], axis=1))
+            features = own.masked_features(ids, positions, attention_mask=mask, layers=wanted.layers)
+            for number, layer in enumerate(wanted.layers):
+                for part in _reduced(own, features[layer], place, terms[asked, 1], wanted):
+                    read.values[number, asked[part.terms]] = part.values
+                    read.ranks[number, asked[part.terms]] = part.ranks
+                    read.top_ids[number, here[part.places]] = part.top_ids
+                    read.top_values[number, here[part.places]] = part.top_values
+        finally:
+            free.put(own)
+
+    # A batch on each core, rather than every operation on all of them.
+    with Workers(torch.device(encoder.device), most=len(batches) or 1) as workers:
+        for each in (encoder, *(encoder.twin() for _ in range(workers.n - 1))):
+            free.put(each)
+        workers.map(take, len(batches))
     return read
 
 

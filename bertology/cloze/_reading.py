@@ -106,7 +106,7 @@ def _best(encoder: Encoder, found: Distribution, top: int) -> _Followed:
 
 def _candidates(encoder: Encoder, prompt: Prompt, layers: Sequence[int], form: AnswerForm) -> _Followed:
     """The candidates that can be scored."""
-    words = tuple(dict.fromkeys(word.strip() for word in prompt.candidates))
+    words = tuple(dict.fromkeys(word.strip() if isinstance(word, str) else word for word in prompt.candidates))
     once = Prompt(prompt.text, words)
     scores = ask(encoder, [once], layers=layers, form=form, ranks=form == "one_piece")
     unscored = {excluded.candidate for excluded in scores.excluded}
@@ -115,8 +115,12 @@ def _candidates(encoder: Encoder, prompt: Prompt, layers: Sequence[int], form: A
         reasons = "; ".join(f"{excluded.candidate!r} {excluded.reason}" for excluded in scores.excluded)
         raise ClozeError(f"no candidate is left: {reasons}")
     return _Followed(
-        tuple(words[number] for number in kept),
+        tuple(_spelled(encoder, words[number]) for number in kept),
         scores.of(0)[:, kept],
         None if scores.ranks is None else scores.ranks_of(0)[:, kept],
         scores.excluded,
     )
+
+
+def _spelled(encoder: Encoder, word: str | int) -> str:
+    return word if isinstance(word, str) else spell_pieces(encoder, [word])[0]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Literal
 
 from bertology._files import canonical_json, digest
 from bertology.errors import CorpusError
@@ -41,6 +41,8 @@ class ClozeItem:
     """What is right at the mask."""
     accepted: tuple[str, ...] = ()
     """Of ``answers``, other words that are as right: the best of all counts."""
+    ignored: tuple[str, ...] = ()
+    """Of ``answers``, words that are right in another item: they take no place before the answer."""
     rivals: tuple[str, ...] = ()
     """What is wrong there, of ``choices``."""
     other: str = ""
@@ -63,10 +65,9 @@ class ClozeItems:
     """All items of a task.
 
     Raises:
-        CorpusError: there is none, two have one name, or one lacks what is asked of it.
+        CorpusError: there is none, or two have one name.
     """
 
-    asks: ClozeAsks
     items: tuple[ClozeItem, ...]
     left_out: tuple[LeftOut, ...] = ()
     """What the source has and cannot be asked, whatever the model."""
@@ -76,8 +77,6 @@ class ClozeItems:
     language: str | None = "en"
 
     def __post_init__(self) -> None:
-        if self.asks not in get_args(ClozeAsks):
-            raise ValueError(f"a cloze probe asks {self.asks!r}: it should be one of {', '.join(get_args(ClozeAsks))}")
         if not self.items:
             reasons = Counter(left.reason for left in self.left_out).most_common(1)
             raise CorpusError(f"no item to ask{f' (of all: {reasons[0][0]})' if reasons else ''}")
@@ -85,10 +84,27 @@ class ClozeItems:
         doubled = next((name for name, times in counts.items() if times > 1), None)
         if doubled is not None:
             raise CorpusError(f"two items are called {doubled!r}: give each a name of its own")
+
+    def check(self, asks: ClozeAsks) -> None:
+        """See that every item has what is asked of it.
+
+        Raises:
+            CorpusError: one has not.
+        """
         for item in self.items:
-            lacking = _lacks(item, self.asks)
+            lacking = _lacks(item, asks)
             if lacking:
                 raise CorpusError(f"item {item.id!r} {lacking}")
+
+    def first_of_each_group(self, n: int) -> ClozeItems:
+        """The first ``n`` items of every group."""
+        times: Counter[str] = Counter()
+        kept = []
+        for item in self.items:
+            times[item.group] += 1
+            if times[item.group] <= n:
+                kept.append(item)
+        return replace(self, items=tuple(kept))
 
     def __len__(self) -> int:
         return len(self.items)
@@ -107,10 +123,11 @@ class ClozeItems:
     def fingerprint(self) -> str:
         """Hash of all that is asked."""
         parts = [
-            (i.id, i.cluster, i.group, i.text, i.answer, i.accepted, i.rivals, i.other, i.blind) for i in self.items
+            (i.id, i.cluster, i.group, i.text, i.answer, i.accepted, i.ignored, i.rivals, i.other, i.blind)
+            for i in self.items
         ]
         words = {group: list(found) for group, found in self.vocabularies.items()}
-        return digest([canonical_json([self.asks, parts, words])])
+        return digest([canonical_json([parts, words])])
 
 
 def _lacks(item: ClozeItem, asks: ClozeAsks) -> str:
@@ -134,6 +151,11 @@ class ClozeProbe(Probe):
     Subclasses are frozen dataclasses without state. They say what is asked (:meth:`items`) and how it is scored;
     reading the model, every layer through its head, baselines, intervals and tables are the core's.
     """
+
+    @property
+    @abstractmethod
+    def asks(self) -> ClozeAsks:
+        """What is asked of a text."""
 
     @abstractmethod
     def items(self, source: str) -> ClozeItems:

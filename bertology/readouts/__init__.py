@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         random_erasure,
     )
     from bertology.readouts._features import ArrayFeatures, FeatureSource
+    from bertology.readouts._heads import MaskedLmReadout, NextSentenceReadout
     from bertology.readouts._linear import LinearReadout
     from bertology.readouts._lowrank import LowRankReadout
     from bertology.readouts._mlp import FittedMlp, MlpReadout
@@ -60,7 +61,9 @@ __all__ = [
     "LayerErasure",
     "LinearReadout",
     "LowRankReadout",
+    "MaskedLmReadout",
     "MlpReadout",
+    "NextSentenceReadout",
     "PooledSpans",
     "Predictions",
     "ProbeOrigin",
@@ -90,6 +93,7 @@ __all__ = [
 ]
 
 _NEEDS_TORCH = {
+    "_heads": ("MaskedLmReadout", "NextSentenceReadout"),
     "_affine": ("FittedAffine",),
     "_base": (
         "FitReport",

@@ -14,6 +14,7 @@ from bertology.errors import FitError
 from bertology.readouts._base import Readout, Settings
 from bertology.readouts._bayes import BayesReadout
 from bertology.readouts._edge import EdgeCatReadout, EdgeCumulativeReadout, EdgeMixReadout, EdgeReadout
+from bertology.readouts._heads import MaskedLmReadout, NextSentenceReadout
 from bertology.readouts._kinds import readout_kind
 from bertology.readouts._linear import LinearReadout
 from bertology.readouts._lowrank import LowRankReadout
@@ -29,7 +30,9 @@ _READOUTS: Mapping[str, Callable[..., Settings]] = {
     "bayes.v1": BayesReadout,
     "linear.v1": LinearReadout,
     "lowrank.v1": LowRankReadout,
+    "masked_lm.v1": MaskedLmReadout,
     "mlp.v1": MlpReadout,
+    "next_sentence.v1": NextSentenceReadout,
     "ridge.v1": RidgeReadout,
     "structural.v1": StructuralReadout,
 }
@@ -44,7 +47,8 @@ def get_readout(name: str, **settings: Any) -> Readout:
     """
     found = make_readout(name, **settings)
     if not isinstance(found, Readout):
-        raise FitError(f"readout {found.name} finds trees: it cannot read labels")
+        what = {"trees": "finds trees", "prompts": "answers texts"}[readout_kind(found.name).reads]
+        raise FitError(f"readout {found.name} {what}: it cannot read labels")
     return found
 
 

@@ -1,5 +1,6 @@
 """What was found: tidy tables, and views of them."""
 
+from bertology.results._cloze_predictions import ClozeOutcomes, ClozePredictions, read_outcomes
 from bertology.results._grid_view import GridView
 from bertology.results._labels import confusion, per_label_scores
 from bertology.results._predictions import (
@@ -24,6 +25,8 @@ __all__ = [
     "SCHEMA_VERSION",
     "SET_MARK",
     "BaselineLine",
+    "ClozeOutcomes",
+    "ClozePredictions",
     "ComparisonRow",
     "GridView",
     "LayerLine",
@@ -43,6 +46,7 @@ __all__ = [
     "prediction_schema",
     "read_comparison_rows",
     "read_labels",
+    "read_outcomes",
     "read_predictions",
     "read_result_rows",
     "read_results",

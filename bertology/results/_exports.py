@@ -183,7 +183,7 @@ def _html_cell(line: GridLine, column: int) -> str:
 _CSV_FIELDS = (
     *("task", "model", "corpus", "split", "row", "layer", "metric", "value", "ci_low", "ci_high", "in_best_set"),
     *("second_metric", "second_value", "random_init", "control_task_accuracy", "selectivity"),
-    *("selectivity_ci_low", "selectivity_ci_high", "seed_sd"),
+    *("selectivity_ci_low", "selectivity_ci_high", "seed_sd", "blind"),
 )
 
 
@@ -207,6 +207,7 @@ def tables_to_csv(tables: Sequence[LayerTable]) -> str:
                 **_spread(line.random_init, "random_init"),
                 **_spread(line.control_task, "control_task_accuracy"),
                 **_spread(line.selectivity, "selectivity", "selectivity_ci_low", "selectivity_ci_high"),
+                **_spread(line.blind, "blind"),
                 "seed_sd": line.seed_spread,
             }
             writer.writerow({**common, **fields})

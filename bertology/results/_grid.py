@@ -19,9 +19,15 @@ _TITLES = {
     "las": "LAS",
     "dspr": "DSpr",
     "nspr": "NSpr",
+    "mrr": "MRR",
+    "micro_mrr": "MRR micro",
+    "micro_p_at_1": "P@1 micro",
+    **{f"p_at_{most}": f"P@{most}" for most in (1, 5, 10, 100)},
 }
-_CORRELATIONS = frozenset({"dspr", "nspr"})
-_NOT_FRACTIONS = frozenset({"codelength_bits", "compression"}) | _CORRELATIONS
+_THREE_DECIMALS = frozenset({"dspr", "nspr", "mrr"})
+_NOT_FRACTIONS = frozenset({"codelength_bits", "compression"}) | _THREE_DECIMALS
+_OWN_HEADS = frozenset({"masked_lm", "next_sentence"})
+"""Readouts that are the model's own, of which nothing is trained."""
 _INTERVALS = {
     "cluster-bootstrap-bca": "bootstrap over sentences (BCa)",
     "exact-over-clusters": "exact over sentences where all are right or all wrong",
@@ -100,7 +106,7 @@ def number(value: float, *, metric: str = "accuracy") -> str:
 
 def decimals(metric: str) -> int:
     """How many a metric is shown with."""
-    return 3 if metric in _CORRELATIONS else 1
+    return 3 if metric in _THREE_DECIMALS else 1
 
 
 def layer_grid(table: LayerTable) -> Grid:
@@ -157,6 +163,7 @@ def _columns(table: LayerTable) -> Mapping[str, tuple[str, str]]:
         "random_init": ("random init", table.metric),
         "control_task": ("control task", table.control_metric),
         "selectivity": ("selectivity", "selectivity"),
+        "blind": ("blind", table.metric),
         "seed_spread": ("seed s.d.", table.metric),
     }
     return {
@@ -204,11 +211,19 @@ def _notes(table: LayerTable) -> list[Note]:
     notes.append(Note("model", ", ".join(filter(None, parts))))
     seeds = f", mean of {table.n_seeds} seeds" if table.n_seeds > 1 else ""
     comma = "," if "," in table.reading else ""
-    notes.append(Note("readout", f"{table.reading}{comma} trained on {about.n_train:,} items{seeds}"))
+    trained = f"{comma} trained on {about.n_train:,} items{seeds}"
+    own = ", the model's own head: nothing is trained"
+    notes.append(Note("readout", f"{table.reading}{own if _answers_itself(table) else trained}"))
     methods = "; ".join(_INTERVALS.get(method, method) for method in table.ci_methods)
+    if _answers_itself(table):
+        methods = methods.replace("sentence", "cluster")
     notes.append(Note("interval", f"[ ] 95 %, {methods or 'not computed'}"))
     if any(line.control_task for line in table.lines):
         notes.append(Note("control", "each word form has a random label (Hewitt & Liang 2019); selectivity: less that"))
+    if any(line.blind for line in table.lines):
+        notes.append(Note("blind", "the same texts without what decides"))
+    if _answers_itself(table) and any(line.control == "majority" for line in table.baselines):
+        notes.append(Note("majority", "the answer most frequent in each group, whatever the text"))
     if any(line.control == "word_majority" for line in table.baselines):
         notes.append(Note("majority", "the label most frequent in training, of all words or of the same word form"))
     if any(line.control == "linear_chain" for line in table.baselines):
@@ -218,10 +233,15 @@ def _notes(table: LayerTable) -> list[Note]:
     return notes
 
 
+def _answers_itself(table: LayerTable) -> bool:
+    """Whether the model's own head is asked, so that items are texts and their clusters what they are about."""
+    return table.about.readout in _OWN_HEADS
+
+
 def _counts(table: LayerTable) -> str:
     about = table.about
     parts = [
-        f"{about.n_items:,} items in {about.n_clusters:,} sentences",
+        f"{about.n_items:,} items in {about.n_clusters:,} {'clusters' if _answers_itself(table) else 'sentences'}",
         *([f"{about.n_classes} classes"] if about.n_classes else []),
     ]
     if about.n_skipped:

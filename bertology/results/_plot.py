@@ -109,6 +109,7 @@ def _draw(ax: Axes, table: LayerTable) -> None:
     labels = []
     for name, field, color, marker in (
         ("control task", "control_task", _GREEN, "^"),
+        ("blind", "blind", _GREEN, "v"),
         ("random init", "random_init", _VERMILION, "s"),
     ):
         found = [(line.layer, getattr(line, field)) for line in table.lines if getattr(line, field) is not None]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,18 +44,24 @@ class Predictions:
     labels: Sequence[str]
     label_sets: bool = False
     """Whether an item may have any number of labels, so that those in ``labels`` are sets: ``awareness|volition``."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Of a cloze task the further columns that :data:`CLOZE` names, ``[item]`` each."""
+
+
+CLOZE = "group", "rival", "rank", "reason"
+"""Columns that the predictions of a cloze task have besides: the group of an item; the logarithm of the probability of
+what the answer is compared with; the answer's place; why an item was not scored."""
 
 
 @cache
-def prediction_schema() -> pa.Schema:
-    """Columns of ``predictions/<cell_id>.parquet``."""
+def prediction_schema(*, cloze: bool = False) -> pa.Schema:
+    """Columns of ``predictions/<cell_id>.parquet``, of a cloze task with its own."""
     import pyarrow as pa
 
     coded = pa.dictionary(pa.int32(), pa.string())
-    return pa.schema(
-        [("item_id", pa.string()), ("cluster_id", coded), ("gold", coded), ("pred", coded), ("score", pa.float32())],
-        metadata={"bertology": "predictions 1"},
-    )
+    plain = [("item_id", pa.string()), ("cluster_id", coded), ("gold", coded), ("pred", coded), ("score", pa.float32())]
+    more = [("group", coded), ("rival", pa.float32()), ("rank", pa.int32()), ("reason", coded)] if cloze else []
+    return pa.schema([*plain, *more], metadata={"bertology": "predictions 1"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +105,8 @@ def write_predictions(folder: Path, cell_id: str, predictions: Predictions) -> s
         coded(predictions.pred, predictions.labels),
         pa.array(np.asarray(predictions.score, dtype=np.float32)),
     ]
-    schema = prediction_schema()
+    schema = prediction_schema(cloze=bool(predictions.extra))
+    columns += [pa.array(predictions.extra[name], schema.field(name).type) for name in CLOZE if predictions.extra]
     if predictions.label_sets:
         schema = schema.with_metadata({**(schema.metadata or {}), **_SETS})
     content = to_parquet(pa.Table.from_arrays(columns, schema=schema))
@@ -120,7 +127,8 @@ def read_predictions(folder: Path, cell_id: str) -> Predictions:
     cluster = _recoded(table["cluster_id"], clusters)
     score = table["score"].to_numpy()
     item_ids = table["item_id"].to_pylist()
-    return Predictions(item_ids, cluster, tuple(clusters), gold, pred, score, tuple(labels), _has_sets(table))
+    extra = {name: table[name].to_pylist() for name in CLOZE if name in table.column_names}
+    return Predictions(item_ids, cluster, tuple(clusters), gold, pred, score, tuple(labels), _has_sets(table), extra)
 
 
 def read_labels(folder: Path, cell_ids: Sequence[str]) -> PredictedLabels:
@@ -147,6 +155,15 @@ def read_scores(folder: Path, cell_ids: Sequence[str]) -> tuple[NDArray[np.float
     tables = [_read(folder, cell_id, ("gold", "score")) for cell_id in cell_ids]
     scores = np.stack([table["score"].to_numpy().astype(np.float64) for table in tables])
     return scores, tuple(tables[0]["gold"].to_pylist())
+
+
+def read_columns(folder: Path, cell_id: str, columns: Sequence[str]) -> pa.Table:
+    """Some columns of a cell's predictions.
+
+    Raises:
+        ResultsError: the file is missing or broken, or has no such column.
+    """
+    return _read(folder, cell_id, columns)
 
 
 def _has_sets(table: pa.Table) -> bool:

@@ -20,6 +20,7 @@ from bertology.results._exports import (
 )
 from bertology.results._grid import Grid, layer_grid, summary_grid
 from bertology.results._grid_view import GridView
+from bertology.results._groups import GroupTable, group_grid, group_tables
 from bertology.results._labels import confusion, per_label_scores
 from bertology.results._other_grids import head_grids, model_grid, seed_grid
 from bertology.results._pipeline import CUMULATIVE, PipelineLine, pipeline_grid, pipeline_lines
@@ -44,6 +45,8 @@ class View:
     tables: tuple[LayerTable, ...]
     pipelines: tuple[PipelineLine, ...] = ()
     """Of tasks that were read by mixtures of layers."""
+    groups: tuple[GroupTable, ...] = ()
+    """Of tasks whose items stand in groups."""
 
     @property
     def overview(self) -> tuple[LayerTable, ...]:
@@ -54,8 +57,13 @@ class View:
         )
 
     def grids(self) -> tuple[Grid, ...]:
-        """The tables as text in cells; the summary last, where there are several tasks."""
-        grids = tuple(layer_grid(table) for table in self.tables)
+        """The tables as text in cells, each with its groups; the summary last, where there are several tasks."""
+        of_table = {id(found.table): found for found in self.groups}
+        grids: list[Grid] = []
+        for table in self.tables:
+            grids.append(layer_grid(table))
+            if id(table) in of_table:
+                grids.append(group_grid(of_table[id(table)]))
         summary = (summary_grid(self.overview),) if len(self.overview) > 1 else ()
         return (*grids, *summary, *((pipeline_grid(self.pipelines),) if self.pipelines else ()))
 
@@ -153,7 +161,7 @@ class View:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from bertology.results._terminal import render_tables
 
-        yield render_tables(self.tables, self.overview, self.pipelines, width=options.max_width)
+        yield render_tables(self.tables, self.overview, self.pipelines, self.groups, width=options.max_width)
 
 
 @dataclass(frozen=True, repr=False)
@@ -206,7 +214,7 @@ class Results:
         pipelines = pipeline_lines(self.rows, tables)
         if not tables and not pipelines:
             raise ResultsError("there are no scores of any layer to show")
-        return View(tables, pipelines)
+        return View(tables, pipelines, group_tables(self.rows, tables))
 
     def to_pandas(self) -> pd.DataFrame:
         """All rows and columns of ``results.parquet``."""

@@ -15,9 +15,9 @@ from typing import Any, Literal
 from bertology.errors import ResultsError
 from bertology.measures import Bootstrap, Comparison
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
-Control = Literal["none", "majority", "word_majority", "linear_chain", "control_task"]
+Control = Literal["none", "majority", "word_majority", "linear_chain", "control_task", "blind"]
 
 
 class _Row:
@@ -58,6 +58,9 @@ class ResultRow(_Row):
     corpus: str
     corpus_fingerprint: str
     split: str
+    group: str | None = None
+    """Of items that stand in groups, such as relations or constructions, the one that is scored alone. Since schema 2.
+    """
     language: str | None = None
     annotation: Literal["gold", "silver"] = "gold"
     n_train: int
@@ -179,7 +182,7 @@ def sort_key(row: _Row) -> tuple[tuple[bool, Any], ...]:
 
 _RESULT_ORDER = (
     *("experiment", "task", "corpus", "split", "model", "pooling", "readout", "init", "control"),
-    *("layer", "head", "seed", "metric", "cell_id"),
+    *("layer", "head", "seed", "metric", "group", "cell_id"),
 )
 _COMPARISON_ORDER = ("family", "metric", "layer_a", "layer_b", "cell_a", "cell_b")
 

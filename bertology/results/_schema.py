@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 RowT = TypeVar("RowT", ResultRow, ComparisonRow)
 
+_SINCE = {2: ("group",)}
+"""Columns that older schemas do not have."""
+
 
 def result_schema() -> pa.Schema:
     """Columns of ``results.parquet``: the fields of :class:`ResultRow`, ``schema_version`` first."""
@@ -55,10 +58,12 @@ def table_to_rows(table: pa.Table, kind: type[RowT], *, where: str) -> tuple[Row
     newest = max((version for version in versions if isinstance(version, int)), default=0)
     if newest > SCHEMA_VERSION:
         raise ResultsError(f"{where}: written in schema {newest}, this version reads up to {SCHEMA_VERSION}: upgrade")
-    missing = [name for name in field_kinds(kind) if name not in table.column_names]
+    added = {name for version, names in _SINCE.items() if newest < version for name in names}
+    wanted = [name for name in field_kinds(kind) if name not in added]
+    missing = [name for name in wanted if name not in table.column_names]
     if missing:
         raise ResultsError(f"{where}: no column {', '.join(missing)}; was it written by bertology?")
-    return tuple(kind(**row) for row in table.select(list(field_kinds(kind))).to_pylist())
+    return tuple(kind(**row) for row in table.select(wanted).to_pylist())
 
 
 def _schema(kind: type[ResultRow] | type[ComparisonRow]) -> pa.Schema:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bertology.results._grid import STAR, Grid, GridLine, layer_grid, summary_grid
+from bertology.results._groups import GroupTable, group_grid
 from bertology.results._pipeline import PipelineLine, pipeline_grid
 from bertology.results._view import LayerTable, Score
 
@@ -21,15 +22,35 @@ _TWO_LINES = {"selectivity": "selec-\ntivity", "macro-F1": "macro-\nF1", "micro-
 
 
 def render_tables(
-    tables: Sequence[LayerTable], overview: Sequence[LayerTable], pipelines: Sequence[PipelineLine], *, width: int
+    tables: Sequence[LayerTable],
+    overview: Sequence[LayerTable],
+    pipelines: Sequence[PipelineLine],
+    groups: Sequence[GroupTable],
+    *,
+    width: int,
 ) -> RenderableType:
     """All tables one under the other, those of ``overview`` side by side, and at which depth tasks are solved."""
-    parts = [_rendered(layer_grid(table), width=width, table=table) for table in tables]
+    of_table = {id(found.table): found for found in groups}
+    parts = []
+    for table in tables:
+        parts.append(_rendered(layer_grid(table), width=width, table=table))
+        if id(table) in of_table:
+            parts.append(_rendered(_fitting(of_table[id(table)], width), width=width))
     if len(overview) > 1:
         parts.append(_rendered(summary_grid(overview), width=width))
     if pipelines:
         parts.append(_rendered(pipeline_grid(pipelines), width=width))
     return Group(*parts)
+
+
+def _fitting(groups: GroupTable, width: int) -> Grid:
+    """The table of groups with as many layers as there is room for."""
+    n_layers = len(groups.table.lines)
+    for most in range(n_layers, 1, -1):
+        grid = group_grid(groups, most_layers=most)
+        if Console(width=1000).measure(_table(grid, (), interval_columns=len(grid.headers))).maximum <= width - 2:
+            return grid
+    return group_grid(groups, most_layers=1)
 
 
 def _rendered(grid: Grid, *, width: int, table: LayerTable | None = None) -> RenderableType:

@@ -18,7 +18,10 @@ FALSE_DISCOVERY_RATE = 0.05
 BASELINES = {"majority": "majority", "word_majority": "word majority", "linear_chain": "linear chain"}
 INITS = {"pretrained": "", "random_blocks": "random blocks over pretrained embeddings", "random": "random weights"}
 """How a model's weights may have been made, and what is said of it."""
-_METRIC_ORDER = ("accuracy", "macro_f1", "micro_f1", "uuas", "dspr", "root_accuracy", "nspr", "uas", "las")
+_METRIC_ORDER = (
+    *("accuracy", "macro_f1", "micro_f1", "uuas", "dspr", "root_accuracy", "nspr", "uas", "las"),
+    *("p_at_1", "p_at_10", "mrr", "choice_accuracy", "sensitivity", "consistency", "moved", "probability_lost"),
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class LayerLine:
     """The main metric's score of each seed."""
     in_best_set: bool | None
     """Whether the layer is not separable from the best one; None where layers were not compared."""
+    blind: Score | None = None
+    """Of texts without what decides."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,7 @@ def layer_tables(
         NameNotFoundError: a task has no such metric.
     """
     _refuse_mixtures(rows)
+    rows = [row for row in rows if row.group is None]
     groups: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     baselines: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     for row in rows:
@@ -181,6 +187,7 @@ def _table(
             [r for r in scored if r.init == init and r.control == "control_task"], control_metric
         ),
         "selectivity": _by_layer([r for r in scored if r.init == init], "selectivity"),
+        "blind": _by_layer([r for r in scored if r.init == init and r.control == "blind"], main),
     }
     about = own[0] if own else group[0]
     higher = next((row.higher_is_better for row in own if row.metric == main), True)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bertology.measures import compare, expected_layer, mean_over_seeds, over_layers, selectivity
+from bertology.probing import ClozeProbe, Probe
 from bertology.results import ComparisonRow, PredictionFolder, ResultRow, Results, comparison_rows, score_of
 from bertology.runner._plan import BaselineCells, Group, Plan, RowControl
 from bertology.runner._scored import Column, Scored, Scorer, metrics_of
@@ -60,14 +61,16 @@ class Assembler:
             rows += _depth_rows(group, column, where, metrics[0])
             if control == "control_task" and "accuracy" in columns["none", seed].scores:
                 rows += _selectivity_rows(columns["none", seed], column, {**shared, "seed": seed})
-        compared = self.compare_layers and group.init == plan.request.init and len(group.layers) > 1
+        # What a change of the text moves is neither good nor bad: no layer is the best at it.
+        ranked = not (isinstance(group.probe, ClozeProbe) and group.probe.asks == "changes")
+        compared = self.compare_layers and ranked and group.init == plan.request.init and len(group.layers) > 1
         return Tables(tuple(rows), tuple(_compare_layers(plan, group, columns, metrics[0].name)) if compared else ())
 
     def of_baselines(self, plan: Plan, found: BaselineCells) -> Tables:
         """Scores of the baselines of a task."""
         rows: list[ResultRow] = []
         for control, column in self._scorer.baselines(found).items():
-            where = {**_shared_task(plan, found.probe.task, found.probe.version, self.experiment), "control": control}
+            where = {**_shared_task(plan, found.probe, self.experiment), "control": control}
             rows += _rows(column, 0, where, metrics=found.probe.scores)
         return Tables(tuple(rows))
 
@@ -96,12 +99,18 @@ class Assembler:
         )
 
 
-def _shared_task(plan: Plan, task: str, version: int, experiment: str) -> dict[str, Any]:
-    return {
+def _shared_task(plan: Plan, probe: Probe, experiment: str) -> dict[str, Any]:
+    shared = {
         "experiment": experiment,
-        "task": task,
-        "task_version": f"v{version}",
+        "task": probe.task,
+        "task_version": f"v{probe.version}",
         "corpus": plan.corpus.name,
+    }
+    if isinstance(probe, ClozeProbe):
+        items = plan.splits.prompts[probe.task]
+        return {**shared, "corpus_fingerprint": items.fingerprint, "split": "all", "language": items.language}
+    return {
+        **shared,
         "corpus_fingerprint": plan.corpus.fingerprint,
         "split": plan.request.test_split,
         "language": plan.corpus.language,
@@ -113,13 +122,13 @@ def _shared(plan: Plan, group: Group, experiment: str) -> dict[str, Any]:
     name, _, version = group.readout.name.rpartition(".")
     of_train = {"split": plan.request.train_split} if group.reading.codelength else {}
     return {
-        **_shared_task(plan, group.probe.task, group.probe.version, experiment),
+        **_shared_task(plan, group.probe, experiment),
         **of_train,
         "model": plan.source.name,
         "model_fingerprint": plan.fingerprints[group.init],
         "init": group.init,
         "n_layers": plan.shape.n_layers,
-        "pooling": plan.request.pooling,
+        "pooling": None if isinstance(group.probe, ClozeProbe) else plan.request.pooling,
         "readout": name,
         "readout_version": version,
         "dtype": plan.request.dtype,
@@ -128,13 +137,15 @@ def _shared(plan: Plan, group: Group, experiment: str) -> dict[str, Any]:
 
 def _main_metric(group: Group, control: RowControl) -> str:
     """What is said first of a cell: of control tasks accuracy, or how short their code is."""
-    return metrics_of(group)[0].name if control == "none" or group.reading.codelength else "accuracy"
+    own = control != "control_task" or group.reading.codelength
+    return metrics_of(group)[0].name if own else "accuracy"
 
 
 def _rows(column: Column, place: int, where: Mapping[str, Any], *, metrics: Sequence[Scored]) -> list[ResultRow]:
     """One row a metric of one cell."""
     record = column.records[place]
     facts, provenance = dict(record.facts), record.provenance
+    groups = facts.pop("groups", {})
     shared = {
         **where,
         "cell_id": record.cell_id,
@@ -150,7 +161,7 @@ def _rows(column: Column, place: int, where: Mapping[str, Any], *, metrics: Sequ
     # A difference of scores, such as selectivity, is no metric of its own; more of it is better.
     better = {metric.name: metric.higher_is_better for metric in metrics}
     main = metrics[0].name if metrics else ""
-    return [
+    rows = [
         ResultRow(
             **shared,
             higher_is_better=better.get(name, True),
@@ -159,6 +170,12 @@ def _rows(column: Column, place: int, where: Mapping[str, Any], *, metrics: Sequ
         )
         for name, scores in column.scores.items()
     ]
+    of_whole = {row.metric: row for row in rows}
+    for (name, group), scores in column.by_group.items():
+        n_items, n_clusters, n_skipped = groups[group]
+        counted = {"n_items": n_items, "n_clusters": n_clusters, "n_skipped": n_skipped, "skip_reasons": "{}"}
+        rows.append(replace(of_whole[name], group=group, **counted, **score_of(scores, place)))
+    return rows
 
 
 def _selectivity_rows(task: Column, control: Column, where: Mapping[str, Any]) -> list[ResultRow]:

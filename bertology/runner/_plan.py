@@ -5,36 +5,38 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 from bertology._files import canonical_json, digest
-from bertology._names import name_not_found
-from bertology.corpora import Corpus, Sentences, annotate_text, load_corpus
-from bertology.encoders import ModelShape, ModelSource, model_fingerprint, model_shape, resolve_model
-from bertology.errors import BertologyError, CorpusError
-from bertology.measures import METRICS
-from bertology.probing import RepresentationProbe, get_probe
+from bertology.corpora import Corpus
+from bertology.encoders import ModelShape, ModelSource
+from bertology.errors import BertologyError
+from bertology.probing import ClozeProbe, Probe, get_probe
 from bertology.readouts import ReadoutKind, readout_kind
 from bertology.runner._cells import Cell
-from bertology.runner._reading import Reading, fitted_together
+from bertology.runner._finder import Finder, Init, read_vocabulary
+from bertology.runner._reading import Reading, check_reading, fitted_together
 from bertology.runner._request import ProbeRequest, parse_layers
-from bertology.runner._task_data import Splits, choose_splits
+from bertology.runner._task_data import Splits
 
-Init = Literal["pretrained", "random", "random_blocks"]
 # Of what was left out of a corpus so many places are told; all are in Corpus.skipped.
 _LISTED = 5
-RowControl = Literal["none", "control_task"]
+RowControl = Literal["none", "control_task", "blind"]
 Baseline = Literal["majority", "word_majority", "linear_chain"]
 # By what a task's readout reads.
-_BASELINES: Mapping[str, tuple[Baseline, ...]] = {"labels": ("majority", "word_majority"), "trees": ("linear_chain",)}
+_BASELINES: Mapping[str, tuple[Baseline, ...]] = {
+    "words": ("majority", "word_majority"),
+    "spans": ("majority", "word_majority"),
+    "trees": ("linear_chain",),
+    "prompts": ("majority",),
+}
 
 
 @dataclass(frozen=True)
 class Group:
     """Cells fitted together: one reading of a task on one initialisation of the model, all layers, controls, seeds."""
 
-    probe: RepresentationProbe
+    probe: Probe
     reading: Reading
     """With the readout's registered name."""
     init: Init
@@ -65,7 +67,7 @@ class Group:
 class BaselineCells:
     """The cells of one task that look at no vector."""
 
-    probe: RepresentationProbe
+    probe: Probe
     cells: Mapping[Baseline, Cell]
 
 
@@ -79,7 +81,7 @@ class Plan:
     corpus: Corpus
     splits: Splits
     layers: tuple[int, ...]
-    probes: tuple[RepresentationProbe, ...]
+    probes: tuple[Probe, ...]
     fingerprints: Mapping[Init, str]
     """The model's, by initialisation."""
 
@@ -93,7 +95,7 @@ class Plan:
         """What is fitted, each with those that are fitted with it."""
         return tuple(group for found in self._groups.values() for group in found)
 
-    def groups_of(self, probe: RepresentationProbe, init: Init) -> tuple[Group, ...]:
+    def groups_of(self, probe: Probe, init: Init) -> tuple[Group, ...]:
         """The groups of one task on one initialisation, each with those that are fitted with it."""
         return self._groups[init, probe.task]
 
@@ -140,7 +142,7 @@ class Plan:
         cells += [cell.id for found in self.baselines for cell in found.cells.values()]
         return digest([canonical_json(sorted(cells))])
 
-    def readings_of(self, probe: RepresentationProbe) -> tuple[Reading, ...]:
+    def readings_of(self, probe: Probe) -> tuple[Reading, ...]:
         """How a task is read, each readout by its registered name.
 
         Raises:
@@ -154,7 +156,7 @@ class Plan:
                 raise BertologyError(
                     f"task {probe.task}: {one.readout} has no variational code: take readout bayes, or online"
                 )
-            _check_trees(probe, one, width=self.shape.dim)
+            check_reading(probe, one, width=self.shape.dim)
         keys = [one.key for one in found]
         doubled = next((one for one in found if keys.count(one.key) > 1), None)
         if doubled is not None:
@@ -162,33 +164,37 @@ class Plan:
             raise BertologyError(f"task {probe.task} is read twice by {doubled.readout}{settings}: name each way once")
         return found
 
-    def ways_of(self, probe: RepresentationProbe) -> tuple[tuple[Reading, ...], ...]:
+    def ways_of(self, probe: Probe) -> tuple[tuple[Reading, ...], ...]:
         """How a task is read, in the groups in which it is fitted."""
         return fitted_together(self.readings_of(probe), own=probe.readout)
 
-    def _task_identity(self, probe: RepresentationProbe) -> dict[str, Any]:
+    def _task_identity(self, probe: Probe) -> dict[str, Any]:
+        of_task = {"task": probe.task, "task_version": probe.version}
+        if isinstance(probe, ClozeProbe):
+            return {**of_task, "items_fingerprint": self.splits.prompts[probe.task].fingerprint}
         return {
-            "task": probe.task,
-            "task_version": probe.version,
+            **of_task,
             **{f"{name}_fingerprint": split.fingerprint for name, split in self.splits.by_name.items()},
         }
 
-    def _family(self, probe: RepresentationProbe, readings: Sequence[Reading], init: Init) -> Group:
+    def _family(self, probe: Probe, readings: Sequence[Reading], init: Init) -> Group:
         first, *others = (self._group(probe, reading, init) for reading in readings)
         return replace(first, others=tuple(others))
 
-    def _group(self, probe: RepresentationProbe, reading: Reading, init: Init) -> Group:
+    def _group(self, probe: Probe, reading: Reading, init: Init) -> Group:
         request = self.request
         shared = {
             **self._task_identity(probe),
             "model_fingerprint": self.fingerprints[init],
             "readout": reading.readout,
-            "pooling": request.pooling,
             "dtype": request.dtype,
-            "stored_dtype": request.stored_dtype,
-            "on_long": request.on_long,
             "max_pieces": request.max_pieces,
         }
+        if isinstance(probe, ClozeProbe):
+            if words := reading.settings.get("vocabulary"):
+                shared["vocabulary_fingerprint"] = digest([canonical_json(read_vocabulary(str(words)))])
+        else:
+            shared |= {name: getattr(request, name) for name in ("pooling", "stored_dtype", "on_long")}
         if reading.changes:
             shared["reading"] = reading.changes
         if reading.erase is not None:
@@ -198,17 +204,25 @@ class Plan:
                 {**shared, **self._mixed(reading, layer), "control": control, "seed": seed, "layer": layer}
             )
             for control in self.controls_of(probe, init)
-            for seed in range(request.seeds)
+            for seed in range(self.n_seeds_of(probe))
             for layer in self.columns_of(reading)
         }
         return Group(probe, reading, init, cells, self.layers_of(reading))
 
-    def controls_of(self, probe: RepresentationProbe, init: Init) -> tuple[RowControl, ...]:
-        """What is fitted of a task on one initialisation."""
-        # The control task asks what the model's vectors allow by heart; of those of a control nothing is claimed, and
-        # trees are no labels that could be learnt by heart.
-        with_control = init == self.request.init and "control_task" in self.request.controls
-        return ("none", "control_task") if with_control and not _finds_trees(probe) else ("none",)
+    def n_seeds_of(self, probe: Probe) -> int:
+        """How many fits of a task there are; of one that fits nothing, one."""
+        return 1 if isinstance(probe, ClozeProbe) else self.request.seeds
+
+    def controls_of(self, probe: Probe, init: Init) -> tuple[RowControl, ...]:
+        """What is computed of a task on one initialisation."""
+        # Of those vectors that are a control themselves nothing is claimed.
+        asked = self.request.controls if init == self.request.init else ()
+        if isinstance(probe, ClozeProbe):
+            can_be_blind = any(item.blind for item in self.splits.prompts[probe.task].items)
+            return ("none", "blind") if "blind" in asked and can_be_blind else ("none",)
+        # The control task asks what the model's vectors allow by heart; trees are no labels that could be learnt so.
+        with_control = "control_task" in asked and _reads(probe) != "trees"
+        return ("none", "control_task") if with_control else ("none",)
 
     def columns_of(self, reading: Reading) -> tuple[int | None, ...]:
         """What a reading scores: each layer, or None for all of them together."""
@@ -239,68 +253,16 @@ class Plan:
         return {"mixed_layers": [below for below in self.layers_of(reading) if layer is None or below <= layer]}
 
 
-def baselines_of(probe: RepresentationProbe, controls: Collection[str]) -> tuple[Baseline, ...]:
+def baselines_of(probe: Probe, controls: Collection[str]) -> tuple[Baseline, ...]:
     """The baselines that a task has among the ``controls``."""
-    return tuple(name for name in _BASELINES["trees" if _finds_trees(probe) else "labels"] if name in controls)
+    if isinstance(probe, ClozeProbe) and probe.asks not in ("answers", "choices", "next_sentence"):
+        # Of two texts neither is the more frequent answer.
+        return ()
+    return tuple(name for name in _BASELINES[_reads(probe)] if name in controls)
 
 
-def _finds_trees(probe: RepresentationProbe) -> bool:
-    return readout_kind(probe.readout).reads == "trees"
-
-
-def _check_trees(probe: RepresentationProbe, reading: Reading, *, width: int) -> None:
-    """Raise where a readout of labels is asked for trees, one of trees for labels, or for more than vectors have."""
-    reads_trees = readout_kind(str(reading.readout)).reads == "trees"
-    if reads_trees != _finds_trees(probe):
-        what = "labels" if reads_trees else "trees"
-        raise BertologyError(
-            f"task {probe.task} is about {what}, which {reading.readout} cannot read; "
-            f"leave the readout out, or take {probe.readout}"
-        )
-    if reads_trees and (reading.codelength is not None or reading.erase is not None):
-        raise BertologyError(f"task {probe.task}: trees have no codelength here, and nothing is erased before them")
-    rank = reading.settings.get("rank")
-    if reads_trees and isinstance(rank, int) and rank > width:
-        raise BertologyError(f"task {probe.task}: rank {rank} of vectors that are {width} wide: give 1 to {width}")
-
-
-class Finder:
-    """Finds what names stand for, each once however often it is asked for."""
-
-    def __init__(self) -> None:
-        self._probes: dict[str, RepresentationProbe] = {}
-        self._models: dict[tuple[str, str | None], tuple[ModelSource, ModelShape]] = {}
-        self._fingerprints: dict[tuple[Path, Init, int], str] = {}
-        self._splits: dict[tuple[int, str, str], tuple[Corpus, Splits]] = {}
-
-    def probe(self, task: str) -> RepresentationProbe:
-        """The probe of a task: :func:`bertology.probing.get_probe`."""
-        if task not in self._probes:
-            self._probes[task] = get_probe(task)
-        return self._probes[task]
-
-    def model(self, name: str, revision: str | None) -> tuple[ModelSource, ModelShape]:
-        """A model's files, and its shape."""
-        key = (name, revision)
-        if key not in self._models:
-            source = resolve_model(name, revision=revision)
-            self._models[key] = (source, model_shape(source))
-        return self._models[key]
-
-    def fingerprint(self, source: ModelSource, init: Init, seed: int) -> str:
-        """Of a model's content: :func:`bertology.encoders.model_fingerprint`."""
-        key = (source.folder, init, seed)
-        if key not in self._fingerprints:
-            self._fingerprints[key] = model_fingerprint(source, init=init, seed=seed)
-        return self._fingerprints[key]
-
-    def splits(self, corpus: Corpus, *, train: str, test: str) -> Splits:
-        """What a corpus is fitted on, chosen by and scored on."""
-        key = (id(corpus), train, test)
-        if key not in self._splits:
-            # The corpus is kept as well, so that no other can come to have its id.
-            self._splits[key] = (corpus, choose_splits(corpus, train=train, test=test))
-        return self._splits[key][1]
+def _reads(probe: Probe) -> str:
+    return readout_kind(probe.readout).reads
 
 
 def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Finder | None = None) -> Plan:
@@ -315,14 +277,14 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Fi
         BertologyError: a task, model, layer, corpus or split that there is not.
     """
     finder = finder or Finder()
-    probes = _find_probes(request.tasks, finder)
+    probes = finder.probes(request.tasks)
     source, shape = finder.model(request.model, request.revision)
     layers = parse_layers(request.layers, shape.n_layers)
-    if corpus is None:
-        corpus = find_corpus(request.corpus, annotate=request.annotate)
-    elif request.annotate:
+    given = corpus
+    if given is not None and request.annotate:
         raise BertologyError("annotate labels a raw text file: name the file as the corpus, or leave annotate out")
-    splits = finder.splits(corpus, train=request.train_split, test=request.test_split)
+    corpus = given or finder.corpus(request.corpus, probes, annotate=request.annotate)
+    splits = finder.splits(corpus, probes, request)
     own = request.init
     seed = request.init_seed if own != "pretrained" else 0
     fingerprints: dict[Init, str] = {own: finder.fingerprint(source, own, seed)}
@@ -330,38 +292,3 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Fi
         fingerprints["random"] = finder.fingerprint(source, "random", 0)
     source = replace(source, name=request.model_id or source.name)
     return Plan(request, source, shape, corpus, splits, layers, probes, fingerprints)
-
-
-def _find_probes(tasks: Sequence[str], finder: Finder) -> tuple[RepresentationProbe, ...]:
-    probes = tuple(finder.probe(task) for task in dict.fromkeys(tasks))
-    names = [probe.task for probe in probes]
-    doubled = next((name for name in names if names.count(name) > 1), None)
-    if doubled:
-        raise BertologyError(f"task {doubled!r} is asked for twice: name each once")
-    for probe in probes:
-        for metric in probe.metrics:
-            if isinstance(metric, str) and metric not in METRICS:
-                raise name_not_found(f"metric of task {probe.task}", metric, METRICS)
-    return probes
-
-
-def find_corpus(name: str, *, annotate: str | None = None) -> Corpus:
-    """A corpus by name or path; with ``annotate`` a raw text labelled by that spaCy pipeline.
-
-    Of ten sentences in a row of such a text one is for dev and one for test.
-    """
-    if not annotate:
-        return load_corpus(name)
-    path = Path(name).expanduser()
-    if not path.is_file():
-        raise CorpusError(f"--annotate labels a raw text file: there is no file {path}")
-    whole = annotate_text(path, annotate)
-    sentences = next(iter(whole.splits.values()))
-    if len(sentences) < 10:
-        raise CorpusError(f"{path}: {len(sentences)} sentences, of which train, dev and test are made; give 10 or more")
-    parts = {"train": range(8), "dev": (8,), "test": (9,)}
-    splits = {
-        name: Sentences(sentences[i] for i in range(len(sentences)) if i % 10 in places)
-        for name, places in parts.items()
-    }
-    return replace(whole, splits=splits)

@@ -10,7 +10,7 @@ from bertology._names import name_not_found
 from bertology.errors import BertologyError, NameNotFoundError
 from bertology.runner._reading import Reading
 
-Control = Literal["majority", "word_majority", "linear_chain", "random", "control_task"]
+Control = Literal["majority", "word_majority", "linear_chain", "random", "control_task", "blind"]
 CONTROLS: tuple[Control, ...] = get_args(Control)
 _CHOICES: dict[str, tuple[str, ...]] = {
     "pooling": ("mean", "first", "last"),
@@ -61,6 +61,8 @@ class ProbeRequest:
     device: str = "auto"
     train_split: str = "train"
     test_split: str = "test"
+    max_items: int | None = None
+    """Of what cloze tasks ask, the first so many items of each group; all when left out."""
     annotate: str | None = None
     """A spaCy pipeline that labels the corpus, then a raw text file; its labels are silver."""
     revision: str | None = None
@@ -86,6 +88,8 @@ class ProbeRequest:
             raise BertologyError("no task is asked for; `bertology tasks` lists them")
         if self.seeds < 1:
             raise BertologyError(f"seeds is {self.seeds}; it should be at least 1")
+        if self.max_items is not None and self.max_items < 1:
+            raise BertologyError(f"max_items is {self.max_items}; it should be at least 1")
         if self.max_pieces is not None and self.max_pieces < 8:
             raise BertologyError(f"max_pieces is {self.max_pieces}; it should be at least 8")
 

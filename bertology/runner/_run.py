@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bertology._cache import cache_folder
 from bertology._files import canonical_json, write_atomically
@@ -14,8 +15,10 @@ from bertology.corpora import Corpus, Sentences
 from bertology.results import Results
 from bertology.runner._assemble import Assembler
 from bertology.runner._cells import all_finished
+from bertology.runner._finder import Init
 from bertology.runner._fit import fit_group, write_baselines
-from bertology.runner._plan import Group, Init, Plan, make_plan
+from bertology.runner._plan import Group, Plan, make_plan
+from bertology.runner._prompts import GetEncoder, ask_group, write_majority
 from bertology.runner._request import ProbeRequest
 from bertology.runner._sources import erased_data
 from bertology.runner._task_data import TaskData
@@ -58,19 +61,32 @@ def run_probes(
     groups = [left for group in plan.families if (left := left_of(run, group)) is not None]
     # All that can be wrong with a request is found before anything is computed.
     unfinished = {found.probe.task for found in baselines} | {group.probe.task for group in groups}
-    data = {probe.task: TaskData.of(probe, plan.splits) for probe in plan.probes if probe.task in unfinished}
+    data = {
+        probe.task: TaskData.of(probe, plan.splits)
+        for probe in plan.probes
+        if probe.task in unfinished and probe.task not in plan.splits.prompts
+    }
     for task in dict.fromkeys(group.reading.erase for group in groups if group.reading.erase is not None):
         erased_data(task, plan.splits)
     device = check_components(groups, device=request.device) if groups else ""
     for found in baselines:
-        write_baselines(found, data[found.probe.task], run)
+        if found.probe.task in plan.splits.prompts:
+            write_majority(found, plan.splits.prompts[found.probe.task], run)
+        else:
+            write_baselines(found, data[found.probe.task], run)
     for init in plan.fingerprints:
         of_init = [group for group in groups if group.init == init]
+        get_encoder = opener(plan, init, device)
         # One reading of the model is for all tasks.
-        entries = extract_splits(plan, init, device, progress) if of_init else {}
+        if any(group.probe.task in data for group in of_init):
+            entries = extract_splits(plan, init, get_encoder, progress)
         for group in of_init:
             label = f"{'random ' if init == 'random' else ''}{plan.source.name}, {group.probe.task}"
-            fit_group(group, data[group.probe.task], entries, run, plan=plan, device=device, progress=progress(label))
+            chosen: Any = {"plan": plan, "device": device, "progress": progress(label)}
+            if group.probe.task in data:
+                fit_group(group, data[group.probe.task], entries, run, **chosen)
+            else:
+                ask_group(group, run, get_encoder=get_encoder, **chosen)
     results = Assembler(run, experiment).of_plan(plan)
     if out is not None:
         results.save(run)
@@ -128,17 +144,14 @@ def encoder_of(plan: Plan, init: Init, device: str) -> Encoder:
     )
 
 
-def extract_splits(plan: Plan, init: Init, device: str, progress: ProgressFor) -> dict[str, Entry]:
+def opener(plan: Plan, init: Init, device: str) -> GetEncoder:
+    """Gives the plan's model under one initialisation: loaded once, and only when it is first needed."""
+    return cache(lambda: encoder_of(plan, init, device))
+
+
+def extract_splits(plan: Plan, init: Init, get_encoder: GetEncoder, progress: ProgressFor) -> dict[str, Entry]:
     """The stored vectors of every split under one initialisation of the plan's model, read where they are not yet."""
     from bertology.activations import extract
-
-    loaded: list[Encoder] = []
-
-    def get_encoder() -> Encoder:
-        # Loaded once, and only if some split is not in the store yet.
-        if not loaded:
-            loaded.append(encoder_of(plan, init, device))
-        return loaded[0]
 
     return {
         split: extract(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +21,8 @@ from bertology.measures import (
     count_trees,
     find_metric,
 )
-from bertology.results import read_labels, read_scores, split_sets
+from bertology.probing import ClozeProbe
+from bertology.results import read_labels, read_outcomes, read_scores, split_sets
 from bertology.runner._cells import Cell, CellRecord, read_cell
 from bertology.runner._plan import BaselineCells, Group
 
@@ -63,6 +64,8 @@ class Column:
     layers: tuple[int | None, ...]
     records: tuple[CellRecord, ...]
     scores: Mapping[str, Bootstrap]
+    by_group: Mapping[tuple[str, str], Bootstrap] = field(default_factory=dict)
+    """Of items that stand in groups, by metric and group."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,23 @@ class Scorer:
 
     def group(self, group: Group) -> dict[tuple[str, int], Column]:
         """The cells of a group, by control and seed."""
+        if isinstance(group.probe, ClozeProbe):
+            controls = dict.fromkeys((control, seed) for control, seed, _ in group.cells)
+            return {
+                (control, seed): self._outcomes(
+                    tuple(group.cells[control, seed, layer] for layer in group.layers), group.layers, group.probe
+                )
+                for control, seed in controls
+            }
         return self._codes(group) if group.reading.codelength else self._labels(group)
 
     def baselines(self, found: BaselineCells) -> dict[str, Column]:
         """The baselines of a task, by name."""
+        if isinstance(found.probe, ClozeProbe):
+            return {
+                control: self._outcomes((cell,), (None,), found.probe, by_rank=found.probe.asks == "answers")
+                for control, cell in found.cells.items()
+            }
         metrics = _with_accuracy(found.probe.scores)
         return {control: next(self._scored([(cell,)], (None,), metrics)) for control, cell in found.cells.items()}
 
@@ -95,6 +111,40 @@ class Scorer:
             for seed, column in zip(seeds, self._scored(cells, layers, metrics), strict=True):
                 columns[control, seed] = column
         return columns
+
+    def _outcomes(
+        self, cells: tuple[Cell, ...], layers: tuple[int | None, ...], probe: ClozeProbe, *, by_rank: bool | None = None
+    ) -> Column:
+        """A column of what was said of texts, by each tally that the metrics ask for, in all groups and in each.
+
+        Args:
+            cells: of the same items.
+            layers: of the cells.
+            probe: whose metrics they are scored by.
+            by_rank: of a baseline, whether it has places of answers; or else it has only choices.
+        """
+        found = read_outcomes(self.run, [cell.id for cell in cells])
+        scores: dict[str, Bootstrap] = {}
+        by_group: dict[tuple[str, str], Bootstrap] = {}
+        for tally in dict.fromkeys(metric.tally for metric in probe.scores):
+            if by_rank is not None and tally != ("answers" if by_rank else "choices"):
+                continue
+            metrics = [metric for metric in probe.scores if metric.tally == tally]
+            # A guess that has no probability has none that is higher by so and so much.
+            metrics = [metric for metric in metrics if by_rank is None or metric.name != "sensitivity"]
+            counts = found.counts(tally)
+            scores |= self._resampled_outcomes(counts, metrics)
+            alone = [metric for metric in metrics if not metric.name.startswith("micro_")]
+            for number, group in enumerate(found.groups if len(found.groups) > 1 else ()):
+                # A group is drawn from its own clusters alone: how many there are says how sure it is.
+                own = counts[:, found.clusters_of(number), number : number + 1]
+                of_group = self._resampled_outcomes(own, alone) if own.shape[1] else {}
+                by_group |= {(name, group): score for name, score in of_group.items()}
+        ordered = {metric.name: scores[metric.name] for metric in probe.scores if metric.name in scores}
+        return Column(cells, layers, self._records(cells), ordered, by_group)
+
+    def _resampled_outcomes(self, counts: NDArray[Any], metrics: Sequence[Metric]) -> dict[str, Bootstrap]:
+        return bootstrap(counts, metrics, n_resamples=self.n_resamples, seed=self.seed)
 
     def _codes(self, group: Group) -> dict[tuple[str, int], Column]:
         """Columns of codelengths: what is kept by item is kept by training sentence."""

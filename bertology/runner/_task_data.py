@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,7 +13,7 @@ from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentences
 from bertology.errors import CorpusError, FitError
 from bertology.measures import control_labels
-from bertology.probing import Examples, RepresentationProbe, TreeExamples
+from bertology.probing import ClozeItems, Examples, Probe, RepresentationProbe, TreeExamples
 
 Integers = NDArray[np.int64]
 Labels = NDArray[np.int64] | NDArray[np.bool_]
@@ -30,6 +30,8 @@ class Splits:
     dev: Sentences
     test: Sentences
     notes: tuple[str, ...]
+    prompts: Mapping[str, ClozeItems] = field(default_factory=dict)
+    """By task, what cloze probes ask."""
 
     @property
     def by_name(self) -> Mapping[str, Sentences]:
@@ -76,13 +78,15 @@ class TaskData:
     n_train_labels: int
 
     @classmethod
-    def of(cls, probe: RepresentationProbe, splits: Splits) -> TaskData:
+    def of(cls, probe: Probe, splits: Splits) -> TaskData:
         """Ask the probe about every split.
 
         Raises:
             CorpusError: a split has no such labels.
-            FitError: train has fewer than two labels.
+            FitError: train has fewer than two labels, or the probe is not about labels at all.
         """
+        if not isinstance(probe, RepresentationProbe):
+            raise FitError(f"task {probe.task} puts texts to the model: its items have no vectors that could be read")
         found = {name: _ask(probe, name, sentences) for name, sentences in splits.by_name.items()}
         for name, examples in found.items():
             if (examples.n_spans, examples.is_multi_label) != (found["train"].n_spans, found["train"].is_multi_label):

@@ -10,9 +10,12 @@ from typing import Literal
 from filelock import Timeout
 
 from bertology.activations import Entry, find_entry, silent
+from bertology.probing import ClozeProbe
+from bertology.runner._finder import Init
 from bertology.runner._fit import fit_group, write_baselines
-from bertology.runner._plan import BaselineCells, Init, Plan
-from bertology.runner._run import extract_splits, left_of, recipe_of
+from bertology.runner._plan import BaselineCells, Plan
+from bertology.runner._prompts import ask_group, write_majority
+from bertology.runner._run import extract_splits, left_of, opener, recipe_of
 from bertology.runner._task_data import TaskData
 from bertology.runner.experiment._folder import RunFolder, finished, forget_failures, write_failure
 from bertology.runner.experiment._work import Unit
@@ -47,6 +50,9 @@ def compute_unit(unit: Unit, run: Path, *, device: str, wait: bool) -> Outcome |
 
 def _compute(unit: Unit, run: Path, device: str) -> None:
     plan, part = unit.plan, unit.part
+    if isinstance(part.probe, ClozeProbe):
+        _ask(unit, run, device)
+        return
     data = TaskData.of(part.probe, plan.splits)
     if isinstance(part, BaselineCells):
         write_baselines(part, data, run)
@@ -54,9 +60,24 @@ def _compute(unit: Unit, run: Path, device: str) -> None:
     left = left_of(run, part)
     if left is None:
         return
-    entries = _stored(plan, part.init) or extract_splits(plan, part.init, device, lambda _: silent)
+    entries = _stored(plan, part.init)
+    if entries is None:
+        entries = extract_splits(plan, part.init, opener(plan, part.init, device), lambda _: silent)
     with one_thread():
         fit_group(left, data, entries, run, plan=plan, device=device, progress=silent)
+
+
+def _ask(unit: Unit, run: Path, device: str) -> None:
+    plan, part = unit.plan, unit.part
+    if isinstance(part, BaselineCells):
+        write_majority(part, plan.splits.prompts[part.probe.task], run)
+        return
+    left = left_of(run, part)
+    if left is None:
+        return
+    with one_thread():
+        opened = opener(plan, part.init, device)
+        ask_group(left, run, plan=plan, get_encoder=opened, device=device, progress=silent)
 
 
 def _stored(plan: Plan, init: Init) -> dict[str, Entry] | None:

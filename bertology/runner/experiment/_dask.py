@@ -23,7 +23,8 @@ from filelock import FileLock, Timeout
 from bertology._cache import cache_folder
 from bertology._files import explained_write_errors
 from bertology.activations import Progress, entry_folder, find_entry
-from bertology.runner._plan import BaselineCells, Init, Plan
+from bertology.runner._finder import Init
+from bertology.runner._plan import BaselineCells, Plan
 from bertology.runner._run import recipe_of
 from bertology.runner.experiment._compute import Outcome
 from bertology.runner.experiment._dask_pool import Pool
@@ -133,7 +134,7 @@ class _Drive:
         """Send what needs no vectors; queue the readings of the model that the others need."""
         readings: dict[Init, _Reading] = {}
         for number, unit in portion:
-            if isinstance(unit.part, BaselineCells):
+            if isinstance(unit.part, BaselineCells) or not unit.reads_vectors:
                 self._send(number, unit)
                 continue
             init = unit.part.init

@@ -21,7 +21,8 @@ from bertology import __version__
 from bertology.activations import Outline, entry_folder, find_entry
 from bertology.activations._progress import SilentProgress
 from bertology.errors import BertologyError
-from bertology.runner._plan import BaselineCells, Init, Plan
+from bertology.runner._finder import Init
+from bertology.runner._plan import Group, Plan
 from bertology.runner._run import check_components, encoder_of, recipe_of
 from bertology.runner._task_data import Splits
 from bertology.runner.experiment._compute import Outcome, compute_unit
@@ -70,7 +71,7 @@ def compute(errand: Errand, unit: Unit, splits: Splits, wait: bool) -> Outcome |
     with _at_work(errand) as device:
         _desk.clear()  # a worker holds a model or what a fit needs, not both
         unit = loaded(unit, splits)
-        if not isinstance(unit.part, BaselineCells):
+        if isinstance(unit.part, Group) and unit.reads_vectors:
             for sentences in splits.by_name.values():
                 _look_afresh(entry_folder(recipe_of(unit.plan, unit.part.init, sentences), unit.plan.layers))
         outcome = compute_unit(unit, errand.run, device=device, wait=wait)

@@ -13,8 +13,9 @@ from typing import Literal
 
 from bertology.activations import silent
 from bertology.errors import BertologyError
-from bertology.runner._plan import BaselineCells, Group, Init
-from bertology.runner._run import ProgressFor, check_components, extract_splits
+from bertology.runner._finder import Init
+from bertology.runner._plan import Group
+from bertology.runner._run import ProgressFor, check_components, extract_splits, opener
 from bertology.runner.experiment._cluster import ClusterChoice
 from bertology.runner.experiment._compute import Outcome, compute_unit
 from bertology.runner.experiment._folder import write_failure
@@ -119,7 +120,7 @@ def _with_vectors(
     errors: dict[Init, Exception | None] = {}
     ready = []
     for number, unit in [(number, unit) for number, unit in portion if job.is_pending(unit)]:
-        if not isinstance(unit.part, BaselineCells):
+        if isinstance(unit.part, Group) and unit.reads_vectors:
             init = unit.part.init
             if init not in errors:
                 errors[init] = _extract(unit, init, job)
@@ -134,7 +135,7 @@ def _with_vectors(
 
 def _extract(unit: Unit, init: Init, job: Job) -> Exception | None:
     try:
-        extract_splits(unit.plan, init, job.device, job.progress)
+        extract_splits(unit.plan, init, opener(unit.plan, init, job.device), job.progress)
     except Exception as error:
         # A model that cannot be read is no bar to the others.
         return error

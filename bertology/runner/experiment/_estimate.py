@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,9 @@ import numpy as np
 
 from bertology.activations import find_entry
 from bertology.errors import BertologyError
-from bertology.runner._plan import Group, Init, Plan
+from bertology.probing import ClozeProbe
+from bertology.runner._finder import Init
+from bertology.runner._plan import Group, Plan
 from bertology.runner._run import recipe_of
 from bertology.runner._sources import TRAIN_MEMORY
 from bertology.runner._task_data import TaskData
@@ -134,13 +136,29 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None, tasks: _Tasks)
         vectors=n_words * width * len(missing),
         vectors_missing=sum(missing.values()) * width if left else 0,
         reading_flops=sum(missing.values()) * _PIECES_A_WORD * block * max(plan.layers) if groups else 0.0,
-        fitting_flops=float(sum(_fit_flops(group, data[group.probe.task], plan) for group in groups)),
+        fitting_flops=float(sum(_fit_flops(group, data[group.probe.task], plan) for group in groups))
+        + sum(_asking_flops(group, plan) for unit in left for group in unit.groups if not unit.reads_vectors),
         memory=_LIBRARIES + min(TRAIN_MEMORY, items * len(plan.layers) * plan.shape.dim * 4),
-        result_bytes=float(
-            sum(len(unit.cells) * len(data[unit.part.probe.task].test) for unit in left if unit.part.probe.task in data)
-            * _BYTES_A_PREDICTION
-        ),
+        result_bytes=float(sum(len(unit.cells) * _n_items(unit, data) for unit in left) * _BYTES_A_PREDICTION),
     )
+
+
+def _n_items(unit: Unit, data: Mapping[str, TaskData]) -> int:
+    """How many items a cell of a unit keeps predictions of."""
+    task, prompts = unit.part.probe.task, unit.plan.splits.prompts
+    if task in prompts:
+        return len(prompts[task])
+    return len(data[task].test) if task in data else 0
+
+
+def _asking_flops(group: Group, plan: Plan) -> float:
+    """What it takes to put texts to a model: sentences are read once for each of their pieces."""
+    items = plan.splits.prompts[group.probe.task]
+    lengths = np.array([_PIECES_A_WORD * (len(item.text.split()) + len(item.other.split())) for item in items.items])
+    whole = isinstance(group.probe, ClozeProbe) and group.probe.asks == "sentences"
+    pieces = float((lengths**2 / 2 if whole else lengths).sum())
+    n_passes = len({control for control, _, _ in group.cells})
+    return pieces * n_passes * 24 * plan.shape.dim**2 * max(plan.layers, default=0)
 
 
 class _Tasks:
@@ -154,6 +172,8 @@ class _Tasks:
         data: dict[str, TaskData] = {}
         problems: list[str] = []
         for probe in plan.probes:
+            if isinstance(probe, ClozeProbe):
+                continue
             key = (id(plan.splits), probe.task)
             if key not in self._found:
                 try:

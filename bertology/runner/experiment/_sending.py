@@ -51,7 +51,7 @@ class Freight:
 
     def name(self, splits: Splits, keep: Callable[[str, bytes], None]) -> str:
         """A name for the content of ``splits``; ``keep`` is told name and content when it is asked for first."""
-        key = tuple(id(sentences) for sentences in splits.by_name.values())
+        key = tuple(id(read) for read in (*splits.by_name.values(), *splits.prompts.values()))
         if key not in self._packed:
             content = pickle.dumps(splits, protocol=pickle.HIGHEST_PROTOCOL)
             name = digest([content])

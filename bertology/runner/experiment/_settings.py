@@ -91,6 +91,8 @@ class CorpusSettings(_Named):
     """A spaCy pipeline that labels the corpus, then a raw text file; its labels are silver."""
     sentences: Annotated[int, Field(strict=True, ge=2)] | None = None
     """At most so many sentences of each split, the first ones; all when left out."""
+    items: Annotated[int, Field(strict=True, ge=1)] | None = None
+    """Of what cloze tasks ask, at most so many items of each group, the first ones; all when left out."""
 
 
 class ReadoutSettings(_Named):

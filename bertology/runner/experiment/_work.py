@@ -11,10 +11,12 @@ from bertology._files import canonical_json, digest
 from bertology._names import name_not_found
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
+from bertology.probing import ClozeProbe
 from bertology.readouts import readout_kind
 from bertology.results import ResultRow
 from bertology.runner._cells import Cell
-from bertology.runner._plan import BaselineCells, Finder, Group, Init, Plan, baselines_of, find_corpus, make_plan
+from bertology.runner._finder import Finder, Init, find_corpus, prompts_corpus
+from bertology.runner._plan import BaselineCells, Group, Plan, baselines_of, make_plan
 from bertology.runner._reading import fitted_together
 from bertology.runner._request import ProbeRequest
 from bertology.runner.experiment._settings import CorpusSettings, Experiment, ModelSettings, TaskSettings
@@ -45,6 +47,11 @@ class Unit:
     def key(self) -> str:
         """Hash of its cells."""
         return digest([canonical_json(sorted(cell.id for cell in self.cells))])
+
+    @property
+    def reads_vectors(self) -> bool:
+        """Whether it needs the model's vectors of the corpus."""
+        return isinstance(self.part, Group) and self.part.readout.reads != "prompts"
 
     @property
     def title(self) -> str:
@@ -172,7 +179,7 @@ class Work:
                 found += len(plan.baselines[place.task].cells)
             else:
                 probe = plan.probes[place.task]
-                fits = len(plan.controls_of(probe, place.init)) * plan.request.seeds
+                fits = len(plan.controls_of(probe, place.init)) * plan.n_seeds_of(probe)
                 found += fits * sum(len(plan.columns_of(one)) for one in plan.ways_of(probe)[place.reading])
         return found
 
@@ -282,13 +289,15 @@ def in_order(
 def fewest_cells(experiment: Experiment) -> int:
     """How many cells an experiment has at least, known before any model or corpus is looked at."""
     layers = len(experiment.layers) if isinstance(experiment.layers, tuple) else 1
+    finder = Finder()
     of_a_model = sum(
-        1 if reading is not None and readout_kind(str(reading.readout)).columns == "all" else layers
+        (1 if reading is not None and readout_kind(str(reading.readout)).columns == "all" else layers)
+        * (1 if isinstance(finder.probe(task.name), ClozeProbe) else experiment.seeds)
         for _, tasks in _tasks_by_corpus(experiment)
         for task in tasks
         for reading in task.readings or (None,)
     )
-    return len(experiment.models) * of_a_model * experiment.seeds
+    return len(experiment.models) * of_a_model
 
 
 def resolve_work(experiment: Experiment, *, part: Shard | None = None) -> Work:
@@ -304,7 +313,7 @@ def resolve_work(experiment: Experiment, *, part: Shard | None = None) -> Work:
         finder.probe(task.name)
     by_corpus = _tasks_by_corpus(experiment)
     pairs = dict.fromkeys((place.model, place.corpus) for place in places_of(experiment, part))
-    corpora = {number: _find(by_corpus[number][0]) for number in sorted({corpus for _, corpus in pairs})}
+    corpora = {number: _find(*by_corpus[number], finder) for number in sorted({corpus for _, corpus in pairs})}
     names = [corpus.name for corpus in corpora.values()]
     doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled is not None:
@@ -327,7 +336,10 @@ def _tasks_by_corpus(experiment: Experiment) -> list[tuple[CorpusSettings, tuple
     return found
 
 
-def _find(settings: CorpusSettings) -> Corpus:
+def _find(settings: CorpusSettings, tasks: Sequence[TaskSettings], finder: Finder) -> Corpus:
+    if all(isinstance(finder.probe(task.name), ClozeProbe) for task in tasks):
+        found = prompts_corpus(settings.name)
+        return replace(found, name=settings.id) if settings.id else found
     corpus = find_corpus(settings.name, annotate=settings.annotate)
     if settings.test_on is not None:
         corpus = _carried_over(corpus, find_corpus(settings.test_on, annotate=settings.annotate), settings)
@@ -377,5 +389,6 @@ def _request(
         model_id=model.title,
         init=model.init,
         init_seed=model.init_seed,
+        max_items=corpus.items,
         readings={finder.probe(task.name).task: task.readings for task in tasks if task.readings},
     )

@@ -1,0 +1,199 @@
+"""Agreement with a mask at the form: Linzen et al. (2016), Gulordava et al. (2018), Marvin & Linzen (2018)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from bertology.corpora._lines import text_lines
+from bertology.corpora.prompts._json_lines import MASK
+from bertology.corpora.prompts._marvin_linzen import STARRED, Stimulus, closed, stimuli
+from bertology.corpora.prompts._reading import files_of
+from bertology.corpora.prompts._unasked import Unasked
+from bertology.errors import CorpusError
+
+AgreementKind = Literal["gulordava", "linzen", "marvin_linzen"]
+
+_SUFFIXES = (".jsonl", ".tab", ".tsv")
+_WHAT = "agreement items"
+_FIELDS = ("pattern", "constr_id", "sent_id", "form", "class", "type", "n_attr", "len_prefix", "sent")
+"""Columns of Gulordava's table that are read."""
+_LINZEN = "number of attractors, sentence, sentence with ***mask***, good form and bad form"
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementPair:
+    """A sentence with a mask at the form that agrees, and two forms of it."""
+
+    id: str
+    kind: AgreementKind
+    """Whose set it is from."""
+    text: str
+    """The sentence, its form written ``{mask}``."""
+    good: str
+    """The form that agrees."""
+    bad: str
+    """The form of the other number."""
+    frame: str
+    """What items have in common that are not independent."""
+    structure: str = ""
+    """The construction; empty if the source does not tell."""
+    n_attractors: int | None = None
+    """How many nouns of the other number stand between subject and form; None if the source does not tell."""
+    blind: str = ""
+    """The text with the subject masked too, and what agrees with it before the form; empty if they are not known."""
+
+    @property
+    def attractors(self) -> str:
+        """``0 attractors``, ``1 attractor`` …; empty if the source does not tell."""
+        return "" if self.n_attractors is None else _attractors(self.n_attractors)
+
+
+def _attractors(number: int) -> str:
+    return f"{number} attractor{'' if number == 1 else 's'}"
+
+
+def read_agreement(path: str | Path) -> Iterator[AgreementPair | Unasked]:
+    """Agreement items of a file, or of a folder with files of one kind, in the order in which they come.
+
+    - Marvin & Linzen's stimuli: JSON lines with ``case``, ``condition`` and ``sentences``, or a table with tabs
+      between case, condition and, last, the good and the bad sentence. The mask stands at the one word in which the
+      two differ. Reflexives are among them: *himself* agrees with its antecedent, and Goldberg (2019) asks them too.
+      Negative polarity items are not: there the licensor differs (*no*, *the*), which agrees with nothing. Sentences
+      are lower-case as the authors wrote them. They have no final period: each is given one, as in Goldberg (2019),
+      because an encoder expects that text without it goes on; that moves scores.
+    - Gulordava's ``generated.tab``: each item two rows, ``correct`` and ``wrong``. The mask stands after as many words
+      as ``len_prefix`` says. Words are joined by spaces and ``<eos>`` is taken off, as in Goldberg (2019); he made them
+      lower-case, which an uncased encoder does by itself, and here they keep their case.
+    - Linzen's natural sentences as Goldberg prepared them: a table with tabs between number of attractors, sentence,
+      sentence with ``***mask***``, good form, bad form.
+
+    Raises:
+        CorpusError: a file or line is not as it should be, or files of a folder are of several kinds.
+    """
+    files = files_of(Path(path), _SUFFIXES, what=_WHAT)
+    kinds = {file: _kind_of(file) for file in files}
+    if len(set(kinds.values())) > 1:
+        names = ", ".join(file.name for file in files[:3])
+        raise CorpusError(f"{path}: files of several kinds ({names} …); name one of them")
+    readers = {"gulordava": _gulordava, "linzen": _linzen, "marvin_linzen": _marvin_linzen}
+    for file in files:
+        yield from readers[kinds[file]](file)
+
+
+def _kind_of(path: Path) -> AgreementKind:
+    if path.suffix.lower() == ".jsonl":
+        return "marvin_linzen"
+    first = next((line for line in text_lines(path) if line.strip()), "").strip().split("\t")
+    if first == [""]:
+        raise CorpusError(f"{path}: no item in it; name a file of {_WHAT}")
+    if first[0] == "pattern" or path.suffix.lower() == ".tab":
+        return "gulordava"
+    return "linzen" if first[0].isdigit() else "marvin_linzen"
+
+
+def _marvin_linzen(path: Path) -> Iterator[AgreementPair | Unasked]:
+    for stimulus in stimuli(path):
+        construction = stimulus.construction
+        name = stimulus.case if construction is None else construction.name
+        reason = _not_agreement(stimulus)
+        yield Unasked(stimulus.id, name, reason) if reason else _masked(stimulus, name)
+
+
+def _not_agreement(stimulus: Stimulus) -> str:
+    """Why a mask at one word cannot ask it; empty if it can."""
+    construction = stimulus.construction
+    if construction is not None and construction.polarity:
+        return "negative polarity, which is no agreement"
+    good, bad = (sentence.split() for sentence in stimulus.sentences[:2])
+    if good == bad:
+        return "the two sentences are the same"
+    if len(good) != len(bad) or sum(one != other for one, other in zip(good, bad, strict=True)) > 1:
+        return "the two sentences differ in more than one word"
+    return ""
+
+
+def _masked(stimulus: Stimulus, name: str) -> AgreementPair:
+    good, bad = (sentence.split() for sentence in stimulus.sentences[:2])
+    place = next(at for at, word in enumerate(good) if word != bad[at])
+    words = [*good[:place], MASK, *good[place + 1 :]]
+    return AgreementPair(
+        stimulus.id,
+        "marvin_linzen",
+        closed(words),
+        good[place].removesuffix("."),
+        bad[place].removesuffix("."),
+        stimulus.frame(),
+        name,
+        stimulus.n_attractors,
+        stimulus.blind(words),
+    )
+
+
+def _gulordava(path: Path) -> Iterator[AgreementPair | Unasked]:
+    reader = csv.DictReader(text_lines(path), delimiter="\t")
+    missing = [field for field in _FIELDS if field not in (reader.fieldnames or ())]
+    if missing:
+        raise CorpusError(f"{path}:1: no column {missing[0]}; name a table with the columns {', '.join(_FIELDS)}")
+    first: Mapping[str, str] | None = None
+    for row in reader:
+        where = f"{path}:{reader.line_num}"
+        lacking = next((field for field in _FIELDS if not (row[field] or "").strip()), None)
+        if lacking is not None:
+            raise CorpusError(f"{where}: nothing in column {lacking}; each row should have all columns")
+        due = "correct" if first is None else "wrong"
+        if row["class"] != due:
+            raise CorpusError(
+                f"{where}: class is {row['class']!r} where {due} was due; a correct row, then a wrong one"
+            )
+        if first is None:
+            first = row
+            continue
+        if any(row[field] != first[field] for field in ("pattern", "constr_id", "sent_id", "sent")):
+            raise CorpusError(f"{where}: not the sentence of the row before; an item is two rows of one sentence")
+        yield _of_rows(first, row, where)
+        first = None
+    if first is not None:
+        raise CorpusError(f"{path}:{reader.line_num}: the last item has no wrong row; an item is two rows")
+
+
+def _of_rows(correct: Mapping[str, str], wrong: Mapping[str, str], where: str) -> AgreementPair | Unasked:
+    words = correct["sent"].split()
+    words = words[:-1] if words[-1] == "<eos>" else words
+    for field in ("n_attr", "len_prefix"):
+        if not correct[field].isdigit():
+            raise CorpusError(f"{where}: {field} is {correct[field]!r}; write a number")
+    place = int(correct["len_prefix"])
+    if place >= len(words):
+        raise CorpusError(f"{where}: len_prefix is {place} in a sentence of {len(words)} words; it should be less")
+    frame = f"{correct['pattern']}-{correct['constr_id']}"
+    name = f"{frame}-{correct['sent_id']}"
+    structure = f"{'original' if correct['type'] == 'original' else 'nonce'} {correct['pattern']}"
+    good, bad = correct["form"], wrong["form"]
+    if good == bad:
+        return Unasked(name, _attractors(int(correct["n_attr"])), "the two forms are the same")
+    words[place] = MASK
+    return AgreementPair(name, "gulordava", " ".join(words), good, bad, frame, structure, int(correct["n_attr"]))
+
+
+def _linzen(path: Path) -> Iterator[AgreementPair | Unasked]:
+    for number, line in enumerate(text_lines(path), 1):
+        if not line.strip():
+            continue
+        where, columns = f"{path}:{number}", [column.strip() for column in line.rstrip("\n").split("\t")]
+        if len(columns) != 5 or not all(columns):
+            raise CorpusError(f"{where}: {len(columns)} columns where {_LINZEN} were due, parted by tabs")
+        n_attractors, _, masked, good, bad = columns
+        if not n_attractors.isdigit():
+            raise CorpusError(f"{where}: {n_attractors!r} where a number of attractors was due; columns are {_LINZEN}")
+        if masked.split().count(STARRED) != 1:
+            raise CorpusError(f"{where}: {masked.split().count(STARRED)} {STARRED} in the sentence; write one")
+        name = f"{path.stem}-{number}"
+        if good == bad:
+            yield Unasked(name, _attractors(int(n_attractors)), "the two forms are the same")
+        else:
+            text = " ".join(MASK if word == STARRED else word for word in masked.split())
+            yield AgreementPair(name, "linzen", text, good, bad, name, n_attractors=int(n_attractors))

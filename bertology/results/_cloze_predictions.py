@@ -1,0 +1,114 @@
+"""What a masked language model said of every item of a cell: the columns that are not there for labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.measures import Grouped, Tally, count_agreement, count_answers, count_changes, count_choices
+from bertology.results._predictions import CLOZE, Predictions, read_columns
+
+
+@dataclass(frozen=True, eq=False)
+class ClozePredictions:
+    """The items of one cell, by column: those that were scored, and those that could not be."""
+
+    item_ids: Sequence[str]
+    cluster: NDArray[np.integer]
+    """``[item]`` place in ``cluster_ids``"""
+    cluster_ids: Sequence[str]
+    group: NDArray[np.integer]
+    """``[item]`` place in ``groups``"""
+    groups: Sequence[str]
+    gold: Sequence[str]
+    """``[item]`` what is right."""
+    pred: Sequence[str]
+    """``[item]`` what the model puts first, or chooses; empty where an item was not scored."""
+    score: NDArray[np.floating]
+    """``[item]`` natural logarithm of the probability of what is right; NaN where an item was not scored."""
+    rival: NDArray[np.floating]
+    """``[item]`` that of what it is compared with; NaN where there is none."""
+    rank: NDArray[np.integer]
+    """``[item]`` place of what is right, 1 for the first; 0 where it has none."""
+    reason: Sequence[str]
+    """``[item]`` why an item was not scored; empty where it was."""
+
+    def plain(self) -> Predictions:
+        """As they are kept."""
+        labels = {text: code for code, text in enumerate(dict.fromkeys((*self.gold, *self.pred)))}
+        gold, pred = (np.array([labels[text] for text in texts], dtype=np.int64) for texts in (self.gold, self.pred))
+        extra = {
+            "group": [self.groups[code] for code in np.asarray(self.group).tolist()],
+            "rival": np.asarray(self.rival, dtype=np.float32),
+            "rank": np.asarray(self.rank, dtype=np.int32),
+            "reason": list(self.reason),
+        }
+        return Predictions(
+            self.item_ids, self.cluster, self.cluster_ids, gold, pred, self.score, tuple(labels), extra=extra
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ClozeOutcomes:
+    """What several cells say of the very same items, those left out that could not be scored."""
+
+    items: Grouped
+    groups: tuple[str, ...]
+    pred: NDArray[np.int64]
+    """``[cell, item]`` number of what the model puts first."""
+    score: NDArray[np.float64]
+    """``[cell, item]``"""
+    rival: NDArray[np.float64]
+    rank: NDArray[np.int64]
+
+    def clusters_of(self, group: int) -> NDArray[np.int64]:
+        """The clusters that have items in a group."""
+        return np.unique(self.items.cluster[self.items.group == group])
+
+    def counts(self, tally: Tally) -> NDArray[np.float64]:
+        """``[cell, cluster, group, kind]`` what metrics of a tally are made of."""
+        if tally == "answers":
+            return count_answers(self.rank, self.items)
+        if tally == "changes":
+            return count_changes(self.rank, self.score, self.rival, self.items)
+        if tally == "agreement":
+            return count_agreement(self.pred, self.rank, self.items)
+        return count_choices(self.score, self.rival, self.items)
+
+
+def read_outcomes(folder: Path, cell_ids: Sequence[str]) -> ClozeOutcomes:
+    """The outcomes of cells that were asked about the very same items.
+
+    Raises:
+        ResultsError: a file is missing or broken.
+    """
+    shared = read_columns(folder, cell_ids[0], ("cluster_id", "group", "reason"))
+    kept = np.array([not reason for reason in shared["reason"].to_pylist()], dtype=bool)
+    clusters: dict[str, int] = {}
+    groups: dict[str, int] = {}
+    words: dict[str, int] = {}
+
+    def coded(values: Sequence[str], numbers: dict[str, int]) -> NDArray[np.int64]:
+        return np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
+
+    cluster, group = coded(shared["cluster_id"].to_pylist(), clusters), coded(shared["group"].to_pylist(), groups)
+    pred, score, rival, rank = [], [], [], []
+    for cell_id in cell_ids:
+        table = read_columns(folder, cell_id, ("pred", "score", "rival", "rank"))
+        pred.append(coded(table["pred"].to_pylist(), words)[kept])
+        score.append(table["score"].to_numpy().astype(np.float64)[kept])
+        rival.append(table["rival"].to_numpy().astype(np.float64)[kept])
+        rank.append(table["rank"].to_numpy().astype(np.int64)[kept])
+    # Clusters without a scored item are none: they would widen nothing and be drawn all the same.
+    used, cluster = np.unique(cluster[kept], return_inverse=True)
+    items = Grouped(cluster, group[kept], len(used), len(groups))
+    return ClozeOutcomes(items, tuple(groups), np.stack(pred), np.stack(score), np.stack(rival), np.stack(rank))
+
+
+def is_cloze(predictions: Predictions) -> bool:
+    """Whether predictions have the columns of a cloze task."""
+    return set(CLOZE) <= set(predictions.extra)

@@ -1,0 +1,272 @@
+"""What a masked language model says of the items of a cloze probe, layer by layer, whatever is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.activations import Progress
+from bertology.cloze import Excluded, Prompt, ask, next_sentence, pseudo_log_likelihood, spell_pieces, vocabulary_ids
+from bertology.errors import ClozeError
+from bertology.probing import ClozeAsks, ClozeItem, ClozeItems
+
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder
+    from bertology.readouts import MaskedLmReadout
+
+Floats = NDArray[np.float64]
+
+# Items whose scores are reduced before more are read: what is kept of an item is a few numbers a layer.
+_AT_ONCE = 8192
+
+
+@dataclass(eq=False)
+class Answers:
+    """What was said of items, in their order."""
+
+    score: Floats
+    """``[layer, item]`` natural logarithm of the probability of what is right; NaN where an item was not scored."""
+    rival: Floats
+    """``[layer, item]`` that of what it is compared with; NaN where there is none."""
+    rank: NDArray[np.int64]
+    """``[layer, item]`` place of what is right; 0 where it has none."""
+    first: list[list[str]]
+    """``[layer][item]`` what the model puts first, or chooses; empty where an item was not scored."""
+    gold: list[list[str]]
+    """``[layer][item]`` what is right; of changes that is what each layer puts first in the text as it was."""
+    reason: list[str]
+    """``[item]`` why it was not scored; empty where it was."""
+
+    @classmethod
+    def none(cls, n_layers: int, items: Sequence[ClozeItem]) -> Answers:
+        """Nothing said yet."""
+        shape = n_layers, len(items)
+        return cls(
+            np.full(shape, np.nan),
+            np.full(shape, np.nan),
+            np.zeros(shape, dtype=np.int64),
+            [[""] * len(items) for _ in range(n_layers)],
+            [[item.answer for item in items] for _ in range(n_layers)],
+            [""] * len(items),
+        )
+
+    def put(self, places: Sequence[int], other: Answers) -> None:
+        """Take over what was said of some of the items."""
+        chosen = np.array(places, dtype=np.int64)
+        self.score[:, chosen], self.rival[:, chosen], self.rank[:, chosen] = other.score, other.rival, other.rank
+        for layer in range(len(self.first)):
+            for place, first, gold in zip(places, other.first[layer], other.gold[layer], strict=True):
+                self.first[layer][place], self.gold[layer][place] = first, gold
+        for place, reason in zip(places, other.reason, strict=True):
+            self.reason[place] = reason
+
+    def leave_out(self, excluded: Sequence[Excluded], item_of: Sequence[int]) -> None:
+        """Note why items were not scored: the first reason of each."""
+        for one in excluded:
+            item = item_of[one.item]
+            word = "" if one.candidate is None else f"{one.candidate!r} "
+            self.reason[item] = self.reason[item] or f"{word}{one.reason}"
+        left = np.array([bool(reason) for reason in self.reason], dtype=bool)
+        self.score[:, left], self.rival[:, left], self.rank[:, left] = np.nan, np.nan, 0
+        for first in self.first:
+            for item in np.flatnonzero(left).tolist():
+                first[item] = ""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How items are put to a model."""
+
+    encoder: Encoder
+    layers: tuple[int, ...]
+    readout: MaskedLmReadout | None
+    """None where another head answers."""
+    ranked: bool = False
+    """Whether the place of an answer among all words is wanted where there are rivals to choose from."""
+    vocabulary: tuple[str, ...] = ()
+    """Words among which answers have their places."""
+
+    def answers(self, asks: ClozeAsks, items: ClozeItems, progress: Progress) -> Answers:
+        """What the model says of all items, a bounded number of them at a time.
+
+        Raises:
+            ModelError: the model has no such head, or not such a layer.
+            ClozeError: an answer cannot be scored as asked.
+        """
+        found = Answers.none(len(self.layers), items.items)
+        progress.start(len(items), unit="items")
+        for places, words in self._portions(items):
+            some = [items.items[place] for place in places]
+            found.put(places, _HOW[asks](self, some, words))
+            progress.advance(len(some))
+        progress.finish()
+        return found
+
+    def _portions(self, items: ClozeItems) -> Sequence[tuple[list[int], tuple[str, ...]]]:
+        """Places of items that are asked together, and the words among which their answers have a place."""
+        by_words: dict[str, list[int]] = {}
+        for place, item in enumerate(items.items):
+            by_words.setdefault(item.group if item.group in items.vocabularies else "", []).append(place)
+        return [
+            (places[start : start + _AT_ONCE], items.vocabularies.get(group, self.vocabulary))
+            for group, places in by_words.items()
+            for start in range(0, len(places), _AT_ONCE)
+        ]
+
+    @property
+    def form(self) -> str | None:
+        """How words of several pieces and sentences are scored."""
+        return None if self.readout is None else self.readout.form
+
+
+def _ranked(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
+    """The place of each answer, or of the best of those that are as right."""
+    if asked.form not in (None, "one_piece"):
+        raise ClozeError(f"answers scored as {asked.form} have no place in a vocabulary: leave the form out")
+    entries = _entries(asked.encoder, words)
+    prompts = [Prompt(item.text, (item.answer, *item.accepted, *item.ignored), at=-1) for item in items]
+    scores = ask(asked.encoder, prompts, layers=asked.layers, ranks=True, top=1, vocabulary=entries)
+    found = Answers.none(len(asked.layers), items)
+    lost = []
+    for place, item in enumerate(items):
+        n = 1 + len(item.accepted)
+        values, ranks = scores.of(place), scores.ranks_of(place)
+        # An item is lost only if none of its answers can be scored.
+        if np.isnan(values[:, :n]).all():
+            lost += [one for one in scores.excluded if one.item == place]
+            continue
+        best = np.where(ranks[:, :n] > 0, ranks[:, :n], np.iinfo(np.int64).max).min(axis=1)
+        others = (ranks[:, n:] > 0) & (ranks[:, n:] < best[:, None])
+        found.rank[:, place] = best - others.sum(axis=1)
+        found.score[:, place] = np.nanmax(values[:, :n], axis=1)
+    last = scores.mask_starts[1:] - 1
+    found.first = _spelled(asked.encoder, scores.top_ids[:, last, 0])
+    found.leave_out(lost, range(len(items)))
+    return found
+
+
+def _chosen(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
+    """Answers beside their rivals at one mask."""
+    prompts = [Prompt(item.text, (item.answer, *item.rivals), at=-1) for item in items]
+    form = asked.form or "one_piece"
+    ranks = asked.ranked and form == "one_piece"
+    entries = _entries(asked.encoder, words) if form == "one_piece" else None
+    scores = ask(
+        asked.encoder,
+        prompts,
+        layers=asked.layers,
+        form=form,  # type: ignore[arg-type]
+        ranks=ranks,
+        vocabulary=entries,
+    )
+    found = Answers.none(len(asked.layers), items)
+    starts = scores.candidate_starts
+    found.score = scores.values[:, starts[:-1]].copy()
+    if ranks and scores.ranks is not None:
+        found.rank = scores.ranks[:, starts[:-1]].copy()
+    for place, item in enumerate(items):
+        own = scores.of(place)
+        found.rival[:, place] = own[:, 1:].max(axis=1)
+        names = (item.answer, *item.rivals)
+        for layer, best in enumerate(own.argmax(axis=1).tolist()):
+            found.first[layer][place] = names[best]
+    found.leave_out(scores.excluded, range(len(items)))
+    return found
+
+
+def _in_context(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
+    """One answer at the masks of two texts."""
+    prompts = [Prompt(text, (item.answer,), at=-1) for item in items for text in (item.text, item.other)]
+    form = asked.form or "one_piece"
+    scores = ask(asked.encoder, prompts, layers=asked.layers, form=form)  # type: ignore[arg-type]
+    return _of_pairs(asked, items, scores.values, scores.excluded)
+
+
+def _sentences(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
+    """Whole sentences beside each other, by pseudo-log-likelihood."""
+    texts = [text for item in items for text in (item.text, item.other)]
+    form = asked.form or "original"
+    scores = pseudo_log_likelihood(asked.encoder, texts, layers=asked.layers, form=form)  # type: ignore[arg-type]
+    return _of_pairs(asked, items, scores.totals, scores.excluded)
+
+
+def _of_pairs(asked: Asked, items: Sequence[ClozeItem], values: Floats, excluded: Sequence[Excluded]) -> Answers:
+    """From ``[layer, 2 · item]`` values, those of what is right first."""
+    found = Answers.none(len(asked.layers), items)
+    found.score, found.rival = values[:, 0::2].copy(), values[:, 1::2].copy()
+    # What is chosen is one of two texts, whatever goes into them.
+    found.gold = [[item.text for item in items] for _ in asked.layers]
+    for layer, better in enumerate((found.score > found.rival).tolist()):
+        found.first[layer] = [(item.text if right else item.other) for item, right in zip(items, better, strict=True)]
+    found.leave_out(excluded, [place for place in range(len(items)) for _ in range(2)])
+    return found
+
+
+def _changed(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
+    """What becomes of the word that each layer puts first, in another text."""
+    before = ask(asked.encoder, [Prompt(item.text) for item in items], layers=asked.layers, top=1)
+    ids = before.top_ids[:, before.mask_starts[1:] - 1, 0]
+    known = [bool((ids[:, place] >= 0).all()) for place in range(len(items))]
+    kept = [place for place, there in enumerate(known) if there]
+    wanted = [tuple(dict.fromkeys(ids[:, place].tolist())) for place in kept]
+    found = Answers.none(len(asked.layers), items)
+    if kept:
+        prompts = [Prompt(items[place].other, entries, at=-1) for place, entries in zip(kept, wanted, strict=True)]
+        after = ask(asked.encoder, prompts, layers=asked.layers, ranks=True, top=1)
+        last = after.mask_starts[1:] - 1
+        first = _spelled(asked.encoder, after.top_ids[:, last, 0])
+        for number, (place, entries) in enumerate(zip(kept, wanted, strict=True)):
+            for layer in range(len(asked.layers)):
+                own = entries.index(int(ids[layer, place]))
+                found.score[layer, place] = after.of(number)[layer, own]
+                found.rank[layer, place] = after.ranks_of(number)[layer, own]
+                found.first[layer][place] = first[layer][number]
+        found.leave_out(after.excluded, kept)
+    found.rival = before.top_values[:, before.mask_starts[1:] - 1, 0].copy()
+    found.gold = _spelled(asked.encoder, ids)
+    found.leave_out(before.excluded, range(len(items)))
+    return found
+
+
+def _following(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
+    """Whether one sentence follows another."""
+    scores = next_sentence(asked.encoder, [(item.text, item.other) for item in items], layers=asked.layers)
+    found = Answers.none(len(asked.layers), items)
+    right = np.array([item.answer != "next" for item in items], dtype=np.int64)
+    places = np.arange(len(items))
+    found.score, found.rival = scores.log_probs[:, places, right], scores.log_probs[:, places, 1 - right]
+    for layer, better in enumerate((scores.log_probs[..., 0] > scores.log_probs[..., 1]).tolist()):
+        found.first[layer] = ["next" if follows else "other" for follows in better]
+    found.leave_out(scores.excluded, range(len(items)))
+    return found
+
+
+_HOW: Mapping[ClozeAsks, Callable[[Asked, Sequence[ClozeItem], tuple[str, ...]], Answers]] = {
+    "answers": _ranked,
+    "choices": _chosen,
+    "contexts": _in_context,
+    "sentences": _sentences,
+    "changes": _changed,
+    "next_sentence": _following,
+}
+
+
+def _entries(encoder: Encoder, words: tuple[str, ...]) -> Sequence[int] | None:
+    """The entries of a vocabulary given in words; words of several pieces have no place in any."""
+    if not words:
+        return None
+    entries: list[int] = vocabulary_ids(encoder, words)[0].tolist()
+    if not entries:
+        raise ClozeError(f"none of {len(words)} words of the vocabulary is a single piece of {encoder.name}")
+    return entries
+
+
+def _spelled(encoder: Encoder, ids: NDArray[np.int64]) -> list[list[str]]:
+    """``[layer][item]`` entries as text; empty for none."""
+    distinct = [entry for entry in np.unique(ids).tolist() if entry >= 0]
+    name = dict(zip(distinct, spell_pieces(encoder, distinct), strict=True))
+    return [[name.get(entry, "") for entry in row] for row in ids.tolist()]

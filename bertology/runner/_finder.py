@@ -1,0 +1,152 @@
+"""What names stand for: probes, models, corpora, and the items that a corpus has for a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from bertology._names import name_not_found
+from bertology.corpora import Corpus, Sentences, annotate_text, load_corpus
+from bertology.encoders import ModelShape, ModelSource, model_fingerprint, model_shape, resolve_model
+from bertology.errors import BertologyError, CorpusError
+from bertology.measures import METRICS
+from bertology.probing import ClozeItems, ClozeProbe, Probe, RepresentationProbe, get_probe
+from bertology.runner._request import ProbeRequest
+from bertology.runner._task_data import Splits, choose_splits
+
+Init = Literal["pretrained", "random", "random_blocks"]
+
+
+class Finder:
+    """Finds what names stand for, each once however often it is asked for."""
+
+    def __init__(self) -> None:
+        self._probes: dict[str, Probe] = {}
+        self._models: dict[tuple[str, str | None], tuple[ModelSource, ModelShape]] = {}
+        self._fingerprints: dict[tuple[Path, Init, int], str] = {}
+        self._splits: dict[tuple[int, str, str, tuple[str, ...]], tuple[Corpus, Splits]] = {}
+        self._prompts: dict[tuple[str, str, int | None], ClozeItems] = {}
+
+    def probe(self, task: str) -> Probe:
+        """The probe of a task: :func:`bertology.probing.get_probe`."""
+        if task not in self._probes:
+            self._probes[task] = get_probe(task)
+        return self._probes[task]
+
+    def model(self, name: str, revision: str | None) -> tuple[ModelSource, ModelShape]:
+        """A model's files, and its shape."""
+        key = (name, revision)
+        if key not in self._models:
+            source = resolve_model(name, revision=revision)
+            self._models[key] = (source, model_shape(source))
+        return self._models[key]
+
+    def fingerprint(self, source: ModelSource, init: Init, seed: int) -> str:
+        """Of a model's content: :func:`bertology.encoders.model_fingerprint`."""
+        key = (source.folder, init, seed)
+        if key not in self._fingerprints:
+            self._fingerprints[key] = model_fingerprint(source, init=init, seed=seed)
+        return self._fingerprints[key]
+
+    def probes(self, tasks: Sequence[str]) -> tuple[Probe, ...]:
+        """The probes of several tasks.
+
+        Raises:
+            NameNotFoundError: there is no such task, or one has a metric that there is not.
+            BertologyError: a task is asked for twice.
+        """
+        found = tuple(self.probe(task) for task in dict.fromkeys(tasks))
+        names = [probe.task for probe in found]
+        doubled = next((name for name in names if names.count(name) > 1), None)
+        if doubled:
+            raise BertologyError(f"task {doubled!r} is asked for twice: name each once")
+        for probe in found:
+            for metric in probe.metrics:
+                if isinstance(metric, str) and metric not in METRICS:
+                    raise name_not_found(f"metric of task {probe.task}", metric, METRICS)
+        return found
+
+    def corpus(self, name: str, probes: Sequence[Probe], *, annotate: str | None = None) -> Corpus:
+        """The corpus that probes read; where all of them ask texts of their own, only what it is called."""
+        if all(isinstance(probe, ClozeProbe) for probe in probes):
+            return prompts_corpus(name)
+        return find_corpus(name, annotate=annotate)
+
+    def splits(self, corpus: Corpus, probes: Sequence[Probe], request: ProbeRequest) -> Splits:
+        """What of a corpus is fitted on, chosen by and scored on, and what cloze probes ask.
+
+        Raises:
+            CorpusError: a probe finds nothing to ask.
+        """
+        key = (id(corpus), request.train_split, request.test_split, tuple(probe.task for probe in probes))
+        if key not in self._splits:
+            nothing = Splits(_NO_SENTENCES, _NO_SENTENCES, _NO_SENTENCES, ())
+            fits = any(isinstance(probe, RepresentationProbe) for probe in probes)
+            found = choose_splits(corpus, train=request.train_split, test=request.test_split) if fits else nothing
+            prompts = {
+                probe.task: self._items(probe, request.corpus, request.max_items)
+                for probe in probes
+                if isinstance(probe, ClozeProbe)
+            }
+            # The corpus is kept as well, so that no other can come to have its id.
+            self._splits[key] = (corpus, replace(found, prompts=prompts))
+        return self._splits[key][1]
+
+    def _items(self, probe: ClozeProbe, source: str, most: int | None) -> ClozeItems:
+        key = probe.task, source, most
+        if key not in self._prompts:
+            try:
+                items = probe.items(source)
+                items.check(probe.asks)
+            except CorpusError as error:
+                raise CorpusError(f"task {probe.task}, corpus {source}: {error}") from error
+            self._prompts[key] = items if most is None else items.first_of_each_group(most)
+        return self._prompts[key]
+
+
+_NO_SENTENCES = Sentences()
+
+
+def prompts_corpus(name: str) -> Corpus:
+    """A source of texts for cloze probes, which find in it what they ask: only what it is called."""
+    return Corpus(Path(name).expanduser().resolve().name if Path(name).expanduser().exists() else name, {})
+
+
+def find_corpus(name: str, *, annotate: str | None = None) -> Corpus:
+    """A corpus by name or path; with ``annotate`` a raw text labelled by that spaCy pipeline.
+
+    Of ten sentences in a row of such a text one is for dev and one for test.
+    """
+    if not annotate:
+        return load_corpus(name)
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise CorpusError(f"--annotate labels a raw text file: there is no file {path}")
+    whole = annotate_text(path, annotate)
+    sentences = next(iter(whole.splits.values()))
+    if len(sentences) < 10:
+        raise CorpusError(f"{path}: {len(sentences)} sentences, of which train, dev and test are made; give 10 or more")
+    parts = {"train": range(8), "dev": (8,), "test": (9,)}
+    splits = {
+        name: Sentences(sentences[i] for i in range(len(sentences)) if i % 10 in places)
+        for name, places in parts.items()
+    }
+    return replace(whole, splits=splits)
+
+
+def read_vocabulary(path: str) -> tuple[str, ...]:
+    """The words of a file, one a line.
+
+    Raises:
+        CorpusError: there is no such file, or no word in it.
+    """
+    file = Path(path).expanduser()
+    try:
+        words = tuple(dict.fromkeys(filter(None, map(str.strip, file.read_text(encoding="utf-8").splitlines()))))
+    except (OSError, UnicodeDecodeError) as error:
+        raise CorpusError(f"vocabulary {file}: not readable as UTF-8 text ({error.__class__.__name__})") from error
+    if not words:
+        raise CorpusError(f"vocabulary {file}: no word in it; write one a line")
+    return words

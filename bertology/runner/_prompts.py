@@ -1,0 +1,191 @@
+"""One group of cells of a cloze probe: put its texts to the model, keep what was said of every item."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.activations import Progress
+from bertology.errors import ClozeError, CorpusError
+from bertology.probing import ClozeItem, ClozeItems, ClozeProbe
+from bertology.results import ClozePredictions
+from bertology.runner._cells import Cell, write_cell
+from bertology.runner._finder import read_vocabulary
+from bertology.runner._plan import BaselineCells, Group, Plan
+from bertology.runner._provenance import Stopwatch, versions
+
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder
+    from bertology.runner._answers import Answers, Asked
+
+GetEncoder = Callable[[], "Encoder"]
+
+
+def ask_group(group: Group, run: Path, *, plan: Plan, get_encoder: GetEncoder, device: str, progress: Progress) -> None:
+    """Put the texts of a group to the model and write its cells into ``run``.
+
+    Args:
+        group: the cells.
+        run: the run's folder.
+        plan: what the group is part of.
+        get_encoder: the model under the group's initialisation.
+        device: where it computes.
+        progress: told of items asked.
+
+    Raises:
+        ModelError: the model has no such head.
+        ClozeError: nothing of the task can be asked of this model.
+    """
+    probe = group.probe
+    assert isinstance(probe, ClozeProbe)
+    whole, encoder = plan.splits.prompts[probe.task], get_encoder()
+    asked = _asked(group, encoder, probe)
+    for control in dict.fromkeys(control for control, _, _ in group.cells):
+        watch = Stopwatch()
+        items = blinded(whole) if control == "blind" else whole
+        found = asked.answers(probe.asks, items, progress)
+        if all(found.reason):
+            raise ClozeError(f"task {probe.task}: no item can be asked of {encoder.name} ({found.reason[0]})")
+        provenance = watch.provenance("torch", "transformers", "numpy", device=device)
+        for place, layer in enumerate(asked.layers):
+            _write(run, group.cells[control, 0, layer], items, found, place, provenance, _params(group, probe))
+
+
+def blinded(items: ClozeItems) -> ClozeItems:
+    """The items whose texts have a version without what decides, in that version.
+
+    Raises:
+        CorpusError: none has.
+    """
+    kept = tuple(replace(item, text=item.blind) for item in items.items if item.blind)
+    if not kept:
+        raise CorpusError("no item has a text without what decides: leave out the control blind")
+    return replace(items, items=kept)
+
+
+def write_majority(found: BaselineCells, items: ClozeItems, run: Path) -> None:
+    """The answers most frequent in each group, whatever the text: what the items themselves give away."""
+    probe = found.probe
+    assert isinstance(probe, ClozeProbe)
+    for cell in found.cells.values():
+        answers = _by_frequency(items, probe)
+        provenance = {"versions": versions("numpy"), "wall_s": 0.0}
+        _write(run, cell, items, answers, 0, provenance, {})
+
+
+def _by_frequency(items: ClozeItems, probe: ClozeProbe) -> Answers:
+    """Answers as one would guess them who knows how often each is right in a group (of equals the first one)."""
+    from bertology.runner._answers import Answers
+
+    order: dict[str, list[str]] = {}
+    for group in items.groups:
+        counts = Counter(item.answer for item in items.items if item.group == group)
+        order[group] = [answer for answer, _ in counts.most_common()]
+    place = {group: {answer: number for number, answer in enumerate(found)} for group, found in order.items()}
+    said = Answers.none(1, items.items)
+    for number, item in enumerate(items.items):
+        if probe.asks == "answers":
+            said.first[0][number] = order[item.group][0]
+            said.rank[0, number] = 1 + min(
+                place[item.group].get(word, len(order[item.group])) for word in (item.answer, *item.accepted)
+            )
+            continue
+        rivals = item.rivals or tuple(answer for answer in order[item.group] if answer != item.answer)
+        known = [(place[item.group].get(word, len(order[item.group])), word) for word in (item.answer, *rivals)]
+        best = min(known)
+        said.first[0][number] = best[1]
+        # No probabilities, only which is guessed.
+        said.score[0, number], said.rival[0, number] = (0.0, -1.0) if best[1] == item.answer else (-1.0, 0.0)
+    return said
+
+
+def _asked(group: Group, encoder: Encoder, probe: ClozeProbe) -> Asked:
+    from bertology.readouts import MaskedLmReadout, make_readout
+    from bertology.runner._answers import Asked
+
+    readout = make_readout(group.readout.name, **group.reading.settings)
+    masked = readout if isinstance(readout, MaskedLmReadout) else None
+    ranked = any(metric.tally in ("answers", "agreement") for metric in probe.scores)
+    words = read_vocabulary(masked.vocabulary) if masked is not None and masked.vocabulary else ()
+    layers = tuple(layer for layer in group.layers if layer is not None)
+    return Asked(encoder, layers, masked, ranked=ranked, vocabulary=words)
+
+
+def _params(group: Group, probe: ClozeProbe) -> dict[str, Any]:
+    params: dict[str, Any] = {}
+    if group.readout.name.startswith("masked_lm"):
+        own = "original" if probe.asks == "sentences" else "one_piece"
+        params["form"] = group.reading.settings.get("form") or own
+    if group.reading.changes:
+        params["settings"] = group.reading.changes
+    return params
+
+
+def _write(
+    run: Path,
+    cell: Cell,
+    items: ClozeItems,
+    found: Answers,
+    layer: int,
+    provenance: Mapping[str, Any],
+    params: Mapping[str, Any],
+) -> None:
+    everything: Sequence[ClozeItem] = items.items
+    left = items.left_out
+    clusters: dict[str, int] = {}
+    groups: dict[str, int] = {}
+    names = [item.cluster for item in everything] + [one.id for one in left]
+    of_group = [item.group for item in everything] + [one.group for one in left]
+    cluster = np.array([clusters.setdefault(name, len(clusters)) for name in names], dtype=np.int64)
+    group = np.array([groups.setdefault(name, len(groups)) for name in of_group], dtype=np.int64)
+    nothing = [""] * len(left)
+    reasons = [*found.reason, *(one.reason for one in left)]
+
+    def filled(values: Any, filling: float) -> Any:
+        return np.concatenate([values[layer], np.full(len(left), filling, dtype=values.dtype)])
+
+    predictions = ClozePredictions(
+        item_ids=[item.id for item in everything] + [one.id for one in left],
+        cluster=cluster,
+        cluster_ids=tuple(clusters),
+        group=group,
+        groups=tuple(groups),
+        gold=[*found.gold[layer], *nothing],
+        pred=[*found.first[layer], *nothing],
+        score=filled(found.score, np.nan),
+        rival=filled(found.rival, np.nan),
+        rank=filled(found.rank, 0),
+        reason=reasons,
+    )
+    scored = np.array([not reason for reason in reasons], dtype=bool)
+    facts = {
+        "n_train": 0,
+        "n_items": int(scored.sum()),
+        "n_clusters": len(np.unique(cluster[scored])),
+        "n_classes": 0,
+        "n_skipped": int((~scored).sum()),
+        "skip_reasons": dict(Counter(kind_of(reason) for reason in reasons if reason).most_common()),
+        "n_unseen_label": 0,
+        "params": dict(params),
+        "groups": {name: _counts(scored, cluster, group == code) for name, code in groups.items()},
+    }
+    write_cell(run, cell, predictions.plain(), facts=facts, provenance=provenance)
+
+
+def _counts(scored: NDArray[np.bool_], cluster: NDArray[np.int64], inside: NDArray[np.bool_]) -> list[int]:
+    """Items scored of a group, the clusters they stand in, and items left out."""
+    there = scored & inside
+    return [int(there.sum()), len(np.unique(cluster[there])), int((~scored & inside).sum())]
+
+
+def kind_of(reason: str) -> str:
+    """A reason without what differs from item to item: the word it is about, and its details."""
+    if reason[:1] in "'\"" and (end := reason.find(f"{reason[0]} ", 1)) > 0:
+        reason = reason[end + 2 :]
+    return reason.partition(":")[0]

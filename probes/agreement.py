@@ -1,0 +1,121 @@
+"""Agreement: is the form that agrees with its subject more probable at the mask than that of the other number?
+
+After Goldberg (2019), *Assessing BERT's Syntactic Abilities*: the form is masked, and of its two forms the encoder
+should find the right one more probable. Three sets are read, after Linzen et al. (2016), Gulordava et al. (2018) and
+Marvin & Linzen (2018), and, from the pocket world, sentences with up to three nouns of the other number (attractors)
+between subject and verb. Of negative polarity items no form agrees with anything: they are left to ``minimal_pairs``,
+as are pairs that differ in more than one word. Of Gulordava's set Goldberg leaves out *is* and *are*, and so do we.
+
+Groups are what the authors tell items apart by: constructions in Marvin & Linzen's set, named as in Goldberg's Table 3
+with animate and inanimate subjects together, numbers of attractors elsewhere. ``agreement:structure`` and
+``agreement:attractors`` choose the one or the other.
+
+Intervals: Marvin & Linzen's sentences are a few words crossed with one another, 22,400 from some thirty. They are drawn
+by subject noun and verb, singular and plural and all constructions together, some 170 draws in all and 20 to 67 in a
+construction. To draw sentences would call the result hundreds of times as sure as it is: a frame that is right is right
+in all its copies. To draw the noun alone, or the verb, would be stricter still, as frames share either; but three or
+four draws bear no interval. What the intervals tell is hence about other frames of such words, at best. Gulordava's
+are drawn by construction, of which nine nonce sentences were made from one that occurred. The pocket world's are
+independent draws from all the words there are.
+
+The baseline ``blind`` masks the subject, too, and the words before the form that agree with it (*the [MASK] that
+[MASK] the guard [MASK].*). Attractors stay: in the pocket world they are all of the other number, so that who goes by
+them is below one half. In natural and nonce sentences more than is marked may tell the number: they have no such text.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bertology.corpora.prompts import AgreementPair, Unasked, read_agreement
+from bertology.errors import BertologyError
+from bertology.pocket import AgreementItem, agreement_items
+from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut, ProbeFamily
+
+_QUESTION = "Does a verb agree with its subject, whatever stands between them?"
+_REFERENCE = "Goldberg 2019; Linzen et al. 2016; Gulordava et al. 2018; Marvin & Linzen 2018"
+_COPULA = ("is", "are")
+_AFTER_SUBJECT = ("[MASK]", "near", "behind", "beside", "that", "which", "who")
+"""Words of the pocket world that end a subject without its attractors."""
+
+
+@dataclass(frozen=True)
+class Agreement(ClozeProbe):
+    """Does a verb agree with its subject?"""
+
+    by: Literal["source", "structure", "attractors"] = "source"
+    """What makes a group; ``source`` is as the authors do."""
+    version = 1
+    question = _QUESTION
+    reference = _REFERENCE
+    readout = "masked_lm.v1"
+    metrics = ("choice_accuracy", "micro_choice_accuracy")
+
+    @property
+    def task(self) -> str:
+        """``agreement``, ``agreement:structure`` or ``agreement:attractors``."""
+        return "agreement" if self.by == "source" else f"agreement:{self.by}"
+
+    def items(self, source: str) -> ClozeItems:
+        """Every sentence with its good and its bad form."""
+        if source == "pocket":
+            pairs = enumerate(agreement_items(), 1)
+            return ClozeItems("choices", tuple(_of_pocket(pair, f"pocket-{n}", self.by) for n, pair in pairs))
+        items: list[ClozeItem] = []
+        left_out: list[LeftOut] = []
+        for pair in read_agreement(source):
+            if isinstance(pair, Unasked):
+                left_out.append(LeftOut(pair.id, pair.group, pair.reason))
+                continue
+            group = self._group(pair)
+            if not group:
+                left_out.append(LeftOut(pair.id, "", f"the source tells no {self.by}"))
+            elif pair.kind == "gulordava" and pair.good in _COPULA:
+                left_out.append(LeftOut(pair.id, group, "is and are, which Goldberg (2019) leaves out of this set"))
+            else:
+                items.append(
+                    ClozeItem(pair.id, pair.frame, group, pair.text, pair.good, rivals=(pair.bad,), blind=pair.blind)
+                )
+        return ClozeItems("choices", tuple(items), tuple(left_out))
+
+    def _group(self, pair: AgreementPair) -> str:
+        by_structure = self.by == "structure" or (self.by == "source" and pair.kind == "marvin_linzen")
+        return pair.structure if by_structure else pair.attractors
+
+
+def _of_pocket(pair: AgreementItem, name: str, by: str) -> ClozeItem:
+    group = f"{pair.n_attractors} attractor{'' if pair.n_attractors == 1 else 's'}"
+    if by == "structure":
+        group = pair.structure.replace("_", " ")
+    words = pair.text.split()
+    after = next(place for place, word in enumerate(words) if word in _AFTER_SUBJECT)
+    hidden = {after - 1, *([after + 1] if pair.structure == "subject_relative" else [])}
+    blind = " ".join("{mask}" if place in hidden else word for place, word in enumerate(words))
+    return ClozeItem(
+        name,
+        name,
+        group,
+        pair.text.replace("[MASK]", "{mask}"),
+        pair.good,
+        rivals=(pair.bad,),
+        blind=blind.replace("[MASK]", "{mask}"),
+    )
+
+
+def _make(argument: str) -> Agreement:
+    if argument == "structure":
+        return Agreement(by="structure")
+    if argument == "attractors":
+        return Agreement(by="attractors")
+    raise BertologyError(
+        f"task agreement:{argument}: write agreement, agreement:structure or agreement:attractors for other groups"
+    )
+
+
+PROBE = ProbeFamily(
+    argument="choice of groups",
+    instances=("structure", "attractors"),
+    question=_QUESTION,
+    reference=_REFERENCE,
+    make=_make,
+    default=Agreement(),
+)

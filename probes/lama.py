@@ -1,0 +1,251 @@
+"""Facts: which word does the model put where the object of a fact is left out?
+
+``lama`` is the probe of Petroni et al. (2019), *Language Models as Knowledge Bases?*: facts of T-REx and Google-RE put
+into one template a relation, and the sentences of SQuAD and ConceptNet. Three others ask how firm such knowledge is:
+
+- ``lama:paraphrases``: is the answer the same in other words? ParaRel, Elazar et al. (2021), *Measuring and Improving
+  Consistency in Pretrained Language Models*. As there, answers are chosen among all objects of the relation.
+- ``lama:negated``: does the best word change when the sentence is negated? Kassner & Schütze (2020), *Negated and
+  Misprimed Probes for Pretrained Language Models*.
+- ``lama:misprimed``: is the answer still found after a wrong one and a question mark? From the same paper. Its facts
+  are those that one model knew: compare the groups, do not take ``plain`` for a score on all facts.
+
+In the pocket world it is known how often the training text states each fact: the groups of ``lama`` are these numbers,
+so that its table is recall by exposure. What is never stated cannot be known.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bertology.cloze import MASK
+from bertology.corpora.prompts import PrimedFact, Unasked, read_lama, read_pararel, read_primed
+from bertology.errors import BertologyError
+from bertology.pocket import Fact, candidates, facts
+from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut, ProbeFamily
+
+_QUESTION = "Which word completes a fact?"
+_REFERENCE = "Petroni et al. 2019"
+_POCKET = "pocket"
+_NEVER_STATED = "never stated in the training text"
+
+
+@dataclass(frozen=True)
+class Lama(ClozeProbe):
+    """Which word completes a fact?"""
+
+    task = "lama"
+    version = 1
+    question = _QUESTION
+    reference = _REFERENCE
+    readout = "masked_lm.v1"
+    asks = "answers"
+    metrics = ("p_at_1", "p_at_10", "mrr", "micro_p_at_1")
+
+    def items(self, source: str) -> ClozeItems:
+        """Every fact, by relation; of the pocket world by how often it is stated.
+
+        Facts about one subject are one cluster: what a name alone gives away (Poerner et al. 2020), it gives to all.
+        """
+        if source == _POCKET:
+            return ClozeItems(tuple(_by_exposure()))
+        found, unasked = read_lama(source)
+        items = (
+            ClozeItem(fact.id, fact.subject or fact.id, fact.group, fact.text, answer=fact.answer, blind=fact.blind)
+            for fact in found
+        )
+        return ClozeItems(tuple(items), _left_out(unasked))
+
+
+@dataclass(frozen=True)
+class Paraphrases(ClozeProbe):
+    """Is a fact completed alike, however it is put?"""
+
+    task = "lama:paraphrases"
+    version = 1
+    question = "Is a fact completed by the same word, however it is put?"
+    reference = "Elazar et al. 2021"
+    readout = "masked_lm.v1"
+    asks = "answers"
+    metrics = ("consistency", "p_at_1", "all_right")
+
+    def items(self, source: str) -> ClozeItems:
+        """Every fact in every pattern of its relation, a fact a cluster; answers are among the relation's objects."""
+        if source == _POCKET:
+            asked = [(fact, template, n) for fact in facts() for n, template in enumerate(fact.templates, 1)]
+            worded = tuple(
+                ClozeItem(f"{_name(fact)}:{n}", _name(fact), _group(fact), _put(template, fact), answer=fact.object)
+                for fact, template, n in asked
+            )
+            return ClozeItems(worded, vocabularies={_group(fact): candidates(fact.relation) for fact in facts()})
+        found, unasked = read_pararel(source)
+        # No blind text: patterns that begin with the object have none, and items of a fact are compared as a whole.
+        items = tuple(
+            ClozeItem(f"{fact.id}:{number}", fact.id, fact.relation, text, answer=fact.answer)
+            for fact in found
+            for number, text in enumerate(fact.texts, start=1)
+        )
+        objects: dict[str, dict[str, None]] = {}
+        for fact in found:
+            objects.setdefault(fact.relation, {})[fact.answer] = None
+        vocabularies = {relation: tuple(words) for relation, words in objects.items()}
+        return ClozeItems(items, _left_out(unasked), vocabularies)
+
+
+@dataclass(frozen=True)
+class Negated(ClozeProbe):
+    """Does another word complete a fact when it is negated?"""
+
+    task = "lama:negated"
+    version = 1
+    question = "Does another word complete a fact when it is negated?"
+    reference = "Kassner & Schütze 2020"
+    readout = "masked_lm.v1"
+    asks = "changes"
+    metrics = ("moved", "probability_lost")
+
+    def items(self, source: str) -> ClozeItems:
+        """Every fact and its negation, by relation, facts about one subject a cluster."""
+        if source == _POCKET:
+            worded = tuple(
+                ClozeItem(
+                    f"{_name(fact)}:{n}",
+                    fact.subject,
+                    _group(fact),
+                    _put(template, fact),
+                    other=_put(_not(template), fact),
+                )
+                for fact in facts()
+                for n, template in enumerate(fact.templates, start=1)
+            )
+            return ClozeItems(worded)
+        found, unasked = read_primed(source)
+        troubles = {fact.id: _negation_trouble(fact) for fact in found}
+        items = tuple(
+            ClozeItem(fact.id, fact.subject or fact.id, fact.group, fact.text, other=fact.negated)
+            for fact in found
+            if not troubles[fact.id]
+        )
+        left_out = (LeftOut(fact.id, fact.group, troubles[fact.id]) for fact in found if troubles[fact.id])
+        return ClozeItems(items, (*_left_out(unasked), *left_out))
+
+
+def _negation_trouble(fact: PrimedFact) -> str:
+    if not fact.negated:
+        return "no negation in the source"
+    return "negation that is the sentence itself" if fact.negated == fact.text else ""
+
+
+@dataclass(frozen=True)
+class Misprimed(ClozeProbe):
+    """Is a fact completed rightly after a wrong word?"""
+
+    task = "lama:misprimed"
+    version = 1
+    question = "Is a fact completed rightly after a wrong word and a question mark?"
+    reference = "Kassner & Schütze 2020"
+    readout = "masked_lm.v1"
+    asks = "answers"
+    metrics = ("p_at_1", "micro_p_at_1")
+
+    def items(self, source: str) -> ClozeItems:
+        """Every fact as it is and after each word that misleads, a fact a cluster.
+
+        Relations, some of three facts, are taken together by set: what is compared is ``plain`` with ``misprimed``.
+        """
+        if source == _POCKET:
+            stated = [fact for fact in facts() if fact.n_stated]
+            never = tuple(
+                LeftOut(_name(fact), f"{_group(fact)} plain", _NEVER_STATED) for fact in facts() if not fact.n_stated
+            )
+            pairs = tuple(item for number, fact in enumerate(stated) for item in _pocket_pair(fact, number))
+            return ClozeItems(pairs, never)
+        found, unasked = read_primed(source)
+        kinds: dict[str, dict[str, None]] = {}
+        for fact in found:
+            kinds.setdefault(fact.set, {}).update(dict.fromkeys(fact.misprimed))
+        asked = [one for fact in found for one in _with_primes(fact, tuple(kinds[fact.set]))]
+        items = tuple(one for one in asked if isinstance(one, ClozeItem))
+        left_out = (one for one in asked if isinstance(one, LeftOut))
+        return ClozeItems(items, (*_left_out(unasked), *left_out))
+
+
+def _with_primes(fact: PrimedFact, kinds: tuple[str, ...]) -> Iterator[ClozeItem | LeftOut]:
+    """A fact as it is, and after each kind of prime that its set has."""
+    yield ClozeItem(f"{fact.id}:plain", fact.id, f"{fact.set} plain", fact.text, answer=fact.answer)
+    for kind in kinds:
+        name, group = f"{fact.id}:{kind or 'misprimed'}", f"{fact.set} misprimed {kind}".strip()
+        text = fact.misprimed.get(kind, "")
+        if not text:
+            yield LeftOut(name, group, "no such prime in the source")
+        elif text.partition("?")[0].strip().lower() == fact.answer.lower():
+            yield LeftOut(name, group, "prime that is the answer")
+        else:
+            yield ClozeItem(name, fact.id, group, text, answer=fact.answer)
+
+
+def _left_out(unasked: tuple[Unasked, ...]) -> tuple[LeftOut, ...]:
+    return tuple(LeftOut(one.id, one.group, one.reason) for one in unasked)
+
+
+# The pocket world.
+
+
+def _by_exposure() -> Iterator[ClozeItem]:
+    """The facts of the pocket world from those never stated to those stated most."""
+    for fact in sorted(facts(), key=lambda fact: fact.n_stated):
+        group = f"stated {fact.n_stated} time{'' if fact.n_stated == 1 else 's'}"
+        template = fact.templates[0]
+        blind = template.replace("[X]", MASK).replace("[Y]", MASK)
+        yield ClozeItem(_name(fact), fact.subject, group, _put(template, fact), answer=fact.object, blind=blind)
+
+
+def _pocket_pair(fact: Fact, number: int) -> tuple[ClozeItem, ClozeItem]:
+    """A fact as it is, and after a wrong object of its relation, another one from fact to fact."""
+    wrong = [word for word in candidates(fact.relation) if word != fact.object]
+    prime, text = wrong[number % len(wrong)], _put(fact.templates[0], fact)
+    primed = f"{prime[0].upper()}{prime[1:]}? {text}"
+    return (
+        ClozeItem(f"{_name(fact)}:plain", _name(fact), f"{_group(fact)} plain", text, answer=fact.object),
+        ClozeItem(f"{_name(fact)}:misprimed", _name(fact), f"{_group(fact)} misprimed", primed, answer=fact.object),
+    )
+
+
+def _not(template: str) -> str:
+    """A template negated in words that the pocket world has: *is not*, *was not*, *never lives*."""
+    negated, copulas = re.subn(r"\b(is|was)\b", r"\1 not", template, count=1)
+    return negated if copulas else re.sub(r"\b(lives|comes|works|rules)\b", r"never \1", template, count=1)
+
+
+def _put(template: str, fact: Fact) -> str:
+    return template.replace("[X]", fact.subject).replace("[Y]", MASK)
+
+
+def _name(fact: Fact) -> str:
+    return f"{fact.relation}:{fact.subject}"
+
+
+def _group(fact: Fact) -> str:
+    return fact.relation.replace("_", " ")
+
+
+_VARIANTS = {"paraphrases": Paraphrases(), "negated": Negated(), "misprimed": Misprimed()}
+
+
+def _make(argument: str) -> ClozeProbe:
+    probe = _VARIANTS.get(argument)
+    if probe is None:
+        raise BertologyError(
+            f"task lama:{argument}: write lama, or {' or '.join(f'lama:{name}' for name in _VARIANTS)}"
+        )
+    return probe
+
+
+PROBE = ProbeFamily(
+    argument="way of asking",
+    instances=tuple(_VARIANTS),
+    question=_QUESTION,
+    reference=_REFERENCE,
+    make=_make,
+    default=Lama(),
+)

@@ -1,0 +1,62 @@
+"""Minimal pairs: of two sentences that hardly differ, is the grammatical one more probable as a whole?
+
+After Warstadt et al. (2020), *BLiMP: The Benchmark of Linguistic Minimal Pairs for English*, with the
+pseudo-log-likelihood of Salazar et al. (2020), *Masked Language Model Scoring*: each piece of a sentence is masked in
+turn, and the logarithms of its probabilities are summed. Groups are BLiMP's paradigms, and its score the mean over
+these. Marvin & Linzen's (2018) sentences are read as well, by case; negative polarity items, which are no agreement,
+are asked only here. Twice the same sentence, as in seven pairs of BLiMP, is left out.
+
+Marvin & Linzen's sentences are given a final period, as for ``agreement``: theirs have none, and an encoder expects
+that text goes on. BLiMP's have theirs.
+
+Intervals: each pair of BLiMP is drawn anew by its grammar, so pairs are what is drawn. Marvin & Linzen's are a few
+words crossed with one another and drawn by subject and the words that differ; ``agreement`` says why. In the pocket
+world, whose sentences are those of ``agreement`` with either form, each is an independent draw. A whole sentence has
+no version without what decides: there is no ``blind`` baseline.
+"""
+
+from dataclasses import dataclass
+
+from bertology.corpora.prompts import MinimalPair, Unasked, read_minimal_pairs
+from bertology.pocket import agreement_items
+from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut
+
+
+@dataclass(frozen=True)
+class MinimalPairs(ClozeProbe):
+    """Is the grammatical sentence the more probable one?"""
+
+    task = "minimal_pairs"
+    version = 1
+    question = "Of two sentences that hardly differ, is the grammatical one more probable?"
+    reference = "Warstadt et al. 2020; Salazar et al. 2020; Marvin & Linzen 2018"
+    readout = "masked_lm.v1"
+    metrics = ("choice_accuracy", "micro_choice_accuracy")
+
+    def items(self, source: str) -> ClozeItems:
+        """Every pair, the grammatical sentence as the text and the other one as the other."""
+        if source == "pocket":
+            return ClozeItems("sentences", _pocket())
+        found = tuple(read_minimal_pairs(source))
+        items = tuple(_item(pair) for pair in found if isinstance(pair, MinimalPair))
+        left_out = tuple(LeftOut(pair.id, pair.group, pair.reason) for pair in found if isinstance(pair, Unasked))
+        return ClozeItems("sentences", items, left_out)
+
+
+def _item(pair: MinimalPair) -> ClozeItem:
+    good, bad = pair.good, pair.bad
+    if pair.kind == "marvin_linzen":
+        good, bad = (f"{sentence.removesuffix('.').rstrip()}." for sentence in (good, bad))
+    return ClozeItem(pair.id, pair.frame, pair.group, good, other=bad)
+
+
+def _pocket() -> tuple[ClozeItem, ...]:
+    items = []
+    for number, pair in enumerate(agreement_items(), 1):
+        name, group = f"pocket-{number}", pair.structure.replace("_", " ")
+        good, bad = (pair.text.replace("[MASK]", form) for form in (pair.good, pair.bad))
+        items.append(ClozeItem(name, name, group, good, other=bad))
+    return tuple(items)
+
+
+PROBE = MinimalPairs()

@@ -1,0 +1,228 @@
+"""LAMA."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from bertology.corpora.prompts import LamaFact, LamaRelation, Unasked, read_lama, read_relations
+from bertology.errors import CorpusError
+
+BORN = {"relation": "P19", "template": "[X] was born in [Y] .", "label": "place of birth", "type": "N-1"}
+TEAM = {"relation": "P1923", "template": "[Y] participated in the [X] .", "type": "N-M"}
+
+
+def write(path: Path, *objects: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(json.dumps(one) for one in objects) + "\n", encoding="utf-8")
+    return path
+
+
+def born(subject: str = "Ada", answer: str = "London", **more: object) -> dict[str, object]:
+    return {"predicate_id": "P19", "sub_label": subject, "obj_label": answer, **more}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with its relations, as LAMA has it."""
+    write(tmp_path / "data" / "relations.jsonl", BORN, TEAM)
+    return tmp_path
+
+
+def test_a_fact_is_put_into_the_template_of_its_relation(folder: Path) -> None:
+    write(folder / "data/TREx/P19.jsonl", born(), born("Grace", " New York "))
+    facts, unasked = read_lama(folder)
+    assert facts[0] == LamaFact(
+        id="P19:1",
+        group="N-1 P19 place of birth",
+        subject="Ada",
+        answer="London",
+        text="Ada was born in {mask} .",
+        blind="{mask} was born in {mask} .",
+    )
+    assert (facts[1].id, facts[1].answer) == ("P19:2", "New York")
+    assert unasked == ()
+
+
+@pytest.mark.parametrize("below", ["", "data", "data/TREx", "data/TREx/P19.jsonl"])
+def test_folders_at_any_level_and_single_files(folder: Path, below: str) -> None:
+    write(folder / "data/TREx/P19.jsonl", born())
+    facts, _ = read_lama(folder / below)
+    assert [fact.id for fact in facts] == ["P19:1"]
+
+
+def test_an_object_that_comes_first_leaves_no_blind_prompt(folder: Path) -> None:
+    fact = {"predicate_id": "P1923", "sub_label": "1998 World Cup", "obj_label": "Norway"}
+    (found,), _ = read_lama(write(folder / "data/TREx/P1923.jsonl", fact))
+    assert (found.text, found.blind) == ("{mask} participated in the 1998 World Cup .", "")
+    assert found.group == "N-M P1923"
+
+
+def test_a_subject_may_look_like_a_place_of_the_template(folder: Path) -> None:
+    (found,), _ = read_lama(write(folder / "data/TREx/P19.jsonl", born("[Y] of [X]")))
+    assert found.text == "[Y] of [X] was born in {mask} ."
+
+
+def test_a_fact_without_relation_has_that_of_its_file(folder: Path) -> None:
+    (found,), _ = read_lama(write(folder / "data/TREx/P19.jsonl", {"sub_label": "Ada", "obj_label": "London"}))
+    assert found.text == "Ada was born in {mask} ."
+
+
+def test_google_re_has_templates_of_its_own_and_keeps_years_as_written(tmp_path: Path) -> None:
+    sentences = ["Ada (born [MASK]) was a countess ."]
+    facts = [
+        {
+            "pred": "/people/person/date_of_birth",
+            "sub_label": "Ada",
+            "obj_label": "1815",
+            "masked_sentences": sentences,
+        },
+        {"pred": "/people/deceased_person/place_of_death", "sub_label": "Ada", "obj_label": "1970s"},
+    ]
+    found, _ = read_lama(write(tmp_path / "Google_RE/date_of_birth_test.jsonl", *facts))
+    assert [(fact.text, fact.blind, fact.answer) for fact in found] == [
+        ("Ada (born {mask}).", "{mask} (born {mask}).", "1815"),
+        ("Ada died in {mask} .", "{mask} died in {mask} .", "1970s"),
+    ]
+    assert [fact.group for fact in found] == ["date_of_birth (Google-RE)", "place_of_death (Google-RE)"]
+
+
+def test_sentences_are_asked_as_they_stand(tmp_path: Path) -> None:
+    write(
+        tmp_path / "Squad/test.jsonl",
+        {"masked_sentences": ["Iron  is a [MASK]."], "obj_label": "metal", "sub_label": "Squad", "id": "a_0"},
+        {"masked_sentences": ["A first sentence.", "Then <mask> came."], "obj_label": "rain"},
+    )
+    write(
+        tmp_path / "ConceptNet/test.jsonl",
+        {"pred": "HasProperty", "masked_sentences": ["Ice is [MASK]."], "obj_label": "cold", "sub_label": "ice"},
+    )
+    facts, _ = read_lama(tmp_path)
+    assert facts == (
+        LamaFact("ConceptNet:1", "ConceptNet HasProperty", "ice", "cold", "Ice is {mask}."),
+        LamaFact("Squad:1", "SQuAD", "", "metal", "Iron is a {mask}."),
+        LamaFact("Squad:2", "SQuAD", "", "rain", "A first sentence. Then {mask} came."),
+    )
+
+
+def test_what_cannot_be_asked_is_listed_with_its_reason(folder: Path) -> None:
+    write(folder / "data/TREx/P19.jsonl", born(" "), born(answer=""), born("A [MASK]"), born())
+    write(
+        folder / "data/Squad/test.jsonl",
+        {"masked_sentences": ["No gap."], "obj_label": "gap"},
+        {"masked_sentences": ["[MASK] is [MASK]."], "obj_label": "that"},
+    )
+    facts, unasked = read_lama(folder)
+    assert [fact.id for fact in facts] == ["P19:4"]
+    group = "N-1 P19 place of birth"
+    assert unasked == (
+        Unasked("Squad:1", "SQuAD", "no mask in the sentence"),
+        Unasked("Squad:2", "SQuAD", "more than one mask in the sentence"),
+        Unasked("P19:1", group, "subject without a label"),
+        Unasked("P19:2", group, "object without a label"),
+        Unasked("P19:3", group, "more than one mask in the sentence"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"predicate_id": "P19"', r"P19.jsonl:2: not JSON \(.*column 23\); one object a line is due"),
+        ("[1]", r"P19.jsonl:2: a list where an object was due"),
+        ("[" * 100_000, r"P19.jsonl:2: brackets nested too deeply"),
+        (json.dumps({"predicate_id": "P19", "sub_label": "Ada"}), "P19.jsonl:2: obj_label is missing; write a string"),
+        (json.dumps(born(sub_label=3)), "P19.jsonl:2: sub_label is 3; write a string"),
+        (json.dumps(born(obj_label=["a"])), "P19.jsonl:2: obj_label is a list; write a string"),
+        (json.dumps(born(predicate_id="P0")), r"P19.jsonl:2: relation P0 is not in .*relations.jsonl; add a line with"),
+        (json.dumps({"obj_label": "a", "masked_sentences": {}}), "masked_sentences is an object; write a list of sent"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_named(folder: Path, line: str, message: str) -> None:
+    path = write(folder / "data/TREx/P19.jsonl", born())
+    path.write_text(path.read_text() + line)
+    with pytest.raises(CorpusError, match=message):
+        read_lama(folder)
+
+
+@pytest.mark.parametrize(
+    ("relation", "message"),
+    [
+        (
+            {"relation": "P20", "template": "[X] died ."},
+            r"relations.jsonl:2: no \[Y\] in '\[X\] died .'; write \[Y\] once",
+        ),
+        (
+            {"relation": "P20", "template": "died in [Y] ."},
+            r"relations.jsonl:2: no \[X\] in .* where the subject stands",
+        ),
+        ({"relation": "P20", "template": "[X] [Y] [Y]"}, r"relations.jsonl:2: 2 times \[Y\] in"),
+        ({"relation": "P20"}, r"relations.jsonl:2: template is missing"),
+        ({"template": "[X] [Y]"}, r"relations.jsonl:2: relation is missing"),
+        ({"relation": "", "template": "[X] [Y]"}, r"relations.jsonl:2: relation is empty"),
+        (BORN, r"relations.jsonl:2: relation P19 is there twice; keep one"),
+    ],
+)
+def test_what_is_wrong_with_a_relation_is_named(tmp_path: Path, relation: dict[str, str], message: str) -> None:
+    with pytest.raises(CorpusError, match=message):
+        read_relations(write(tmp_path / "relations.jsonl", BORN, relation))
+
+
+def test_relations_by_name(folder: Path) -> None:
+    relations = read_relations(folder / "data/relations.jsonl")
+    assert relations["P19"] == LamaRelation("P19", "[X] was born in [Y] .", "place of birth", "N-1")
+    assert list(relations) == ["place_of_birth", "date_of_birth", "place_of_death", "P19", "P1923"]
+
+
+def test_facts_without_their_relations_and_folders_without_facts(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(CorpusError, match="no facts in it; give LAMA's data folder"):
+        read_lama(folder)
+    with pytest.raises(CorpusError, match="no such file or folder; give LAMA's data folder"):
+        read_lama(tmp_path / "nowhere")
+    alone = write(tmp_path / "far/away/from/P19.jsonl", born())
+    with pytest.raises(
+        CorpusError, match=r"P19.jsonl:1: no relations.jsonl beside it tells the template of relation P19"
+    ):
+        read_lama(alone)
+    alone.write_text("")
+    with pytest.raises(CorpusError, match=r"P19.jsonl: nothing in it"):
+        read_lama(alone)
+
+
+def test_two_files_of_one_relation(folder: Path) -> None:
+    write(folder / "data/TREx/P19.jsonl", born())
+    write(folder / "data/more/P19.jsonl", born())
+    with pytest.raises(CorpusError, match=r"P19:1 is in .*P19.jsonl, too; give one of the two files"):
+        read_lama(folder)
+
+
+def test_the_published_facts(real_data) -> None:
+    folder = real_data("lama")
+    facts, unasked = read_lama(folder)
+    sets = Counter("SQuAD" if not fact.blind else "Google-RE" if "_" in fact.id else "T-REx" for fact in facts)
+    assert sets == {"T-REx": 14_334, "Google-RE": 5_528, "SQuAD": 302}
+    assert [(one.id, one.reason) for one in unasked] == [
+        (f"Squad:{line}", "more than one mask in the sentence") for line in (99, 110, 216)
+    ]
+    groups = Counter(fact.group for fact in facts)
+    assert len(groups) == 18 + 3 + 1
+    assert groups["N-1 P19 place of birth"] == 944
+    assert groups["N-M P463 member of"] == 225
+    assert groups["place_of_birth (Google-RE)"] == 2_937
+    assert groups["date_of_birth (Google-RE)"] == 1_825
+    # The paper counts 765 of death; the file has one of them twice.
+    deaths = [(fact.subject, fact.answer) for fact in facts if fact.group == "place_of_death (Google-RE)"]
+    assert (len(deaths), len(set(deaths))) == (766, 765)
+    # Independently: as many facts as lines, each with its subject and one mask.
+    n_lines = sum(len(path.read_bytes().splitlines()) for path in (folder / "data").glob("*/*.jsonl"))
+    assert len(facts) + len(unasked) == n_lines
+    assert all(fact.text.count("{mask}") == 1 and fact.subject in fact.text for fact in facts)
+    assert all(fact.blind.count("{mask}") == 2 for fact in facts if fact.subject)
+
+
+def test_the_published_relations(real_data) -> None:
+    relations = read_relations(real_data("lama") / "data/relations.jsonl")
+    types = Counter(relation.type for relation in relations.values())
+    assert types == {"N-1": 25, "N-M": 19, "1-1": 2, "": 3}

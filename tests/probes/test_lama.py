@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertology.cloze import Prompt, ask
+from bertology.encoders import Encoder, load_encoder
+from bertology.errors import BertologyError, CorpusError
+from bertology.pocket import candidates, facts, model_folder
+from bertology.probing import ClozeItem, ClozeItems, LeftOut
+from probes.lama import PROBE
+
+LAMA = PROBE.default
+VARIANTS = ("paraphrases", "negated", "misprimed")
+EXPOSURES = (0, 1, 2, 4, 8, 16, 32, 64)
+
+
+def items_of(argument: str, source: str | Path = "pocket") -> ClozeItems:
+    return PROBE.make(argument).items(str(source))
+
+
+def write(path: Path, *objects: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(one) + "\n" for one in objects), encoding="utf-8")
+    return path
+
+
+def primed(subject: str, prime: str, **more: object) -> dict[str, object]:
+    text = f"{subject} was born in [MASK] ."
+    return {
+        "sub_label": subject,
+        "obj_label": "London",
+        "masked_sentences": [text],
+        "masked_negations": [text.replace("was", "was not")],
+        "masked_misprimed": [f"{prime}? {text}"],
+        **more,
+    }
+
+
+def test_the_family() -> None:
+    assert PROBE.instances == VARIANTS
+    assert LAMA.task == "lama"
+    assert [PROBE.make(name).task for name in VARIANTS] == [f"lama:{name}" for name in VARIANTS]
+    assert all(metric.name for probe in (LAMA, *map(PROBE.make, VARIANTS)) for metric in probe.scores)
+    with pytest.raises(
+        BertologyError, match="lama:negate: write lama, or lama:paraphrases or lama:negated or lama:mis"
+    ):
+        PROBE.make("negate")
+
+
+def test_facts_of_a_file_by_relation(tmp_path: Path) -> None:
+    relation = {"relation": "P19", "template": "[X] was born in [Y] .", "label": "place of birth", "type": "N-1"}
+    write(tmp_path / "relations.jsonl", relation)
+    fact = {"predicate_id": "P19", "sub_label": "Ada", "obj_label": "London"}
+    write(tmp_path / "TREx/P19.jsonl", fact, {**fact, "obj_label": ""})
+    write(tmp_path / "Squad/test.jsonl", {"masked_sentences": ["Iron is a [MASK]."], "obj_label": "metal"})
+    found = LAMA.items(str(tmp_path))
+    group = "N-1 P19 place of birth"
+    text, blind = "Ada was born in {mask} .", "{mask} was born in {mask} ."
+    assert found.asks == "answers"
+    assert found.items == (
+        ClozeItem("Squad:1", "Squad:1", "SQuAD", "Iron is a {mask}.", answer="metal"),
+        ClozeItem("P19:1", "Ada", group, text, answer="London", blind=blind),
+    )
+    assert found.left_out == (LeftOut("P19:2", group, "object without a label"),)
+    assert found.vocabularies == {}
+
+
+def test_paraphrases_of_a_file_are_answered_among_the_objects_of_their_relation(tmp_path: Path) -> None:
+    named = [
+        {"sub_label": name, "obj_label": town} for name, town in (("Ada", "London"), ("Bo", "Rome"), ("Cy", "Rome"))
+    ]
+    for relation, patterns in (("P19", ["[X] was born in [Y].", "[X] is from [Y]."]), ("P20", ["[X] died in [Y]."])):
+        write(tmp_path / f"trex_lms_vocab/{relation}.jsonl", *named)
+        write(tmp_path / f"pattern_data/graphs_json/{relation}.jsonl", *({"pattern": one} for one in patterns))
+    found = items_of("paraphrases", tmp_path)
+    assert found.asks == "answers"
+    assert len(found) == 6
+    assert found.items[1] == ClozeItem("P19:1:2", "P19:1", "P19", "Ada is from {mask}.", answer="London")
+    assert found.vocabularies == {"P19": ("London", "Rome")}
+    assert found.reasons == {"relation with a single pattern": 3}
+
+
+def test_negations_of_a_file(tmp_path: Path) -> None:
+    same = primed("Cy", "Rome", masked_negations=["Cy was born in [MASK] ."])
+    none = primed("Di", "Rome")
+    del none["masked_negations"]
+    write(tmp_path / "TREx/random/P19_random.jsonl", primed("Ada", "Rome"), same, none)
+    found = items_of("negated", tmp_path)
+    group = "T-REx P19"
+    text, other = "Ada was born in {mask} .", "Ada was not born in {mask} ."
+    assert found.asks == "changes"
+    assert found.items == (ClozeItem("T-REx:P19:1", "Ada", group, text, other=other),)
+    assert found.left_out == (
+        LeftOut("T-REx:P19:2", group, "negation that is the sentence itself"),
+        LeftOut("T-REx:P19:3", group, "no negation in the source"),
+    )
+
+
+def test_primes_of_a_file(tmp_path: Path) -> None:
+    write(tmp_path / "TREx/high_ranked/P19.jsonl", primed("Ada", "Rome"), primed("Bo", "london"))
+    write(tmp_path / "TREx/random/P19_random.jsonl", primed("Ada", "Paper"))
+    found = items_of("misprimed", tmp_path)
+    assert found.asks == "answers"
+    assert [(item.cluster, item.group, item.text) for item in found.items] == [
+        ("T-REx:P19:1", "T-REx plain", "Ada was born in {mask} ."),
+        ("T-REx:P19:1", "T-REx misprimed high-ranked", "Rome? Ada was born in {mask} ."),
+        ("T-REx:P19:1", "T-REx misprimed random", "Paper? Ada was born in {mask} ."),
+        ("T-REx:P19:2", "T-REx plain", "Bo was born in {mask} ."),
+    ]
+    assert {item.answer for item in found.items} == {"London"}
+    assert found.left_out == (
+        LeftOut("T-REx:P19:2:high-ranked", "T-REx misprimed high-ranked", "prime that is the answer"),
+        LeftOut("T-REx:P19:2:random", "T-REx misprimed random", "no such prime in the source"),
+    )
+
+
+def test_a_source_of_which_nothing_can_be_asked(tmp_path: Path) -> None:
+    write(tmp_path / "Squad/test.jsonl", {"masked_sentences": ["Nothing."], "obj_label": "a"})
+    with pytest.raises(CorpusError, match=r"no item to ask \(of all: no mask in the sentence\)"):
+        LAMA.items(str(tmp_path))
+
+
+def test_the_published_sets(real_data) -> None:
+    lama = LAMA.items(str(real_data("lama")))
+    assert (len(lama), len(lama.groups), lama.reasons) == (20_164, 22, {"more than one mask in the sentence": 3})
+    # Every item but those of SQuAD can be asked without its subject, too.
+    assert Counter(item.group for item in lama.items if not item.blind) == {"SQuAD": 302}
+    paraphrases = items_of("paraphrases", real_data("pararel"))
+    assert (len(paraphrases), len(paraphrases.groups)) == (224_010, 38)
+    assert paraphrases.reasons == {"relation with a single pattern": 664, "relation without a pattern": 1_801}
+    # P30 is the continent of a place.
+    assert len(paraphrases.vocabularies["P30"]) == 5
+    negated = items_of("negated", real_data("lama_primed_negated"))
+    assert (len(negated), negated.reasons) == (10_829, {"negation that is the sentence itself": 336})
+    assert {left.group for left in negated.left_out} == {"T-REx P159"}
+    misprimed = items_of("misprimed", real_data("lama_primed_negated"))
+    assert (len(misprimed), len(misprimed.groups)) == (44_589, 15)
+    assert misprimed.reasons == {"no such prime in the source": 14, "prime that is the answer": 6}
+
+
+def test_pocket_facts_come_by_how_often_they_are_stated() -> None:
+    found = LAMA.items("pocket")
+    assert found.groups == tuple(f"stated {n} time{'' if n == 1 else 's'}" for n in EXPOSURES)
+    assert Counter(item.group for item in found.items) == dict.fromkeys(found.groups, 33)
+    assert not found.left_out
+    stated = {f"{fact.relation}:{fact.subject}": fact for fact in facts()}
+    for item in found.items:
+        fact = stated[item.id]
+        assert item.text.replace("{mask}", fact.object) == fact.sentence()
+        assert item.blind == item.text.replace(fact.subject, "{mask}")
+        assert (item.answer, item.cluster) == (fact.object, fact.subject)
+        assert item.group.split()[1] == str(fact.n_stated)
+
+
+def test_pocket_paraphrases_are_the_sentences_that_state_a_fact() -> None:
+    found = items_of("paraphrases")
+    sentences = [(fact.sentence(n), fact.object) for fact in facts() for n in range(2)]
+    assert [(item.text.replace("{mask}", item.answer), item.answer) for item in found.items] == sentences
+    assert found.vocabularies["born in"] == candidates("born_in")
+    assert set(found.vocabularies) == set(found.groups)
+
+
+def test_pocket_negations_differ_by_one_word() -> None:
+    found = items_of("negated")
+    assert len(found) == 2 * 264
+    for item in found.items:
+        assert len(item.other.split()) == len(item.text.split()) + 1
+        assert re.sub(r" (not|never)\b", "", item.other) == item.text
+    assert {item.other for item in found.items if item.cluster == "Anna"} == {
+        "Anna never lives in {mask}.",
+        "The home of Anna is not in {mask}.",
+        "Anna was not born in {mask}.",
+        "Anna never comes from {mask}.",
+        "Anna never works as a {mask}.",
+        "Anna is not a {mask} by trade.",
+    }
+
+
+def test_pocket_primes_are_wrong_and_of_the_right_kind() -> None:
+    found = items_of("misprimed")
+    by_name = {f"{fact.relation}:{fact.subject}": fact for fact in facts()}
+    pairs = defaultdict(list)
+    for item in found.items:
+        pairs[item.cluster].append(item)
+    assert len(pairs) == 264 - 33
+    assert found.reasons == {"never stated in the training text": 33}
+    for name, (plain, primed_one) in pairs.items():
+        prime, _, rest = primed_one.text.partition("? ")
+        assert rest == plain.text
+        assert prime != by_name[name].object
+        assert prime.lower() in {word.lower() for word in candidates(by_name[name].relation)}
+        assert (plain.group, primed_one.group) == (plain.group, plain.group.replace("plain", "misprimed"))
+        assert by_name[name].n_stated > 0
+
+
+@pytest.mark.parametrize("argument", ["", *VARIANTS])
+def test_pocket_bert_knows_every_word_of_what_it_is_asked(argument: str) -> None:
+    known = json.loads((model_folder() / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+    found = items_of(argument) if argument else LAMA.items("pocket")
+    texts = [f"{item.text} {item.other} {item.answer}".replace("{mask}", " ") for item in found.items]
+    words = {word.lower() for text in texts for word in re.findall(r"\w+|[^\w\s]", text)}
+    assert words - set(known) == set()
+
+
+@pytest.fixture(scope="module")
+def pocket_bert() -> Encoder:
+    return load_encoder(str(model_folder()))
+
+
+def first_places(encoder: Encoder, texts: list[str], answers: list[str]) -> np.ndarray:
+    prompts = [Prompt(text, (answer,)) for text, answer in zip(texts, answers, strict=True)]
+    scores = ask(encoder, prompts, ranks=True)
+    return np.array([scores.ranks_of(number)[0, 0] == 1 for number in range(len(prompts))])
+
+
+def test_what_is_stated_is_recalled_and_what_is_not_stays_at_chance(pocket_bert: Encoder) -> None:
+    found = LAMA.items("pocket")
+    right = first_places(pocket_bert, [item.text for item in found.items], [item.answer for item in found.items])
+    by_group = {group: right[[item.group == group for item in found.items]] for group in found.groups}
+    # 33 facts never stated, objects among 24 at least: more than 5 right by chance in fewer than 1 of 400 worlds.
+    assert by_group["stated 0 times"].sum() <= 5
+    assert 0.3 < by_group["stated 1 time"].mean() < 0.95
+    assert all(by_group[f"stated {n} times"].mean() > 0.95 for n in EXPOSURES[2:])
+
+
+def test_without_its_subject_no_fact_is_recalled(pocket_bert: Encoder) -> None:
+    found = [item for item in LAMA.items("pocket").items if item.group == "stated 64 times"]
+    answers = [item.answer for item in found]
+    blind = [Prompt(item.blind, (item.answer,), at=1) for item in found]
+    scores = ask(pocket_bert, blind, ranks=True)
+    right = [int(scores.ranks_of(number)[0, 0] == 1) for number in range(len(found))]
+    # One answer a relation is all that can be right then.
+    most = sum(
+        Counter(item.answer for item in found if item.id.startswith(relation)).most_common(1)[0][1]
+        for relation in ("lives_in", "born_in", "works_as", "capital_of")
+    )
+    assert sum(right) <= most < len(answers) / 2
