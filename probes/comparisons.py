@@ -31,6 +31,7 @@ class Comparisons(ClozeProbe):
     version = 1
     reference = _REFERENCE
     readout = "masked_lm.v1"
+    asks = "choices"
     metrics = ("choice_accuracy", "micro_choice_accuracy")
 
     @property
@@ -45,9 +46,8 @@ class Comparisons(ClozeProbe):
 
     def items(self, source: str) -> ClozeItems:
         """The items of the kind. No object stands in two clusters, so that clusters are independent draws."""
-        check_made(source, self.task, pocket=_POCKET)
+        check_made(source, pocket=_POCKET)
         return ClozeItems(
-            "choices",
             tuple(
                 ClozeItem(i.id, i.frame, i.group, i.text, i.answer, rivals=(i.rival,), blind=i.blind)
                 for i in _KINDS[self.kind][1]()

@@ -189,6 +189,11 @@ class PsycholinguisticDiagnostics(ClozeProbe):
         return f"diagnostics:{self.kind}"
 
     @property
+    def asks(self) -> ClozeAsks:
+        """What is asked of a text of its kind."""
+        return _KINDS[self.kind].asks
+
+    @property
     def question(self) -> str:
         """That of its kind."""
         return _KINDS[self.kind].question
@@ -203,15 +208,13 @@ class PsycholinguisticDiagnostics(ClozeProbe):
         kind = _KINDS[self.kind]
         if source == "pocket":
             if kind.of_pocket is None:
-                raise CorpusError(
-                    f"{self.task} on pocket: the pocket world does not decide it; give {kind.needs}, its file or folder"
-                )
-            return ClozeItems(kind.asks, tuple(kind.of_pocket()), licence="Apache-2.0")
+                raise CorpusError(f"the pocket world does not decide it; give {kind.needs}, its file or folder")
+            return ClozeItems(tuple(kind.of_pocket()), licence="Apache-2.0")
         sets = read_diagnostics(source)
         items, left = kind.of_sets(sets)
         if not items and not left:
-            raise CorpusError(f"{source}: {' and '.join(sets.files)} there, but {self.task} needs {kind.needs}")
-        return ClozeItems(kind.asks, tuple(items), tuple(left))
+            raise CorpusError(f"{' and '.join(sets.files)} there, but {kind.needs} needed; give its file or folder")
+        return ClozeItems(tuple(items), tuple(left))
 
 
 def _make(argument: str) -> PsycholinguisticDiagnostics:

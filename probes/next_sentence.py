@@ -26,6 +26,7 @@ class NextSentence(ClozeProbe):
     question = "Does one sentence follow another?"
     reference = "Devlin et al. 2019, §3.1; Lan et al. 2020, §3.1"
     readout = "next_sentence.v1"
+    asks = "next_sentence"
     metrics = ("choice_accuracy", "micro_choice_accuracy")
 
     def items(self, source: str) -> ClozeItems:
@@ -62,7 +63,7 @@ def _items(documents: Sequence[Document], *, ordered: bool) -> ClozeItems:
                     left.append(LeftOut(f"{name} {group}", group, "nothing tells which of the two came first"))
                 else:
                     found.append(ClozeItem(f"{name} {group}", cluster, group, text, answer, other=other))
-    return ClozeItems("next_sentence", tuple(found), tuple(left), language=None)
+    return ClozeItems(tuple(found), tuple(left), language=None)
 
 
 PROBE = NextSentence()

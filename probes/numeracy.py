@@ -37,6 +37,7 @@ class Numeracy(ClozeProbe):
     version = 1
     reference = _REFERENCE
     readout = "masked_lm.v1"
+    asks = "choices"
     metrics = ("choice_accuracy", "micro_choice_accuracy", "p_at_1")
 
     @property
@@ -51,9 +52,8 @@ class Numeracy(ClozeProbe):
 
     def items(self, source: str) -> ClozeItems:
         """The items of the kind, in clusters of one number, one list or one sum."""
-        check_made(source, self.task, pocket=_POCKET)
+        check_made(source, pocket=_POCKET)
         return ClozeItems(
-            "choices",
             tuple(
                 ClozeItem(i.id, i.frame, i.group, i.text, i.answer, rivals=i.rivals, blind=i.blind)
                 for i in _KINDS[self.kind][1]()

@@ -8,15 +8,14 @@ MADE = "made"
 """The name, in place of a path, of items that are made by rule."""
 
 
-def check_made(source: str, task: str, *, pocket: str) -> None:
+def check_made(source: str, *, pocket: str) -> None:
     """Raise :class:`CorpusError` unless ``source`` is :data:`MADE`.
 
     Args:
         source: what was asked for.
-        task: for which task.
         pocket: why the pocket world has no such items.
     """
     if source == MADE:
         return
-    why = pocket if source == "pocket" else "its items are made by rule and read from no file"
-    raise CorpusError(f"{task} on {source}: {why}; give {MADE} for the corpus")
+    why = pocket if source == "pocket" else "items are made by rule and read from no file"
+    raise CorpusError(f"{why}; give {MADE} for the corpus")
