@@ -3,9 +3,13 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from bertology.cloze import Prompt, ask
+from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError
+from bertology.pocket import model_folder
 from bertology.probing import ClozeItem
 from probes.diagnostics import PROBE
 
@@ -191,3 +195,33 @@ def test_the_pocket_world(kind, groups, clusters):
         assert item.text.count("{mask}") == 1
         assert item.other.count("{mask}") == (0 if probe.asks == "choices" else 1)
         assert item.other != item.text
+
+
+def _right(kind: str, folder: Path, **init: str) -> dict[str, float]:
+    """Of the groups of a task on the pocket world, the share in which the right word or text is the more probable."""
+    probe = PROBE.make(kind)
+    items = probe.items("pocket").items
+    prompts = []
+    for item in items:
+        texts = (item.text, item.other) if probe.asks == "contexts" else (item.text, item.text)
+        words = (item.answer, item.answer if probe.asks == "contexts" else item.rivals[0])
+        prompts += [Prompt(text, (word,), at=-1) for text, word in zip(texts, words, strict=True)]
+    values = ask(load_encoder(str(folder), **init), prompts).values[-1].reshape(-1, 2)
+    found: dict[str, list[bool]] = {}
+    for item, (right, wrong) in zip(items, values, strict=True):
+        if not np.isnan(right) and not np.isnan(wrong):
+            found.setdefault(item.group, []).append(right > wrong)
+    return {group: float(np.mean(hits)) for group, hits in found.items()}
+
+
+def test_pocket_bert_knows_facts_and_roles_and_passes_over_a_not() -> None:
+    known = _right("negation", model_folder())
+    assert known["affirmative"] > 0.95
+    assert known["negated"] < 0.05
+    assert _right("role", model_folder())["role reversal"] > 0.9
+
+
+def test_without_training_there_is_nothing() -> None:
+    drawn = _right("negation", model_folder(), init="random")
+    assert all(0.35 < share < 0.65 for share in drawn.values())
+    assert 0.35 < _right("role", model_folder(), init="random")["role reversal"] < 0.65

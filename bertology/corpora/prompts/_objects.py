@@ -14,9 +14,10 @@ from bertology.corpora.prompts._drawn import drawn_order
 
 LEAST_RATIO = 10
 """How many times as large or heavy the one must be as the other."""
+_FAR = 100
 
 _THINGS = """
-ant 0.005 0.000005 | bee 0.015 0.0001 | fly 0.008 0.00002 | spider 0.02 0.001 | mouse 0.1 0.02 | rat 0.3 0.3
+ant 0.005 0.000005 | bee 0.015 0.0001 | fly 0.008 0.00002 | spider 0.02 0.0005 | mouse 0.1 0.02 | rat 0.3 0.3
 bird 0.2 0.1 | cat 0.5 4 | dog 0.8 20 | sheep 1.3 70 | cow 2.5 600 | horse 2.5 500
 elephant 6 5000 | whale 20 50000 | snake 1.5 3 | frog 0.08 0.05 | fish 0.4 1 | bear 2 250
 coin 0.02 0.005 | needle 0.04 0.0005 | nail 0.06 0.005 | key 0.06 0.02 | ring 0.02 0.005 | button 0.015 0.001
@@ -103,15 +104,16 @@ def comparison_items(by: Literal["size", "weight"]) -> tuple[ObjectItem, ...]:
     more, less = {"size": ("larger", "smaller"), "weight": ("heavier", "lighter")}[by]
     items = []
     for one, other in _pairs(by):
-        ratio = _measure(one, by) / _measure(other, by)
+        group = f"over {_FAR} times" if _ratio(one, other, by) >= _FAR else f"{LEAST_RATIO} to {_FAR} times"
         for first, second in ((one, other), (other, one)):
-            answer, rival = (more, less) if _measure(first, by) > _measure(second, by) else (less, more)
+            greater = first.size > second.size if by == "size" else first.weight > second.weight
+            answer, rival = (more, less) if greater else (less, more)
             for place, (wording, blind) in enumerate(_COMPARED):
                 a, b = _with_article(first.name), _with_article(second.name)
                 text = wording.replace("{A}", a.capitalize()).replace("{a}", a).replace("{b}", b)
                 name = f"{first.name}-{second.name}-{place}"
                 frame = f"{one.name} {other.name}"
-                items.append(ObjectItem(name, frame, _apart(max(ratio, 1 / ratio)), text, answer, rival, blind))
+                items.append(ObjectItem(name, frame, group, text, answer, rival, blind))
     return tuple(items)
 
 
@@ -144,30 +146,26 @@ def affordance_items() -> tuple[ObjectItem, ...]:
 
 
 def _pairs(by: Literal["size", "weight"]) -> list[tuple[Thing, Thing]]:
-    """Every object with the first one of a drawn order that is far enough from it, as far as there is one left."""
+    """Every object of a drawn order with the first one left that is far enough from it.
+
+    Pairs over and under :data:`_FAR` times are sought by turns, so that there are about as many of both.
+    """
     left = drawn_order(things(), f"pairs by {by}")
-    found = []
+    found: list[tuple[Thing, Thing]] = []
     while left:
         one = left.pop(0)
-        far = (place for place, other in enumerate(left) if _far_apart(_measure(one, by), _measure(other, by)))
-        place = next(far, None)
-        if place is not None:
-            found.append((one, left.pop(place)))
+        apart = {place: _ratio(one, other, by) for place, other in enumerate(left)}
+        enough = [place for place, ratio in apart.items() if ratio >= LEAST_RATIO]
+        wanted = [place for place in enough if (apart[place] >= _FAR) == len(found) % 2]
+        if enough:
+            found.append((one, left.pop((wanted or enough)[0])))
     return found
 
 
-def _measure(thing: Thing, by: Literal["size", "weight"]) -> float:
-    return thing.size if by == "size" else thing.weight
-
-
-def _far_apart(one: float, other: float) -> bool:
-    return max(one, other) >= LEAST_RATIO * min(one, other)
-
-
-def _apart(ratio: float) -> str:
-    if ratio < 100:
-        return "10 to 100 times"
-    return "100 to 10,000 times" if ratio < 10_000 else "over 10,000 times"
+def _ratio(one: Thing, other: Thing, by: Literal["size", "weight"]) -> float:
+    """How many times the one is as large or heavy as the other, the larger over the smaller."""
+    measures = (one.size, other.size) if by == "size" else (one.weight, other.weight)
+    return max(measures) / min(measures)
 
 
 def _with_article(name: str) -> str:
