@@ -47,7 +47,9 @@ class Agreement(ClozeProbe):
     version = 1
     question = _QUESTION
     reference = _REFERENCE
+    asks = "choices"
     readout = "masked_lm.v1"
+    asks = "choices"
     metrics = ("choice_accuracy", "micro_choice_accuracy")
 
     @property
@@ -59,7 +61,7 @@ class Agreement(ClozeProbe):
         """Every sentence with its good and its bad form."""
         if source == "pocket":
             pairs = enumerate(agreement_items(), 1)
-            return ClozeItems("choices", tuple(_of_pocket(pair, f"pocket-{n}", self.by) for n, pair in pairs))
+            return ClozeItems(tuple(_of_pocket(pair, f"pocket-{n}", self.by) for n, pair in pairs))
         items: list[ClozeItem] = []
         left_out: list[LeftOut] = []
         for pair in read_agreement(source):
@@ -75,7 +77,7 @@ class Agreement(ClozeProbe):
                 items.append(
                     ClozeItem(pair.id, pair.frame, group, pair.text, pair.good, rivals=(pair.bad,), blind=pair.blind)
                 )
-        return ClozeItems("choices", tuple(items), tuple(left_out))
+        return ClozeItems(tuple(items), tuple(left_out))
 
     def _group(self, pair: AgreementPair) -> str:
         by_structure = self.by == "structure" or (self.by == "source" and pair.kind == "marvin_linzen")

@@ -46,12 +46,25 @@ class Lama(ClozeProbe):
         """Every fact, by relation; of the pocket world by how often it is stated.
 
         Facts about one subject are one cluster: what a name alone gives away (Poerner et al. 2020), it gives to all.
+        Where a subject has several objects, the others take no place before the one that is asked for (Petroni et al.,
+        section 4.4).
         """
         if source == _POCKET:
             return ClozeItems(tuple(_by_exposure()))
         found, unasked = read_lama(source)
+        objects: dict[tuple[str, str], dict[str, None]] = {}
+        for fact in found:
+            objects.setdefault((fact.group, fact.text), {})[fact.answer] = None
         items = (
-            ClozeItem(fact.id, fact.subject or fact.id, fact.group, fact.text, answer=fact.answer, blind=fact.blind)
+            ClozeItem(
+                fact.id,
+                fact.subject or fact.id,
+                fact.group,
+                fact.text,
+                answer=fact.answer,
+                ignored=tuple(word for word in objects[fact.group, fact.text] if word != fact.answer),
+                blind=fact.blind,
+            )
             for fact in found
         )
         return ClozeItems(tuple(items), _left_out(unasked))

@@ -30,17 +30,19 @@ class MinimalPairs(ClozeProbe):
     version = 1
     question = "Of two sentences that hardly differ, is the grammatical one more probable?"
     reference = "Warstadt et al. 2020; Salazar et al. 2020; Marvin & Linzen 2018"
+    asks = "sentences"
     readout = "masked_lm.v1"
+    asks = "sentences"
     metrics = ("choice_accuracy", "micro_choice_accuracy")
 
     def items(self, source: str) -> ClozeItems:
         """Every pair, the grammatical sentence as the text and the other one as the other."""
         if source == "pocket":
-            return ClozeItems("sentences", _pocket())
+            return ClozeItems(_pocket())
         found = tuple(read_minimal_pairs(source))
         items = tuple(_item(pair) for pair in found if isinstance(pair, MinimalPair))
         left_out = tuple(LeftOut(pair.id, pair.group, pair.reason) for pair in found if isinstance(pair, Unasked))
-        return ClozeItems("sentences", items, left_out)
+        return ClozeItems(items, left_out)
 
 
 def _item(pair: MinimalPair) -> ClozeItem:

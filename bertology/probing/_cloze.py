@@ -96,15 +96,17 @@ class ClozeItems:
             if lacking:
                 raise CorpusError(f"item {item.id!r} {lacking}")
 
-    def first_of_each_group(self, n: int) -> ClozeItems:
-        """The first ``n`` items of every group."""
-        times: Counter[str] = Counter()
-        kept = []
-        for item in self.items:
-            times[item.group] += 1
-            if times[item.group] <= n:
-                kept.append(item)
-        return replace(self, items=tuple(kept))
+    def some_of_each_group(self, n: int) -> ClozeItems:
+        """``n`` items of every group, evenly spread: neighbours are often made of the same words."""
+        of_group: dict[str, list[int]] = {}
+        for place, item in enumerate(self.items):
+            of_group.setdefault(item.group, []).append(place)
+        kept = {
+            places[(2 * number + 1) * len(places) // (2 * n)] if len(places) > n else places[number]
+            for places in of_group.values()
+            for number in range(min(n, len(places)))
+        }
+        return replace(self, items=tuple(item for place, item in enumerate(self.items) if place in kept))
 
     def __len__(self) -> int:
         return len(self.items)

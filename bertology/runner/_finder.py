@@ -101,8 +101,8 @@ class Finder:
                 items = probe.items(source)
                 items.check(probe.asks)
             except CorpusError as error:
-                raise CorpusError(f"task {probe.task}, corpus {source}: {error}") from error
-            self._prompts[key] = items if most is None else items.first_of_each_group(most)
+                raise CorpusError(f"task {probe.task}: {error}") from error
+            self._prompts[key] = items if most is None else items.some_of_each_group(most)
         return self._prompts[key]
 
 

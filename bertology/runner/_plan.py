@@ -255,8 +255,9 @@ class Plan:
 
 def baselines_of(probe: Probe, controls: Collection[str]) -> tuple[Baseline, ...]:
     """The baselines that a task has among the ``controls``."""
-    if isinstance(probe, ClozeProbe) and probe.asks not in ("answers", "choices", "next_sentence"):
-        # Of two texts neither is the more frequent answer.
+    if isinstance(probe, ClozeProbe) and probe.asks != "answers":
+        # Of two texts neither is the more frequent answer; and where each item has rivals of its own, what is most
+        # frequent among the answers is mostly what is never asked as a rival.
         return ()
     return tuple(name for name in _BASELINES[_reads(probe)] if name in controls)
 

@@ -70,16 +70,14 @@ def blinded(items: ClozeItems) -> ClozeItems:
 
 
 def write_majority(found: BaselineCells, items: ClozeItems, run: Path) -> None:
-    """The answers most frequent in each group, whatever the text: what the items themselves give away."""
-    probe = found.probe
-    assert isinstance(probe, ClozeProbe)
+    """The answers most frequent in each group, whatever the text (the baseline Freq of Petroni et al. 2019)."""
+    answers = _by_frequency(items)
     for cell in found.cells.values():
-        answers = _by_frequency(items, probe)
         provenance = {"versions": versions("numpy"), "wall_s": 0.0}
         _write(run, cell, items, answers, 0, provenance, {})
 
 
-def _by_frequency(items: ClozeItems, probe: ClozeProbe) -> Answers:
+def _by_frequency(items: ClozeItems) -> Answers:
     """Answers as one would guess them who knows how often each is right in a group (of equals the first one)."""
     from bertology.runner._answers import Answers
 
@@ -87,21 +85,13 @@ def _by_frequency(items: ClozeItems, probe: ClozeProbe) -> Answers:
     for group in items.groups:
         counts = Counter(item.answer for item in items.items if item.group == group)
         order[group] = [answer for answer, _ in counts.most_common()]
-    place = {group: {answer: number for number, answer in enumerate(found)} for group, found in order.items()}
+    place = {group: {answer: number for number, answer in enumerate(found, 1)} for group, found in order.items()}
     said = Answers.none(1, items.items)
     for number, item in enumerate(items.items):
-        if probe.asks == "answers":
-            said.first[0][number] = order[item.group][0]
-            said.rank[0, number] = 1 + min(
-                place[item.group].get(word, len(order[item.group])) for word in (item.answer, *item.accepted)
-            )
-            continue
-        rivals = item.rivals or tuple(answer for answer in order[item.group] if answer != item.answer)
-        known = [(place[item.group].get(word, len(order[item.group])), word) for word in (item.answer, *rivals)]
-        best = min(known)
-        said.first[0][number] = best[1]
-        # No probabilities, only which is guessed.
-        said.score[0, number], said.rival[0, number] = (0.0, -1.0) if best[1] == item.answer else (-1.0, 0.0)
+        ranks = place[item.group]
+        own = min(ranks.get(word, len(ranks) + 1) for word in (item.answer, *item.accepted))
+        said.first[0][number] = order[item.group][0]
+        said.rank[0, number] = own - sum(ranks.get(word, own) < own for word in item.ignored)
     return said
 
 

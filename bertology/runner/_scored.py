@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bertology.measures import (
     Bootstrap,
     Metric,
+    Tally,
     bootstrap,
     bootstrap_ratio,
     count_label_sets,
@@ -94,7 +95,7 @@ class Scorer:
         """The baselines of a task, by name."""
         if isinstance(found.probe, ClozeProbe):
             return {
-                control: self._outcomes((cell,), (None,), found.probe, by_rank=found.probe.asks == "answers")
+                control: self._outcomes((cell,), (None,), found.probe, only="answers")
                 for control, cell in found.cells.items()
             }
         metrics = _with_accuracy(found.probe.scores)
@@ -113,7 +114,7 @@ class Scorer:
         return columns
 
     def _outcomes(
-        self, cells: tuple[Cell, ...], layers: tuple[int | None, ...], probe: ClozeProbe, *, by_rank: bool | None = None
+        self, cells: tuple[Cell, ...], layers: tuple[int | None, ...], probe: ClozeProbe, *, only: Tally | None = None
     ) -> Column:
         """A column of what was said of texts, by each tally that the metrics ask for, in all groups and in each.
 
@@ -121,17 +122,15 @@ class Scorer:
             cells: of the same items.
             layers: of the cells.
             probe: whose metrics they are scored by.
-            by_rank: of a baseline, whether it has places of answers; or else it has only choices.
+            only: the one tally of a baseline.
         """
         found = read_outcomes(self.run, [cell.id for cell in cells])
         scores: dict[str, Bootstrap] = {}
         by_group: dict[tuple[str, str], Bootstrap] = {}
         for tally in dict.fromkeys(metric.tally for metric in probe.scores):
-            if by_rank is not None and tally != ("answers" if by_rank else "choices"):
+            if only not in (None, tally):
                 continue
             metrics = [metric for metric in probe.scores if metric.tally == tally]
-            # A guess that has no probability has none that is higher by so and so much.
-            metrics = [metric for metric in metrics if by_rank is None or metric.name != "sensitivity"]
             counts = found.counts(tally)
             scores |= self._resampled_outcomes(counts, metrics)
             alone = [metric for metric in metrics if not metric.name.startswith("micro_")]

@@ -23,7 +23,8 @@ def probe(name: str = "agreement") -> ClozeProbe:
 
 def test_the_pocket_world_by_attractors_and_by_structure() -> None:
     found = probe().items("pocket")
-    assert (found.asks, len(found), found.left_out) == ("choices", 600, ())
+    found.check(probe().asks)
+    assert (probe().asks, len(found), found.left_out) == ("choices", 600, ())
     assert found.groups == ("0 attractors", "1 attractor", "2 attractors", "3 attractors")
     assert Counter(item.group for item in found.items).total() == 600
     structures = probe("agreement:structure").items("pocket").groups

@@ -29,7 +29,8 @@ def blimp(number: int, good: str, bad: str) -> dict[str, str]:
 
 def test_the_pocket_world_with_either_form() -> None:
     found = PROBE.items("pocket")
-    assert (found.asks, len(found), found.left_out) == ("sentences", 600, ())
+    found.check(PROBE.asks)
+    assert (PROBE.asks, len(found), found.left_out) == ("sentences", 600, ())
     assert found.groups == ("simple", "prepositional", "subject relative", "object relative")
     for item, pair in zip(found.items, agreement_items(), strict=True):
         assert (item.text, item.other) == (

@@ -158,6 +158,8 @@ def stimulus_of(found: Mapping[str, Any], where: str, name: str) -> Stimulus:
         CorpusError: a field is not as it should be.
     """
     sentences = found.get("sentences")
+    if sentences is None:
+        raise CorpusError(f"{where}: sentences is missing; Marvin & Linzen's items have case, condition and sentences")
     if not isinstance(sentences, list) or not 2 <= len(sentences) <= 3:
         raise CorpusError(f"{where}: sentences should be a list: the grammatical one, the other one, one more for NPI")
     if not all(isinstance(sentence, str) and sentence.strip() for sentence in sentences):

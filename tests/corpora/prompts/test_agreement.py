@@ -213,6 +213,11 @@ def test_natural_sentences_with_their_attractors(tmp_path):
         ("a.jsonl", ["{"], r"a.jsonl:1: not JSON \(.*\); one object a line is due"),
         ("a.jsonl", ['{"case": "c", "sentences": ["a", "b"]}'], r"a.jsonl:1: condition is missing"),
         ("a.jsonl", ['{"case": "c", "condition": " ", "sentences": ["a", "b"]}'], r"a.jsonl:1: condition is empty"),
+        (
+            "a.jsonl",
+            ['{"case": "c"}'],
+            r"a.jsonl:1: sentences is missing; Marvin & Linzen's items have case, condition",
+        ),
         ("a.jsonl", [stimulus("c", "a b")], r"a.jsonl:1: sentences should be a list: the grammatical one, the other"),
         ("a.jsonl", [stimulus("c", "a b", " ")], r"a.jsonl:1: one of the sentences is empty or no text"),
         ("a.tsv", ["simple\tsing\tthe dog barks"], r"a.tsv:1: 3 columns where case, condition, good and bad sentence"),

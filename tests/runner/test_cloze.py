@@ -1,0 +1,293 @@
+"""Cloze probes from request to tables, beside plain loops over Hugging Face's own model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from bertology.cloze import pseudo_log_likelihood
+from bertology.encoders import load_encoder
+from bertology.errors import BertologyError, CorpusError, FitError
+from bertology.measures import count_choices
+from bertology.results import Results, layer_tables, read_outcomes, read_predictions
+from bertology.runner import ProbeRequest, run_probes
+from bertology.runner._finder import read_vocabulary
+from bertology.runner._prompts import kind_of
+from bertology.runner._reading import Reading
+
+FACTS = [
+    ("dog", "king"),
+    ("cat", "dog"),
+    ("king", "dog"),
+    ("town", "house"),
+    ("river", "chrysanthemum"),
+    ("house", "dog"),
+]
+TEMPLATE = "The [X] sees the [Y] ."
+
+Asking = Callable[..., Results]
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> Path:
+    """Two relations of facts whose objects the pocket world knows, but for one."""
+    folder = tmp_path / "facts"
+    (folder / "TREx").mkdir(parents=True)
+    relations = [{"relation": f"P{n}", "template": TEMPLATE, "label": "sees", "type": "N-1"} for n in (1, 2)]
+    (folder / "relations.jsonl").write_text("".join(json.dumps(one) + "\n" for one in relations))
+    for number, some in ((1, FACTS[:4]), (2, FACTS[4:])):
+        lines = [{"sub_label": s, "obj_label": o, "uuid": f"{s}-{o}", "predicate_id": f"P{number}"} for s, o in some]
+        (folder / "TREx" / f"P{number}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    return folder
+
+
+@pytest.fixture
+def asking(tmp_path: Path) -> Asking:
+    def run(task: str, corpus: Path | str, **chosen: Any) -> Results:
+        given: dict[str, Any] = {"model": "pocket", "controls": (), **chosen}
+        return run_probes(ProbeRequest(tasks=(task,), corpus=str(corpus), **given), out=tmp_path / "run")
+
+    return run
+
+
+def own_log_probs(text: str) -> torch.Tensor:
+    """``[entry]`` what Hugging Face's own model expects at the last mask."""
+    from bertology.pocket import model_folder
+
+    model, tokenizer = (kind.from_pretrained(model_folder()) for kind in (AutoModelForMaskedLM, AutoTokenizer))
+    given = tokenizer(text.replace("{mask}", tokenizer.mask_token), return_tensors="pt")
+    with torch.inference_mode():
+        logits = model.eval()(**given).logits[0]
+    place = int((given["input_ids"][0] == tokenizer.mask_token_id).nonzero()[-1])
+    log_probs: torch.Tensor = logits[place].log_softmax(-1)
+    return log_probs
+
+
+def entry(word: str) -> int:
+    from bertology.pocket import model_folder
+
+    return int(AutoTokenizer.from_pretrained(model_folder()).convert_tokens_to_ids(word))
+
+
+def test_places_of_answers_are_those_of_a_plain_loop(asking: Asking, facts: Path, tmp_path: Path) -> None:
+    found = asking("lama", facts, controls=("blind", "majority"))
+    (cell,) = {row.cell_id for row in found.only(layer=4, control="none").rows}
+    kept = read_predictions(tmp_path / "run", cell)
+    asked = [(s, o) for s, o in FACTS if o != "chrysanthemum"]
+    expected = []
+    for subject, answer in asked:
+        own = own_log_probs(TEMPLATE.replace("[X]", subject).replace("[Y]", "{mask}"))
+        expected.append((1 + int((own > own[entry(answer)]).sum()), float(own[entry(answer)])))
+    scored = [place for place, reason in enumerate(kept.extra["reason"]) if not reason]
+    assert [kept.labels[code] for code in kept.gold[scored]] == [answer for _, answer in asked]
+    assert [kept.extra["rank"][place] for place in scored] == [rank for rank, _ in expected]
+    np.testing.assert_allclose(kept.score[scored], [score for _, score in expected], atol=1e-5)
+    ranks = np.array([rank for rank, _ in expected])
+    rows = {row.metric: row for row in found.only(layer=4, control="none").rows if row.group is None}
+    by_group = [ranks[:4], ranks[4:]]
+    assert rows["p_at_10"].value == pytest.approx(np.mean([np.mean(some <= 10) for some in by_group]))
+    assert rows["mrr"].value == pytest.approx(np.mean([np.mean(1 / some) for some in by_group]))
+    assert rows["micro_p_at_1"].value == pytest.approx(np.mean(ranks == 1))
+    assert (rows["mrr"].n_items, rows["mrr"].n_skipped) == (5, 1)
+    assert json.loads(rows["mrr"].skip_reasons) == {"not in the vocabulary": 1}
+
+
+def test_what_is_left_out_is_kept_with_its_reason(asking: Asking, facts: Path, tmp_path: Path) -> None:
+    found = asking("lama", facts, layers="-1")
+    kept = read_predictions(tmp_path / "run", found.rows[0].cell_id)
+    (place,) = [number for number, reason in enumerate(kept.extra["reason"]) if reason]
+    assert kept.item_ids[place] == "P2:1"
+    assert kept.extra["reason"][place].startswith("'chrysanthemum' not in the vocabulary: ")
+    assert np.isnan(kept.score[place])
+    assert kept.extra["rank"][place] == 0
+    (line,) = [line for table in found.view().groups for line in table.lines if line.name.startswith("N-1 P2")]
+    assert (line.n_items, line.n_skipped) == (1, 1)
+
+
+def test_the_subject_is_masked_in_the_blind_control(asking: Asking, facts: Path, tmp_path: Path) -> None:
+    found = asking("lama", facts, controls=("blind",), layers="-1")
+    (cell,) = {row.cell_id for row in found.only(control="blind").rows}
+    kept = read_predictions(tmp_path / "run", cell)
+    own = own_log_probs("The {mask} sees the {mask} .")
+    for place, reason in enumerate(kept.extra["reason"]):
+        if not reason:
+            answer = entry(kept.labels[kept.gold[place]])
+            assert kept.extra["rank"][place] == 1 + int((own > own[answer]).sum())
+
+
+def test_the_majority_answer_of_each_group(asking: Asking, facts: Path) -> None:
+    found = asking("lama", facts, controls=("majority",), layers="-1")
+    rows = {row.metric: row.value for row in found.only(control="majority").rows if row.group is None}
+    # P1: king, dog, dog, house; P2: chrysanthemum, dog. The baseline asks no model, so that no word is too long for it.
+    assert rows["p_at_1"] == pytest.approx((2 / 4 + 1 / 2) / 2)
+    assert rows["mrr"] == pytest.approx(((1 / 2 + 1 + 1 + 1 / 3) / 4 + (1 + 1 / 2) / 2) / 2)
+
+
+def test_a_given_vocabulary_decides_the_places(asking: Asking, facts: Path, tmp_path: Path) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("dog\nking\n\ndog\n")
+    reading = {"lama": (Reading(settings={"vocabulary": str(words)}),)}
+    found = asking("lama", facts, layers="-1", readings=reading)
+    kept = read_predictions(tmp_path / "run", found.rows[0].cell_id)
+    reasons = {kept.labels[kept.gold[place]]: reason for place, reason in enumerate(kept.extra["reason"])}
+    assert "not in the vocabulary that was given" in reasons["house"]
+    assert max(rank for rank in kept.extra["rank"]) <= 2
+    assert {kept.labels[code] for code in kept.pred} <= {"dog", "king", ""}
+    words.write_text("dog\nking\nhouse\n")
+    again = asking("lama", facts, layers="-1", readings=reading)
+    assert again.rows[0].cell_id != found.rows[0].cell_id
+
+
+def test_a_vocabulary_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"words\.txt: not readable as UTF-8 text \(FileNotFoundError\)"):
+        read_vocabulary(str(tmp_path / "words.txt"))
+    (tmp_path / "words.txt").write_text("\n")
+    with pytest.raises(CorpusError, match="no word in it"):
+        read_vocabulary(str(tmp_path / "words.txt"))
+
+
+def pairs_file(folder: Path, pairs: list[tuple[str, str]]) -> Path:
+    path = folder / "toy_paradigm.jsonl"
+    lines = [
+        {
+            "sentence_good": good,
+            "sentence_bad": bad,
+            "UID": "toy_paradigm",
+            "pairID": str(number),
+            "field": "toy",
+            "linguistics_term": "toy",
+        }
+        for number, (good, bad) in enumerate(pairs)
+    ]
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    return path
+
+
+PAIRS = [
+    ("The dog runs.", "The dog run."),
+    ("The dogs run.", "The dogs runs."),
+    ("The kings near the dog see the town.", "The kings near the dog sees the town."),
+    ("The dog sleeps.", "The dog sleeps ."),
+]
+
+
+def test_sentences_are_compared_by_their_pseudo_log_likelihood(asking: Asking, tmp_path: Path) -> None:
+    found = asking("minimal_pairs", pairs_file(tmp_path, PAIRS))
+    encoder = load_encoder("pocket")
+    for layer in (1, 4):
+        (cell,) = {row.cell_id for row in found.only(layer=layer).rows}
+        kept = read_predictions(tmp_path / "run", cell)
+        own = pseudo_log_likelihood(encoder, [text for pair in PAIRS for text in pair], layers=[layer]).totals[0]
+        np.testing.assert_allclose(kept.score, own[0::2], rtol=1e-5)
+        np.testing.assert_allclose(kept.extra["rival"], own[1::2], rtol=1e-5)
+        # the tokenizer reads both sentences of the last pair alike: a tie is no choice
+        assert own[6] == own[7]
+        outcomes = read_outcomes(tmp_path / "run", [cell])
+        decided, right, scored, _ = count_choices(outcomes.score, outcomes.rival, outcomes.items).sum(axis=(0, 1, 2))
+        assert (decided, scored) == (3, 4)
+        row = next(row for row in found.only(layer=layer, metric="choice_accuracy").rows)
+        assert row.value == pytest.approx(right / 3)
+
+
+def test_forms_are_swept_and_told_apart(asking: Asking, tmp_path: Path) -> None:
+    path = pairs_file(tmp_path, PAIRS)
+    forms = tuple(Reading(settings={"form": form}) for form in ("original", "within_word_l2r"))
+    found = asking("minimal_pairs", path, layers="-1", readings={"minimal_pairs": forms})
+    assert {json.loads(row.params_json)["form"] for row in found.rows} == {"original", "within_word_l2r"}
+    assert [table.reading for table in layer_tables(found.rows, ())] == [
+        "masked_lm.v1, form original",
+        "masked_lm.v1, form within word l2r",
+    ]
+
+
+def test_what_is_finished_is_not_asked_again(
+    asking: Asking, facts: Path, tmp_path: Path, counted_forwards: list[int]
+) -> None:
+    first = asking("lama", facts, controls=("random", "blind", "majority"))
+    assert counted_forwards
+    counted_forwards.clear()
+    again = asking("lama", facts, controls=("random", "blind", "majority"))
+    assert not counted_forwards
+    assert again.rows == first.rows
+    (cell,) = {row.cell_id for row in first.only(layer=2, init="pretrained", control="blind").rows}
+    path = tmp_path / "run" / "predictions" / f"{cell}.parquet"
+    before = path.read_bytes()
+    path.unlink()
+    asking("lama", facts, controls=("random", "blind", "majority"))
+    assert counted_forwards
+    assert path.read_bytes() == before
+
+
+def test_only_the_first_items_of_each_group(asking: Asking, facts: Path) -> None:
+    found = asking("lama", facts, max_items=1, layers="-1")
+    assert (found.rows[0].n_items, found.rows[0].n_skipped) == (1, 1)
+
+
+def test_random_weights_know_nothing_of_the_pocket_world(asking: Asking) -> None:
+    found = asking("lama", "pocket", controls=("random",), layers="-1")
+    values = {row.init: row.value for row in found.rows if row.metric == "p_at_1" and row.group is None}
+    assert values["pretrained"] is not None
+    assert values["pretrained"] > 0.7
+    assert values["random"] is not None
+    assert values["random"] < 0.05
+
+
+def test_changes_follow_the_word_that_each_layer_puts_first(asking: Asking, tmp_path: Path) -> None:
+    found = asking("lama:negated", "pocket", max_items=2, layers="-1")
+    kept = read_predictions(tmp_path / "run", found.rows[0].cell_id)
+    from probes.lama import Negated
+
+    items = {item.id: item for item in Negated().items("pocket").items}
+    for place, name in enumerate(kept.item_ids):
+        before, after = own_log_probs(items[name].text), own_log_probs(items[name].other)
+        best = int(before.argmax())
+        assert kept.extra["rank"][place] == 1 + int((after > after[best]).sum())
+        assert kept.score[place] == pytest.approx(float(after[best]), abs=1e-5)
+        assert kept.extra["rival"][place] == pytest.approx(float(before[best]), abs=1e-5)
+        assert (kept.gold[place] == kept.pred[place]) == (int(after.argmax()) == best)
+    # nothing is best at being moved
+    assert not found.comparisons
+
+
+@pytest.mark.parametrize(
+    ("chosen", "told"),
+    [
+        ({"readout": "linear"}, "is about what a model says of texts, which linear.v1 cannot read"),
+        ({"readings": {"lama": (Reading(codelength="online"),)}}, "nothing is fitted to it"),
+        ({"readings": {"lama": (Reading(settings={"form": "original"}),)}}, "have no place in a vocabulary"),
+        ({"readings": {"lama": (Reading(settings={"form": "backwards"}),)}}, "setting form of readout masked_lm.v1"),
+        ({"max_items": 0}, "max_items is 0"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(asking: Asking, facts: Path, chosen: dict[str, Any], told: str) -> None:
+    with pytest.raises(BertologyError, match=told) as caught:
+        asking("lama", facts, **chosen)
+    assert "\n" not in str(caught.value)
+
+
+def test_labels_cannot_be_read_by_a_head(asking: Asking) -> None:
+    with pytest.raises(BertologyError, match=r"is about labels, which masked_lm\.v1 cannot read"):
+        asking("pos", "pocket", readout="masked_lm")
+
+
+def test_what_texts_are_about_cannot_be_erased(asking: Asking) -> None:
+    with pytest.raises(FitError, match="puts texts to the model"):
+        asking("pos", "pocket", readings={"pos": (Reading(erase="lama"),)}, layers="0")
+
+
+def test_a_corpus_without_anything_to_ask(asking: Asking, tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"task lama: .*nowhere"):
+        asking("lama", tmp_path / "nowhere")
+
+
+def test_reasons_are_counted_without_the_words_they_are_about() -> None:
+    assert kind_of("'a b' not in the vocabulary: 2 pieces (x y)") == "not in the vocabulary"
+    assert kind_of("too long: 600 pieces, the model takes 512") == "too long"
+    assert kind_of("\"it's\" it runs together with 'x' before it") == "it runs together with 'x' before it"
