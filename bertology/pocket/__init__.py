@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertology.pocket._agreement import AgreementItem, agreement_items
 from bertology.pocket._corpus import generate_corpus
+from bertology.pocket._diagnostics import FactPrompt, RolePrompt, fact_prompts, role_prompts
 from bertology.pocket._documents import pretraining_documents
 from bertology.pocket._larger import load_larger_corpus
 from bertology.pocket._packed import load_corpus
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
 __all__ = [
     "AgreementItem",
     "Fact",
+    "FactPrompt",
     "PretrainSettings",
     "Pretrained",
+    "RolePrompt",
     "agreement_items",
     "candidates",
+    "fact_prompts",
     "facts",
     "generate_corpus",
     "load_corpus",
@@ -31,6 +35,7 @@ __all__ = [
     "model_folder",
     "pretrain",
     "pretraining_documents",
+    "role_prompts",
     "training_record",
 ]
 

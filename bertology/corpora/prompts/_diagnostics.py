@@ -1,0 +1,213 @@
+"""The psycholinguistic diagnostics of Ettinger (2020): CPRAG-102, ROLE-88 and NEG-136, as she published them.
+
+Ettinger 2020, *What BERT Is Not: Lessons from a New Suite of Psycholinguistic Diagnostics for Language Models*,
+section 4. The items go back to Federmeier & Kutas (1999), Chow et al. (2016), Fischler et al. (1983) and Nieuwland &
+Kuperberg (2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from bertology.corpora._lines import text_lines
+from bertology.errors import CorpusError
+
+_ARTICLE = "(a|an)"
+_CPRAG = ("item", "context_s1", "context_s2", "expected", "within_category", "between_category", "constraint")
+_ROLE = ("item", "context", "expected", "exp_cloze", "target", "tgt_cloze", "tgt_cloze(strict)")
+_SIMPLE = ("item", "context_aff", "context_neg", "target_aff", "target_neg")
+_NATURAL = (*_SIMPLE, "licensing")
+_SETS = {_CPRAG: "CPRAG-102", _ROLE: "ROLE-88", _SIMPLE: "NEG-136-SIMP", _NATURAL: "NEG-136-NAT"}
+_CONSTRAINTS: Mapping[str, Literal["high", "low"]] = {"H": "high", "L": "low"}
+_LICENSED = {"Y": True, "N": False}
+
+
+@dataclass(frozen=True, slots=True)
+class PragmaticItem:
+    """Of CPRAG-102: two sentences, the last without its last word, and three words that could be that."""
+
+    id: str
+    first: str
+    second: str
+    """Up to the word that is asked for."""
+    expected: str
+    within_category: str
+    between_category: str
+    constraint: Literal["high", "low"]
+    """How far the context decides the word, by what people said."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleItem:
+    """Of ROLE-88: a context up to its verb."""
+
+    id: str
+    """``61-a``; ``61-b`` has the same words with the roles reversed."""
+    context: str
+    expected: tuple[str, ...]
+    """What people said most often. Of a verb with its particle (*worked for*), both words."""
+    target: str
+    """The verb that fits the roles of ``a``, the same in both contexts."""
+
+    @property
+    def pair(self) -> str:
+        """What it has in common with the context of reversed roles."""
+        return self.id.rpartition("-")[0]
+
+    @property
+    def reversed(self) -> bool:
+        """Whether the roles are those that do not fit the target."""
+        return self.id.endswith("-b")
+
+
+@dataclass(frozen=True, slots=True)
+class NegationItem:
+    """Of NEG-136: a context and its negation, with the word that makes each true; the other's word makes it false."""
+
+    id: str
+    affirmative: str
+    negated: str
+    true_if_affirmative: str
+    true_if_negated: str
+    licensed: bool | None
+    """Whether the negated sentence is one that people would say; None for the simple ones (*A robin is a bird*)."""
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """What was found of the three sets; those that are not there are empty."""
+
+    pragmatic: tuple[PragmaticItem, ...] = ()
+    roles: tuple[RoleItem, ...] = ()
+    negation: tuple[NegationItem, ...] = ()
+    """The simple ones, then the natural ones."""
+    files: Mapping[str, Path] = field(default_factory=dict)
+    """Where each set was found, by its name."""
+
+
+def read_diagnostics(path: str | Path) -> Diagnostics:
+    """The items at ``path``: one of the TSV files, or a folder that holds some of them, at any depth.
+
+    A file is known by its first line, whatever its name. Files of other columns in a folder are passed over.
+
+    Raises:
+        CorpusError: there is no such file, two hold the same set, or a line is not as it should be; the message names
+            file and line.
+    """
+    path = Path(path)
+    files = sorted(path.rglob("*.tsv")) if path.is_dir() else [path]
+    found: dict[str, Path] = {}
+    for file in files:
+        name = _SETS.get(_header(file))
+        if name in found:
+            raise CorpusError(f"{path}: {found[name]} and {file} both hold {name}; keep one of them")
+        if name is not None:
+            found[name] = file
+    if not found:
+        raise CorpusError(
+            f"{path}: none of {', '.join(_SETS.values())} there; give a TSV file of them with its column names, "
+            "or the folder that has them"
+        )
+    simple, natural = (_items(found.get(name), columns, _negation) for columns, name in list(_SETS.items())[2:])
+    return Diagnostics(
+        pragmatic=_items(found.get("CPRAG-102"), _CPRAG, _pragmatic),
+        roles=_items(found.get("ROLE-88"), _ROLE, _role),
+        negation=simple + natural,
+        files=found,
+    )
+
+
+def with_article(context: str, word: str) -> str:
+    """A context in which ``(a|an)`` is the article that the word after it takes."""
+    return context.replace(_ARTICLE, "an" if word[:1].lower() in ("a", "e", "i", "o", "u") else "a")
+
+
+def _header(file: Path) -> tuple[str, ...]:
+    return _cells(next(text_lines(file), ""))
+
+
+def _cells(line: str) -> tuple[str, ...]:
+    return tuple(cell.strip() for cell in line.rstrip("\r\n").split("\t"))
+
+
+_Row = tuple[str, dict[str, str]]
+"""Where it stands, and its cells by column."""
+T = TypeVar("T")
+Item = TypeVar("Item", PragmaticItem, RoleItem, NegationItem)
+
+
+def _items(file: Path | None, columns: Sequence[str], make: Callable[[_Row], Item]) -> tuple[Item, ...]:
+    if file is None:
+        return ()
+    found: dict[str, Item] = {}
+    for row in _rows(file, columns):
+        item = make(row)
+        if item.id in found:
+            raise CorpusError(f"{row[0]}: a second item {item.id!r}; give each a name of its own")
+        found[item.id] = item
+    if not found:
+        raise CorpusError(f"{file}: no item in it, only column names; give the whole file")
+    return tuple(found.values())
+
+
+def _rows(file: Path, columns: Sequence[str]) -> Iterator[_Row]:
+    for number, line in enumerate(text_lines(file), 1):
+        if number == 1 or not line.strip():
+            continue
+        cells = _cells(line)
+        if len(cells) != len(columns):
+            raise CorpusError(
+                f"{file}:{number}: {len(cells)} columns where {len(columns)} were due ({', '.join(columns)}), "
+                "parted by tabs"
+            )
+        row = dict(zip(columns, cells, strict=True))
+        empty = next((column for column in columns if not row[column]), None)
+        if empty is not None:
+            raise CorpusError(f"{file}:{number}: nothing in column {empty}; write it there")
+        yield f"{file}:{number}", row
+
+
+def _one_of(row: _Row, column: str, known: Mapping[str, T]) -> T:
+    where, cells = row
+    if cells[column] not in known:
+        raise CorpusError(f"{where}: {cells[column]!r} in column {column}; it should be {' or '.join(known)}")
+    return known[cells[column]]
+
+
+def _pragmatic(row: _Row) -> PragmaticItem:
+    cells = row[1]
+    return PragmaticItem(
+        cells["item"],
+        cells["context_s1"],
+        cells["context_s2"],
+        cells["expected"],
+        cells["within_category"],
+        cells["between_category"],
+        _one_of(row, "constraint", _CONSTRAINTS),
+    )
+
+
+def _role(row: _Row) -> RoleItem:
+    where, cells = row
+    if not cells["item"].endswith(("-a", "-b")):
+        raise CorpusError(f"{where}: item {cells['item']!r}; write a number and -a, or -b for the roles reversed")
+    expected = tuple(word.strip() for word in cells["expected"].split("|") if word.strip())
+    if not expected:
+        raise CorpusError(f"{where}: no word in column expected; part words by |")
+    return RoleItem(cells["item"], cells["context"], expected, cells["target"])
+
+
+def _negation(row: _Row) -> NegationItem:
+    cells = row[1]
+    natural = "licensing" in cells
+    return NegationItem(
+        f"{'natural' if natural else 'simple'}-{cells['item']}",
+        cells["context_aff"],
+        cells["context_neg"],
+        cells["target_aff"],
+        cells["target_neg"],
+        _one_of(row, "licensing", _LICENSED) if natural else None,
+    )

@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertology.cloze import Prompt, ask
+from bertology.encoders import load_encoder
+from bertology.errors import BertologyError, CorpusError
+from bertology.pocket import model_folder
+from bertology.probing import ClozeItem
+from probes.diagnostics import PROBE
+
+SETS = {
+    "cprag": """item\tcontext_s1\tcontext_s2\texpected\twithin_category\tbetween_category\tconstraint
+0\tIt rained all day.\tShe took her\tumbrella\tcoat\tdog\tH
+1\tIt barked at her.\tShe liked the\tdog\tcat\tcoat\tL
+2\tHe was thirsty.\tHe drank some\twater\tmilk\tsoup\tH
+""",
+    "role": """item\tcontext\texpected\texp_cloze\ttarget\ttgt_cloze\ttgt_cloze(strict)
+6-b\tI forgot which waitress the customer had \ttipped|worked for|worked with\t0.2\tserved\t0.1\t0
+6-a\tI forgot which customer the waitress had \tserved\t0.3\tserved\t0.3\t0.3
+7-b\tI know who did it\tdone\t0.3\tdone\t0.3\t0.3
+""",
+    "simple": """item\tcontext_aff\tcontext_neg\ttarget_aff\ttarget_neg
+0\tA trout is (a|an)\tA trout is not (a|an)\tfish\ttool
+1\tAn ant is (a|an)\tAn ant is not (a|an)\tinsect\tvegetable
+""",
+    "natural": """item\tcontext_aff\tcontext_neg\ttarget_aff\ttarget_neg\tlicensing
+0\tOld computers may be\tOld computers may not be\tslow\tfast\tY
+1\tRockets are very\tRockets aren't very\tfast\tslow\tN
+""",
+}
+
+
+@pytest.fixture
+def sets(tmp_path: Path) -> str:
+    """A folder with a few items of each."""
+    for name, text in SETS.items():
+        (tmp_path / f"{name}.tsv").write_text(text, encoding="utf-8")
+    return str(tmp_path)
+
+
+def _items(kind: str, source: str) -> dict[str, ClozeItem]:
+    return {item.id: item for item in PROBE.make(kind).items(source).items}
+
+
+def test_common_sense(sets):
+    items = _items("cprag", sets)
+    first = items["cprag-0"]
+    assert first.text == "It rained all day. She took her {mask}."
+    assert first.blind == "She took her {mask}."
+    assert (first.answer, first.rivals, first.group) == ("umbrella", ("coat", "dog"), "high constraint")
+    # The first two share words, the third has its own.
+    assert [item.cluster for item in items.values()] == ["cprag-0", "cprag-0", "cprag-2"]
+
+
+def test_roles(sets):
+    found = PROBE.make("role").items(sets)
+    (item,) = found.items
+    assert (item.text, item.other, item.answer) == (
+        "I forgot which customer the waitress had {mask}.",
+        "I forgot which waitress the customer had {mask}.",
+        "served",
+    )
+    assert [(left.id, left.reason) for left in found.left_out] == [
+        ("role-7-b", "no item with the roles the other way about")
+    ]
+
+
+def test_words_that_people_say(sets):
+    items = _items("role_words", sets)
+    told = items["role-6-b"]
+    assert (told.answer, told.accepted, told.group) == ("tipped", ("worked",), "roles reversed")
+    assert told.blind == "I forgot which one the other had {mask}."
+    assert told.cluster == items["role-6-a"].cluster
+
+
+def test_negation_and_its_articles(sets):
+    found = PROBE.make("negation").items(sets)
+    asked = {item.id: (item.group, item.text, item.answer, item.rivals) for item in found.items}
+    assert asked["simple-0-affirmative"] == ("affirmative simple", "A trout is a {mask}.", "fish", ("tool",))
+    assert asked["simple-0-negated"] == ("negated simple", "A trout is not a {mask}.", "tool", ("fish",))
+    assert asked["natural-0-negated"] == (
+        "negated natural (licensed)", "Old computers may not be {mask}.", "fast", ("slow",),
+    )  # fmt: skip
+    assert asked["natural-1-affirmative"][0] == "affirmative natural (not licensed)"
+    assert [left.id for left in found.left_out] == ["simple-1-affirmative", "simple-1-negated"]
+    assert found.reasons == {"its two words take different articles": 2}
+    assert len({item.cluster for item in found.items if item.id.startswith("natural")}) == 1
+
+
+def test_shuffled_and_cut_short(sets):
+    shuffled = _items("shuffled", sets)
+    assert len(shuffled) == 5 * (3 + 3)
+    for item in shuffled.values():
+        assert item.other != item.text
+        assert Counter(item.other.replace(".", "").split()) == Counter(item.text.replace(".", "").split())
+        assert item.other.split()[-2:] == item.text.split()[-2:]
+    assert shuffled["cprag-0-1"].other.endswith(". She took her {mask}.")
+    cut = PROBE.make("truncated").items(sets)
+    others = {item.id: item.other for item in cut.items}
+    assert others["cprag-0-second"] == "She took her {mask}."
+    assert others["cprag-0-end"] == "It rained all day. took her {mask}."
+    assert others["role-6-a"] == "which customer the waitress had {mask}."
+    assert [left.id for left in cut.left_out] == ["role-7-b"]
+
+
+def test_a_role_taken_away_and_a_sentence_negated(sets):
+    assert _items("no_subject", sets)["role-6-a"].other == "I forgot which customer the other had {mask}."
+    assert _items("no_object", sets)["role-6-a"].other == "I forgot which one the waitress had {mask}."
+    assert PROBE.make("no_object").items(sets).reasons == {"its form is not 'which … the … had'": 1}
+    negated = _items("negated", sets)
+    assert (negated["simple-1"].text, negated["simple-1"].other) == ("An ant is an {mask}.", "An ant is not an {mask}.")
+    assert [item.group for item in negated.values()] == [
+        "simple", "simple", "natural (licensed)", "natural (not licensed)",
+    ]  # fmt: skip
+
+
+def test_what_there_is_not(sets):
+    with pytest.raises(BertologyError, match="task diagnostics:reversed: it should be one of cprag, role, "):
+        PROBE.make("reversed")
+    with pytest.raises(CorpusError, match="NEG-136-SIMP there, but ROLE-88 needed; give its file or folder"):
+        PROBE.make("role").items(f"{sets}/simple.tsv")
+    for kind in ("cprag", "role_words"):
+        with pytest.raises(CorpusError, match=r"the pocket world does not decide it; give [A-Z]+-\d+"):
+            PROBE.make(kind).items("pocket")
+
+
+@pytest.mark.parametrize(
+    ("kind", "groups", "clusters", "left"),
+    [
+        ("cprag", {"high constraint": 18, "low constraint": 16}, 10, 0),
+        ("role", {"role reversal": 44}, 44, 0),
+        ("role_words", {"roles that fit": 44, "roles reversed": 44}, 44, 0),
+        (
+            "negation",
+            {
+                "affirmative simple": 14,
+                "negated simple": 14,
+                "affirmative natural (licensed)": 8,
+                "negated natural (licensed)": 8,
+                "affirmative natural (not licensed)": 8,
+                "negated natural (not licensed)": 8,
+            },
+            17,
+            8,
+        ),
+        ("shuffled", {"CPRAG-102": 170, "ROLE-88": 440}, 78, 0),
+        (
+            "truncated",
+            {
+                "CPRAG-102, last sentence alone": 34,
+                "CPRAG-102, its last two words": 34,
+                "ROLE-88, last clause alone": 88,
+            },
+            78,
+            0,
+        ),
+        ("no_subject", {"ROLE-88": 88}, 44, 0),
+        ("no_object", {"ROLE-88": 88}, 44, 0),
+        ("negated", {"simple": 18, "natural (licensed)": 8, "natural (not licensed)": 8}, 34, 0),
+    ],
+)
+def test_the_sets(real_data, kind, groups, clusters, left):
+    found = PROBE.make(kind).items(str(real_data("lm_diagnostics")))
+    found.check(PROBE.make(kind).asks)
+    assert Counter(item.group for item in found.items) == groups
+    assert len({item.cluster for item in found.items}) == clusters
+    assert len(found.left_out) == left
+
+
+@pytest.mark.parametrize(
+    ("kind", "groups", "clusters"),
+    [
+        ("role", {"role reversal": 424}, 106),
+        ("negation", {"affirmative": 99, "negated": 99}, 99),
+        ("shuffled", {"facts": 495}, 99),
+        ("truncated", {"facts": 99}, 99),
+        ("no_subject", {"verbs": 424}, 106),
+        ("no_object", {"verbs": 424}, 106),
+        ("negated", {"facts": 99}, 99),
+    ],
+)
+def test_the_pocket_world(kind, groups, clusters):
+    probe = PROBE.make(kind)
+    assert probe.task == f"diagnostics:{kind}"
+    found = probe.items("pocket")
+    assert Counter(item.group for item in found.items) == groups
+    assert len({item.cluster for item in found.items}) == clusters
+    found.check(probe.asks)
+    for item in found.items:
+        assert item.text.count("{mask}") == 1
+        assert item.other.count("{mask}") == (0 if probe.asks == "choices" else 1)
+        assert item.other != item.text
+
+
+def _right(kind: str, folder: Path, **init: str) -> dict[str, float]:
+    """Of the groups of a task on the pocket world, the share in which the right word or text is the more probable."""
+    probe = PROBE.make(kind)
+    items = probe.items("pocket").items
+    prompts = []
+    for item in items:
+        texts = (item.text, item.other) if probe.asks == "contexts" else (item.text, item.text)
+        words = (item.answer, item.answer if probe.asks == "contexts" else item.rivals[0])
+        prompts += [Prompt(text, (word,), at=-1) for text, word in zip(texts, words, strict=True)]
+    values = ask(load_encoder(str(folder), **init), prompts).values[-1].reshape(-1, 2)
+    found: dict[str, list[bool]] = {}
+    for item, (right, wrong) in zip(items, values, strict=True):
+        if not np.isnan(right) and not np.isnan(wrong):
+            found.setdefault(item.group, []).append(right > wrong)
+    return {group: float(np.mean(hits)) for group, hits in found.items()}
+
+
+def test_pocket_bert_knows_facts_and_roles_and_passes_over_a_not() -> None:
+    known = _right("negation", model_folder())
+    assert known["affirmative"] > 0.95
+    assert known["negated"] < 0.05
+    assert _right("role", model_folder())["role reversal"] > 0.9
+
+
+def test_without_training_there_is_nothing() -> None:
+    drawn = _right("negation", model_folder(), init="random")
+    assert all(0.35 < share < 0.65 for share in drawn.values())
+    assert 0.35 < _right("role", model_folder(), init="random")["role reversal"] < 0.65
