@@ -2,8 +2,8 @@
 
 After Ettinger (2020), *What BERT Is Not: Lessons from a New Suite of Psycholinguistic Diagnostics for Language
 Models*: CPRAG-102, ROLE-88 and NEG-136 with her measures (§5), and perturbations of their contexts (§6, §7). As there,
-a full stop follows the word that is asked for. Items of NEG-136-SIMP whose two words take different articles (*an
-insect*, *a vegetable*) are left out: the two cannot stand at one mask, and the article alone would decide.
+a full stop follows the word that is asked for. Words of NEG-136-SIMP that take different articles (*an insect*, *a
+vegetable*) are asked for after their own.
 
 On ``pocket`` the pocket world gives facts and their negations, and verbs whose roles cannot be exchanged.
 """
@@ -107,7 +107,7 @@ def _order(item: RoleItem) -> str:
 
 def _negation(sets: Diagnostics) -> _Found:
     """What is true against what is false, affirmed and negated. Items about the same words are one cluster."""
-    items, left = [], []
+    items = []
     for item in sets.negation:
         words = (
             {item.true_if_affirmative} if item.licensed is None else {item.true_if_affirmative, item.true_if_negated}
@@ -118,12 +118,11 @@ def _negation(sets: Diagnostics) -> _Found:
             ("negated", item.negated, item.true_if_negated, item.true_if_affirmative),
         ):
             name, group = f"{item.id}-{polarity}", f"{polarity} {_condition(item)}"
-            text = with_article(context, right)
-            if text == with_article(context, wrong):
-                items.append(ClozeItem(name, cluster, group, f"{text} {{mask}}.", right, rivals=(wrong,)))
-            else:
-                left.append(LeftOut(name, group, "its two words take different articles"))
-    return items, left
+            text, other = (f"{with_article(context, word)} {{mask}}." for word in (right, wrong))
+            items.append(
+                ClozeItem(name, cluster, group, text, right, rivals=(wrong,), other=other if other != text else "")
+            )
+    return items, []
 
 
 def _condition(item: NegationItem) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import typer
 
+from bertology.corpora.prompts import MADE
 from bertology.errors import BertologyError
 
 
@@ -42,7 +43,7 @@ def corpora() -> None:
     """List corpora by name; any folder or file of annotated sentences does as well."""
     from bertology.corpora import known_corpora
 
-    _show(known_corpora().items())
+    _show([*known_corpora().items(), (MADE, "items made by stated rules, for the tasks numeracy and comparisons")])
 
 
 def _show(lines: Iterable[tuple[str, str]]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bertology.encoders._quiet import quiet_loading
 from bertology.encoders._source import ModelSource
 from bertology.errors import ModelError
 
@@ -47,7 +48,8 @@ def load_next_sentence_head(
         )
     kind: Any = AutoModelForNextSentencePrediction
     if init == "pretrained":
-        model, report = kind.from_pretrained(source.folder, config=config, dtype=dtype, output_loading_info=True)
+        with quiet_loading():
+            model, report = kind.from_pretrained(source.folder, config=config, dtype=dtype, output_loading_info=True)
         lost = sorted(name for name in report["missing_keys"] if "pooler." in name or name.startswith("cls."))
         if lost:
             raise ModelError(

@@ -46,7 +46,7 @@ class ClozeItem:
     rivals: tuple[str, ...] = ()
     """What is wrong there, of ``choices``."""
     other: str = ""
-    """The text that it is compared with."""
+    """The text that it is compared with; of ``choices`` the one in which the rivals are asked, if it is another."""
     blind: str = ""
     """The text without what decides; its last mask is the one that is asked about. Empty if there is none."""
 

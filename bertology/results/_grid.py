@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bertology.results._rows import chances_of
 from bertology.results._view import BASELINES, INITS, BaselineLine, LayerLine, LayerTable, Score
 
 STAR = "★"
@@ -220,6 +221,10 @@ def _notes(table: LayerTable) -> list[Note]:
     notes.append(Note("interval", f"[ ] 95 %, {methods or 'not computed'}"))
     if any(line.control_task for line in table.lines):
         notes.append(Note("control", "each word form has a random label (Hewitt & Liang 2019); selectivity: less that"))
+    chances = chances_of(about)
+    if chances:
+        mean = sum(chances.values()) / len(chances)
+        notes.append(Note("chance", f"{number(mean)} % of choices are right by chance"))
     if any(line.blind for line in table.lines):
         notes.append(Note("blind", "the same texts without what decides"))
     if _answers_itself(table) and any(line.control == "majority" for line in table.baselines):

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bertology.results._grid import NOTHING, Cell, Grid, GridLine, Note, is_fraction, metric_title, score_cell
-from bertology.results._rows import ResultRow, reading_of
+from bertology.results._grid import NOTHING, Cell, Grid, GridLine, Note, is_fraction, metric_title, number, score_cell
+from bertology.results._rows import ResultRow, chances_of, reading_of
 from bertology.results._view import LayerTable, Score
 
 
@@ -69,9 +69,12 @@ def group_grid(groups: GroupTable, *, most_layers: int | None = None) -> Grid:
     table = groups.table
     layers = _spread_out([line.layer for line in table.lines], most_layers)
     skipped = any(line.n_skipped for line in groups.lines)
+    chances = chances_of(table.about)
+    differ = len(set(chances.values())) > 1
     lines = []
     for line in groups.lines:
         counts = [Cell(f"{line.n_items:,}"), *([Cell(f"{line.n_skipped:,}")] if skipped else [])]
+        counts += [Cell(number(chances[line.name]) if line.name in chances else NOTHING)] if differ else []
         cells = [
             score_cell(line.by_layer.get(layer), table.metric, interval=layer == layers[-1])
             if layer in line.by_layer
@@ -81,7 +84,12 @@ def group_grid(groups: GroupTable, *, most_layers: int | None = None) -> Grid:
         lines.append(GridLine(line.name, (*counts, *cells)))
     unit = ", %" if is_fraction(table.metric) else ""
     reading = f" · {table.reading}" if table.one_of_several else ""
-    headers = ("items", *(["skipped"] if skipped else []), *(str(layer) for layer in layers))
+    headers = (
+        "items",
+        *(["skipped"] if skipped else []),
+        *(["chance"] if differ else []),
+        *(str(layer) for layer in layers),
+    )
     about = table.about
     left_out = len(table.lines) - len(layers)
     notes = (

@@ -245,6 +245,11 @@ def reading_of(row: ResultRow) -> str:
     return ", ".join(filter(None, parts))
 
 
+def chances_of(row: ResultRow) -> dict[str, float]:
+    """By group, how often choices would be right by chance; empty where nothing is chosen."""
+    return dict(json.loads(row.params_json)["chance"]) if '"chance"' in row.params_json else {}
+
+
 def reasons_of(rows: Sequence[ResultRow]) -> dict[str, int]:
     """The reasons for skipped items, as the first of ``rows`` that has any tells them."""
     for row in rows:

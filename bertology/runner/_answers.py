@@ -151,7 +151,16 @@ def _ranked(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) ->
 
 def _chosen(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
     """Answers beside their rivals at one mask."""
-    prompts = [Prompt(item.text, (item.answer, *item.rivals), at=-1) for item in items]
+    prompts: list[Prompt] = []
+    own: list[int] = []
+    against: list[int] = []
+    for item in items:
+        own.append(len(prompts))
+        if item.other:
+            prompts += [Prompt(item.text, (item.answer,), at=-1), Prompt(item.other, item.rivals, at=-1)]
+        else:
+            prompts.append(Prompt(item.text, (item.answer, *item.rivals), at=-1))
+        against.append(len(prompts) - 1)
     form = asked.form or "one_piece"
     ranks = asked.ranked and form == "one_piece"
     entries = _entries(asked.encoder, words) if form == "one_piece" else None
@@ -164,17 +173,19 @@ def _chosen(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) ->
         vocabulary=entries,
     )
     found = Answers.none(len(asked.layers), items)
-    starts = scores.candidate_starts
-    found.score = scores.values[:, starts[:-1]].copy()
-    if ranks and scores.ranks is not None:
-        found.rank = scores.ranks[:, starts[:-1]].copy()
     for place, item in enumerate(items):
-        own = scores.of(place)
-        found.rival[:, place] = own[:, 1:].max(axis=1)
-        names = (item.answer, *item.rivals)
-        for layer, best in enumerate(own.argmax(axis=1).tolist()):
-            found.first[layer][place] = names[best]
-    found.leave_out(scores.excluded, range(len(items)))
+        right = scores.of(own[place])[:, 0]
+        wrong = scores.of(against[place])[:, -len(item.rivals) :]
+        found.score[:, place], found.rival[:, place] = right, wrong.max(axis=1)
+        if ranks:
+            found.rank[:, place] = scores.ranks_of(own[place])[:, 0]
+        for layer, best in enumerate(wrong.argmax(axis=1).tolist()):
+            chosen = item.answer if right[layer] > wrong[layer, best] else item.rivals[best]
+            found.first[layer][place] = chosen
+    item_of = [
+        place for place, (first, last) in enumerate(zip(own, against, strict=True)) for _ in range(first, last + 1)
+    ]
+    found.leave_out(scores.excluded, item_of)
     return found
 
 

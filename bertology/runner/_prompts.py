@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from bertology.encoders import Encoder
     from bertology.runner._answers import Answers, Asked
 
+_CHOICES = frozenset({"choices", "contexts", "sentences", "next_sentence"})
+
 GetEncoder = Callable[[], "Encoder"]
 
 
@@ -54,7 +56,7 @@ def ask_group(group: Group, run: Path, *, plan: Plan, get_encoder: GetEncoder, d
             raise ClozeError(f"task {probe.task}: no item can be asked of {encoder.name} ({found.reason[0]})")
         provenance = watch.provenance("torch", "transformers", "numpy", device=device)
         for place, layer in enumerate(asked.layers):
-            _write(run, group.cells[control, 0, layer], items, found, place, provenance, _params(group, probe))
+            _write(run, group.cells[control, 0, layer], items, found, place, provenance, _params(group, probe, items))
 
 
 def blinded(items: ClozeItems) -> ClozeItems:
@@ -107,14 +109,24 @@ def _asked(group: Group, encoder: Encoder, probe: ClozeProbe) -> Asked:
     return Asked(encoder, layers, masked, ranked=ranked, vocabulary=words)
 
 
-def _params(group: Group, probe: ClozeProbe) -> dict[str, Any]:
+def _params(group: Group, probe: ClozeProbe, items: ClozeItems) -> dict[str, Any]:
     params: dict[str, Any] = {}
+    if probe.asks in _CHOICES:
+        params["chance"] = chances(items)
     if group.readout.name.startswith("masked_lm"):
         own = "original" if probe.asks == "sentences" else "one_piece"
         params["form"] = group.reading.settings.get("form") or own
     if group.reading.changes:
         params["settings"] = group.reading.changes
     return params
+
+
+def chances(items: ClozeItems) -> dict[str, float]:
+    """By group, how often a coin, or a die of as many sides as there are words to choose from, would be right."""
+    found: dict[str, list[float]] = {}
+    for item in items.items:
+        found.setdefault(item.group, []).append(1 / (1 + max(1, len(item.rivals))))
+    return {group: round(sum(values) / len(values), 6) for group, values in found.items()}
 
 
 def _write(
