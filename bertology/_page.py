@@ -1,0 +1,44 @@
+"""Pages that need nothing beside themselves: a template filled, its policy by hashes, data that cannot break out."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+_IN_SCRIPT = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+
+
+def asset(name: str) -> str:
+    """The text of a file of the package, named from its root."""
+    return files("bertology").joinpath(name).read_text(encoding="utf-8")
+
+
+def embedded_json(value: Any) -> str:
+    """JSON that can stand inside a script element: nothing in it ends the element or starts another."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_IN_SCRIPT)
+
+
+def policy(style: str, *scripts: str) -> str:
+    """A content security policy that allows one style and some scripts, by the hash of each, and nothing else."""
+    allowed = " ".join(f"'{_hash(script)}'" for script in scripts)
+    return f"default-src 'none'; style-src '{_hash(style)}'; script-src {allowed}; base-uri 'none'"
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """The template with ``{{name}}`` replaced by the value of that name.
+
+    In one pass, so that what is put in is never taken for a place to put something.
+
+    Raises:
+        KeyError: the template asks for what is not in ``values``.
+    """
+    pieces = template.split("{{")
+    return pieces[0] + "".join(values[name] + rest for name, _, rest in (part.partition("}}") for part in pieces[1:]))
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

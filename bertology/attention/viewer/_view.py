@@ -1,0 +1,119 @@
+"""A sentence in, a page out: as a file, or in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+
+from bertology._files import write_atomically
+from bertology._names import name_not_found
+from bertology.attention.viewer._heads import parse_heads
+from bertology.attention.viewer._kinds import LEVELS, WEIGHTS, Level, Weights
+from bertology.attention.viewer._norms import knows_norms
+from bertology.attention.viewer._page import render_page
+from bertology.attention.viewer._payload import payload
+from bertology.attention.viewer._read import AttentionReading, read_attention
+from bertology.corpora import Sentence, english_sentence
+from bertology.encoders import Encoder, load_encoder
+from bertology.errors import BertologyError, StoreError
+
+_FRAME_HEIGHT = 760
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionView:
+    """The page of one reading; shows itself in a notebook."""
+
+    reading: AttentionReading
+    level: Level = "word"
+    """Shown first."""
+    weights: Weights = "raw"
+    """Shown first."""
+
+    @cached_property
+    def html(self) -> str:
+        """The page as text."""
+        return render_page(payload(self.reading, level=self.level, weights=self.weights))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page as one HTML file that needs nothing beside itself, no network either.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        path = Path(path)
+        if path.is_dir():
+            raise StoreError(f"cannot write {path}: it is a folder; name a file")
+        write_atomically(path, self.html.encode(), remedy="name another file")
+        return path
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own: its style and script and the notebook's do not meet, and nothing is fetched."""
+        return (
+            f'<iframe srcdoc="{escape(self.html)}" sandbox="allow-scripts allow-downloads" title="Attention" '
+            f'style="width:100%;height:{_FRAME_HEIGHT}px;border:0;border-radius:8px"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        reading = self.reading
+        n_heads = sum(len(heads) for heads in reading.heads.values())
+        return f"<AttentionView of {reading.model}: {n_heads} heads over {len(reading.given.pieces.labels)} pieces>"
+
+
+def view(
+    sentence: str | Sentence,
+    second: str | Sentence | None = None,
+    *,
+    model: str | Path | Encoder = "pocket",
+    layers: Sequence[int] | None = None,
+    heads: str | Sequence[str] | None = None,
+    level: Level = "word",
+    weights: Weights = "raw",
+) -> AttentionView:
+    """Look at the attention maps of a sentence.
+
+    >>> from bertology.attention import view
+    >>> view("The farmers near the river see the dog.")  # doctest: +SKIP
+
+    Args:
+        sentence: text, whose words are found by the rules of English, or an annotated sentence: if it has heads, its
+            dependencies are drawn as well.
+        second: one that follows, read with the first as the pair that the model takes.
+        model: ``pocket``, a folder, a hub id, or a loaded encoder.
+        layers: from 1; all, or those of ``heads``, when left out.
+        heads: names such as ``L8H10``, in a sequence or with commas; all when left out.
+        level: shown first, ``word`` or ``piece``; the page switches between them.
+        weights: shown first, ``raw`` or ``norm`` (‖α f(x)‖, Kobayashi et al. 2020); the page switches between them
+            where the model's family is known. Of long sentences a page holds only what is asked for here.
+
+    Returns:
+        The page: shows itself in a notebook, and has ``.save(path)``.
+
+    Raises:
+        BertologyError: there is no word in a sentence, it is longer than the model takes, or the model has no such
+            layer or head, gives no maps, or is of a family whose norms are not known.
+    """
+    _check(level, LEVELS, what="level")
+    _check(weights, WEIGHTS, what="weights")
+    named = None if heads is None else parse_heads(heads)
+    sentences = [_sentence(one) for one in (sentence, second) if one is not None]
+    encoder = model if isinstance(model, Encoder) else load_encoder(str(model))
+    norms = weights == "norm" or knows_norms(encoder.family)
+    reading = read_attention(encoder, sentences, layers=layers, heads=named, norms=norms)
+    return AttentionView(reading, level, weights)
+
+
+def _sentence(given: str | Sentence) -> Sentence:
+    if isinstance(given, Sentence):
+        return given
+    if not given.strip():
+        raise BertologyError("there is no word in the sentence: give some text")
+    return english_sentence(given.strip())
+
+
+def _check(name: str, known: Sequence[str], *, what: str) -> None:
+    if name not in known:
+        raise name_not_found(what, name, list(known))

@@ -1,0 +1,190 @@
+// Lines between two columns of words: on the left who looks, on the right what is looked at.
+viewer.views.heads = (() => {
+  "use strict";
+  const { data, state, maps, colour, headColour, headName, weight } = viewer;
+  const { widthOf, fit, arcHeights } = viewer.pens;
+  const LINE = 24;
+  const TOP = 34;
+  const SIZE = 14;
+  const FAINTEST = 0.03;
+  let columns = { left: 0, right: 0, label: 0, square: 10, arcs: 0 };
+
+  const chosenHeads = () => viewer.headsOf(state.layer).filter((head) => state.heads.has(head));
+  const y = (at) => TOP + at * LINE + LINE / 2;
+
+  function measure(width) {
+    const { labels } = viewer.units();
+    const shown = viewer.shown();
+    const longest = Math.max(20, ...shown.map((place) => widthOf(labels[place], SIZE, 600)));
+    const label = Math.min(longest + 14, Math.max(64, width * 0.22));
+    const square = width < 500 ? 7 : 12;
+    const squares = chosenHeads().length * square + 10;
+    const arcs = state.gold ? Math.min(12 + 9 * Math.max(0, ...arcHeights(viewer.units().arcs)), width * 0.16) : 0;
+    const middle = Math.max(90, Math.min(460, width - 2 * label - squares - arcs - 24));
+    const spare = Math.max(0, (width - arcs - 2 * label - middle - squares) / 2);
+    const left = Math.max(arcs + label + 10, spare + arcs + label);
+    columns = { left, right: left + middle, label, square, arcs };
+    return { width: Math.max(width, columns.right + label + squares), height: TOP + shown.length * LINE + 14 };
+  }
+
+  /** The strongest weight of the heads shown, which gets the strongest line. */
+  const top = () => Math.max(1e-9, ...chosenHeads().map((head) => maps.of(state.layer, head).top()));
+
+  function draw(pen, seen) {
+    const shown = viewer.shown();
+    const position = new Int32Array(viewer.units().labels.length).fill(-1);
+    shown.forEach((place, at) => { position[place] = at; });
+    const low = Math.max(0, Math.floor((seen.y - TOP) / LINE) - 1);
+    const high = Math.min(shown.length, Math.ceil((seen.y + seen.height - TOP) / LINE) + 1);
+    const soft = { size: 12, fill: colour("--soft") };
+    const drawn = { pen, shown, position, low, high };
+    if (state.gold) drawArcs(drawn);
+    if (maps.ready(state.layer)) drawLines(drawn);
+    drawLabels(drawn);
+    pen.rect(0, seen.y, Math.max(seen.width, columns.right + columns.label), 28, { fill: colour("--raised"), opacity: 0.94 });
+    pen.text("looks", columns.left, seen.y + 15, { ...soft, align: "right" });
+    pen.text(`${fitHeads()}`, (columns.left + columns.right) / 2, seen.y + 15, { ...soft, align: "center" });
+    pen.text("is looked at", columns.right, seen.y + 15, soft);
+  }
+
+  function fitHeads() {
+    const own = chosenHeads();
+    return own.length === 1 ? headName(state.layer, own[0]) : `layer ${state.layer}, ${own.length} head${own.length === 1 ? "" : "s"}`;
+  }
+
+  function drawLines({ pen, shown, position, low, high }) {
+    const most = top();
+    const isPinned = state.word !== null && position[state.word] >= 0;
+    for (const head of chosenHeads()) {
+      const map = maps.of(state.layer, head);
+      const stroke = headColour(head);
+      const line = (i, j, w) => {
+        const share = w / most;
+        if (share < FAINTEST) return;
+        const [from, to] = [y(position[i]), y(position[j])];
+        const [x1, x2] = [columns.left + 5, columns.right - 5];
+        const middle = (x1 + x2) / 2;
+        const opacity = isPinned ? 0.18 + 0.82 * share : 0.85 * share;
+        pen.path([["M", x1, from], ["C", middle, from, middle, to, x2, to]], { stroke, opacity, width: 0.8 + (isPinned ? 3.2 : 2) * share });
+      };
+      if (!isPinned) shown.slice(low, high).forEach((i) => map.each(i, (j, w) => line(i, j, w)));
+      else if (state.side === "from") map.each(state.word, (j, w) => line(state.word, j, w));
+      else map.to(state.word).forEach((w, i) => w && line(i, state.word, w));
+    }
+  }
+
+  function drawLabels({ pen, shown, position, low, high }) {
+    const { labels, special, segment } = viewer.units();
+    const isReady = maps.ready(state.layer);
+    const isPinned = state.word !== null && position[state.word] >= 0;
+    const own = chosenHeads();
+    const weights = isPinned && isReady ? own.map((head) => viewer.views.word.weights(state.layer, head)) : [];
+    const most = Math.max(1e-9, ...weights.map((row) => row.reduce((a, b) => Math.max(a, b), 0)));
+    for (let at = low; at < high; at++) {
+      const place = shown[at];
+      const mean = weights.length ? weights.reduce((sum, row) => sum + row[place], 0) / weights.length : 0;
+      for (const side of ["from", "to"]) {
+        const isOwn = isPinned && state.side === side && state.word === place;
+        const x = side === "from" ? columns.left : columns.right;
+        const text = fit(labels[place], columns.label - 12, SIZE, isOwn ? 600 : 400);
+        const width = widthOf(text, SIZE, isOwn ? 600 : 400) + 10;
+        const begins = side === "from" ? x - width + 3 : x - 3;
+        if (isOwn) pen.rect(begins, y(at) - LINE / 2 + 2, width, LINE - 4, { fill: colour("--accent"), radius: 4 });
+        else if (isPinned && side !== state.side && mean) pen.rect(begins, y(at) - LINE / 2 + 2, width, LINE - 4, { fill: colour("--accent"), opacity: 0.45 * Math.min(1, mean / most), radius: 4 });
+        const fill = isOwn ? colour("--raised") : special[place] ? colour("--soft") : segment[place] ? colour("--star") : colour("--text");
+        pen.text(text, side === "from" ? x - 2 : x + 2, y(at), { size: SIZE, fill, weight: isOwn ? 600 : 400, align: side === "from" ? "right" : "left" });
+      }
+      if (state.side === "from" && own.length > 1) own.forEach((head, number) => weights.length && drawSquare(pen, head, number, at, weights[number][place] / most));
+    }
+  }
+
+  /** How much each head gives to a word, side by side. */
+  function drawSquare(pen, head, number, at, share) {
+    const size = columns.square - 2;
+    const x = columns.right + columns.label + number * columns.square;
+    pen.rect(x, y(at) - LINE / 2 + 4, size, LINE - 8, { fill: headColour(head), opacity: 0.06 + 0.94 * share, radius: 2 });
+  }
+
+  function drawArcs({ pen, shown, position, low, high }) {
+    const arcs = viewer.units().arcs;
+    const heights = arcHeights(arcs);
+    const most = Math.max(1, ...heights);
+    const { labels } = viewer.units();
+    const x = (place) => columns.left - widthOf(fit(labels[place], columns.label - 12, SIZE), SIZE) - 11;
+    const base = columns.left - columns.label - 4;
+    arcs.forEach(([word, head, relation], number) => {
+      const [a, b] = [position[word], position[head]];
+      if (Math.max(a, b) < low || Math.min(a, b) > high) return;
+      const out = base - 6 - ((columns.arcs - 12) * heights[number]) / most;
+      const isOwn = state.word === word || state.word === head;
+      const [y1, y2] = [y(a), y(b) + (a < b ? -3 : 3)];
+      const look = { stroke: colour(isOwn ? "--star" : "--soft"), opacity: isOwn ? 1 : state.word === null ? 0.55 : 0.25, width: isOwn ? 1.8 : 1.1 };
+      pen.path([["M", x(head), y2], ["L", base, y2], ["C", out, y2, out, y2, out, (y1 + y2) / 2], ["C", out, y1, out, y1, base, y1], ["L", x(word), y1]], look);
+      pen.path([["M", x(word) + 2, y1], ["L", x(word) - 4, y1 - 3], ["L", x(word) - 4, y1 + 3], ["Z"]], { fill: look.stroke, opacity: look.opacity });
+      if (isOwn && relation) pen.text(relation, out - 6, (y1 + y2) / 2, { size: 11, fill: colour("--star"), align: "center", turn: -90 });
+    });
+  }
+
+  function hit(x, where) {
+    const shown = viewer.shown();
+    const at = Math.floor((where - TOP) / LINE);
+    if (at < 0 || at >= shown.length) return null;
+    if (x <= columns.left + 14 && x >= columns.left - columns.label - columns.arcs) return { word: shown[at], side: "from" };
+    if (x >= columns.right - 14 && x <= columns.right + columns.label) return { word: shown[at], side: "to" };
+    return null;
+  }
+
+  let pinned = null;
+  function hover(found) {
+    if (pinned && !viewer.hides(pinned.word)) found = pinned;
+    viewer.change(found ?? { word: null });
+  }
+
+  function choose(found) {
+    pinned = pinned && pinned.word === found.word && pinned.side === found.side ? null : found;
+    viewer.change(found);
+  }
+  viewer.onChange((patch) => { if ("level" in patch || "view" in patch || "specials" in patch) pinned = null; });
+
+  function key(name) {
+    const shown = viewer.shown();
+    if (name === "Escape") { pinned = null; hover(null); return true; }
+    if (name === "PageUp" || name === "PageDown") {
+      const layers = maps.layers();
+      const next = layers[layers.indexOf(state.layer) + (name === "PageUp" ? -1 : 1)];
+      if (next !== undefined) viewer.change({ layer: next });
+      return true;
+    }
+    const at = state.word === null ? null : shown.indexOf(state.word);
+    let word = state.word ?? shown[0];
+    let side = state.side;
+    if (name === "ArrowDown") word = shown[at === null ? 0 : Math.min(shown.length - 1, at + 1)];
+    else if (name === "ArrowUp") word = shown[Math.max(0, (at ?? 0) - 1)];
+    else if (name === "ArrowLeft") side = "from";
+    else if (name === "ArrowRight") side = "to";
+    else return false;
+    choose({ word, side });
+    pinned = { word, side };
+    return true;
+  }
+
+  function focus() {
+    const at = viewer.shown().indexOf(state.word);
+    return at < 0 || !pinned ? null : { x: columns.left - 60, y: y(at) - LINE - 20, width: 80, height: 2 * LINE + 20 };
+  }
+
+  function says() {
+    const own = chosenHeads();
+    if (!own.length) return [["plain", "No head of this layer is chosen: take some below."]];
+    if (state.word === null) return [["quiet", "Point at a word to see its lines alone; choose it to keep them."]];
+    return viewer.views.word.says(state.layer, own);
+  }
+
+  const hint = () => {
+    const most = maps.ready(state.layer) && chosenHeads().length ? ` The strongest line here is ${weight(top())}.` : "";
+    const pair = new Set(viewer.units().segment).size > 1 ? " The second sentence is coloured." : "";
+    return `Lines are as strong as their weight, against the strongest of the heads shown.${most}${pair} Arrow keys move, Page Up and Down change the layer.`;
+  };
+
+  return { measure, draw, hit, hover, choose, key, focus, says, hint, needs: () => [state.layer], label: "Attention as lines between words" };
+})();

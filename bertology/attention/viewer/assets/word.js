@@ -1,0 +1,172 @@
+// One word's attention through the layers: layers down, words across, dependencies above.
+viewer.views.word = (() => {
+  "use strict";
+  const { data, state, maps, colour, headName, weight } = viewer;
+  const { widthOf, fit, arcHeights } = viewer.pens;
+  const SIDE = 44;
+  const ROW = 30;
+  const SIZE = 13;
+  const STEP = 15;
+  let grid = { cell: 40, left: SIDE, top: 100, arcs: 0, slant: false };
+
+  const layers = () => data.layers.map((one) => one.layer);
+  const headsHere = (layer) => (state.head === null ? viewer.headsOf(layer) : viewer.headsOf(layer).filter((head) => head === state.head));
+
+  /** Of each word, what it gets from the chosen one or gives to it, in one head. */
+  function weights(layer, head) {
+    const map = maps.of(layer, head);
+    return state.side === "from" ? map.row(state.word) : map.to(state.word);
+  }
+
+  function mean(layer, own = headsHere(layer)) {
+    const found = new Float32Array(viewer.units().labels.length);
+    for (const head of own) weights(layer, head).forEach((w, place) => { found[place] += w / own.length; });
+    return found;
+  }
+
+  /** There is always a word in this view. */
+  function current() {
+    const shown = viewer.shown();
+    if (state.word === null || !shown.includes(state.word)) state.word = shown.find((place) => !viewer.units().special[place]) ?? shown[0];
+    return state.word;
+  }
+
+  function measure(width) {
+    const { labels, arcs } = viewer.units();
+    const shown = viewer.shown();
+    current();
+    const longest = Math.max(20, ...shown.map((place) => Math.min(130, widthOf(labels[place], SIZE, 600))));
+    const room = Math.floor((width - SIDE - 16) / shown.length);
+    const cell = Math.max(22, Math.min(76, room));
+    const slant = longest + 8 > cell;
+    const height = slant ? longest * 0.76 + 16 : 26;
+    const crowns = state.gold ? 22 + STEP * Math.min(9, Math.max(0, ...arcHeights(arcs))) : 6;
+    const all = cell * shown.length;
+    grid = { cell, left: Math.max(SIDE, (width - all - 16 + SIDE) / 2), top: crowns + height, arcs: crowns, slant };
+    return { width: grid.left + all + (slant ? longest * 0.76 : 8) + 8, height: grid.top + layers().length * ROW + 14 };
+  }
+
+  const x = (at) => grid.left + at * grid.cell + grid.cell / 2;
+
+  function draw(pen, seen) {
+    const shown = viewer.shown();
+    const low = Math.max(0, Math.floor((seen.x - grid.left) / grid.cell) - 6);
+    const high = Math.min(shown.length, Math.ceil((seen.x + seen.width - grid.left) / grid.cell) + 1);
+    if (state.gold) drawArcs(pen, shown, low, high);
+    drawLabels(pen, shown, low, high);
+    const known = layers().filter((layer) => maps.ready(layer) && headsHere(layer).length);
+    const rows = new Map(known.map((layer) => [layer, mean(layer)]));
+    const most = Math.max(1e-9, ...[...rows.values()].map((row) => row.reduce((a, b) => Math.max(a, b), 0)));
+    layers().forEach((layer, line) => {
+      const y = grid.top + line * ROW;
+      const row = rows.get(layer);
+      for (let at = low; at < high; at++) drawCell(pen, x(at), y, row?.[shown[at]] ?? 0, most, row !== undefined);
+    });
+    pen.rect(seen.x, grid.top - 2, grid.left > SIDE ? 0 : SIDE - 4, layers().length * ROW + 4, { fill: colour("--raised"), opacity: 0.92 });
+    const edge = grid.left > SIDE ? grid.left : seen.x + SIDE;
+    layers().forEach((layer, line) => pen.text(`L${layer}`, edge - 12, grid.top + line * ROW + ROW / 2, { size: 12, fill: colour("--soft"), align: "right" }));
+  }
+
+  function drawCell(pen, middle, y, w, most, isKnown) {
+    const share = Math.sqrt(w / most);
+    const [red, green, blue] = colour("--heat").split(" ");
+    const box = [middle - grid.cell / 2 + 1, y + 1, grid.cell - 2, ROW - 2];
+    pen.rect(...box, { fill: colour("--grid"), opacity: 0.45, radius: 3 });
+    if (!isKnown) return;
+    pen.rect(...box, { fill: `rgb(${red},${green},${blue})`, opacity: 0.92 * share, radius: 3 });
+    if (grid.cell < 40) return;
+    const text = state.weights === "norm" ? w.toPrecision(2) : String(Math.round(100 * w));
+    const dark = colour("--raised") !== "#ffffff";
+    if (state.weights === "norm" || w >= 0.005) pen.text(text, middle, y + ROW / 2, { size: 12, fill: share > 0.62 ? (dark ? "#0d1116" : "#ffffff") : colour("--text"), align: "center" });
+  }
+
+  function drawLabels(pen, shown, low, high) {
+    const { labels, special, segment } = viewer.units();
+    for (let at = low; at < high; at++) {
+      const place = shown[at];
+      const isOwn = place === state.word;
+      const fill = isOwn ? colour("--accent") : special[place] ? colour("--soft") : segment[place] ? colour("--star") : colour("--text");
+      const look = { size: SIZE, fill, weight: isOwn ? 700 : 400 };
+      const text = fit(labels[place], grid.slant ? 130 : grid.cell - 4, SIZE, isOwn ? 700 : 400);
+      if (grid.slant) pen.text(text, x(at) - 3, grid.top - 9, { ...look, turn: -50 });
+      else pen.text(text, x(at), grid.top - 13, { ...look, align: "center" });
+      if (isOwn) pen.rect(x(at) - grid.cell / 2 + 0.5, grid.top - 0.5, grid.cell - 1, layers().length * ROW + 1, { stroke: colour("--accent"), width: 1.6, radius: 4 });
+    }
+  }
+
+  function drawArcs(pen, shown, low, high) {
+    const arcs = viewer.units().arcs;
+    const heights = arcHeights(arcs);
+    const base = grid.arcs;
+    arcs.forEach(([word, head, relation], number) => {
+      const [a, b] = [shown.indexOf(word), shown.indexOf(head)];
+      if (Math.max(a, b) < low || Math.min(a, b) > high) return;
+      const isOwn = state.word === word || state.word === head;
+      const crown = base - 8 - STEP * Math.min(9, heights[number]);
+      const [from, to] = [x(b) + (a < b ? -4 : 4), x(a) + (a < b ? 3 : -3)];
+      const round = Math.min(14, Math.abs(from - to) / 2) * Math.sign(to - from);
+      const look = { stroke: colour(isOwn ? "--star" : "--soft"), opacity: isOwn ? 1 : 0.5, width: isOwn ? 1.8 : 1.1 };
+      pen.path([["M", from, base], ["L", from, crown + 10], ["C", from, crown, from, crown, from + round, crown], ["L", to - round, crown], ["C", to, crown, to, crown, to, crown + 10], ["L", to, base - 4]], look);
+      pen.path([["M", to - 3.5, base - 6], ["L", to + 3.5, base - 6], ["L", to, base], ["Z"]], { fill: look.stroke, opacity: look.opacity });
+      const width = widthOf(relation, 11) + 6;
+      if (width > Math.abs(from - to) - 4 && !isOwn) return;
+      pen.rect((from + to) / 2 - width / 2, crown - 6, width, 12, { fill: colour("--raised") });
+      pen.text(relation, (from + to) / 2, crown, { size: 11, fill: look.stroke, align: "center", opacity: isOwn ? 1 : 0.85 });
+    });
+  }
+
+  function hit(where, y) {
+    const shown = viewer.shown();
+    // A slanted label leans over the columns to its right.
+    const lean = grid.slant && y < grid.top && y > grid.arcs ? (grid.top - y) * 0.84 : 0;
+    const at = Math.floor((where - lean - grid.left) / grid.cell);
+    const line = Math.floor((y - grid.top) / ROW);
+    return at >= 0 && at < shown.length ? { place: shown[at], layer: layers()[line] ?? null } : null;
+  }
+
+  let seen = null;
+  const hover = (found) => { seen = found; viewer.change({}); };
+  const choose = ({ place }) => viewer.change({ word: place });
+
+  function key(name) {
+    const shown = viewer.shown();
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[name];
+    if (!step) return false;
+    seen = null;
+    viewer.change({ word: shown[Math.max(0, Math.min(shown.length - 1, shown.indexOf(current()) + step))] });
+    return true;
+  }
+
+  const focus = () => ({ x: x(viewer.shown().indexOf(current())) - 2 * grid.cell, y: 0, width: 4 * grid.cell, height: 1 });
+
+  /** What a word looks at in a layer, strongest first, and its gold head. */
+  function says(layer = null, own = null) {
+    const { labels, arcs } = viewer.units();
+    const place = own ? state.word : current();
+    const looks = state.side === "from" ? "looks at" : "is looked at by";
+    const parts = [["strong", labels[place]]];
+    const at = layer ?? seen?.layer ?? null;
+    if (at !== null && maps.ready(at)) {
+      const chosen = own ?? headsHere(at);
+      if (chosen.length) {
+        const row = mean(at, chosen);
+        const who = chosen.length === 1 ? headName(at, chosen[0]) : `L${at}, mean of ${chosen.length} heads`;
+        const first = own === null && seen && seen.place !== place ? [seen.place] : [];
+        const best = [...row.keys()].filter((one) => row[one] > 0).sort((a, b) => row[b] - row[a]).slice(0, 4);
+        const told = first.length ? first : best;
+        parts.push(["plain", ` ${looks} ${told.map((one) => `${labels[one]} ${weight(row[one])}`).join(", ")} `], ["quiet", `(${who})`]);
+      }
+    } else parts.push(["plain", ` ${looks} …`], ["quiet", " Point at a cell for its number; choose another word above."]);
+    const gold = state.gold && arcs.find(([word]) => word === place);
+    if (gold) parts.push(["quiet", ` · gold head: ${labels[gold[1]]} (${gold[2]})`]);
+    return parts;
+  }
+
+  function hint() {
+    const unit = state.weights === "norm" ? "Numbers are norms" : "Numbers are percent";
+    const which = state.head === null ? "the mean of a layer's heads" : `head ${state.head} of each layer`;
+    return `${unit}, of ${which}; shade is their square root, against the strongest of the grid. Left and right arrows change the word.`;
+  }
+
+  return { measure, draw, hit, hover, choose, key, focus, says, hint, weights, needs: layers, label: "One word through the layers" };
+})();
