@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bertology.attention.viewer._read import Maps
 
-MOST_CELLS = 3_000_000
+MOST_CELLS = 4_000_000
 """Weights that one page holds: a few megabytes once they are packed."""
 _LEVEL = 6
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def payload(reading: AttentionReading, *, level: Level, weights: Weights) -> Pay
         about[f"{own_level}-{own_weights}"] = {"kept": kept, "covered": round(float(np.mean(covered)), 4)}
     values = {
         "texts": [sentence.text for sentence in reading.sentences],
-        "model": reading.model,
+        "model": model_name(reading.model),
         "init": reading.init,
         "layers": [{"layer": layer, "heads": list(heads)} for layer, heads in reading.heads.items()],
         "levels": {one: _units(reading, one) for one in LEVELS},
@@ -60,6 +61,11 @@ def payload(reading: AttentionReading, *, level: Level, weights: Weights) -> Pay
         "leftOut": list(reading.given.left_out),
     }
     return Payload(values, maps)
+
+
+def model_name(name: str) -> str:
+    """The name of a model as a page may show it: of a folder the last part alone."""
+    return Path(name).name if Path(name).is_dir() else name
 
 
 def _units(reading: AttentionReading, level: Level) -> dict[str, Any]:

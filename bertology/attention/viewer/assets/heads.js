@@ -7,6 +7,8 @@ viewer.views.heads = (() => {
   const TOP = 34;
   const SIZE = 14;
   const FAINTEST = 0.03;
+  // So many can be told apart, if that, and drawn in a frame.
+  const MOST_LINES = 600;
   let columns = { left: 0, right: 0, label: 0, square: 10, arcs: 0 };
 
   const chosenHeads = () => viewer.headsOf(state.layer).filter((head) => state.heads.has(head));
@@ -52,24 +54,35 @@ viewer.views.heads = (() => {
     return own.length === 1 ? headName(state.layer, own[0]) : `layer ${state.layer}, ${own.length} head${own.length === 1 ? "" : "s"}`;
   }
 
-  function drawLines({ pen, shown, position, low, high }) {
+  /** The lines that are to be seen, the strongest last: [from, to, share, which head]. */
+  function lines({ shown, position, low, high }) {
     const most = top();
     const isPinned = state.word !== null && position[state.word] >= 0;
-    for (const head of chosenHeads()) {
+    const found = [];
+    chosenHeads().forEach((head, number) => {
       const map = maps.of(state.layer, head);
-      const stroke = headColour(head);
-      const line = (i, j, w) => {
-        const share = w / most;
-        if (share < FAINTEST) return;
-        const [from, to] = [y(position[i]), y(position[j])];
-        const [x1, x2] = [columns.left + 5, columns.right - 5];
-        const middle = (x1 + x2) / 2;
-        const opacity = isPinned ? 0.18 + 0.82 * share : 0.85 * share;
-        pen.path([["M", x1, from], ["C", middle, from, middle, to, x2, to]], { stroke, opacity, width: 0.8 + (isPinned ? 3.2 : 2) * share });
-      };
-      if (!isPinned) shown.slice(low, high).forEach((i) => map.each(i, (j, w) => line(i, j, w)));
-      else if (state.side === "from") map.each(state.word, (j, w) => line(state.word, j, w));
-      else map.to(state.word).forEach((w, i) => w && line(i, state.word, w));
+      const add = (i, j, w) => { if (w > FAINTEST * most) found.push([i, j, w / most, number]); };
+      if (!isPinned) for (const i of shown.slice(low, high)) map.each(i, (j, w) => add(i, j, w));
+      else if (state.side === "from") map.each(state.word, (j, w) => add(state.word, j, w));
+      else map.to(state.word).forEach((w, i) => add(i, state.word, w));
+    });
+    found.sort((a, b) => a[2] - b[2]);
+    return found.slice(-MOST_LINES);
+  }
+
+  function drawLines(drawn) {
+    const { pen, position } = drawn;
+    const own = chosenHeads();
+    const isPinned = state.word !== null && position[state.word] >= 0;
+    const [x1, x2] = [columns.left + 5, columns.right - 5];
+    const middle = (x1 + x2) / 2;
+    for (const [i, j, share, number] of lines(drawn)) {
+      // Side by side, so that one head's line does not hide another's.
+      const beside = (number - (own.length - 1) / 2) * Math.min(2, 14 / own.length);
+      const [from, to] = [y(position[i]) + beside, y(position[j]) + beside];
+      const opacity = isPinned ? 0.18 + 0.82 * share : 0.85 * share;
+      const width = 0.8 + (isPinned ? 3.2 : 2) * share;
+      pen.path([["M", x1, from], ["C", middle, from, middle, to, x2, to]], { stroke: headColour(own[number]), opacity, width });
     }
   }
 
@@ -183,7 +196,7 @@ viewer.views.heads = (() => {
   const hint = () => {
     const most = maps.ready(state.layer) && chosenHeads().length ? ` The strongest line here is ${weight(top())}.` : "";
     const pair = new Set(viewer.units().segment).size > 1 ? " The second sentence is coloured." : "";
-    return `Lines are as strong as their weight, against the strongest of the heads shown.${most}${pair} Arrow keys move, Page Up and Down change the layer.`;
+    return `Lines are as strong as their weight, against the strongest of the heads shown; at most the ${MOST_LINES} strongest of what is in sight are drawn.${most}${pair} Arrow keys move, Page Up and Down change the layer.`;
   };
 
   return { measure, draw, hit, hover, choose, key, focus, says, hint, needs: () => [state.layer], label: "Attention as lines between words" };

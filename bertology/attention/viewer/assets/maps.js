@@ -101,7 +101,15 @@ viewer.maps = (() => {
     /** What all words give to one. */
     function to(j) {
       const found = new Float32Array(n);
-      for (let i = 0; i < n; i++) each(i, (place, w) => { if (place === j) found[i] = w; });
+      if (hidden?.[j]) return found;
+      const first = at * n * kept;
+      // Cell by cell rather than word by word: every head of a page is asked at once.
+      for (let i = 0; i < n; i++) {
+        let cell = first + i * kept + j;
+        if (column) for (cell = first + i * kept; cell < first + (i + 1) * kept && column[cell] < j; ) cell++;
+        if (cell >= first + (i + 1) * kept || (column && column[cell] !== j) || !value[cell] || hidden?.[i]) continue;
+        found[i] = value[cell] * (scale[at * n + i] / 255) * factor(i);
+      }
       return found;
     }
 

@@ -4,7 +4,6 @@ viewer.views.model = (() => {
   const { data, state, maps, heads, colour, headName, weight } = viewer;
   const SIDE = 40;
   const TOP = 26;
-  const MOST_PIXELS = 96;
   const thumbs = new Map();
   let cell = 40;
   let gap = 4;
@@ -23,14 +22,14 @@ viewer.views.model = (() => {
 
   /** One map as a little picture: of long sentences a pixel is the strongest of several weights. */
   function thumb(layer, head, top) {
-    const key = [state.level, state.weights, state.specials, layer, head, top].join();
+    const key = [state.level, state.weights, state.specials, layer, head, top, cell].join();
     if (!thumbs.has(key)) thumbs.set(key, paint(maps.of(layer, head), top));
     return thumbs.get(key);
   }
 
   function paint(map, top) {
     const shown = viewer.shown();
-    const size = Math.max(1, Math.min(MOST_PIXELS, shown.length));
+    const size = Math.max(1, Math.min(cell - gap, shown.length));
     const place = new Int32Array(map.n).fill(-1);
     shown.forEach((unit, at) => { place[unit] = Math.floor((at * size) / shown.length); });
     const strongest = new Float32Array(size * size);
@@ -70,20 +69,20 @@ viewer.views.model = (() => {
     pen.rect(x, y, size, size, { fill: colour("--ground"), radius: 3 });
     if (maps.ready(layer)) {
       const picture = thumb(layer, head, common ?? maps.of(layer, head).top());
-      pen.image(picture, x, y, size, size, { smooth: picture.width > size });
-      if (state.gold) drawGold(pen, x, y, size);
+      pen.image(picture, x, y, size, size);
+      if (state.gold) drawGold(pen, x, y, size, isChosen);
     }
     pen.rect(x + 0.5, y + 0.5, size - 1, size - 1, { stroke: isChosen ? colour("--accent") : colour("--rule"), width: isChosen ? 2.5 : 1, radius: 3 });
   }
 
   /** Rings where a word stands on its gold head, where a cell is large enough to be ringed. */
-  function drawGold(pen, x, y, size) {
+  function drawGold(pen, x, y, size, isChosen) {
     const shown = viewer.shown();
     const unit = size / shown.length;
     if (unit < 3) return;
     for (const [word, head] of viewer.units().arcs) {
       const at = [shown.indexOf(head), shown.indexOf(word)];
-      pen.rect(x + at[0] * unit + 0.5, y + at[1] * unit + 0.5, unit - 1, unit - 1, { stroke: colour("--star"), opacity: 0.75 });
+      pen.rect(x + at[0] * unit + 0.5, y + at[1] * unit + 0.5, unit - 1, unit - 1, { stroke: colour("--star"), opacity: isChosen ? 1 : 0.45 });
     }
   }
 

@@ -57,9 +57,9 @@ viewer.pens = (() => {
         context.fillText(text, 0, 0);
         context.restore();
       },
-      image(canvas, x, y, w, h, { smooth = false } = {}) {
+      image(canvas, x, y, w, h) {
         alpha(1);
-        context.imageSmoothingEnabled = smooth;
+        context.imageSmoothingEnabled = false;
         context.drawImage(canvas, x, y, w, h);
       },
     };
@@ -90,8 +90,8 @@ viewer.pens = (() => {
         const own = { x, y, "font-size": size, fill, "text-anchor": anchor, "font-weight": weight, opacity, transform };
         parts.push(`<text dominant-baseline="central"${attributes(own)}>${escaped(text)}</text>`);
       },
-      image(canvas, x, y, width, height, { smooth = false } = {}) {
-        const style = smooth ? undefined : "image-rendering:pixelated";
+      image(canvas, x, y, width, height) {
+        const style = "image-rendering:pixelated";
         parts.push(`<image${attributes({ x, y, width, height, style, href: canvas.toDataURL() })} preserveAspectRatio="none"/>`);
       },
       done(width, height) {

@@ -7,7 +7,7 @@ viewer.views.word = (() => {
   const ROW = 30;
   const SIZE = 13;
   const STEP = 15;
-  let grid = { cell: 40, left: SIDE, top: 100, arcs: 0, slant: false };
+  let grid = { edges: [0], left: SIDE, top: 100, arcs: 0, slant: false };
 
   const layers = () => data.layers.map((one) => one.layer);
   const headsHere = (layer) => (state.head === null ? viewer.headsOf(layer) : viewer.headsOf(layer).filter((head) => head === state.head));
@@ -35,23 +35,32 @@ viewer.views.word = (() => {
     const { labels, arcs } = viewer.units();
     const shown = viewer.shown();
     current();
-    const longest = Math.max(20, ...shown.map((place) => Math.min(130, widthOf(labels[place], SIZE, 600))));
-    const room = Math.floor((width - SIDE - 16) / shown.length);
-    const cell = Math.max(22, Math.min(76, room));
-    const slant = longest + 8 > cell;
-    const height = slant ? longest * 0.76 + 16 : 26;
+    const wide = shown.map((place) => Math.min(130, widthOf(labels[place], SIZE, 700)));
+    const longest = Math.max(20, ...wide);
+    const room = width - SIDE - 16;
+    // Words stand upright over columns of their own width where these fit; else they lean over narrow ones.
+    let cells = wide.map((own) => Math.max(30, own + 14));
+    const all = cells.reduce((a, b) => a + b, 0);
+    const slant = all > room;
+    if (slant) cells = cells.map(() => Math.max(22, Math.min(76, Math.floor(room / shown.length))));
+    else cells = cells.map((own) => own + Math.min(26, (room - all) / shown.length));
+    const edges = [0];
+    for (const own of cells) edges.push(edges.at(-1) + own);
+    const names = slant ? longest * 0.76 + 16 : 28;
     const crowns = state.gold ? 22 + STEP * Math.min(9, Math.max(0, ...arcHeights(arcs))) : 6;
-    const all = cell * shown.length;
-    grid = { cell, left: Math.max(SIDE, (width - all - 16 + SIDE) / 2), top: crowns + height, arcs: crowns, slant };
-    return { width: grid.left + all + (slant ? longest * 0.76 : 8) + 8, height: grid.top + layers().length * ROW + 14 };
+    grid = { edges, left: Math.max(SIDE, (width - edges.at(-1) - 16 + SIDE) / 2), top: crowns + names, arcs: crowns, slant };
+    return { width: grid.left + edges.at(-1) + (slant ? longest * 0.76 : 8) + 8, height: grid.top + layers().length * ROW + 14 };
   }
 
-  const x = (at) => grid.left + at * grid.cell + grid.cell / 2;
+  const x = (at) => grid.left + (grid.edges[at] + grid.edges[at + 1]) / 2;
+  const wide = (at) => grid.edges[at + 1] - grid.edges[at];
+  /** The column at a place, which may be none. */
+  const columnAt = (where) => grid.edges.findLastIndex((edge) => edge <= where - grid.left);
 
   function draw(pen, seen) {
     const shown = viewer.shown();
-    const low = Math.max(0, Math.floor((seen.x - grid.left) / grid.cell) - 6);
-    const high = Math.min(shown.length, Math.ceil((seen.x + seen.width - grid.left) / grid.cell) + 1);
+    const low = Math.max(0, columnAt(seen.x) - 6);
+    const high = Math.min(shown.length, columnAt(seen.x + seen.width) + 2);
     if (state.gold) drawArcs(pen, shown, low, high);
     drawLabels(pen, shown, low, high);
     const known = layers().filter((layer) => maps.ready(layer) && headsHere(layer).length);
@@ -60,24 +69,24 @@ viewer.views.word = (() => {
     layers().forEach((layer, line) => {
       const y = grid.top + line * ROW;
       const row = rows.get(layer);
-      for (let at = low; at < high; at++) drawCell(pen, x(at), y, row?.[shown[at]] ?? 0, most, row !== undefined);
+      for (let at = low; at < high; at++) drawCell(pen, at, y, row?.[shown[at]] ?? 0, most, row !== undefined);
     });
     pen.rect(seen.x, grid.top - 2, grid.left > SIDE ? 0 : SIDE - 4, layers().length * ROW + 4, { fill: colour("--raised"), opacity: 0.92 });
     const edge = grid.left > SIDE ? grid.left : seen.x + SIDE;
     layers().forEach((layer, line) => pen.text(`L${layer}`, edge - 12, grid.top + line * ROW + ROW / 2, { size: 12, fill: colour("--soft"), align: "right" }));
   }
 
-  function drawCell(pen, middle, y, w, most, isKnown) {
+  function drawCell(pen, at, y, w, most, isKnown) {
     const share = Math.sqrt(w / most);
     const [red, green, blue] = colour("--heat").split(" ");
-    const box = [middle - grid.cell / 2 + 1, y + 1, grid.cell - 2, ROW - 2];
+    const box = [x(at) - wide(at) / 2 + 1, y + 1, wide(at) - 2, ROW - 2];
     pen.rect(...box, { fill: colour("--grid"), opacity: 0.45, radius: 3 });
     if (!isKnown) return;
     pen.rect(...box, { fill: `rgb(${red},${green},${blue})`, opacity: 0.92 * share, radius: 3 });
-    if (grid.cell < 40) return;
+    if (wide(at) < (state.weights === "norm" ? 40 : 28)) return;
     const text = state.weights === "norm" ? w.toPrecision(2) : String(Math.round(100 * w));
     const dark = colour("--raised") !== "#ffffff";
-    if (state.weights === "norm" || w >= 0.005) pen.text(text, middle, y + ROW / 2, { size: 12, fill: share > 0.62 ? (dark ? "#0d1116" : "#ffffff") : colour("--text"), align: "center" });
+    if (state.weights === "norm" || w >= 0.005) pen.text(text, x(at), y + ROW / 2, { size: 12, fill: share > 0.62 ? (dark ? "#0d1116" : "#ffffff") : colour("--text"), align: "center" });
   }
 
   function drawLabels(pen, shown, low, high) {
@@ -87,10 +96,10 @@ viewer.views.word = (() => {
       const isOwn = place === state.word;
       const fill = isOwn ? colour("--accent") : special[place] ? colour("--soft") : segment[place] ? colour("--star") : colour("--text");
       const look = { size: SIZE, fill, weight: isOwn ? 700 : 400 };
-      const text = fit(labels[place], grid.slant ? 130 : grid.cell - 4, SIZE, isOwn ? 700 : 400);
+      const text = fit(labels[place], grid.slant ? 130 : wide(at) - 4, SIZE, isOwn ? 700 : 400);
       if (grid.slant) pen.text(text, x(at) - 3, grid.top - 9, { ...look, turn: -50 });
       else pen.text(text, x(at), grid.top - 13, { ...look, align: "center" });
-      if (isOwn) pen.rect(x(at) - grid.cell / 2 + 0.5, grid.top - 0.5, grid.cell - 1, layers().length * ROW + 1, { stroke: colour("--accent"), width: 1.6, radius: 4 });
+      if (isOwn) pen.rect(x(at) - wide(at) / 2 + 0.5, grid.top - 0.5, wide(at) - 1, layers().length * ROW + 1, { stroke: colour("--accent"), width: 1.6, radius: 4 });
     }
   }
 
@@ -119,7 +128,7 @@ viewer.views.word = (() => {
     const shown = viewer.shown();
     // A slanted label leans over the columns to its right.
     const lean = grid.slant && y < grid.top && y > grid.arcs ? (grid.top - y) * 0.84 : 0;
-    const at = Math.floor((where - lean - grid.left) / grid.cell);
+    const at = columnAt(where - lean);
     const line = Math.floor((y - grid.top) / ROW);
     return at >= 0 && at < shown.length ? { place: shown[at], layer: layers()[line] ?? null } : null;
   }
@@ -137,7 +146,16 @@ viewer.views.word = (() => {
     return true;
   }
 
-  const focus = () => ({ x: x(viewer.shown().indexOf(current())) - 2 * grid.cell, y: 0, width: 4 * grid.cell, height: 1 });
+  const focus = () => ({ x: x(viewer.shown().indexOf(current())) - 90, y: 0, width: 180, height: 1 });
+
+  /** The strongest cell of the grid in words. */
+  function strongest(looks) {
+    let best = [0, null, 0];
+    for (const layer of layers().filter((one) => maps.ready(one) && headsHere(one).length)) {
+      mean(layer).forEach((w, place) => { if (w > best[0]) best = [w, layer, place]; });
+    }
+    return best[1] === null ? " " : ` ${looks} ${viewer.units().labels[best[2]]} most: ${weight(best[0])} in layer ${best[1]}.`;
+  }
 
   /** What a word looks at in a layer, strongest first, and its gold head. */
   function says(layer = null, own = null) {
@@ -156,7 +174,7 @@ viewer.views.word = (() => {
         const told = first.length ? first : best;
         parts.push(["plain", ` ${looks} ${told.map((one) => `${labels[one]} ${weight(row[one])}`).join(", ")} `], ["quiet", `(${who})`]);
       }
-    } else parts.push(["plain", ` ${looks} …`], ["quiet", " Point at a cell for its number; choose another word above."]);
+    } else parts.push(["plain", strongest(looks)], ["quiet", " Point at a cell for its number, choose a column for its word."]);
     const gold = state.gold && arcs.find(([word]) => word === place);
     if (gold) parts.push(["quiet", ` · gold head: ${labels[gold[1]]} (${gold[2]})`]);
     return parts;
