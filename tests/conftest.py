@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,3 +87,22 @@ def tiny_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for split, size in (("train", 80), ("dev", 20), ("test", 30)):
         write_conllu(folder / f"tiny-ud-{split}.conllu", load_corpus()[split][:size])
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Headless Chromium; the test skips, saying what is missing, where there is none."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        pytest.skip("playwright is not installed: pip install 'bertology[dev]'")
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    found = os.environ.get("BERTOLOGY_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    with sync_playwright() as driver:
+        path = found or driver.chromium.executable_path
+        if not Path(path).exists():
+            pytest.skip("Chromium is not found: run `playwright install chromium`, or name it in BERTOLOGY_CHROMIUM")
+        # A container's user may not make a sandbox; the pages are our own.
+        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()

@@ -26,6 +26,7 @@ ORDER = (
     "pocket",
     "activations",
     "cloze",
+    "attention",
     "readouts",
     "measures",
     "probing",
@@ -77,7 +78,7 @@ def test_packages_import_only_leftwards(package: str) -> None:
 
 
 def test_foundations_import_no_package() -> None:
-    for name in ("errors", "_names", "_files", "_cache", "_nested"):
+    for name in ("errors", "_names", "_files", "_cache", "_nested", "_page"):
         assert not {_package_of(found) for found in imported(ROOT / f"bertology/{name}.py")} - {None}, name
 
 
@@ -123,7 +124,10 @@ def test_every_entry_point_has_a_probe_file() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["bertology", *(f"bertology.{package}" for package in ("cloze", "corpora", "measures", "probing", "results"))],
+    [
+        "bertology",
+        *(f"bertology.{name}" for name in ("attention", "cloze", "corpora", "measures", "probing", "results")),
+    ],
 )
 def test_importing_is_light(module: str) -> None:
     code = f"import sys, {module}; print(*[name for name in {HEAVY!r} if name in sys.modules])"

@@ -7,7 +7,7 @@ from typing import Annotated, cast
 import typer
 
 from bertology import __version__
-from bertology.cli import cache, cloze, doctor, listings, pretrain, probe, report, run, runs, tree
+from bertology.cli import attention, cache, cloze, doctor, listings, pretrain, probe, report, run, runs, tree
 
 # Typer itself names only one of the errors of a command that is not written as it should be; this is what all are.
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
@@ -45,6 +45,7 @@ app.command("schema")(run.schema)
 app.command("report")(report.report)
 app.command("tree")(tree.tree)
 app.command("cloze")(cloze.cloze)
+app.command("attention")(attention.attention)
 app.command("tasks")(listings.tasks)
 app.command("models")(listings.models)
 app.command("corpora")(listings.corpora)

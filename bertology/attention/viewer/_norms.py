@@ -53,9 +53,9 @@ def watching_values(encoder: Encoder) -> Iterator[dict[int, Tensor]]:
 
     def keep(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
         layer = len(norms) + 1
-        values = output[0].unflatten(-1, (encoder.n_heads, -1))  # [piece, head, dim / head]
+        values = output[0].reshape(output.shape[1], encoder.n_heads, -1)  # [piece, head, dim / head]
         weight = head_projection(blocks[layer - 1], encoder.family).get_parameter("weight")  # [dim, head · dim / head]
-        own = weight.unflatten(-1, (encoder.n_heads, -1))  # [dim, head, dim / head]
+        own = weight.reshape(len(weight), encoder.n_heads, -1)  # [dim, head, dim / head]
         vectors = torch.einsum("phi,dhi->hpd", values.float(), own.float())
         norms[layer] = vectors.norm(dim=-1)
 

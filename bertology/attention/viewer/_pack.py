@@ -6,7 +6,6 @@ import gzip
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertology.attention.viewer._read import Maps
 
@@ -65,13 +64,13 @@ def unpack(packed: PackedLayer) -> Maps:
     n_cells = n_rows * packed.kept
     scale = np.frombuffer(content, "<f4", n_rows)
     values = np.frombuffer(content, np.uint8, n_cells, len(content) - n_cells).reshape(n_rows, packed.kept)
-    weights = (values / np.float32(255) * scale[:, None]).astype(np.float32)
+    weights: Maps = (values / np.float32(255) * scale[:, None]).astype(np.float32)
     shape = (packed.n_heads, packed.n_units, packed.n_units)
     if packed.kept == packed.n_units:
         return weights.reshape(shape)
     low = np.frombuffer(content, np.uint8, n_cells, 8 * n_rows).astype(np.int64)
     high = np.frombuffer(content, np.uint8, n_cells, 8 * n_rows + n_cells).astype(np.int64)
     columns = np.cumsum((low + 256 * high).reshape(n_rows, packed.kept), axis=1)
-    rows: NDArray[np.float32] = np.zeros((n_rows, packed.n_units), dtype=np.float32)
+    rows: Maps = np.zeros((n_rows, packed.n_units), dtype=np.float32)
     np.put_along_axis(rows, columns, weights, axis=1)
     return rows.reshape(shape)

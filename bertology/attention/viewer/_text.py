@@ -149,8 +149,8 @@ def _label(encoder: Encoder, encoding: Any, sentences: Sequence[Sentence], place
     if number is None or token.startswith("##") or token == encoder.tokenizer.unk_token:
         return token
     low, high = encoding.offsets[place]
-    text = sentences[number].text
-    surface = text[low:high]
+    text = str(sentences[number].text)
+    surface: str = text[low:high]
     if not surface.strip():
         return token
     continues = low > 0 and not surface[0].isspace() and text[low - 1].isalnum() and surface[0].isalnum()

@@ -51,7 +51,7 @@ class AttentionView:
         return path
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own: its style and script and the notebook's do not meet, and nothing is fetched."""
+        """The page in a frame of its own, where its style and script do not meet the notebook's."""
         return (
             f'<iframe srcdoc="{escape(self.html)}" sandbox="allow-scripts allow-downloads" title="Attention" '
             f'style="width:100%;height:{_FRAME_HEIGHT}px;border:0;border-radius:8px"></iframe>'

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from html import escape
-from importlib.resources import files
 
 from bertology import __version__
+from bertology._page import asset, embedded_json, fill, policy
 from bertology.results.report._overview import overview_table
-from bertology.results.report._payload import embedded_json, payload
+from bertology.results.report._payload import payload
 from bertology.results.report._provenance import provenance
 from bertology.results.report._runs import Question, Run, group_questions
 from bertology.results.report._summary import Summary, headline, summarise
 from bertology.results.report._text import SentenceTexts
 
+_HERE = "results/report/"
 _STYLES = ("vendor/uPlot.min.css", "assets/page.css")
 _SCRIPTS = (
     "vendor/uPlot.iife.min.js",
@@ -42,14 +41,14 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
     """
     questions = group_questions(runs)
     title = "bertology report: " + ", ".join(run.name for run in runs)
-    style = "\n".join(_asset(name) for name in _STYLES)
-    script = "\n".join(_asset(name) for name in _SCRIPTS)
-    theme = _asset(_THEME)
+    style = "\n".join(asset(_HERE + name) for name in _STYLES)
+    script = "\n".join(asset(_HERE + name) for name in _SCRIPTS)
+    theme = asset(_HERE + _THEME)
     data = embedded_json(payload(questions, texts or SentenceTexts()))
     compared = any(entry.table.compared for question in questions for entry in question.entries)
     values = {
         "star": "★ cannot be told apart from the best layer of its column and model. " if compared else "",
-        "policy": f"default-src 'none'; style-src '{_hash(style)}'; {_scripts(theme, script)}; base-uri 'none'",
+        "policy": policy(style, theme, script),
         "title": escape(title),
         "headline": escape(headline(runs, questions)),
         "summary": _summaries(questions),
@@ -63,25 +62,7 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         "data": data,
         "script": script,
     }
-    page = _asset("assets/page.html")
-    for part in page.split("{{")[1:]:
-        if part.partition("}}")[0] not in values:
-            raise RuntimeError(f"page.html asks for {part.partition('}}')[0]}")
-    # In one pass, so that what is put in is never taken for a place to put something.
-    pieces = page.split("{{")
-    return pieces[0] + "".join(values[name] + rest for name, _, rest in (p.partition("}}") for p in pieces[1:]))
-
-
-def _asset(name: str) -> str:
-    return files("bertology.results.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _scripts(*scripts: str) -> str:
-    return "script-src " + " ".join(f"'{_hash(script)}'" for script in scripts)
+    return fill(asset(_HERE + "assets/page.html"), values)
 
 
 def _summaries(questions: Sequence[Question]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -78,11 +77,3 @@ def _baselines(table: LayerTable) -> list[dict[str, Any]]:
         {"name": BASELINES[line.control], "main": _score(line.main), "second": _score(line.second)}
         for line in table.baselines
     ]
-
-
-_IN_SCRIPT = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
-
-
-def embedded_json(value: Any) -> str:
-    """JSON that can stand inside a script element: nothing in it ends the element or starts another."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_IN_SCRIPT)

@@ -2,10 +2,7 @@
 
 import dataclasses
 import json
-import os
 import re
-import shutil
-from pathlib import Path
 
 import pytest
 
@@ -78,22 +75,3 @@ def hostile_run(made_up, tmp_path_factory):
         for cell, found in results.predictions.items()
     }
     return Results(results.rows, results.comparisons, kept).save(folder, tables=(), plots=())
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Headless Chromium; the test skips, saying what is missing, where there is none."""
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        pytest.skip("playwright is not installed: pip install 'bertology[dev]'")
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    found = os.environ.get("BERTOLOGY_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    with sync_playwright() as driver:
-        path = found or driver.chromium.executable_path
-        if not Path(path).exists():
-            pytest.skip("Chromium is not found: run `playwright install chromium`, or name it in BERTOLOGY_CHROMIUM")
-        # A container's user may not make a sandbox; the pages are our own.
-        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()

@@ -10,11 +10,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from bertology._page import embedded_json
 from bertology.corpora import corpus_at_hand, load_corpus
 from bertology.results import Results, confusion, per_label_scores, read_results
 from bertology.results.report import read_runs, render_report, write_report
 from bertology.results.report._details import MOST_CONFUSED, MOST_LABELS, _chosen_items, item_budget
-from bertology.results.report._payload import embedded_json
 
 from .conftest import HOSTILE, page_of, payload, renamed
 

@@ -80,8 +80,8 @@ viewer.views.heads = (() => {
       // Side by side, so that one head's line does not hide another's.
       const beside = (number - (own.length - 1) / 2) * Math.min(2, 14 / own.length);
       const [from, to] = [y(position[i]) + beside, y(position[j]) + beside];
-      const opacity = isPinned ? 0.18 + 0.82 * share : 0.85 * share;
-      const width = 0.8 + (isPinned ? 3.2 : 2) * share;
+      const opacity = isPinned ? 0.18 + 0.82 * share : (own.length > 4 ? 0.6 : 0.85) * share;
+      const width = 0.8 + (isPinned ? 3.2 : own.length > 4 ? 1 : 2) * share;
       pen.path([["M", x1, from], ["C", middle, from, middle, to, x2, to]], { stroke: headColour(own[number]), opacity, width });
     }
   }

@@ -7,6 +7,7 @@ viewer.stage = (() => {
   let size = { width: 0, height: 0 };
   let isDue = false;
   let isMeasured = false;
+  let isNew = true;
 
   const view = () => views[state.view];
 
@@ -24,6 +25,8 @@ viewer.stage = (() => {
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
     isMeasured = true;
+    if (isNew) scrollTo(view().focus());
+    isNew = false;
   }
 
   function paint() {
@@ -99,7 +102,7 @@ viewer.stage = (() => {
   // Pointing changes what is drawn, not how large it is.
   const SAME_SIZE = new Set(["word", "side", "cell", "common"]);
   viewer.onChange((patch) => {
-    if ("view" in patch) { stage.scrollTop = stage.scrollLeft = 0; before = ""; }
+    if ("view" in patch) { stage.scrollTop = stage.scrollLeft = 0; before = ""; isNew = true; }
     redraw({ measure: Object.keys(patch).some((name) => !SAME_SIZE.has(name)) });
   });
 

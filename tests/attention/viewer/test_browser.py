@@ -1,0 +1,324 @@
+"""The page in a browser: it draws, is worked by mouse and keys, says nothing on the console and asks for nothing."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoTokenizer, BertConfig, BertModel
+
+from bertology.attention import view
+from bertology.corpora import load_corpus
+from bertology.encoders import load_encoder
+
+from .conftest import HOSTILE, SECOND, SENTENCE, maps_of, values_of
+
+
+@pytest.fixture(scope="session")
+def wide_encoder(tiny_bert, tmp_path_factory):
+    """12 layers of 12 heads with random weights, 512 pieces."""
+    folder = tmp_path_factory.mktemp("models") / "wide"
+    tokenizer = AutoTokenizer.from_pretrained(tiny_bert, model_max_length=512)
+    size = {"hidden_size": 48, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 48}
+    with torch.random.fork_rng():
+        torch.manual_seed(2)
+        BertModel(BertConfig(vocab_size=len(tokenizer), **size)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return load_encoder(str(folder), device="cpu")
+
+
+@pytest.fixture(scope="session")
+def files(encoder, wide_encoder, tmp_path_factory):
+    """Pages by name."""
+    folder = tmp_path_factory.mktemp("views")
+    gold = next(one for one in load_corpus("pocket")["test"] if len(one) > 8)
+    views = {
+        "plain": view(SENTENCE, model=encoder),
+        "pair": view(SENTENCE, SECOND, model=encoder),
+        "gold": view(gold, model=encoder),
+        "hostile": view(HOSTILE, model=encoder),
+        "all": view(gold, model=wide_encoder),
+        "long": view("a " * 510, model=wide_encoder, level="piece"),
+    }
+    return {name: page.save(folder / f"{name}.html") for name, page in views.items()}
+
+
+@pytest.fixture
+def shown(browser, files):
+    """Opens a page; after the test, nothing may have been said on the console, failed, or been asked of a network."""
+    noise, contexts = [], []
+
+    def show(name, *, width=1200, scheme="light", touch=False):
+        size = {"width": width, "height": 800}
+        context = browser.new_context(viewport=size, color_scheme=scheme, has_touch=touch, accept_downloads=True)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        address = files[name].as_uri()
+        page.on("console", lambda message: noise.append(message.text))
+        page.on("pageerror", lambda error: noise.append(str(error)))
+        # What is saved has an address inside the page itself.
+        page.on("request", lambda request: request.url == address or noise.append(request.url))
+        page.goto(address)
+        return drawn(page)
+
+    yield show
+    for context in contexts:
+        context.close()
+    assert [said for said in noise if not said.startswith("blob:")] == []
+
+
+def drawn(page):
+    """The page when its drawing is complete."""
+    page.locator("html[data-drawn]").wait_for(state="attached")
+    return page
+
+
+def pixels(page):
+    return drawn(page).evaluate("document.getElementById('canvas').toDataURL()")
+
+
+def tab(page, name):
+    page.locator(f'[data-view="{name}"]').click()
+    return drawn(page)
+
+
+def state(page):
+    return page.evaluate("({...viewer.state, heads: [...viewer.state.heads]})")
+
+
+@pytest.mark.parametrize("level", ["word", "piece"])
+def test_the_script_reads_what_was_packed(shown, files, level):
+    page = shown("plain")
+    page.locator("#level").select_option(level)
+    drawn(page)
+    page.evaluate("viewer.maps.load(2).then(() => document.body.dataset.loaded = 1)")
+    page.locator("body[data-loaded]").wait_for(state="attached")
+    rows = page.evaluate(
+        "Array.from({length: viewer.units().labels.length}, (_, i) => [...viewer.maps.of(2, 3).row(i)])"
+    )
+    columns = page.evaluate(
+        "Array.from({length: viewer.units().labels.length}, (_, i) => [...viewer.maps.of(2, 3).to(i)])"
+    )
+    expected = maps_of(files["plain"].read_text(encoding="utf-8"), level, "raw", 2)[2]
+    np.testing.assert_allclose(rows, expected, atol=1e-6)
+    np.testing.assert_allclose(np.transpose(columns), expected, atol=1e-6)
+
+
+def test_left_out_weights_are_read_as_nothing(shown, files):
+    page = shown("long")
+    expected = maps_of(files["long"].read_text(encoding="utf-8"), "piece", "raw", 1)[4]
+    assert 0 < (expected[7] > 0).sum() < 512
+    np.testing.assert_allclose(page.evaluate("[...viewer.maps.of(1, 5).row(7)]"), expected[7], atol=1e-6)
+    np.testing.assert_allclose(page.evaluate("[...viewer.maps.of(1, 5).to(9)]"), expected[:, 9], atol=1e-6)
+    assert "keeps the 54 strongest" in page.locator("#notice").inner_text()
+    assert page.locator("#level").is_disabled()
+
+
+def test_a_long_page_is_small_and_quickly_there(shown, files):
+    assert files["long"].stat().st_size < 10e6
+    page = shown("long")
+    painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    assert painted < 1000
+    tab(page, "heads")
+    before = pixels(page)
+    page.evaluate("document.getElementById('stage').scrollTop = 4000")
+    assert pixels(page) != before
+    # The canvas is as large as what is in sight, however long the text.
+    assert page.evaluate("canvas.height <= 2 * innerHeight")
+
+
+def test_hidden_special_tokens_and_the_rest_scaled_up(shown):
+    page = shown("pair")
+    tab(page, "word")
+    sums = "viewer.shown().map((i) => viewer.maps.of(1, 1).row(i).reduce((a, b) => a + b, 0))"
+    labels = "viewer.shown().map((i) => viewer.units().labels[i])"
+    assert page.evaluate(labels).count("[SEP]") == 2
+    page.locator("#specials").select_option("hidden")
+    assert "[SEP]" not in page.evaluate(labels)
+    assert max(page.evaluate(sums)) < 1
+    page.locator("#specials").select_option("renormalised")
+    np.testing.assert_allclose(page.evaluate(sums), 1, atol=0.01)  # of 8-bit weights
+
+
+def test_a_thumbnail_opens_its_head(shown):
+    page = shown("all")
+    assert state(page)["view"] == "model"
+    stage, readout = page.locator("#stage"), page.locator("#readout")
+    before = pixels(page)
+    stage.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    assert pixels(page) != before
+    assert readout.inner_text().startswith("L2H2 Strongest: ")
+    page.keyboard.press("Enter")
+    drawn(page)
+    found = state(page)
+    assert (found["view"], found["layer"], found["heads"]) == ("heads", 2, [2])
+    assert page.locator("#layer").input_value() == "2"
+    tab(page, "model")
+    stage.click(position={"x": 600, "y": 300})
+    assert state(page)["view"] == "heads"
+
+
+def test_a_word_can_be_pointed_at_and_kept(shown):
+    page = shown("plain")
+    assert state(page)["view"] == "heads"
+    page.locator("#stage").scroll_into_view_if_needed()
+    before = pixels(page)
+    place = page.evaluate("""() => {
+        for (let y = 40; y < 300; y += 4) for (let x = 0; x < 1100; x += 10) {
+            const found = viewer.views.heads.hit(x, y);
+            if (found && found.side === "from" && found.word === 3) return {x, y};
+        }
+    }""")
+    page.locator("#stage").hover(position=place)
+    assert pixels(page) != before
+    said = page.locator("#readout").inner_text()
+    assert said.startswith("farmers looks at ")
+    assert "mean of 4 heads" in said
+    page.locator("#stage").click(position=place)
+    page.mouse.move(2, 2)
+    assert page.locator("#readout").inner_text() == said
+    page.locator("#stage").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#readout").inner_text().startswith("farmers is looked at by ")
+    page.keyboard.press("PageDown")
+    assert page.locator("#layer").input_value() == "2"
+    page.keyboard.press("Escape")
+    page.locator("#layer").select_option("1")
+    assert pixels(page) == before
+
+
+def test_heads_come_and_go(shown):
+    page = shown("plain")
+    before = pixels(page)
+    page.locator('#head-chips [data-head="2"]').press("Space")
+    assert page.locator('#head-chips [data-head="2"]').get_attribute("aria-pressed") == "false"
+    assert state(page)["heads"] == [1, 3, 4]
+    assert pixels(page) != before
+    page.get_by_role("button", name="none", exact=True).click()
+    assert "No head" in drawn(page).locator("#readout").inner_text()
+    page.get_by_role("button", name="all", exact=True).click()
+    assert sorted(state(page)["heads"]) == [1, 2, 3, 4]
+
+
+def test_one_word_through_the_layers(shown, files):
+    page = tab(shown("gold"), "word")
+    values = values_of(files["gold"].read_text(encoding="utf-8"))["levels"]["word"]
+    page.locator("#word").select_option("4")
+    dependents = {word: (head, relation) for word, head, relation in values["arcs"]}
+    if 4 in dependents:
+        head, relation = dependents[4]
+        assert f"gold head: {values['labels'][head]} ({relation})" in drawn(page).locator("#readout").inner_text()
+    before = pixels(page)
+    page.locator("#stage").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#word").input_value() == "5"
+    assert pixels(page) != before
+    mean = pixels(page)
+    page.locator("#one-head").select_option("2")
+    assert pixels(page) != mean
+    one = pixels(page)
+    page.locator("#side").select_option("to")
+    assert pixels(page) != one
+    with_arcs = pixels(page)
+    page.locator("#gold").uncheck()
+    assert pixels(page) != with_arcs
+    assert page.locator("#readout").inner_text().count("gold head") == 0
+
+
+def test_norm_weighted_maps_are_a_choice_away(shown):
+    page = shown("plain")
+    before = pixels(page)
+    page.locator("#weights").select_option("norm")
+    assert pixels(page) != before
+    assert "%" not in page.locator("#hint").inner_text()
+
+
+@pytest.mark.parametrize("name", ["model", "heads", "word"])
+def test_every_view_is_saved_as_svg_and_png(shown, name, tmp_path):
+    from PIL import Image
+
+    page = tab(shown("hostile"), name)
+    for ending in ("svg", "png"):
+        with page.expect_download() as got:
+            page.locator(f"#save-{ending}").click()
+        path = tmp_path / got.value.suggested_filename
+        shutil.copy(got.value.path(), path)
+        assert path.suffix == f".{ending}"
+        if ending == "svg":
+            import xml.etree.ElementTree as ElementTree
+
+            root = ElementTree.parse(path).getroot()
+            assert root.tag == "{http://www.w3.org/2000/svg}svg"
+            written = "".join(root.itertext())
+            assert "script" in written or name == "model"
+            addresses = [value for node in root.iter() for value in node.attrib.values() if "//" in value]
+            assert all(value.startswith("data:image/png") for value in addresses)
+        else:
+            with Image.open(path) as picture:
+                colours = picture.convert("RGB").getcolors(1 << 24)
+                assert picture.width > 1000
+                assert len(colours) > 20
+    assert page.locator("#saved").inner_text().startswith("Saved as attention-")
+
+
+def test_html_in_a_sentence_does_nothing(shown):
+    page = shown("hostile")
+    assert page.title().startswith("Attention: </script><img")
+    assert HOSTILE in page.locator(".said").inner_text()
+    for name in ("model", "heads", "word"):
+        tab(page, name)
+        assert page.locator("img").count() == 0
+
+
+def test_theme_follows_the_system(shown):
+    light, dark = pixels(shown("plain")), pixels(shown("plain", scheme="dark"))
+    assert light != dark
+    page = shown("plain", scheme="dark")
+    page.locator("#theme").click()
+    assert page.locator("#theme").inner_text() == "Theme: light"
+    assert pixels(page) == light
+
+
+@pytest.mark.parametrize("name", ["gold", "hostile", "long"])
+def test_nothing_sticks_out_on_a_phone(shown, name):
+    page = shown(name, width=390, touch=True)
+    for view_name in ("model", "heads", "word"):
+        tab(page, view_name)
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        page.locator("#stage").tap()
+
+
+def test_everything_can_be_reached_and_is_named(shown):
+    page = shown("pair")
+    for name in ("model", "heads", "word"):
+        tab(page, name)
+        unnamed = page.evaluate(
+            """() => [...document.querySelectorAll("button, select, input, [tabindex='0']")]
+                .filter(it => it.checkVisibility())
+                .filter(it => !(it.ariaLabel || it.getAttribute("aria-labelledby")))
+                .filter(it => !(it.labels?.length || it.innerText.trim()))
+                .map(it => it.outerHTML)"""
+        )
+        assert unnamed == []
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(it => it.id)")
+    assert len(ids) == len(set(ids))
+
+
+def test_in_a_notebooks_frame(browser, encoder, tmp_path):
+    """Sandboxed, from an attribute: still drawn."""
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html><title>n</title>{view(SENTENCE, model=encoder)._repr_html_()}", encoding="utf-8")
+    context = browser.new_context()
+    page = context.new_page()
+    noise = []
+    page.on("pageerror", lambda error: noise.append(str(error)))
+    page.goto(path.as_uri())
+    frame = page.frame_locator("iframe")
+    frame.locator("html[data-drawn]").wait_for(state="attached", timeout=15_000)
+    assert json.loads(frame.locator("#data").text_content())["texts"] == [SENTENCE]
+    context.close()
+    assert noise == []

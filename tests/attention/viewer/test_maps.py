@@ -1,0 +1,183 @@
+"""What the page holds equals Hugging Face's maps, bertology's word maps and norms worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, DistilBertConfig, DistilBertModel, RobertaConfig, RobertaModel
+
+from bertology.attention import read_attention, view
+from bertology.attention.viewer._pack import most_kept, pack, unpack
+from bertology.corpora import english_sentence
+from bertology.encoders import Encoder, load_encoder, word_attentions
+from bertology.errors import ModelError
+
+from .conftest import SECOND, SENTENCE, maps_of, values_of
+
+
+def by_hugging_face(folder: Path, *texts: str) -> tuple[torch.Tensor, list[str]]:
+    """``[layer, head, piece, piece]`` and the pieces."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    inputs = tokenizer(*texts, return_tensors="pt")
+    with torch.inference_mode():
+        maps = model(**inputs, output_attentions=True).attentions
+    return torch.cat(maps), tokenizer.convert_ids_to_tokens(inputs["input_ids"][0].tolist())
+
+
+@pytest.mark.parametrize("texts", [(SENTENCE,), (SENTENCE, SECOND)])
+def test_piece_maps_are_within_a_255th_of_hugging_face(
+    encoder: Encoder, tiny_bert: Path, texts: tuple[str, ...]
+) -> None:
+    html = view(*texts, model=encoder).html
+    expected, pieces = by_hugging_face(tiny_bert, *texts)
+    labels = values_of(html)["levels"]["piece"]["labels"]
+    assert [label for label in labels if label.startswith("[") or label.startswith("##")] == [
+        piece for piece in pieces if piece.startswith("[") or piece.startswith("##")
+    ]
+    assert len(labels) == len(pieces)
+    for layer in (1, 2, 3):
+        found = maps_of(html, "piece", "raw", layer)
+        assert np.abs(found - expected[layer - 1].numpy()).max() <= 1 / 255
+
+
+def test_the_pair_is_read_with_token_types(encoder: Encoder) -> None:
+    sentences = [english_sentence(SENTENCE), english_sentence(SECOND)]
+    reading = read_attention(encoder, sentences)
+    assert reading.given.types is not None
+    assert set(reading.given.types) == {0, 1}
+    assert reading.units("piece").segment == reading.given.types[: len(reading.given.ids)]
+    words = reading.units("word")
+    assert sum(words.special) == 3
+    assert [label for label, special in zip(words.labels, words.special, strict=True) if not special] == [
+        *sentences[0].words,
+        *sentences[1].words,
+    ]
+
+
+def test_word_maps_are_those_of_word_attentions(encoder: Encoder) -> None:
+    sentence = english_sentence(SENTENCE)
+    html = view(sentence, model=encoder).html
+    pieces = encoder.tokenize([sentence])
+    maps = encoder.attentions(torch.from_numpy(pieces.window(0))[None].long(), layers=(2,))[2][0]
+    n_words, last = len(sentence), int(pieces.window_lengths[0]) - 1
+    assert last + 1 > n_words + 2  # some word has several pieces
+    expected = word_attentions(maps, pieces.word_first, pieces.word_last, specials=(0, last))
+    order = [n_words, *range(n_words), n_words + 1]  # specials to their places
+    found = maps_of(html, "word", "raw", 2)
+    assert np.abs(found - expected[:, order][:, :, order].numpy()).max() <= 0.5 / 255 + 1e-6
+    assert values_of(html)["levels"]["word"]["labels"] == ["[CLS]", *sentence.words, "[SEP]"]
+
+
+def test_norms_equal_a_formula_by_hand(encoder: Encoder) -> None:
+    reading = read_attention(encoder, [english_sentence(SENTENCE)], norms=True)
+    ids = torch.tensor([reading.given.ids])
+    states = encoder.hidden_states(ids, layers=(1,))[1][0]  # what block 2 is given
+    block = encoder.model.blocks[1]
+    values, output = block.attention.self.value, block.attention.output.dense
+    raw, found = (reading.maps(2, level="piece", weights=weights) for weights in ("raw", "norm"))
+    size = encoder.dim // encoder.n_heads
+    for head in range(encoder.n_heads):
+        own = slice(head * size, (head + 1) * size)
+        f = (states @ values.weight[own].T + values.bias[own]) @ output.weight[:, own].T
+        weighted = torch.from_numpy(raw[head])[..., None] * f[None]  # [from, to, dim]
+        np.testing.assert_allclose(found[head], weighted.norm(dim=-1).numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_norm_weighted_vectors_of_all_heads_sum_to_the_blocks_own_output(encoder: Encoder) -> None:
+    """That f(x) is what the model mixes: planted maps of one-hot rows would give it back row by row."""
+    reading = read_attention(encoder, [english_sentence(SENTENCE)], norms=True)
+    heard: list[torch.Tensor] = []
+    dense = encoder.model.blocks[0].attention.output.dense
+    handle = dense.register_forward_hook(lambda module, args, output: heard.append(output[0]))
+    maps = encoder.attentions(torch.tensor([reading.given.ids]), layers=(1,))[1][0]
+    handle.remove()
+    states = encoder.hidden_states(torch.tensor([reading.given.ids]), layers=(0,))[0][0]
+    values = encoder.model.blocks[0].attention.self.value(states).unflatten(-1, (encoder.n_heads, -1))
+    weight = dense.weight.unflatten(-1, (encoder.n_heads, -1))
+    vectors = torch.einsum("phi,dhi->hpd", values, weight)
+    mixed = torch.einsum("hqp,hpd->qd", maps, vectors) + dense.bias
+    torch.testing.assert_close(mixed, heard[0], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(reading._norms[1], vectors.norm(dim=-1), rtol=1e-5, atol=1e-6)
+
+
+def test_some_heads_alone(encoder: Encoder) -> None:
+    every, some = view(SENTENCE, model=encoder), view(SENTENCE, model=encoder, heads="L3H2, l1h4,L3H1")
+    assert values_of(some.html)["layers"] == [{"layer": 1, "heads": [4]}, {"layer": 3, "heads": [1, 2]}]
+    found = maps_of(some.html, "piece", "raw", 3)
+    np.testing.assert_array_equal(found, maps_of(every.html, "piece", "raw", 3)[:2])
+
+
+def test_packing_keeps_the_largest_of_each_row() -> None:
+    generator = np.random.default_rng(3)
+    maps = generator.dirichlet(np.full(300, 0.05), size=(2, 300)).astype(np.float32)
+    packed = pack(maps, kept=7)
+    found = unpack(packed)
+    assert ((found > 0).sum(-1) <= 7).all()
+    largest = np.sort(maps, axis=-1)[..., -7:]
+    np.testing.assert_allclose(np.sort(found, axis=-1)[..., -7:], largest, atol=0.5 / 255 + 1e-6)
+    assert found.argmax(-1).tolist() == maps.argmax(-1).tolist()
+    assert packed.covered == pytest.approx(float(largest.sum(-1).mean()), abs=1e-5)
+    assert pack(maps, kept=7) == packed
+
+
+def test_a_row_of_nothing_stays_nothing() -> None:
+    assert not unpack(pack(np.zeros((1, 4, 4), dtype=np.float32), kept=4)).any()
+
+
+@pytest.mark.parametrize(("n_maps", "n_units", "kept"), [(144, 50, 50), (144, 512, 54), (16, 64, 64), (10**6, 9, 1)])
+def test_how_much_is_kept(n_maps: int, n_units: int, kept: int) -> None:
+    assert most_kept(n_maps, n_units) == kept
+
+
+@pytest.mark.parametrize("family", ["roberta", "distilbert", "electra"])
+def test_other_families(tiny_bert: Path, tmp_path: Path, family: str) -> None:
+    """Norms are known of the whole family of BERT; pairs go without token types where the model takes none."""
+    from transformers import AutoTokenizer, ElectraConfig, ElectraModel
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
+    size = {"vocab_size": len(tokenizer), "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config, model = {
+        "roberta": (
+            RobertaConfig(**size, intermediate_size=16, max_position_embeddings=66, type_vocab_size=1),
+            RobertaModel,
+        ),
+        "electra": (ElectraConfig(**size, embedding_size=16, intermediate_size=16), ElectraModel),
+        "distilbert": (
+            DistilBertConfig(vocab_size=len(tokenizer), dim=16, n_layers=2, n_heads=2, hidden_dim=16),
+            DistilBertModel,
+        ),
+    }[family]
+    model(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    page = view(SENTENCE, SECOND, model=load_encoder(str(tmp_path), device="cpu"), weights="norm")
+    assert (page.reading.given.types is None) == (family != "electra")
+    assert maps_of(page.html, "word", "norm", 2).max() > 0
+
+
+def test_norms_of_an_unknown_family_are_refused(
+    tiny_bert: Path, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoder, "family", "deberta-v2")
+    with pytest.raises(ModelError, match=r"norm-weighted attention of deberta-v2 models .* raw"):
+        view(SENTENCE, model=encoder, weights="norm")
+    page = view(SENTENCE, model=encoder)
+    assert set(values_of(page.html)["sets"]) == {"word-raw", "piece-raw"}
+
+
+def test_a_model_without_maps_is_refused(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = encoder.model.body.forward
+
+    def without(*args, **options):
+        output = before(*args, **options)
+        output.attentions = None
+        return output
+
+    monkeypatch.setattr(encoder.model.body, "forward", without)
+    with pytest.raises(ModelError, match="gives no attention maps"):
+        view(SENTENCE, model=encoder)

@@ -1,0 +1,165 @@
+"""The page as a file: whole, closed, small enough; what is asked wrongly is one line."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertology.attention import AttentionView, read_attention, view
+from bertology.attention.viewer import parse_heads
+from bertology.attention.viewer._page import render_page
+from bertology.attention.viewer._payload import payload
+from bertology.corpora import Sentence, english_sentence, load_corpus
+from bertology.encoders import Encoder
+from bertology.errors import BertologyError, ModelError, NameNotFoundError, StoreError
+
+from .conftest import HOSTILE, SENTENCE, values_of
+
+
+def test_nothing_is_asked_of_a_network(encoder: Encoder) -> None:
+    html = view("See https://example.org now.", "It sleeps.", model=encoder).html
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
+    assert policy is not None
+    assert policy[1].startswith("default-src 'none'; style-src 'sha256-")
+    shell = html.replace(html[html.index('id="data">') : html.index("</script>", html.index('id="data">'))], "")
+    addresses = {found for found in re.findall(r"https?://[^\s\"'`<)]+", shell) if "example.org" not in found}
+    assert addresses == {"http://www.w3.org/2000/svg"}  # a name, not an address
+    assert not re.search(r"<(link|img|iframe|object|embed)\b|@import|url\(|fetch\(|XMLHttpRequest|import\(", shell)
+    assert not re.search(r"\b(src|href)=\"(?!#)", shell)
+
+
+def test_html_in_a_sentence_is_escaped(encoder: Encoder) -> None:
+    html = view("dog", HOSTILE, model=encoder).html
+    assert "<img" not in html
+    assert html.count("</script>") == html.count("<script")
+    values = values_of(html)
+    assert values["texts"] == ["dog", HOSTILE]
+    assert "&lt;/script&gt;&lt;img" in html
+
+
+def test_the_same_page_twice(encoder: Encoder) -> None:
+    assert view(SENTENCE, model=encoder).html == view(SENTENCE, model=encoder).html
+
+
+def test_saving(encoder: Encoder, tmp_path: Path) -> None:
+    page = view(SENTENCE, model=encoder)
+    path = page.save(tmp_path / "new" / "view.html")
+    assert path.read_text(encoding="utf-8") == page.html
+    with pytest.raises(StoreError, match="is a folder"):
+        page.save(tmp_path)
+
+
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own(encoder: Encoder) -> None:
+    page = view(SENTENCE, model=encoder)
+    shown = page._repr_html_()
+    found = re.fullmatch(r'<iframe srcdoc="([^"]*)" sandbox="([^"]*)" [^<>]*></iframe>', shown)
+    assert found is not None
+    assert unescape(found[1]) == page.html
+    assert "allow-same-origin" not in found[2]
+    assert "12 heads" in repr(page)
+
+
+def test_gold_dependencies_at_both_levels(encoder: Encoder) -> None:
+    sentence = next(one for one in load_corpus("pocket")["test"] if len(one) > 6)
+    values = values_of(view(sentence, model=encoder).html)
+    words = values["levels"]["word"]
+    relations = sentence.layers["deprel"]
+    expected = [
+        [word + 1, head, relations[word]] for word, head in enumerate(sentence.heads) if head > 0
+    ]  # [CLS] stands first, so that places are numbers of words
+    assert words["arcs"] == expected
+    pieces = values["levels"]["piece"]
+    firsts = [pieces["labels"][dependent] for dependent, _, _ in pieces["arcs"]]
+    assert all(not label.startswith("##") for label in firsts)
+    assert len(pieces["arcs"]) == len(expected)
+
+
+def test_text_has_no_gold(encoder: Encoder) -> None:
+    assert values_of(view(SENTENCE, model=encoder).html)["levels"]["word"]["arcs"] == []
+
+
+def test_a_word_without_pieces_is_named(encoder: Encoder) -> None:
+    sentence = Sentence.from_words(["the", "\u200b", "dog"])
+    values = values_of(view(sentence, model=encoder).html)
+    assert values["leftOut"] == ["\u200b"]
+    assert values["levels"]["word"]["labels"] == ["[CLS]", "the", "dog", "[SEP]"]
+
+
+def test_long_texts_keep_what_is_asked_for(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bertology.attention.viewer._payload.MOST_CELLS", 100)
+    reading = read_attention(encoder, [english_sentence(SENTENCE)], norms=True)
+    values = payload(reading, level="piece", weights="norm").values
+    assert list(values["sets"]) == ["piece-norm"]
+    assert values["isPart"]
+
+
+def test_512_pieces_of_144_heads_are_under_ten_megabytes(encoder: Encoder) -> None:
+    """Maps of noise, which no packing makes small; the page's shell is that of a real sentence."""
+    from bertology.attention.viewer._pack import most_kept, pack
+
+    rows = np.random.default_rng(0).dirichlet(np.full(512, 0.4), size=512).astype(np.float32)
+    packed = pack(np.stack([rows] * 2), kept=most_kept(144, 512))
+    a_layer = 6 * len(packed.content)  # compressed one by one, heads of a layer share nothing
+    shell = len(view(SENTENCE, model=encoder).html)
+    assert 12 * a_layer * 4 / 3 + shell < 10e6
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_an_empty_sentence_is_refused(encoder: Encoder, text: str) -> None:
+    with pytest.raises(BertologyError, match="no word in the sentence"):
+        view(text, model=encoder)
+    with pytest.raises(BertologyError, match="no word in the sentence"):
+        view("dog", text, model=encoder)
+
+
+def test_one_word_is_enough(encoder: Encoder) -> None:
+    assert values_of(view("dog", model=encoder).html)["levels"]["word"]["labels"] == ["[CLS]", "dog", "[SEP]"]
+
+
+def test_what_is_too_long_is_told_with_the_limit(encoder: Encoder) -> None:
+    with pytest.raises(ModelError, match=r"the sentence has \d+ pieces .* takes 64: shorten it"):
+        view("dog " * 80, model=encoder)
+    with pytest.raises(ModelError, match=r"the pair has \d+ pieces .* takes 64: shorten it"):
+        view("dog " * 40, "cat " * 40, model=encoder)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"layers": (0,)}, "layer 0: the embeddings have no attention"),
+        ({"layers": (4,)}, "layer 4; the model has maps of layers 1…3"),
+        ({"layers": ()}, "no layers asked for"),
+        ({"heads": "L4H1"}, "head L4H1: the model has 3 layers"),
+        ({"heads": "L1H5"}, "head L1H5: each layer has 4 heads"),
+        ({"heads": "L1H1", "layers": (2,)}, "layer 1 is not among the layers"),
+    ],
+)
+def test_layers_and_heads_that_are_not_there(encoder: Encoder, options: dict, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        view(SENTENCE, model=encoder, **options)
+
+
+@pytest.mark.parametrize("spec", ["", "8-10", "L8", "H1", ","])
+def test_names_that_are_none_of_a_head(spec: str) -> None:
+    with pytest.raises(NameNotFoundError, match="L8H10"):
+        parse_heads(spec)
+
+
+def test_unknown_level_and_weights(encoder: Encoder) -> None:
+    with pytest.raises(NameNotFoundError, match="unknown level 'words': did you mean word"):
+        view(SENTENCE, model=encoder, level="words")  # type: ignore[arg-type]
+    with pytest.raises(NameNotFoundError, match="unknown weights 'norms': did you mean norm"):
+        view(SENTENCE, model=encoder, weights="norms")  # type: ignore[arg-type]
+
+
+def test_maps_that_were_not_read(encoder: Encoder) -> None:
+    reading = read_attention(encoder, [english_sentence(SENTENCE)], layers=(2,))
+    with pytest.raises(BertologyError, match="layer 1 was not read"):
+        reading.maps(1)
+    with pytest.raises(BertologyError, match="weights='norm'"):
+        reading.maps(2, weights="norm")
+    assert AttentionView(reading).html == render_page(payload(reading, level="word", weights="raw"))

@@ -1,0 +1,109 @@
+"""``bertology attention``: a sentence in, a page out; a mistake is one line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertology.corpora import load_corpus, write_conllu
+
+Command = Callable[..., Any]
+SENTENCE = "The old farmers see the dog."
+
+
+@pytest.fixture
+def attention(bertology: Command, tiny_bert: Path, tmp_path: Path) -> Command:
+    """``bertology attention`` of the tiny model into ``view.html``."""
+
+    def run(*arguments: str | Path) -> Any:
+        plain = {"--model": tiny_bert, "--out": tmp_path / "view.html"}
+        given = [part for option, value in plain.items() if option not in arguments for part in (option, value)]
+        return bertology("attention", *given, *arguments)
+
+    return run
+
+
+def values(path: Path) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text(encoding="utf-8"))
+    assert found is not None
+    return dict(json.loads(found[1]))
+
+
+def test_a_sentence(attention: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    found = attention(SENTENCE)
+    assert found.status == 0, found
+    assert found.out == f"{tmp_path / 'view.html'}: 12 heads in 3 layers of {tiny_bert}\n"
+    page = values(tmp_path / "view.html")
+    assert page["texts"] == [SENTENCE]
+    assert page["model"] == "tiny-bert"
+    assert (page["level"], page["weights"]) == ("word", "raw")
+
+
+def test_options(attention: Command, tmp_path: Path) -> None:
+    options = ["--second", "It sleeps.", "--heads", "L3H2", "--layers", "-1", "--level", "piece", "--weights", "norm"]
+    found = attention(SENTENCE, *options)
+    assert "1 head in 1 layer" in found.out
+    page = values(tmp_path / "view.html")
+    assert page["texts"] == [SENTENCE, "It sleeps."]
+    assert page["layers"] == [{"layer": 3, "heads": [2]}]
+    assert (page["level"], page["weights"]) == ("piece", "norm")
+
+
+def test_a_treebanks_sentence_with_its_dependencies(attention: Command, tiny_corpus: Path, tmp_path: Path) -> None:
+    sentence = load_corpus(str(tiny_corpus))["test"][3]
+    assert attention("--gold", tiny_corpus, "--sentence", sentence.id).status == 0
+    page = values(tmp_path / "view.html")
+    assert page["texts"] == [sentence.text]
+    assert len(page["levels"]["word"]["arcs"]) == sum(head > 0 for head in sentence.heads)
+
+
+def test_opening(attention: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("typer.launch", opened.append)
+    attention(SENTENCE)
+    assert opened == []
+    attention(SENTENCE, "--open")
+    assert opened == [(tmp_path / "view.html").as_uri()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([""], "no word in the sentence"),
+        ([], "give a sentence, or"),
+        ([SENTENCE, "--second", " "], "no word in the sentence"),
+        ([SENTENCE, "--gold", "pocket"], "give both or neither"),
+        ([SENTENCE, "--gold", "pocket", "--sentence", "test-1"], "give a sentence, or"),
+        (["--gold", "pocket", "--sentence", "test-1x"], "unknown sentence of pocket test 'test-1x': did you mean"),
+        ([SENTENCE, "--heads", "L9H1"], "head L9H1: the model has 3 layers"),
+        ([SENTENCE, "--heads", "L1H9"], "head L1H9: each layer has 4 heads"),
+        ([SENTENCE, "--heads", "8-10"], "such as L8H10"),
+        ([SENTENCE, "--layers", "0"], "layer 0: the embeddings have no attention"),
+        ([SENTENCE, "--layers", "1-7"], "layer '1-7'"),
+        ([SENTENCE, "--level", "sentence"], "--level"),
+        ([SENTENCE, "--weights", "max"], "--weights"),
+        (["dog " * 99], "takes 64: shorten it"),
+        ([SENTENCE, "--model", "no/such/folder"], "no/such/folder"),
+    ],
+)
+def test_mistakes(attention: Command, tmp_path: Path, arguments: list[str], says: str) -> None:
+    assert says in attention(*arguments).one_line()
+    assert not (tmp_path / "view.html").exists()
+
+
+def test_a_folder_in_the_way(attention: Command, tmp_path: Path) -> None:
+    assert "is a folder" in attention(SENTENCE, "--out", tmp_path).one_line()
+
+
+def test_a_corpus_without_dependencies(attention: Command, tmp_path: Path) -> None:
+    from bertology.corpora import Sentence
+
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    write_conllu(folder / "plain-ud-test.conllu", [Sentence.from_words(["the", "dog"], id="s1")])
+    assert "has no dependencies" in attention("--gold", folder, "--sentence", "s1").one_line()
