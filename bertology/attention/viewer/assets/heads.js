@@ -18,11 +18,12 @@ viewer.views.heads = (() => {
     const { labels } = viewer.units();
     const shown = viewer.shown();
     const longest = Math.max(20, ...shown.map((place) => widthOf(labels[place], SIZE, 600)));
-    const label = Math.min(longest + 14, Math.max(64, width * 0.22));
-    const square = width < 500 ? 7 : 12;
+    const isNarrow = width < 500;
+    const label = Math.min(longest + 14, Math.max(64, width * 0.2));
+    const square = isNarrow ? 5 : 12;
     const squares = chosenHeads().length * square + 10;
-    const arcs = state.gold ? Math.min(12 + 9 * Math.max(0, ...arcHeights(viewer.units().arcs)), width * 0.16) : 0;
-    const middle = Math.max(90, Math.min(460, width - 2 * label - squares - arcs - 24));
+    const arcs = state.gold ? Math.min(12 + 9 * Math.max(0, ...arcHeights(viewer.units().arcs)), width * (isNarrow ? 0.1 : 0.16)) : 0;
+    const middle = Math.max(72, Math.min(460, width - 2 * label - squares - arcs - 24));
     const spare = Math.max(0, (width - arcs - 2 * label - middle - squares) / 2);
     const left = Math.max(arcs + label + 10, spare + arcs + label);
     columns = { left, right: left + middle, label, square, arcs };
@@ -45,7 +46,7 @@ viewer.views.heads = (() => {
     drawLabels(drawn);
     pen.rect(0, seen.y, Math.max(seen.width, columns.right + columns.label), 28, { fill: colour("--raised"), opacity: 0.94 });
     pen.text("looks", columns.left, seen.y + 15, { ...soft, align: "right" });
-    pen.text(`${fitHeads()}`, (columns.left + columns.right) / 2, seen.y + 15, { ...soft, align: "center" });
+    if (columns.right - columns.left > 220) pen.text(fitHeads(), (columns.left + columns.right) / 2, seen.y + 15, { ...soft, align: "center" });
     pen.text("is looked at", columns.right, seen.y + 15, soft);
   }
 
@@ -113,7 +114,7 @@ viewer.views.heads = (() => {
 
   /** How much each head gives to a word, side by side. */
   function drawSquare(pen, head, number, at, share) {
-    const size = columns.square - 2;
+    const size = columns.square - (columns.square > 6 ? 2 : 1);
     const x = columns.right + columns.label + number * columns.square;
     pen.rect(x, y(at) - LINE / 2 + 4, size, LINE - 8, { fill: headColour(head), opacity: 0.06 + 0.94 * share, radius: 2 });
   }

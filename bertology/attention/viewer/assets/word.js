@@ -181,9 +181,9 @@ viewer.views.word = (() => {
   }
 
   function hint() {
-    const unit = state.weights === "norm" ? "Numbers are norms" : "Numbers are percent";
+    const unit = state.weights === "norm" ? "Norms" : "Percent";
     const which = state.head === null ? "the mean of a layer's heads" : `head ${state.head} of each layer`;
-    return `${unit}, of ${which}; shade is their square root, against the strongest of the grid. Left and right arrows change the word.`;
+    return `${unit} of ${which}; shade is their square root, against the strongest of the grid. Left and right arrows change the word.`;
   }
 
   return { measure, draw, hit, hover, choose, key, focus, says, hint, weights, needs: layers, label: "One word through the layers" };
