@@ -298,7 +298,7 @@ def test_same_runs_same_bytes_and_small(run, pocket_run, tmp_path):
 
 def test_provenance_is_complete(page):
     text = Page(page).text.partition("Where the numbers come from")[2]
-    for said in ("beef", "c0ffee", "linear.v1", "seeds 0; 1", "schema 1", "cluster-bootstrap-bca", "uPlot"):
+    for said in ("beef", "c0ffee", "linear.v1", "seeds 0; 1", "schema 2", "cluster-bootstrap-bca", "uPlot"):
         assert said in text
 
 
