@@ -9,12 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.optim.adam import adam
 
 from bertology._workers import Workers
 from bertology.readouts._structural_batches import Asks, Batch, Block, Window
 
-_DECAYS = 0.9, 0.999
-_EPSILON = 1e-8
 _START = 0.05
 """Maps begin uniform within ± this (as the authors' code has it)."""
 _LEAST_GAIN = 1e-4
@@ -27,7 +26,7 @@ class Maps:
 
     rank: int
     values: Tensor
-    """``[layer, problem, rank, dim]``, in which both products of a step are fastest"""
+    """``[layer, problem, rank, dim]``, in which steps of the optimiser go by maps"""
     first: Tensor
     """Running mean of gradients, shaped as ``values``."""
     second: Tensor
@@ -72,43 +71,64 @@ class Maps:
         self.steps.mul_(kept)
         self.rates.copy_(torch.where(chosen, self.rates * factor, self.rates))
 
+    def across(self) -> Tensor:
+        """``[layer, dim, problem × rank]`` the maps as vectors are multiplied by them."""
+        return self.values.flatten(1, 2).transpose(1, 2).contiguous()
+
     def step(self, gradients: Tensor) -> None:
         """One step of Adam (Kingma & Ba 2015) on gradients shaped as ``values``."""
-        self.steps.add_(1)
-        self.first.lerp_(gradients, 1 - _DECAYS[0])
-        self.second.mul_(_DECAYS[1]).addcmul_(gradients, gradients, value=1 - _DECAYS[1])
-        root = (1 - _DECAYS[1] ** self.steps).sqrt()
-        scale = self.rates * root / (1 - _DECAYS[0] ** self.steps)
-        width = self.second.sqrt().add_((_EPSILON * root)[:, :, None, None])
-        self.values.sub_(torch.div(self.first, width, out=width).mul_(scale[:, :, None, None]))
+        parts = [list(part.flatten(0, 1).unbind()) for part in (self.values, gradients, self.first, self.second)]
+        parts.append(list(self.steps.flatten().unbind()))
+        rates = self.rates.flatten().tolist()
+        for rate in sorted(set(rates)):
+            chosen = [[one for one, own in zip(part, rates, strict=True) if own == rate] for part in parts]
+            values, slopes, first, second, steps = chosen
+            adam(
+                values,
+                slopes,
+                first,
+                second,
+                [],
+                steps,
+                fused=True,
+                amsgrad=False,
+                beta1=0.9,
+                beta2=0.999,
+                lr=rate,
+                weight_decay=0.0,
+                eps=1e-8,
+                maximize=False,
+            )
 
 
-def learn(maps: Maps, words: Tensor, batch: Batch, asks: Asks) -> None:
+def learn(maps: Maps, words: Sequence[Tensor], batch: Batch, asks: Asks) -> None:
     """Take maps through a batch.
 
     Args:
         maps: of some layers.
-        words: ``[layer, word, dim]`` of these layers, those of the batch.
+        words: by block ``[layer, sentence × n, dim]``, of these layers.
         batch: what is true of them.
         asks: what is learnt.
     """
-    mapped = torch.bmm(words, maps.values.flatten(1, 2).transpose(1, 2))  # [layer, word, problem × rank]
-    pull = torch.empty_like(mapped)
-    for block in batch.blocks:
-        where = slice(block.first, block.first + len(block.places))
-        pull[:, where] = _gradient(mapped, block, maps, asks)
-    gradients = torch.bmm(pull.transpose(1, 2), words).div_(batch.n_sentences)
+    # Of what is summed by hand: distances pull both words of a pair, each of which stands in two pairs.
+    scale = (4.0 if asks == "distances" else -2.0) / batch.n_sentences
+    across = maps.across()
+    gradients = torch.zeros_like(maps.values).flatten(1, 2)  # [layer, problem × rank, dim]
+    for block, own in zip(batch.blocks, words, strict=True):
+        pull = _pull(_mapped(own, across, block, maps), block, asks)
+        # [layer, sentence × n, problem × rank], as the words are
+        flat = pull.permute(0, 2, 3, 1, 4).reshape(*own.shape[:2], -1)
+        gradients.baddbmm_(flat.transpose(1, 2), own, alpha=scale)
     maps.step(gradients.view_as(maps.values))
 
 
-def losses(maps: Maps, words: Tensor, batch: Batch, asks: Asks) -> Tensor:
+def losses(maps: Maps, words: Sequence[Tensor], batch: Batch, asks: Asks) -> Tensor:
     """``[layer, problem]`` the loss of a batch, summed over its sentences, each weighing the same in all problems."""
-    total = torch.zeros(len(words), maps.values.shape[1], dtype=torch.float64, device=words.device)
-    mapped = torch.bmm(words, maps.values.flatten(1, 2).transpose(1, 2))
-    for block in batch.blocks:
-        vectors = _padded(mapped, block, maps)
-        found = squared_distances(vectors) if asks == "distances" else vectors.square().sum(-1)
-        total += found.sub_(block.gold).abs_().mul_(block.share).flatten(2).sum(-1)
+    total = torch.zeros(maps.values.shape[:2], dtype=torch.float64, device=maps.values.device)
+    across = maps.across()
+    for block, own in zip(batch.blocks, words, strict=True):
+        missing = _missing(_mapped(own, across, block, maps), block, asks)
+        total += missing.abs_().mul_(block.share).flatten(2).sum(-1)
     return total
 
 
@@ -119,28 +139,37 @@ def squared_distances(vectors: Tensor) -> Tensor:
     return products.mul_(-2).add_(norms[..., :, None]).add_(norms[..., None, :])
 
 
-def _padded(mapped: Tensor, block: Block, maps: Maps) -> Tensor:
-    """``[layer, problem, sentence, n, rank]`` mapped vectors of a block."""
+def _mapped(words: Tensor, across: Tensor, block: Block, maps: Maps) -> Tensor:
+    """``[layer, problem, sentence, n, rank]`` the words of a block under the maps."""
     n_problems, rank = maps.values.shape[1:3]
-    vectors = mapped.index_select(1, block.rows.flatten()).view(len(mapped), *block.rows.shape, n_problems, rank)
-    return vectors.permute(0, 3, 1, 2, 4)
+    mapped = torch.bmm(words, across).view(len(words), *block.rows.shape, n_problems, rank)
+    return mapped.permute(0, 3, 1, 2, 4).contiguous()
 
 
-def _gradient(mapped: Tensor, block: Block, maps: Maps, asks: Asks) -> Tensor:
-    """``[layer, word, problem × rank]`` gradient of the loss (Hewitt & Manning 2019, section 2.2 and 2.3)."""
-    vectors = _padded(mapped, block, maps).contiguous()
-    found = squared_distances(vectors) if asks == "distances" else vectors.square().sum(-1)
-    # The slope of |found − gold|: a sign, times how much the pair (or word) counts.
-    slope = found.sub_(block.gold).sign_().mul_(block.share)
+def _missing(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
+    """``[layer, problem, sentence, n, n]`` or ``[…, n]`` what distances or depths fall short of gold's."""
+    if asks == "depths":
+        return block.gold - vectors.square().sum(-1)
+    n_layers, n_problems, n_sentences, n, _ = vectors.shape
+    flat = vectors.flatten(0, 2)
+    # Products of a matrix with its own transpose are slow where the transpose is not a matrix in memory.
+    missing = block.gold.repeat(n_layers * n_problems, 1, 1).baddbmm_(flat, flat.transpose(1, 2).contiguous(), alpha=2)
+    # Gold's diagonal is 0, so that this is the square of each length, as the products have it.
+    squares = missing.diagonal(dim1=1, dim2=2) / 2
+    return missing.sub_(squares[:, :, None]).sub_(squares[:, None]).view(n_layers, n_problems, n_sentences, n, n)
+
+
+def _pull(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
+    """Shaped as ``vectors``: the slope of the loss by them (Hewitt & Manning 2019, sections 2.2 and 2.3), unscaled."""
+    # The slope of |missing|: a sign, times how much the pair (or word) counts.
+    slope = _missing(vectors, block, asks).sign_().mul_(block.share)
     if block.weights is not None:
-        slope = slope * block.weights.view(*block.weights.shape, *[1] * (block.gold.ndim - 1))
-    if asks == "distances":
-        # Σ_j s_ij · 2 (v_i − v_j), twice, since every pair stands in both orders.
-        pull = (slope.sum(-1, keepdim=True) * vectors).sub_(slope @ vectors).mul_(4)
-    else:
-        pull = (slope[..., None] * vectors).mul_(2)
-    flat = pull.permute(0, 2, 3, 1, 4).reshape(len(mapped), block.rows.numel(), -1)
-    return flat.index_select(1, block.places)
+        slope.mul_(block.weights.view(*block.weights.shape, *[1] * (block.gold.ndim - 1)))
+    if asks == "depths":
+        return slope[..., None] * vectors
+    # Σ_j s_ij (v_j − v_i), as one product
+    slope.diagonal(dim1=-2, dim2=-1).sub_(slope.sum(-1))
+    return torch.bmm(slope.flatten(0, 2), vectors.flatten(0, 2)).view_as(vectors)
 
 
 class Plateau:
@@ -247,9 +276,9 @@ class Trainer:
                 self._maps[squad.rank].put(squad.layers, squad.maps)
 
 
-def _gathered(window: Window, batch: Batch, squads: Sequence[Squad]) -> Iterator[tuple[Squad, Tensor]]:
+def _gathered(window: Window, batch: Batch, squads: Sequence[Squad]) -> Iterator[tuple[Squad, list[Tensor]]]:
     """Squads with the words of a batch in their layers, which squads of the same layers share."""
-    found: dict[tuple[int, ...], Tensor] = {}
+    found: dict[tuple[int, ...], list[Tensor]] = {}
     for squad in squads:
         layers = tuple(squad.layers)
         if layers not in found:
