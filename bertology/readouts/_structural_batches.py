@@ -13,10 +13,10 @@ from torch import Tensor
 
 from bertology.errors import FitError
 from bertology.readouts._span_windows import JoinedChunks
-from bertology.readouts._spans import SpanSource, check_finite
+from bertology.readouts._spans import SpanSource, check_finite, span_rows
 
 Asks = Literal["distances", "depths"]
-_LIKE_LENGTH = 0.6
+_LIKE_LENGTH = 0.5
 """Sentences are padded together that are at least this part of the longest of them."""
 _BLOCK_SENTENCES = 64
 """How many are padded together at most."""
@@ -62,7 +62,11 @@ class Block:
     """Sentences of like length, padded to the longest."""
 
     rows: Tensor
-    """``[sentence, n]`` places of their words in the window; where padded that of the first."""
+    """``[sentence × n]`` places of their words in the batch; where padded that of a sentence's first."""
+    places: Tensor
+    """``[word]`` where each of their words stands among the padded ones."""
+    first: int
+    """Words of the batch that come before theirs; they are neighbours."""
     gold: Tensor
     """``[sentence, n, n]`` distances, or ``[sentence, n]`` depths."""
     share: Tensor
@@ -72,16 +76,22 @@ class Block:
 
     def to(self, device: torch.device) -> Block:
         """The same on another device."""
-        weights = None if self.weights is None else self.weights.to(device)
-        return Block(self.rows.to(device), self.gold.to(device), self.share.to(device), weights)
+        rows, places, gold, share = (part.to(device) for part in (self.rows, self.places, self.gold, self.share))
+        return Block(rows, places, self.first, gold, share, None if self.weights is None else self.weights.to(device))
 
 
 @dataclass(frozen=True)
 class Batch:
     """Sentences that go through the probes together."""
 
+    rows: Tensor
+    """``[word]`` places of their words in the window."""
     n_sentences: int
     blocks: tuple[Block, ...]
+
+    def to(self, device: torch.device) -> Batch:
+        """The same on another device."""
+        return Batch(self.rows.to(device), self.n_sentences, tuple(block.to(device) for block in self.blocks))
 
 
 @dataclass(frozen=True)
@@ -92,20 +102,19 @@ class Window:
     """``[layer, word, dim]``, one layer after the other in memory; behind the last word there may be room left."""
     batches: tuple[Batch, ...]
 
-    def gathered(self, batch: Batch, layers: Sequence[int]) -> list[Tensor]:
-        """By block ``[layer, sentence × n, dim]`` the padded words of a batch in some layers."""
+    def gathered(self, batch: Batch, layers: Sequence[int]) -> Tensor:
+        """``[layer, word, dim]`` the words of a batch in some layers."""
         n_words, dim = self.words.shape[1:]
         # One selection of whole rows, so that no more of the window is touched than the batch needs.
-        flat, starts = self.words.view(-1, dim), torch.tensor(layers, device=self.words.device)[:, None] * n_words
-        found = (flat.index_select(0, (starts + block.rows.flatten()).flatten()) for block in batch.blocks)
-        return [words.view(len(layers), -1, dim) for words in found]
+        starts = torch.tensor(layers, device=self.words.device)[:, None] * n_words
+        found = self.words.view(-1, dim).index_select(0, (starts + batch.rows).flatten())
+        return found.view(len(layers), -1, dim)
 
     def to(self, device: torch.device) -> Window:
         """The same on another device."""
         if self.words.device == device:
             return self
-        batches = (Batch(b.n_sentences, tuple(block.to(device) for block in b.blocks)) for b in self.batches)
-        return Window(self.words.to(device), tuple(batches))
+        return Window(self.words.to(device), tuple(batch.to(device) for batch in self.batches))
 
 
 class Windows:
@@ -158,21 +167,21 @@ def _batch(items: NDArray[np.int64], spans: NDArray[np.int64], targets: TreeTarg
     lengths = spans[:, 1] - spans[:, 0]
     # The longest come first, so that sentences of like length are neighbours.
     order = np.argsort(-lengths, kind="stable")
-    items, starts, lengths = items[order], spans[order, 0], lengths[order]
+    items, spans, lengths = items[order], spans[order], lengths[order]
     blocks, first = [], 0
+    ends = lengths.cumsum()
     while first < len(items):
         n_like = int(np.searchsorted(-lengths, -_LIKE_LENGTH * lengths[first], side="right")) - first
         part = slice(first, first + min(n_like, _BLOCK_SENTENCES))
-        blocks.append(_block(items[part], starts[part], lengths[part], targets))
+        blocks.append(_block(items[part], lengths[part], targets, int(ends[first] - lengths[first])))
         first = part.stop
-    return Batch(len(items), tuple(blocks))
+    return Batch(span_rows(torch.from_numpy(spans))[0], len(items), tuple(blocks))
 
 
-def _block(
-    items: NDArray[np.int64], starts: NDArray[np.int64], lengths: NDArray[np.int64], targets: TreeTargets
-) -> Block:
+def _block(items: NDArray[np.int64], lengths: NDArray[np.int64], targets: TreeTargets, before: int) -> Block:
     places = np.arange(lengths[0])
     inside = places < lengths[:, None]  # [sentence, n]
+    starts = before + lengths.cumsum() - lengths
     share = (inside / lengths[:, None]).astype(np.float32)
     if targets.asks == "distances":
         share = share[:, :, None] * share[:, None]
@@ -180,8 +189,9 @@ def _block(
     for own, item, length in zip(gold, items.tolist(), lengths.tolist(), strict=True):
         own[(slice(length),) * own.ndim] = targets.values[item]
     weights = None if targets.weights is None else torch.from_numpy(targets.weights[:, items])
-    rows = torch.from_numpy(starts[:, None] + places * inside)
-    return Block(rows, torch.from_numpy(gold), torch.from_numpy(share), weights)
+    rows = torch.from_numpy((starts[:, None] + places * inside).ravel())
+    kept = torch.from_numpy(np.flatnonzero(inside))
+    return Block(rows, kept, before, torch.from_numpy(gold), torch.from_numpy(share), weights)
 
 
 def _check_lengths(items: NDArray[np.int64], spans: NDArray[np.int64], targets: TreeTargets) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -71,18 +72,24 @@ class Maps:
         self.steps.mul_(kept)
         self.rates.copy_(torch.where(chosen, self.rates * factor, self.rates))
 
-    def across(self) -> Tensor:
-        """``[layer, dim, problem × rank]`` the maps as vectors are multiplied by them."""
-        return self.values.flatten(1, 2).transpose(1, 2).contiguous()
+    def mapped(self, words: Tensor) -> Tensor:
+        """``[layer, word, problem × rank]`` vectors ``[layer, word, dim]`` under the maps."""
+        # Products with a transpose are slow where it is not a matrix in memory.
+        return torch.bmm(words, self.values.flatten(1, 2).transpose(1, 2).contiguous())
+
+    @cached_property
+    def _each(self) -> tuple[list[Tensor], ...]:
+        """Of every map on its own its values, the state of its optimiser and its steps, all in the memory they are."""
+        parts = (self.values, self.first, self.second)
+        return (*(list(part.flatten(0, 1).unbind()) for part in parts), list(self.steps.flatten().unbind()))
 
     def step(self, gradients: Tensor) -> None:
         """One step of Adam (Kingma & Ba 2015) on gradients shaped as ``values``."""
-        parts = [list(part.flatten(0, 1).unbind()) for part in (self.values, gradients, self.first, self.second)]
-        parts.append(list(self.steps.flatten().unbind()))
+        parts = (list(gradients.flatten(0, 1).unbind()), *self._each)
         rates = self.rates.flatten().tolist()
         for rate in sorted(set(rates)):
-            chosen = [[one for one, own in zip(part, rates, strict=True) if own == rate] for part in parts]
-            values, slopes, first, second, steps = chosen
+            chosen = [number for number, own in enumerate(rates) if own == rate]
+            slopes, values, first, second, steps = ([part[number] for number in chosen] for part in parts)
             adam(
                 values,
                 slopes,
@@ -101,35 +108,35 @@ class Maps:
             )
 
 
-def learn(maps: Maps, words: Sequence[Tensor], batch: Batch, asks: Asks) -> None:
+def learn(maps: Maps, words: Tensor, batch: Batch, asks: Asks) -> None:
     """Take maps through a batch.
 
     Args:
         maps: of some layers.
-        words: by block ``[layer, sentence × n, dim]``, of these layers.
+        words: ``[layer, word, dim]`` of these layers, those of the batch.
         batch: what is true of them.
         asks: what is learnt.
     """
-    # Of what is summed by hand: distances pull both words of a pair, each of which stands in two pairs.
+    mapped = maps.mapped(words)
+    pull = torch.empty_like(mapped)
+    for block in batch.blocks:
+        own = _pull(_padded(mapped, block, maps), block, asks)
+        flat = own.permute(0, 2, 3, 1, 4).reshape(len(own), -1, mapped.shape[2])
+        pull[:, block.first : block.first + len(block.places)] = flat.index_select(1, block.places)
+    # Distances pull both words of a pair, each of which stands in two pairs.
     scale = (4.0 if asks == "distances" else -2.0) / batch.n_sentences
-    across = maps.across()
-    gradients = torch.zeros_like(maps.values).flatten(1, 2)  # [layer, problem × rank, dim]
-    for block, own in zip(batch.blocks, words, strict=True):
-        pull = _pull(_mapped(own, across, block, maps), block, asks)
-        # [layer, sentence × n, problem × rank], as the words are
-        flat = pull.permute(0, 2, 3, 1, 4).reshape(*own.shape[:2], -1)
-        gradients.baddbmm_(flat.transpose(1, 2), own, alpha=scale)
+    gradients = torch.bmm(pull.transpose(1, 2), words).mul_(scale)
     maps.step(gradients.view_as(maps.values))
 
 
-def losses(maps: Maps, words: Sequence[Tensor], batch: Batch, asks: Asks) -> Tensor:
+def losses(maps: Maps, words: Tensor, batch: Batch, asks: Asks) -> Tensor:
     """``[layer, problem]`` the loss of a batch, summed over its sentences, each weighing the same in all problems."""
     total = torch.zeros(maps.values.shape[:2], dtype=torch.float64, device=maps.values.device)
-    across = maps.across()
-    for block, own in zip(batch.blocks, words, strict=True):
-        missing = _missing(_mapped(own, across, block, maps), block, asks)
+    mapped = maps.mapped(words)
+    for block in batch.blocks:
+        missing = _missing(_padded(mapped, block, maps), block, asks)
         total += missing.abs_().mul_(block.share).flatten(2).sum(-1)
-    return total
+    return total.mul_(2) if asks == "distances" else total
 
 
 def squared_distances(vectors: Tensor) -> Tensor:
@@ -139,24 +146,22 @@ def squared_distances(vectors: Tensor) -> Tensor:
     return products.mul_(-2).add_(norms[..., :, None]).add_(norms[..., None, :])
 
 
-def _mapped(words: Tensor, across: Tensor, block: Block, maps: Maps) -> Tensor:
-    """``[layer, problem, sentence, n, rank]`` the words of a block under the maps."""
+def _padded(mapped: Tensor, block: Block, maps: Maps) -> Tensor:
+    """``[layer, problem, sentence, n, rank]`` mapped vectors of a block."""
     n_problems, rank = maps.values.shape[1:3]
-    mapped = torch.bmm(words, across).view(len(words), *block.rows.shape, n_problems, rank)
-    return mapped.permute(0, 3, 1, 2, 4).contiguous()
+    vectors = mapped.index_select(1, block.rows).view(len(mapped), len(block.gold), -1, n_problems, rank)
+    return vectors.permute(0, 3, 1, 2, 4).contiguous()
 
 
 def _missing(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
-    """``[layer, problem, sentence, n, n]`` or ``[…, n]`` what distances or depths fall short of gold's."""
+    """What is missing to gold: ``[layer, problem, sentence, n]`` of depths, ``[…, n, n]`` half of it of distances."""
     if asks == "depths":
         return block.gold - vectors.square().sum(-1)
-    n_layers, n_problems, n_sentences, n, _ = vectors.shape
     flat = vectors.flatten(0, 2)
-    # Products of a matrix with its own transpose are slow where the transpose is not a matrix in memory.
-    missing = block.gold.repeat(n_layers * n_problems, 1, 1).baddbmm_(flat, flat.transpose(1, 2).contiguous(), alpha=2)
-    # Gold's diagonal is 0, so that this is the square of each length, as the products have it.
-    squares = missing.diagonal(dim1=1, dim2=2) / 2
-    return missing.sub_(squares[:, :, None]).sub_(squares[:, None]).view(n_layers, n_problems, n_sentences, n, n)
+    products = torch.bmm(flat, flat.transpose(1, 2).contiguous())
+    halves = products.diagonal(dim1=1, dim2=2) / 2
+    products.sub_(halves[:, :, None]).sub_(halves[:, None])
+    return products.view(*vectors.shape[:-1], -1).add_(block.gold, alpha=0.5)
 
 
 def _pull(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
@@ -276,9 +281,9 @@ class Trainer:
                 self._maps[squad.rank].put(squad.layers, squad.maps)
 
 
-def _gathered(window: Window, batch: Batch, squads: Sequence[Squad]) -> Iterator[tuple[Squad, list[Tensor]]]:
+def _gathered(window: Window, batch: Batch, squads: Sequence[Squad]) -> Iterator[tuple[Squad, Tensor]]:
     """Squads with the words of a batch in their layers, which squads of the same layers share."""
-    found: dict[tuple[int, ...], list[Tensor]] = {}
+    found: dict[tuple[int, ...], Tensor] = {}
     for squad in squads:
         layers = tuple(squad.layers)
         if layers not in found:

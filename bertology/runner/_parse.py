@@ -205,8 +205,7 @@ def _kept(path: Path, model: str, fingerprint: str, layer: int) -> TreeProbe:
     if not own:
         there = sorted({f"{one.origin.model} layer {one.origin.layer}" for one in found if one.distance is not None})
         raise BertologyError(
-            f"{path}: no probe of distances in layer {layer} of {model}; "
-            f"there are {', '.join(there) or 'none'}"
+            f"{path}: no probe of distances in layer {layer} of {model}; there are {', '.join(there) or 'none'}"
         )
     # The one that knows most: depths and relations beside distances.
     return max(own, key=lambda one: (one.depth is not None, one.relation is not None, one.origin.task))

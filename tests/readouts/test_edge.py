@@ -25,10 +25,10 @@ from bertology.readouts import (
     RidgeReadout,
     Targets,
     WordSpans,
+    _span_windows,
     get_readout,
 )
 from bertology.readouts import _edge_windows as windows_module
-from bertology.readouts import _span_windows
 from tests.readouts.conftest import chance_interval, standardised
 from tests.readouts.spans import Spans, accuracy, fit, planted
 

@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology.readouts import ArraySpans, StructuralReadout
-from bertology.readouts import _span_windows
+from bertology.readouts import ArraySpans, StructuralReadout, _span_windows
 from bertology.readouts._structural_batches import Block, Window, Windows
 from bertology.readouts._structural_training import Maps, Plateau, learn, losses
 from tests.readouts.trees import DIM, Trees, planted
@@ -154,9 +153,12 @@ def sentences_in(window: Window, targets: Sequence[NDArray[Any]], first_word: di
     found = []
     for batch in window.batches:
         assert sum(len(block.gold) for block in batch.blocks) == batch.n_sentences
-        for block, words in zip(batch.blocks, window.gathered(batch, (0,)), strict=True):
-            names = words[0, :, 0].long().view(len(block.gold), -1)
-            found += [check_sentence(block, place, names[place], targets, first_word) for place in range(len(names))]
+        names = window.gathered(batch, (0,))[0, :, 0].long()
+        for block in batch.blocks:
+            own = names[block.rows].view(len(block.gold), -1)
+            first, last = block.first, block.first + len(block.places)
+            assert torch.equal(names[first:last], names[block.rows][block.places])
+            found += [check_sentence(block, place, own[place], targets, first_word) for place in range(len(own))]
     return found
 
 
