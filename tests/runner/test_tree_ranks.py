@@ -17,7 +17,7 @@ from bertology.results import read_results
 from bertology.runner import run_probes
 from bertology.runner._reading import Reading
 from bertology.runner.experiment import RunOptions, Shard, load_experiment, merge_runs, run_experiment, verify_run
-from tests.runner.trees import LAYERS, TASKS, Ran, asking
+from tests.runner.tree_runs import LAYERS, TASKS, Ran, asking
 
 
 def probe_tensors(run: Path, cell: str) -> dict[str, torch.Tensor]:

@@ -20,7 +20,7 @@ from bertology.readouts import TreeProbe
 from bertology.results import read_predictions
 from bertology.runner import run_probes
 from bertology.runner._reading import Reading
-from tests.runner.trees import LAYERS, QUICK, TASKS, Floats, Ran, asking
+from tests.runner.tree_runs import LAYERS, QUICK, TASKS, Floats, Ran, asking
 
 # Definitions, word by word
 
