@@ -68,6 +68,7 @@ class SpanVectors:
                 chunk = self._read(first, last)
                 if kept_bytes + chunk.words.nbytes > self._memory:
                     yield chunk
+                    del chunk  # or it would be held while the next is read
                     continue
                 self._kept[number] = chunk
                 kept_bytes += chunk.words.nbytes

@@ -65,6 +65,7 @@ class JoinedChunks:
             words = self._room[:, filled : filled + n_words]
             held.append(SpanChunk(chunk.items, words.copy_(chunk.words), chunk.spans + filled))
             filled += n_words
+            del chunk  # or it would be held while the next is read
         if held:
             yield self._one(held)
 

@@ -178,6 +178,7 @@ def _dev_losses(
     for window in held_out(dev, targets):
         found = [loss.numpy() for loss in trainer.losses(window.to(device))]
         total = [a + b for a, b in zip(total, found, strict=True)] if total else found
+        del window  # or it would be held while the next is read
     return total
 
 

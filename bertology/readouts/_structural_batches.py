@@ -161,6 +161,7 @@ def held_out(source: SpanSource, targets: TreeTargets) -> Iterator[Window]:
         items, spans = chunk.items.numpy(), chunk.spans[:, 0].numpy()
         _check_lengths(items, spans, targets)
         yield Window(chunk.words.contiguous(), (_batch(items, spans, targets),))
+        del chunk  # or it would be held while the next is read
 
 
 def _batch(items: NDArray[np.int64], spans: NDArray[np.int64], targets: TreeTargets) -> Batch:
