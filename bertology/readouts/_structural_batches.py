@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -94,13 +96,37 @@ class Batch:
         return Batch(self.rows.to(device), self.n_sentences, tuple(block.to(device) for block in self.blocks))
 
 
+class Batches:
+    """Batches in order, each made when the first who reads them comes to it, for all who read them beside each other.
+
+    Whoever has least to compute is ahead of the others, and so makes them while those compute.
+
+    Args:
+        n: how many there are.
+        make: makes one.
+    """
+
+    def __init__(self, n: int, make: Callable[[int], Batch]) -> None:
+        self._n, self._make = n, make
+        self._made: list[Batch] = []
+        self._lock = Lock()
+
+    def __iter__(self) -> Iterator[Batch]:
+        """All of them, whoever else is at it."""
+        for place in range(self._n):
+            with self._lock:
+                if place == len(self._made):
+                    self._made.append(self._make(place))
+            yield self._made[place]
+
+
 @dataclass(frozen=True)
 class Window:
     """Sentences with their vectors, batch after batch."""
 
     words: Tensor
     """``[layer, word, dim]``, one layer after the other in memory; behind the last word there may be room left."""
-    batches: tuple[Batch, ...]
+    batches: Iterable[Batch]
 
     def gathered(self, batch: Batch, layers: Sequence[int]) -> Tensor:
         """``[layer, word, dim]`` the words of a batch in some layers."""
@@ -147,7 +173,12 @@ class Windows:
             _check_lengths(items, spans, self._targets)
             order = np.arange(len(items)) if random is None else torch.randperm(len(items), generator=random).numpy()
             cuts = [order[at : at + self._batch_sentences] for at in range(0, len(order), self._batch_sentences)]
-            yield Window(joined.words, tuple(_batch(items[cut], spans[cut], self._targets) for cut in cuts))
+            yield Window(joined.words.contiguous(), Batches(len(cuts), partial(self._cut, items, spans, cuts)))
+
+    def _cut(
+        self, items: NDArray[np.int64], spans: NDArray[np.int64], cuts: Sequence[NDArray[np.int64]], place: int
+    ) -> Batch:
+        return _batch(items[cuts[place]], spans[cuts[place]], self._targets)
 
 
 def held_out(source: SpanSource, targets: TreeTargets) -> Iterator[Window]:
