@@ -19,7 +19,8 @@ from bertology.errors import BertologyError, FitError
 from bertology.measures import rooted, spanning_tree
 from bertology.probing import scored_words
 from bertology.results.trees import TreeReading
-from bertology.runner._plan import Finder, Plan, make_plan
+from bertology.runner._finder import Finder
+from bertology.runner._plan import Plan, make_plan
 from bertology.runner._reading import Reading
 from bertology.runner._request import ProbeRequest, parse_layers
 from bertology.runner._run import run_probes
