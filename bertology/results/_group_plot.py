@@ -14,7 +14,7 @@ from bertology.errors import ResultsError
 from bertology.results._grid import is_fraction, metric_title, number
 from bertology.results._groups import GroupLine, GroupTable
 from bertology.results._heatmap import DARK, GREY, SHADES, TEXT
-from bertology.results._names import brief
+from bertology.results._names import brief, shortened
 from bertology.results._plot import LayerFigure
 from bertology.results._view import INITS
 
@@ -42,7 +42,7 @@ def plot_groups(groups: GroupTable) -> Figure:
     values = np.array([[_value(line, layer) for layer in layers] for line in lines], dtype=np.float64)
     if np.isnan(values).all():
         raise ResultsError(f"task {groups.table.task}: there are no scores of groups to draw")
-    names = [_name(line.name) for line in lines]
+    names = [shortened(line.name, _MOST_LETTERS) for line in lines]
     width = _INCHES_A_LETTER * max(map(len, names)) + _COLUMN * len(layers) + _BESIDE
     figure = LayerFigure(figsize=(max(_LEAST_WIDTH, width), 1.55 + _ROW * len(lines)), dpi=200, layout="constrained")
     FigureCanvasAgg(figure)
@@ -60,12 +60,6 @@ def plot_groups(groups: GroupTable) -> Figure:
 
 def _value(line: GroupLine, layer: int) -> float:
     return line.by_layer[layer].value if layer in line.by_layer else np.nan
-
-
-def _name(name: str) -> str:
-    """A group's name, cut in its middle where it would leave no room: beginnings and ends tell names apart."""
-    half = (_MOST_LETTERS - 1) // 2
-    return name if len(name) <= _MOST_LETTERS else f"{name[:half]}…{name[-half:]}"
 
 
 def _shades(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -156,8 +156,9 @@ def _difference(value: float, metric: str) -> str:
 
 def _asked(table: LayerTable) -> str:
     about = table.about
+    family, colon, argument = about.task.partition(":")
     try:
-        question = get_probe(f"{about.task}.{about.task_version}").question.strip()
+        question = get_probe(f"{family}.{about.task_version}{colon}{argument}").question.strip()
     except BertologyError:
         # A probe of another package need not be installed where its results are read.
         question = ""
