@@ -18,7 +18,7 @@ from bertology.results._predictions import (
     write_predictions,
 )
 from bertology.results._results import Results, read_results
-from bertology.results._rows import SCHEMA_VERSION, ComparisonRow, ResultRow, comparison_rows, score_of
+from bertology.results._rows import SCHEMA_VERSION, ComparisonRow, ResultRow, comparison_rows, reading_of, score_of
 from bertology.results._schema import comparison_schema, result_schema
 from bertology.results._store import read_comparison_rows, read_result_rows, write_results
 from bertology.results._view import BaselineLine, LayerLine, LayerTable, Score, layer_tables
@@ -56,6 +56,7 @@ __all__ = [
     "read_result_rows",
     "read_results",
     "read_scores",
+    "reading_of",
     "result_schema",
     "score_of",
     "split_sets",

@@ -86,7 +86,8 @@ class Grid:
 
 def metric_title(metric: str) -> str:
     """A metric's name as one writes it in text."""
-    return _TITLES.get(metric, metric.replace("_", " "))
+    name, space, which = metric.partition(" ")
+    return _TITLES.get(name, name.replace("_", " ")) + space + which
 
 
 def layer_label(layer: int) -> str:

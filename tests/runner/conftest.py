@@ -17,10 +17,11 @@ from bertology.corpora import Corpus
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner._plan import Plan
-from bertology.runner._run import extract_splits
+from bertology.runner._run import extract_splits, opener
 from bertology.runner._task_data import TaskData
 from tests.probes.conftest import planted as planted
 from tests.probes.conftest import planted_spans as planted_spans
+from tests.runner.tree_runs import ran as ran
 
 NOT_SCORES = ["wall_s", "started_utc"]
 
@@ -104,7 +105,7 @@ def vectors() -> Vectors:
     """By split the stored vectors of a task's words under the plan's own model."""
 
     def read(plan: Plan, data: TaskData) -> dict[str, WordVectors]:
-        entries = extract_splits(plan, "pretrained", "cpu", lambda _: silent)
+        entries = extract_splits(plan, "pretrained", opener(plan, "pretrained", "cpu"), lambda _: silent)
         return {
             split: WordVectors(entries[split], items.words, layers=plan.layers) for split, items in data.items.items()
         }

@@ -10,7 +10,7 @@ from typing import Any
 
 from bertology._files import read_json
 from bertology.errors import BertologyError
-from bertology.results import ResultRow, read_result_rows
+from bertology.results import ResultRow, read_result_rows, reading_of
 from bertology.runner._cells import Cell
 from bertology.runner.experiment._folder import CHECKSUMS, RunFolder, sha256
 from bertology.runner.experiment._run import RunOptions, RunSummary, run_experiment
@@ -114,4 +114,6 @@ def _name(row: ResultRow) -> tuple[Any, ...]:
     layer = None if row.layer is None else f"layer {row.layer}"
     seed = None if row.seed is None else f"seed {row.seed}"
     control = None if row.control == "none" else row.control
-    return (row.task, row.corpus, row.model, row.init, layer, seed, control, row.metric)
+    # Several readings of a task are told apart by their settings.
+    reading = reading_of(row) or None
+    return (row.task, row.corpus, row.model, row.init, reading, layer, seed, control, row.metric, row.group)

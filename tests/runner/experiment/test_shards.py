@@ -11,7 +11,7 @@ import pytest
 
 from bertology.errors import BertologyError
 from bertology.results import read_results
-from bertology.runner import _plan
+from bertology.runner import _finder
 from bertology.runner._plan import Group
 from bertology.runner.experiment import (
     Experiment,
@@ -47,10 +47,12 @@ def fresh(model: Path, n: int) -> list[object]:
 def resolved(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The models that are looked for, and those whose content is hashed, from here on."""
     names: list[str] = []
-    find, hash_ = _plan.resolve_model, _plan.model_fingerprint
-    monkeypatch.setattr(_plan, "resolve_model", lambda name, **rest: names.append(name) or find(name, **rest))
+    find, hash_ = _finder.resolve_model, _finder.model_fingerprint
+    monkeypatch.setattr(_finder, "resolve_model", lambda name, **rest: names.append(name) or find(name, **rest))
     monkeypatch.setattr(
-        _plan, "model_fingerprint", lambda source, **how: names.append(f"hash of {how['seed']}") or hash_(source, **how)
+        _finder,
+        "model_fingerprint",
+        lambda source, **how: names.append(f"hash of {how['seed']}") or hash_(source, **how),
     )
     return names
 
