@@ -118,6 +118,16 @@ def test_what_is_left_out_is_kept_with_its_reason(asking: Asking, facts: Path, t
     assert (line.n_items, line.n_skipped) == (1, 1)
 
 
+def test_a_group_of_which_nothing_could_be_asked_is_shown_empty(asking: Asking, facts: Path) -> None:
+    (facts / "TREx" / "P2.jsonl").write_text(json.dumps({"sub_label": "river", "obj_label": "chrysanthemum"}) + "\n")
+    found = asking("lama", facts, layers="-1")
+    lines = {line.name: line for line in found.view().groups[0].lines}
+    empty = lines["N-1 P2 sees"]
+    assert (empty.n_items, empty.n_skipped, dict(empty.by_layer)) == (0, 1, {})
+    assert lines["N-1 P1 sees"].by_layer
+    assert found.per_group("lama", 4).loc["N-1 P2 sees", "skipped"] == 1
+
+
 def test_the_subject_is_masked_in_the_blind_control(asking: Asking, facts: Path, tmp_path: Path) -> None:
     found = asking("lama", facts, controls=("blind",), layers="-1")
     (cell,) = {row.cell_id for row in found.only(control="blind").rows}
