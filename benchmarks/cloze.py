@@ -59,6 +59,10 @@ def run(n_facts: int, *, n_pairs: int, times: int, repeats: int) -> list[Line]:
         what = f"(i) facts of LAMA, {what} ÷ fill-mask, last layer"
         lines.append(side_by_side(what, ours, pipe, repeats=repeats, aim="≤ 0.2" if layers is None else ""))
     if importlib.util.find_spec("minicons"):
+        ours, theirs = asked(encoder, prompts, None), minicons_facts(encoder, prompts)
+        theirs()
+        what = "(i) facts of LAMA, the last layer ÷ minicons"
+        lines.append(side_by_side(what, ours, theirs, repeats=repeats, aim="≤ 0.2"))
         texts = pairs(n_pairs)
         what = "(j) pairs of BLiMP ÷ minicons"
         ours = scored(encoder, texts)
@@ -113,15 +117,27 @@ def fill_mask(encoder: Encoder, prompts: Sequence[Prompt]) -> Callable[[], objec
     return lambda: [pipe(text) for text in texts]
 
 
-def minicons(encoder: Encoder, texts: Sequence[str]) -> Callable[[], object]:
-    """Some pairs at a time, as its own examples do."""
+def minicons_scorer(encoder: Encoder) -> Any:
     from minicons.scorer import MaskedLMScorer
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(MODEL)
     # A method that transformers 5 took away and minicons still calls.
     tokenizer.batch_encode_plus = tokenizer.__call__
-    peer = MaskedLMScorer(encoder.model.with_head, "cpu", tokenizer=tokenizer)
+    return MaskedLMScorer(encoder.model.with_head, "cpu", tokenizer=tokenizer)
+
+
+def minicons_facts(encoder: Encoder, prompts: Sequence[Prompt]) -> Callable[[], object]:
+    """The distribution at the masks of some prompts at a time, and out of it the best ten."""
+    peer, step = minicons_scorer(encoder), 2 * _PAIRS_AT_ONCE
+    queries = [(prompt.text.replace(MASK, "blankword"), "blankword") for prompt in prompts]
+    parts = [queries[start : start + step] for start in range(0, len(queries), step)]
+    return lambda: [peer.cloze_distribution(part).topk(10) for part in parts]
+
+
+def minicons(encoder: Encoder, texts: Sequence[str]) -> Callable[[], object]:
+    """Some pairs at a time, as its own examples do."""
+    peer = minicons_scorer(encoder)
     step = 2 * _PAIRS_AT_ONCE
     parts = [list(texts[start : start + step]) for start in range(0, len(texts), step)]
     return lambda: [peer.sequence_score(part, reduction=lambda scores: scores.sum().item()) for part in parts]

@@ -8,6 +8,7 @@ layer in turn: the same batches, the same number of epochs, the vectors read fro
 PyTorch's Adam, one layer after another), on the same vectors held in memory, divided by the fit of all layers. The same
 in processor time, summed over cores, is told beside both: what else runs on the machine changes it less. (k) is the
 peak memory of the fit on ten times the text divided by that on the text, nothing of the vectors kept between passes.
+Fewer sentences than the default do not fill a window, up to which memory grows with the text.
 """
 
 from __future__ import annotations

@@ -46,7 +46,8 @@ def probe(
 
     Returns:
         The scores of every layer with their controls and 95 % intervals: shows as a table in a notebook; has
-        ``.to_pandas()``, ``.plot()``, ``.save(folder)``, ``.per_label(task, layer)`` and ``.confusion(task, layer)``.
+        ``.to_pandas()``, ``.plot()``, ``.save(folder)``, ``.per_label(task, layer)``, ``.per_group(task, layer)`` and
+        ``.confusion(task, layer)``.
 
     Raises:
         BertologyError: something asked for cannot be done; the message says what, and what would be right.

@@ -21,12 +21,23 @@ from dataclasses import dataclass
 from bertology.cloze import MASK
 from bertology.corpora.prompts import PrimedFact, Unasked, read_lama, read_pararel, read_primed
 from bertology.errors import BertologyError
+from bertology.measures import find_metric, mean_over_groups
 from bertology.pocket import Fact, candidates, facts
 from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut, ProbeFamily
 
 _QUESTION = "Which word completes a fact?"
 _REFERENCE = "Petroni et al. 2019"
 _POCKET = "pocket"
+_BY_TYPE = tuple(
+    mean_over_groups(
+        f"p_at_1 {kind}",
+        f"share of answers that come first, its mean over {kind} relations",
+        of=find_metric("p_at_1"),
+        which=lambda group, kind=kind: group.startswith(f"{kind} "),  # type: ignore[misc]
+    )
+    for kind in ("1-1", "N-1", "N-M")
+)
+"""How many subjects share an object, and how many objects a subject has (Petroni et al., table 2)."""
 _NEVER_STATED = "never stated in the training text"
 
 
@@ -40,7 +51,7 @@ class Lama(ClozeProbe):
     reference = _REFERENCE
     readout = "masked_lm.v1"
     asks = "answers"
-    metrics = ("p_at_1", "p_at_10", "mrr", "micro_p_at_1")
+    metrics = ("p_at_1", "p_at_10", "mrr", "micro_p_at_1", *_BY_TYPE)
 
     def items(self, source: str) -> ClozeItems:
         """Every fact, by relation; of the pocket world by how often it is stated.

@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertology._spans import SpanChunk
+from bertology._spans import SpanChunk, check_spans
 from bertology.activations._entry import Entry
 from bertology.activations._vectors import CHUNK_WORDS, DEFAULT_MEMORY, WordReader
-from bertology.errors import FitError
 
 
 class SpanVectors:
@@ -46,7 +45,7 @@ class SpanVectors:
             ValueError: a word has no vector.
         """
         spans = np.asarray(spans, dtype=np.int64)
-        _check_spans(spans, len(entry.place))
+        check_spans(spans, len(entry.place))
         self._entry, self._memory = entry, memory
         self._reader = WordReader(entry, layers)
         self.layers = self._reader.layers
@@ -69,6 +68,7 @@ class SpanVectors:
                 chunk = self._read(first, last)
                 if kept_bytes + chunk.words.nbytes > self._memory:
                     yield chunk
+                    del chunk  # or it would be held while the next is read
                     continue
                 self._kept[number] = chunk
                 kept_bytes += chunk.words.nbytes
@@ -93,15 +93,3 @@ class SpanVectors:
         starts = np.searchsorted(words, spans[:, :, 0])
         places = np.stack([starts, starts + spans[:, :, 1] - spans[:, :, 0]], axis=2)
         return SpanChunk(torch.from_numpy(self._order[first:last]), vectors, torch.from_numpy(places))
-
-
-def _check_spans(spans: NDArray[np.int64], n_words: int) -> None:
-    if spans.ndim != 3 or spans.shape[1] not in (1, 2) or spans.shape[2] != 2:
-        raise FitError(f"spans have shape {list(spans.shape)}: give [item, span, 2] with one or two spans an item")
-    wrong = (spans[:, :, 0] < 0) | (spans[:, :, 0] >= spans[:, :, 1]) | (spans[:, :, 1] > n_words)
-    if wrong.any():
-        item, span = np.argwhere(wrong)[0].tolist()
-        start, end = spans[item, span].tolist()
-        raise FitError(
-            f"item {item}: span {span + 1} is [{start}, {end}): give a start below its end, between 0 and {n_words}"
-        )

@@ -40,7 +40,7 @@ def probe(
     on_long: Annotated[str, typer.Option(help="Sentences too long for the model: window, error or skip.")] = "window",
     max_pieces: Annotated[int | None, typer.Option(help="Read windows of at most so many pieces.")] = None,
     max_items: Annotated[
-        int | None, typer.Option(help="Of what cloze tasks ask, so many items of each group, evenly spread.")
+        int | None, typer.Option(help="Of what cloze tasks ask, so many items of each group, drawn by lot.")
     ] = None,
     train_split: Annotated[str, typer.Option(help="Split to fit on.")] = "train",
     split: Annotated[str, typer.Option("--split", "--test-split", help="Split to score on.")] = "test",

@@ -24,6 +24,7 @@ from bertology.measures._cloze_scores import (
     count_answers,
     count_changes,
     count_choices,
+    mean_over_groups,
 )
 from bertology.measures._comparisons import (
     Comparison,
@@ -133,6 +134,7 @@ __all__ = [
     "label_scores",
     "majority",
     "majority_labels",
+    "mean_over_groups",
     "mean_over_seeds",
     "micro_f1",
     "over_layers",

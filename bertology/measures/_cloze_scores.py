@@ -129,6 +129,23 @@ def count_agreement(
     return found.reshape(len(pred), items.n_clusters, items.n_groups, 4)
 
 
+def mean_over_groups(name: str, description: str, *, of: Metric, which: Callable[[str], bool]) -> Metric:
+    """A metric of a cloze task over some of its groups.
+
+    Args:
+        name: what it is called.
+        description: one line that says what is averaged over what.
+        of: a metric that is a mean over groups.
+        which: whether a group of that name takes part.
+    """
+
+    def score(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
+        members = [number for number, label in enumerate(labels) if which(label)]
+        return of(counts[..., members, :])
+
+    return Metric(name, of.higher_is_better, description, score, of.tally)
+
+
 def _macro(over: int, under: int) -> Callable[[NDArray[Any], Sequence[str]], Floats]:
     def score(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
         there = counts[..., under] > 0

@@ -97,7 +97,9 @@ class ClozeItems:
                 raise CorpusError(f"item {item.id!r} {lacking}")
 
     def some_of_each_group(self, n: int, *, whole_clusters: bool = False) -> ClozeItems:
-        """``n`` items of every group, evenly spread: neighbours are often made of the same words.
+        """``n`` items of every group, drawn by lot: the same ones wherever and whenever they are drawn.
+
+        Items made by a grammar come in a rhythm, into which every n-th would fall.
 
         Args:
             n: how many; of fewer all are taken.
@@ -109,10 +111,9 @@ class ClozeItems:
             units.setdefault(item.cluster if whole_clusters else item.id, []).append(place)
         kept: set[int] = set()
         for units in of_group.values():
-            parts = list(units.values())
-            wanted = max(1, min(len(parts), n * len(parts) // sum(map(len, parts))))
-            for number in range(wanted):
-                kept.update(parts[(2 * number + 1) * len(parts) // (2 * wanted)])
+            wanted = max(1, min(len(units), n * len(units) // sum(map(len, units.values()))))
+            for name in sorted(units, key=lambda name: digest([name.encode()]))[:wanted]:
+                kept.update(units[name])
         return replace(self, items=tuple(item for place, item in enumerate(self.items) if place in kept))
 
     def __len__(self) -> int:

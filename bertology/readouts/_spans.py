@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology._spans import SpanChunk
+from bertology._spans import SpanChunk, check_spans
 from bertology.errors import FitError
 from bertology.readouts._features import FeatureSource
 
@@ -80,7 +80,7 @@ class ArraySpans:
             raise FitError(f"vectors have shape {list(values.shape)} of {values.dtype}: give floats [layer, word, dim]")
         self._spans = torch.as_tensor(spans).long()
         self.n_layers, n_words, self.dim = self._values.shape
-        check_spans(self._spans, n_words)
+        check_spans(self._spans.numpy(), n_words)
         self.n_items, self.n_spans = self._spans.shape[:2]
         self.layers: Sequence[int] = tuple(range(self.n_layers)) if layers is None else tuple(layers)
         if len(self.layers) != self.n_layers:
@@ -202,19 +202,6 @@ def span_rows(spans: Tensor) -> tuple[Tensor, Tensor]:
     owners = torch.repeat_interleave(torch.arange(len(spans)), lengths)
     inside = torch.arange(len(owners)) - (lengths.cumsum(0) - lengths)[owners]
     return spans[owners, 0] + inside, owners
-
-
-def check_spans(spans: Tensor, n_words: int) -> None:
-    """Raise :class:`FitError` unless ``spans`` is ``[item, 1 or 2, 2]`` and every span has words among ``n_words``."""
-    if spans.ndim != 3 or spans.shape[1] not in (1, 2) or spans.shape[2] != 2:
-        raise FitError(f"spans have shape {list(spans.shape)}: give [item, span, 2] with one or two spans an item")
-    wrong = (spans[:, :, 0] < 0) | (spans[:, :, 0] >= spans[:, :, 1]) | (spans[:, :, 1] > n_words)
-    if wrong.any():
-        item, span = wrong.nonzero()[0].tolist()
-        start, end = spans[item, span].tolist()
-        raise FitError(
-            f"item {item}: span {span + 1} is [{start}, {end}): give a start below its end, between 0 and {n_words}"
-        )
 
 
 def as_spans(source: FeatureSource | SpanSource) -> SpanSource:

@@ -9,18 +9,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from bertology._workers import Workers
 from bertology.errors import FitError
 from bertology.readouts._base import Progress, Settings
 from bertology.readouts._spans import SpanSource
-from bertology.readouts._structural_batches import TreeTargets, Windows
+from bertology.readouts._structural_batches import Asks, TreeTargets, Windows, held_out
 from bertology.readouts._structural_fitted import FittedStructural
 from bertology.readouts._structural_training import Maps, Plateau, Trainer
 
 _RANK = 64
-# Sentences whose dev loss is computed at once.
-_DEV_BATCH = 50
 
 
 @dataclass(frozen=True)
@@ -102,54 +101,85 @@ def fit_ranks(
     """
     _check(readouts, train, targets, dev, dev_targets)
     plain, place = readouts[0], torch.device(device)
-    ranks = [min(_RANK, train.dim) if readout.rank is None else readout.rank for readout in readouts]
-    shape = {"n_layers": train.n_layers, "dim": train.dim, "n_problems": targets.n_problems}
-    maps = [Maps.start(rank, **shape, seed=seed, rate=plain.learning_rate, device=place) for rank in ranks]
-    best = [found.values.clone() for found in maps]
-    plateaus = [Plateau((train.n_layers, targets.n_problems), plain.patience) for _ in readouts]
+    races = [_Race.start(readout, train, targets, seed, place) for readout in readouts]
     random = torch.Generator().manual_seed(seed)
     learnt = Windows(train, targets, batch_sentences=plain.batch_sentences)
-    held_out = Windows(dev, replace(dev_targets, weights=None), batch_sentences=_DEV_BATCH)
+    unweighted = replace(dev_targets, weights=None)
+    n_fits = sum(race.plateau.running.size for race in races)
     with Workers(place) as workers:
-        trainer = Trainer(maps, targets.asks, workers)
+        trainer = Trainer([race.maps for race in races], targets.asks, workers)
         for epoch in range(1, plain.max_epochs + 1):
-            trainer.begin([plateau.running for plateau in plateaus])
+            trainer.begin([race.plateau.running for race in races])
             for window in learnt.all(random):
                 trainer.learn(window.to(place))
-            found = _dev_losses(trainer, held_out, dev.n_items, place)
+            found = [loss / dev.n_items for loss in _dev_losses(trainer, dev, unweighted, place)]
             trainer.end()
-            for number, plateau in enumerate(plateaus):
-                better, slower = plateau.judge(epoch, found[number])
-                for layer, problem in np.argwhere(better).tolist():
-                    best[number][layer, problem] = maps[number].values[layer, problem]
-                maps[number].slow_down(slower, plain.slow_down)
-            n_ended = sum(int((~plateau.running).sum()) for plateau in plateaus)
-            n_fits = sum(plateau.running.size for plateau in plateaus)
+            for race, loss in zip(races, found, strict=True):
+                race.judge(epoch, loss)
+            n_ended = n_fits - sum(int(race.plateau.running.sum()) for race in races)
             if progress is not None:
                 progress(f"structural probes: epoch {epoch}, {n_ended} of {n_fits} have ended")
             if n_ended == n_fits:
                 break
-    return [
-        FittedStructural(
-            readout=readout.name,
-            asks=targets.asks,
-            maps=values.permute(1, 0, 3, 2).contiguous().cpu(),
-            layers=tuple(train.layers),
-            dev_loss=plateau.loss.T,
-            epochs=plateau.epochs.T,
-            converged=~plateau.running.T,
+    return [race.fitted(targets.asks, train.layers) for race in races]
+
+
+@dataclass(frozen=True)
+class _Race:
+    """The fits of one rank: as they are, at their best, and whether they go on."""
+
+    readout: StructuralReadout
+    maps: Maps
+    best: torch.Tensor
+    plateau: Plateau
+
+    @classmethod
+    def start(
+        cls, readout: StructuralReadout, train: SpanSource, targets: TreeTargets, seed: int, device: torch.device
+    ) -> _Race:
+        """Before the first epoch."""
+        maps = Maps.start(
+            min(_RANK, train.dim) if readout.rank is None else readout.rank,
+            n_layers=train.n_layers,
+            dim=train.dim,
+            n_problems=targets.n_problems,
+            seed=seed,
+            rate=readout.learning_rate,
+            device=device,
         )
-        for readout, values, plateau in zip(readouts, best, plateaus, strict=True)
-    ]
+        plateau = Plateau((train.n_layers, targets.n_problems), readout.patience)
+        return cls(readout, maps, maps.values.clone(), plateau)
+
+    def judge(self, epoch: int, loss: NDArray[np.float64]) -> None:
+        """Keep what is better than ever and slow down what is not, by dev losses ``[layer, problem]``."""
+        better, slower = self.plateau.judge(epoch, loss)
+        for layer, problem in np.argwhere(better).tolist():
+            self.best[layer, problem] = self.maps.values[layer, problem]
+        self.maps.slow_down(slower, self.readout.slow_down)
+
+    def fitted(self, asks: Asks, layers: Sequence[int]) -> FittedStructural:
+        """The best there were."""
+        return FittedStructural(
+            readout=self.readout.name,
+            asks=asks,
+            maps=self.best.permute(1, 0, 3, 2).contiguous().cpu(),
+            layers=tuple(layers),
+            dev_loss=self.plateau.loss.T,
+            epochs=self.plateau.epochs.T,
+            converged=~self.plateau.running.T,
+        )
 
 
-def _dev_losses(trainer: Trainer, held_out: Windows, n_sentences: int, device: torch.device) -> list[Any]:
-    """By rank, ``[layer, problem]`` the mean loss of a dev sentence."""
-    total: list[Any] = []
-    for window in held_out.all():
+def _dev_losses(
+    trainer: Trainer, dev: SpanSource, targets: TreeTargets, device: torch.device
+) -> list[NDArray[np.float64]]:
+    """By rank, ``[layer, problem]`` the losses of dev sentences, summed."""
+    total: list[NDArray[np.float64]] = []
+    for window in held_out(dev, targets):
         found = [loss.numpy() for loss in trainer.losses(window.to(device))]
-        total = found if not total else [a + b for a, b in zip(total, found, strict=True)]
-    return [loss / n_sentences for loss in total]
+        total = [a + b for a, b in zip(total, found, strict=True)] if total else found
+        del window  # or it would be held while the next is read
+    return total
 
 
 def _check(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -12,15 +13,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology._spans import SpanChunk
 from bertology.errors import FitError
+from bertology.readouts._span_windows import JoinedChunks
 from bertology.readouts._spans import SpanSource, check_finite, span_rows
 
 Asks = Literal["distances", "depths"]
-WINDOW_BYTES = 128 << 20
-"""Vectors whose sentences are shuffled among each other before they are cut into batches."""
-_LIKE_LENGTH = 0.6
+_LIKE_LENGTH = 0.5
 """Sentences are padded together that are at least this part of the longest of them."""
+_BLOCK_SENTENCES = 64
+"""How many are padded together at most."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,9 @@ class Block:
     """Sentences of like length, padded to the longest."""
 
     rows: Tensor
-    """``[sentence, n]`` places of their words in the batch; of what is padded any."""
+    """``[sentence × n]`` places of their words in the batch; where padded that of a sentence's first."""
     places: Tensor
-    """``[word]`` where each of their words stands among the padded ones, flat."""
+    """``[word]`` where each of their words stands among the padded ones."""
     first: int
     """Words of the batch that come before theirs; they are neighbours."""
     gold: Tensor
@@ -74,6 +75,11 @@ class Block:
     """Shaped as ``gold``: 1 over the number of the sentence's pairs (or words), 0 where padded."""
     weights: Tensor | None
     """``[problem, sentence]``"""
+
+    def to(self, device: torch.device) -> Block:
+        """The same on another device."""
+        rows, places, gold, share = (part.to(device) for part in (self.rows, self.places, self.gold, self.share))
+        return Block(rows, places, self.first, gold, share, None if self.weights is None else self.weights.to(device))
 
 
 @dataclass(frozen=True)
@@ -85,38 +91,56 @@ class Batch:
     n_sentences: int
     blocks: tuple[Block, ...]
 
+    def to(self, device: torch.device) -> Batch:
+        """The same on another device."""
+        return Batch(self.rows.to(device), self.n_sentences, tuple(block.to(device) for block in self.blocks))
+
+
+class Batches:
+    """Batches in order, each made when the first who reads them comes to it, for all who read them beside each other.
+
+    Whoever has least to compute is ahead of the others, and so makes them while those compute.
+
+    Args:
+        n: how many there are.
+        make: makes one.
+    """
+
+    def __init__(self, n: int, make: Callable[[int], Batch]) -> None:
+        self._n, self._make = n, make
+        self._made: list[Batch] = []
+        self._lock = Lock()
+
+    def __iter__(self) -> Iterator[Batch]:
+        """All of them, whoever else is at it."""
+        for place in range(self._n):
+            with self._lock:
+                if place == len(self._made):
+                    self._made.append(self._make(place))
+            yield self._made[place]
+
 
 @dataclass(frozen=True)
 class Window:
     """Sentences with their vectors, batch after batch."""
 
     words: Tensor
-    """``[layer, word, dim]``, one layer after the other in memory."""
-    batches: tuple[Batch, ...]
+    """``[layer, word, dim]``, one layer after the other in memory; behind the last word there may be room left."""
+    batches: Iterable[Batch]
 
     def gathered(self, batch: Batch, layers: Sequence[int]) -> Tensor:
         """``[layer, word, dim]`` the words of a batch in some layers."""
-        n_words = self.words.shape[1]
+        n_words, dim = self.words.shape[1:]
         # One selection of whole rows, so that no more of the window is touched than the batch needs.
-        starts = torch.tensor(layers, device=batch.rows.device)[:, None] * n_words
-        found = self.words.view(-1, self.words.shape[2]).index_select(0, (starts + batch.rows).flatten())
-        return found.view(len(layers), -1, self.words.shape[2])
+        starts = torch.tensor(layers, device=self.words.device)[:, None] * n_words
+        found = self.words.view(-1, dim).index_select(0, (starts + batch.rows).flatten())
+        return found.view(len(layers), -1, dim)
 
     def to(self, device: torch.device) -> Window:
         """The same on another device."""
-        if device.type == "cpu":
+        if self.words.device == device:
             return self
-        batches = tuple(
-            Batch(b.rows.to(device), b.n_sentences, tuple(_moved(block, device) for block in b.blocks))
-            for b in self.batches
-        )
-        return Window(self.words.to(device), batches)
-
-
-def _moved(block: Block, device: torch.device) -> Block:
-    weights = None if block.weights is None else block.weights.to(device)
-    gold, share = block.gold.to(device), block.share.to(device)
-    return Block(block.rows.to(device), block.places.to(device), block.first, gold, share, weights)
+        return Window(self.words.to(device), tuple(batch.to(device) for batch in self.batches))
 
 
 class Windows:
@@ -129,12 +153,11 @@ class Windows:
     """
 
     def __init__(self, source: SpanSource, targets: TreeTargets, *, batch_sentences: int) -> None:
-        self._source, self._targets, self._batch_sentences = source, targets, batch_sentences
-        self._used: NDArray[np.bool_] = np.ones(len(targets.values), dtype=np.bool_)
+        self._targets, self._batch_sentences = targets, batch_sentences
+        used = torch.ones(len(targets.values), dtype=torch.bool)
         if targets.weights is not None:
-            self._used = np.any(targets.weights > 0, axis=0)
-        self._joined: list[Tensor] = []
-        self._words = self._room = torch.empty(0)
+            used = torch.from_numpy((targets.weights > 0).any(axis=0))
+        self._joined = JoinedChunks(source, used)
 
     def all(self, random: torch.Generator | None = None) -> Iterator[Window]:
         """All of them once; each window holds until the next is asked for.
@@ -145,81 +168,62 @@ class Windows:
         Raises:
             FitError: a layer has vectors that are not finite, or a sentence another number of words than its tree.
         """
-        held: list[SpanChunk] = []
-        size = 0
-        for chunk in self._source.chunks():
-            if held and size + chunk.words.nbytes > WINDOW_BYTES:
-                yield self._window(held, random)
-                held, size = [], 0
-            held.append(chunk)
-            size += chunk.words.nbytes
-        if held:
-            yield self._window(held, random)
+        for joined in self._joined:
+            items, spans = joined.items.numpy(), joined.spans[:, 0].numpy()
+            _check_lengths(items, spans, self._targets)
+            order = np.arange(len(items)) if random is None else torch.randperm(len(items), generator=random).numpy()
+            cuts = [order[at : at + self._batch_sentences] for at in range(0, len(order), self._batch_sentences)]
+            yield Window(joined.words.contiguous(), Batches(len(cuts), partial(self._cut, items, spans, cuts)))
 
-    def _window(self, held: Sequence[SpanChunk], random: torch.Generator | None) -> Window:
-        words = self._together([chunk.words for chunk in held])
-        firsts = np.cumsum([0, *(chunk.words.shape[1] for chunk in held[:-1])])
-        spans = np.concatenate([chunk.spans[:, 0].numpy() + first for chunk, first in zip(held, firsts, strict=True)])
-        items = np.concatenate([chunk.items.numpy() for chunk in held])
-        _check_lengths(items, spans, self._targets)
-        order = np.flatnonzero(self._used[items])
-        if random is not None:
-            order = order[torch.randperm(len(order), generator=random).numpy()]
-        lengths, size = spans[:, 1] - spans[:, 0], self._batch_sentences
-        cuts = [order[at : at + size] for at in range(0, len(order), size)]
-        # Within a batch the longest come first, so that sentences of like length are neighbours.
-        cuts = [cut[np.argsort(-lengths[cut], kind="stable")] for cut in cuts]
-        return Window(words, tuple(_batch(items[cut], spans[cut], self._targets) for cut in cuts))
+    def _cut(
+        self, items: NDArray[np.int64], spans: NDArray[np.int64], cuts: Sequence[NDArray[np.int64]], place: int
+    ) -> Batch:
+        return _batch(items[cuts[place]], spans[cuts[place]], self._targets)
 
-    def _together(self, chunks: list[Tensor]) -> Tensor:
-        """``[layer, word, dim]`` the words of several chunks, always in the same memory: fresh memory costs more."""
-        if len(chunks) == len(self._joined) and all(a is b for a, b in zip(chunks, self._joined, strict=True)):
-            return self._words
-        for words in chunks:
-            check_finite(self._source, words)
-        n_words = sum(words.shape[1] for words in chunks)
-        shape = (self._source.n_layers, n_words, self._source.dim)
-        if self._room.numel() < math.prod(shape):
-            self._room = torch.empty(math.prod(shape))
-        joined = self._room[: math.prod(shape)].view(shape)
-        torch.cat(chunks, dim=1, out=joined)
-        self._joined, self._words = chunks, joined
-        return joined
+
+def held_out(source: SpanSource, targets: TreeTargets) -> Iterator[Window]:
+    """All sentences of a source once, chunk by chunk; no chunk is needed when the next is asked for.
+
+    Raises:
+        FitError: a layer has vectors that are not finite, or a sentence another number of words than its tree.
+    """
+    for chunk in source.chunks():
+        check_finite(source, chunk.words)
+        items, spans = chunk.items.numpy(), chunk.spans[:, 0].numpy()
+        _check_lengths(items, spans, targets)
+        yield Window(chunk.words.contiguous(), (_batch(items, spans, targets),))
+        del chunk  # or it would be held while the next is read
 
 
 def _batch(items: NDArray[np.int64], spans: NDArray[np.int64], targets: TreeTargets) -> Batch:
     lengths = spans[:, 1] - spans[:, 0]
-    blocks, start, before = [], 0, 0
-    while start < len(items):
-        end = start + 1
-        while end < len(items) and lengths[end] >= _LIKE_LENGTH * lengths[start]:
-            end += 1
-        blocks.append(_block(items[start:end], lengths[start:end], targets, before))
-        before += int(lengths[start:end].sum())
-        start = end
+    # The longest come first, so that sentences of like length are neighbours.
+    order = np.argsort(-lengths, kind="stable")
+    items, spans, lengths = items[order], spans[order], lengths[order]
+    blocks, first = [], 0
+    ends = lengths.cumsum()
+    while first < len(items):
+        n_like = int(np.searchsorted(-lengths, -_LIKE_LENGTH * lengths[first], side="right")) - first
+        part = slice(first, first + min(n_like, _BLOCK_SENTENCES))
+        blocks.append(_block(items[part], lengths[part], targets, int(ends[first] - lengths[first])))
+        first = part.stop
     return Batch(span_rows(torch.from_numpy(spans))[0], len(items), tuple(blocks))
 
 
 def _block(items: NDArray[np.int64], lengths: NDArray[np.int64], targets: TreeTargets, before: int) -> Block:
-    n, m = int(lengths[0]), len(items)
-    starts = np.cumsum(lengths) - lengths
-    inside = np.arange(n) < lengths[:, None]  # [sentence, n]
-    rows = np.where(inside, before + starts[:, None] + np.arange(n), before)
-    shape = (m, n, n) if targets.asks == "distances" else (m, n)
-    gold, share = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-    for place, (item, length) in enumerate(zip(items.tolist(), lengths.tolist(), strict=True)):
-        value = targets.values[item]
-        part: Any = (place, *[slice(length)] * value.ndim)
-        gold[part], share[part] = value, 1.0 / value.size
-    weights = None if targets.weights is None else torch.from_numpy(np.ascontiguousarray(targets.weights[:, items]))
-    return Block(
-        torch.from_numpy(rows),
-        torch.from_numpy(np.flatnonzero(inside)),
-        before,
-        torch.from_numpy(gold),
-        torch.from_numpy(share),
-        weights,
-    )
+    places = np.arange(lengths[0])
+    inside = places < lengths[:, None]  # [sentence, n]
+    starts = before + lengths.cumsum() - lengths
+    share = (inside / lengths[:, None]).astype(np.float32)
+    if targets.asks == "distances":
+        share = share[:, :, None] * share[:, None]
+    gold = np.zeros_like(share)
+    for own, item, length in zip(gold, items.tolist(), lengths.tolist(), strict=True):
+        own[(slice(length),) * own.ndim] = targets.values[item]
+    weights = None if targets.weights is None else torch.from_numpy(targets.weights[:, items])
+    rows = torch.from_numpy((starts[:, None] + places * inside).ravel())
+    kept = torch.from_numpy(np.flatnonzero(inside))
+    return Block(rows, kept, before, torch.from_numpy(gold), torch.from_numpy(share), weights)
 
 
 def _check_lengths(items: NDArray[np.int64], spans: NDArray[np.int64], targets: TreeTargets) -> None:

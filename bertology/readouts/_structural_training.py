@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.optim.adam import adam
 
 from bertology._workers import Workers
 from bertology.readouts._structural_batches import Asks, Batch, Block, Window
 
-_DECAYS = 0.9, 0.999
-_EPSILON = 1e-8
 _START = 0.05
 """Maps begin uniform within ± this (as the authors' code has it)."""
 _LEAST_GAIN = 1e-4
@@ -27,7 +27,7 @@ class Maps:
 
     rank: int
     values: Tensor
-    """``[layer, problem, rank, dim]``, in which both products of a step are fastest"""
+    """``[layer, problem, rank, dim]``, in which steps of the optimiser go by maps"""
     first: Tensor
     """Running mean of gradients, shaped as ``values``."""
     second: Tensor
@@ -72,15 +72,40 @@ class Maps:
         self.steps.mul_(kept)
         self.rates.copy_(torch.where(chosen, self.rates * factor, self.rates))
 
+    def mapped(self, words: Tensor) -> Tensor:
+        """``[layer, word, problem × rank]`` vectors ``[layer, word, dim]`` under the maps."""
+        # Products with a transpose are slow where it is not a matrix in memory.
+        return torch.bmm(words, self.values.flatten(1, 2).transpose(1, 2).contiguous())
+
+    @cached_property
+    def _each(self) -> tuple[list[Tensor], ...]:
+        """Of every map on its own its values, the state of its optimiser and its steps, all in the memory they are."""
+        parts = (self.values, self.first, self.second)
+        return (*(list(part.flatten(0, 1).unbind()) for part in parts), list(self.steps.flatten().unbind()))
+
     def step(self, gradients: Tensor) -> None:
         """One step of Adam (Kingma & Ba 2015) on gradients shaped as ``values``."""
-        self.steps.add_(1)
-        self.first.lerp_(gradients, 1 - _DECAYS[0])
-        self.second.mul_(_DECAYS[1]).addcmul_(gradients, gradients, value=1 - _DECAYS[1])
-        root = (1 - _DECAYS[1] ** self.steps).sqrt()
-        scale = self.rates * root / (1 - _DECAYS[0] ** self.steps)
-        width = self.second.sqrt().add_((_EPSILON * root)[:, :, None, None])
-        self.values.sub_(torch.div(self.first, width, out=width).mul_(scale[:, :, None, None]))
+        parts = (list(gradients.flatten(0, 1).unbind()), *self._each)
+        rates = self.rates.flatten().tolist()
+        for rate in sorted(set(rates)):
+            chosen = [number for number, own in enumerate(rates) if own == rate]
+            slopes, values, first, second, steps = ([part[number] for number in chosen] for part in parts)
+            adam(
+                values,
+                slopes,
+                first,
+                second,
+                [],
+                steps,
+                fused=True,
+                amsgrad=False,
+                beta1=0.9,
+                beta2=0.999,
+                lr=rate,
+                weight_decay=0.0,
+                eps=1e-8,
+                maximize=False,
+            )
 
 
 def learn(maps: Maps, words: Tensor, batch: Batch, asks: Asks) -> None:
@@ -92,24 +117,26 @@ def learn(maps: Maps, words: Tensor, batch: Batch, asks: Asks) -> None:
         batch: what is true of them.
         asks: what is learnt.
     """
-    mapped = torch.bmm(words, maps.values.flatten(1, 2).transpose(1, 2))  # [layer, word, problem × rank]
+    mapped = maps.mapped(words)
     pull = torch.empty_like(mapped)
     for block in batch.blocks:
-        where = slice(block.first, block.first + len(block.places))
-        pull[:, where] = _gradient(mapped, block, maps, asks)
-    gradients = torch.bmm(pull.transpose(1, 2), words).div_(batch.n_sentences)
+        own = _pull(_padded(mapped, block, maps), block, asks)
+        flat = own.permute(0, 2, 3, 1, 4).reshape(len(own), -1, mapped.shape[2])
+        pull[:, block.first : block.first + len(block.places)] = flat.index_select(1, block.places)
+    # Distances pull both words of a pair, each of which stands in two pairs.
+    scale = (4.0 if asks == "distances" else -2.0) / batch.n_sentences
+    gradients = torch.bmm(pull.transpose(1, 2), words).mul_(scale)
     maps.step(gradients.view_as(maps.values))
 
 
 def losses(maps: Maps, words: Tensor, batch: Batch, asks: Asks) -> Tensor:
     """``[layer, problem]`` the loss of a batch, summed over its sentences, each weighing the same in all problems."""
-    total = torch.zeros(len(words), maps.values.shape[1], dtype=torch.float64, device=words.device)
-    mapped = torch.bmm(words, maps.values.flatten(1, 2).transpose(1, 2))
+    total = torch.zeros(maps.values.shape[:2], dtype=torch.float64, device=maps.values.device)
+    mapped = maps.mapped(words)
     for block in batch.blocks:
-        vectors = _padded(mapped, block, maps)
-        found = squared_distances(vectors) if asks == "distances" else vectors.square().sum(-1)
-        total += found.sub_(block.gold).abs_().mul_(block.share).flatten(2).sum(-1)
-    return total
+        missing = _missing(_padded(mapped, block, maps), block, asks)
+        total += missing.abs_().mul_(block.share).flatten(2).sum(-1)
+    return total.mul_(2) if asks == "distances" else total
 
 
 def squared_distances(vectors: Tensor) -> Tensor:
@@ -122,25 +149,32 @@ def squared_distances(vectors: Tensor) -> Tensor:
 def _padded(mapped: Tensor, block: Block, maps: Maps) -> Tensor:
     """``[layer, problem, sentence, n, rank]`` mapped vectors of a block."""
     n_problems, rank = maps.values.shape[1:3]
-    vectors = mapped.index_select(1, block.rows.flatten()).view(len(mapped), *block.rows.shape, n_problems, rank)
-    return vectors.permute(0, 3, 1, 2, 4)
+    vectors = mapped.index_select(1, block.rows).view(len(mapped), len(block.gold), -1, n_problems, rank)
+    return vectors.permute(0, 3, 1, 2, 4).contiguous()
 
 
-def _gradient(mapped: Tensor, block: Block, maps: Maps, asks: Asks) -> Tensor:
-    """``[layer, word, problem × rank]`` gradient of the loss (Hewitt & Manning 2019, section 2.2 and 2.3)."""
-    vectors = _padded(mapped, block, maps).contiguous()
-    found = squared_distances(vectors) if asks == "distances" else vectors.square().sum(-1)
-    # The slope of |found − gold|: a sign, times how much the pair (or word) counts.
-    slope = found.sub_(block.gold).sign_().mul_(block.share)
+def _missing(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
+    """What is missing to gold: ``[layer, problem, sentence, n]`` of depths, ``[…, n, n]`` half of it of distances."""
+    if asks == "depths":
+        return block.gold - vectors.square().sum(-1)
+    flat = vectors.flatten(0, 2)
+    products = torch.bmm(flat, flat.transpose(1, 2).contiguous())
+    halves = products.diagonal(dim1=1, dim2=2) / 2
+    products.sub_(halves[:, :, None]).sub_(halves[:, None])
+    return products.view(*vectors.shape[:-1], -1).add_(block.gold, alpha=0.5)
+
+
+def _pull(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
+    """Shaped as ``vectors``: the slope of the loss by them (Hewitt & Manning 2019, sections 2.2 and 2.3), unscaled."""
+    # The slope of |missing|: a sign, times how much the pair (or word) counts.
+    slope = _missing(vectors, block, asks).sign_().mul_(block.share)
     if block.weights is not None:
-        slope = slope * block.weights.view(*block.weights.shape, *[1] * (block.gold.ndim - 1))
-    if asks == "distances":
-        # Σ_j s_ij · 2 (v_i − v_j), twice, since every pair stands in both orders.
-        pull = (slope.sum(-1, keepdim=True) * vectors).sub_(slope @ vectors).mul_(4)
-    else:
-        pull = (slope[..., None] * vectors).mul_(2)
-    flat = pull.permute(0, 2, 3, 1, 4).reshape(len(mapped), block.rows.numel(), -1)
-    return flat.index_select(1, block.places)
+        slope.mul_(block.weights.view(*block.weights.shape, *[1] * (block.gold.ndim - 1)))
+    if asks == "depths":
+        return slope[..., None] * vectors
+    # Σ_j s_ij (v_j − v_i), as one product
+    slope.diagonal(dim1=-2, dim2=-1).sub_(slope.sum(-1))
+    return torch.bmm(slope.flatten(0, 2), vectors.flatten(0, 2)).view_as(vectors)
 
 
 class Plateau:

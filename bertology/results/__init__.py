@@ -1,7 +1,9 @@
 """What was found: tidy tables, and views of them."""
 
 from bertology.results._cloze_predictions import ClozeOutcomes, ClozePredictions, read_outcomes
+from bertology.results._formats import View
 from bertology.results._grid_view import GridView
+from bertology.results._groups import GroupLine, GroupTable, group_scores
 from bertology.results._labels import confusion, per_label_scores
 from bertology.results._predictions import (
     SET_MARK,
@@ -15,7 +17,7 @@ from bertology.results._predictions import (
     split_sets,
     write_predictions,
 )
-from bertology.results._results import Results, View, read_results
+from bertology.results._results import Results, read_results
 from bertology.results._rows import SCHEMA_VERSION, ComparisonRow, ResultRow, comparison_rows, reading_of, score_of
 from bertology.results._schema import comparison_schema, result_schema
 from bertology.results._store import read_comparison_rows, read_result_rows, write_results
@@ -29,6 +31,8 @@ __all__ = [
     "ClozePredictions",
     "ComparisonRow",
     "GridView",
+    "GroupLine",
+    "GroupTable",
     "LayerLine",
     "LayerTable",
     "PredictedLabels",
@@ -41,6 +45,7 @@ __all__ = [
     "comparison_rows",
     "comparison_schema",
     "confusion",
+    "group_scores",
     "layer_tables",
     "per_label_scores",
     "prediction_schema",

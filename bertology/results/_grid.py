@@ -86,7 +86,8 @@ class Grid:
 
 def metric_title(metric: str) -> str:
     """A metric's name as one writes it in text."""
-    return _TITLES.get(metric, metric.replace("_", " "))
+    name, space, which = metric.partition(" ")
+    return _TITLES.get(name, name.replace("_", " ")) + space + which
 
 
 def layer_label(layer: int) -> str:
@@ -214,9 +215,9 @@ def _notes(table: LayerTable) -> list[Note]:
     comma = "," if "," in table.reading else ""
     trained = f"{comma} trained on {about.n_train:,} items{seeds}"
     own = ", the model's own head: nothing is trained"
-    notes.append(Note("readout", f"{table.reading}{own if _answers_itself(table) else trained}"))
+    notes.append(Note("readout", f"{table.reading}{own if answers_itself(table) else trained}"))
     methods = "; ".join(_INTERVALS.get(method, method) for method in table.ci_methods)
-    if _answers_itself(table):
+    if answers_itself(table):
         methods = methods.replace("sentence", "cluster")
     notes.append(Note("interval", f"[ ] 95 %, {methods or 'not computed'}"))
     if any(line.control_task for line in table.lines):
@@ -227,7 +228,7 @@ def _notes(table: LayerTable) -> list[Note]:
         notes.append(Note("chance", f"{number(mean)} % of choices are right by chance"))
     if any(line.blind for line in table.lines):
         notes.append(Note("blind", "the same texts without what decides"))
-    if _answers_itself(table) and any(line.control == "majority" for line in table.baselines):
+    if answers_itself(table) and any(line.control == "majority" for line in table.baselines):
         notes.append(Note("majority", "the answer most frequent in each group, whatever the text"))
     if any(line.control == "word_majority" for line in table.baselines):
         notes.append(Note("majority", "the label most frequent in training, of all words or of the same word form"))
@@ -238,15 +239,15 @@ def _notes(table: LayerTable) -> list[Note]:
     return notes
 
 
-def _answers_itself(table: LayerTable) -> bool:
-    """Whether the model's own head is asked, so that items are texts and their clusters what they are about."""
+def answers_itself(table: LayerTable) -> bool:
+    """Whether the model's own head is asked: nothing is trained, items are texts, clusters what they are about."""
     return table.about.readout in _OWN_HEADS
 
 
 def _counts(table: LayerTable) -> str:
     about = table.about
     parts = [
-        f"{about.n_items:,} items in {about.n_clusters:,} {'clusters' if _answers_itself(table) else 'sentences'}",
+        f"{about.n_items:,} items in {about.n_clusters:,} {'clusters' if answers_itself(table) else 'sentences'}",
         *([f"{about.n_classes} classes"] if about.n_classes else []),
     ]
     if about.n_skipped:

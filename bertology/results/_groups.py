@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from bertology.errors import ResultsError
 from bertology.results._grid import NOTHING, Cell, Grid, GridLine, Note, is_fraction, metric_title, number, score_cell
 from bertology.results._rows import ResultRow, chances_of, reading_of
-from bertology.results._view import LayerTable, Score
+from bertology.results._view import LayerTable, Score, natural_order
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -17,9 +22,12 @@ class GroupLine:
 
     name: str
     n_items: int
+    n_clusters: int
     n_skipped: int
     by_layer: Mapping[int, Score]
     """The table's main metric on the items of this group alone."""
+    chance: float | None = None
+    """How often choices would be right by chance; None where nothing is chosen."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +48,64 @@ def group_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tup
     for table in tables:
         ours = [row for row in of_table[_key(table.about)] if row.metric == table.metric]
         if ours:
-            found.append(GroupTable(table, tuple(_line(ours, name) for name in dict.fromkeys(r.group for r in ours))))
+            found.append(GroupTable(table, tuple(_line(ours, name) for name in _names(ours))))
     return tuple(found)
+
+
+def group_scores(rows: Sequence[ResultRow]) -> pd.DataFrame:
+    """The groups of one cell, in order of first appearance.
+
+    Args:
+        rows: the cell's rows of one metric and one seed, one a group.
+
+    Returns:
+        One row a group, with columns ``items`` (scored), ``clusters`` (they stand in), ``skipped`` (items), ``value``,
+        ``ci_low`` and ``ci_high`` (fractions, NaN where undefined), and ``chance`` where something is chosen. The
+        metric's name is in ``attrs``.
+    """
+    import pandas as pd
+
+    by_name = {str(row.group): row for row in rows}
+    ours = [by_name[name] for name in _names(rows)]
+    chances = [chances_of(row).get(str(row.group)) for row in ours]
+    columns: dict[str, list[float | int | None]] = {
+        "items": [row.n_items for row in ours],
+        "clusters": [row.n_clusters for row in ours],
+        "skipped": [row.n_skipped for row in ours],
+        "value": [row.value for row in ours],
+        "ci_low": [row.ci_low for row in ours],
+        "ci_high": [row.ci_high for row in ours],
+        **({"chance": chances} if any(chance is not None for chance in chances) else {}),
+    }
+    scores = ("value", "ci_low", "ci_high", "chance")
+    frame = pd.DataFrame(columns, index=pd.Index([row.group for row in ours], name="group"))
+    frame = frame.astype({name: "float64" for name in columns if name in scores})
+    frame.attrs["metric"] = ours[0].metric
+    return frame
+
+
+def group_table_of(groups: Sequence[GroupTable], task: str | None = None) -> GroupTable:
+    """The one table of groups there is, or that of a task.
+
+    Raises:
+        ResultsError: there is none, or there are several.
+    """
+    found = [one for one in groups if task in (None, one.table.task)]
+    if not found:
+        of_task = "" if task is None else f" of task {task}"
+        raise ResultsError(f"the items{of_task} do not stand in groups: there is nothing to show by group")
+    if len(found) > 1:
+        tasks = list(dict.fromkeys(one.table.task for one in found))
+        how = f"task={' or '.join(map(repr, tasks))}" if len(tasks) > 1 else "only(model=…) of the results"
+        raise ResultsError(f"{len(found)} tables of groups do not fit one figure: choose one by {how}")
+    return found[0]
+
+
+def _names(rows: Sequence[ResultRow]) -> list[str]:
+    """The groups in order of first appearance."""
+    names = list(dict.fromkeys(str(row.group) for row in rows))
+    # Rows that were read come by their names' letters, of which "stated 10 times" is before "stated 2 times".
+    return sorted(names, key=natural_order) if names == sorted(names) else names
 
 
 def _key(row: ResultRow) -> tuple[object, ...]:
@@ -49,14 +113,22 @@ def _key(row: ResultRow) -> tuple[object, ...]:
     return (*same, reading_of(row))
 
 
-def _line(rows: Sequence[ResultRow], name: str | None) -> GroupLine:
+def _line(rows: Sequence[ResultRow], name: str) -> GroupLine:
     ours = [row for row in rows if row.group == name]
     scores = {
         row.layer: Score(row.value, row.ci_low, row.ci_high)
         for row in ours
         if row.layer is not None and row.value is not None
     }
-    return GroupLine(str(name), ours[0].n_items, ours[0].n_skipped, dict(sorted(scores.items())))
+    first = ours[0]
+    return GroupLine(
+        name,
+        first.n_items,
+        first.n_clusters,
+        first.n_skipped,
+        dict(sorted(scores.items())),
+        chances_of(first).get(name),
+    )
 
 
 def group_grid(groups: GroupTable, *, most_layers: int | None = None) -> Grid:
@@ -69,12 +141,11 @@ def group_grid(groups: GroupTable, *, most_layers: int | None = None) -> Grid:
     table = groups.table
     layers = _spread_out([line.layer for line in table.lines], most_layers)
     skipped = any(line.n_skipped for line in groups.lines)
-    chances = chances_of(table.about)
-    differ = len(set(chances.values())) > 1
+    differ = len({line.chance for line in groups.lines}) > 1
     lines = []
     for line in groups.lines:
-        counts = [Cell(f"{line.n_items:,}"), *([Cell(f"{line.n_skipped:,}")] if skipped else [])]
-        counts += [Cell(number(chances[line.name]) if line.name in chances else NOTHING)] if differ else []
+        counts = [_count(line.n_items), *([_count(line.n_skipped)] if skipped else [])]
+        counts += [_chance(line)] if differ else []
         cells = [
             score_cell(line.by_layer.get(layer), table.metric, interval=layer == layers[-1])
             if layer in line.by_layer
@@ -98,8 +169,16 @@ def group_grid(groups: GroupTable, *, most_layers: int | None = None) -> Grid:
         Note("interval", f"[ ] 95 %, of layer {layers[-1]}"),
         *([Note("layers", f"{left_out} more in the other formats, for want of room")] if left_out else []),
     )
-    title = f"{table.task} · {metric_title(table.metric)} by group and layer{unit}{reading}"
+    title = f"{table.task} by group · {metric_title(table.metric)} by layer{unit}{reading}"
     return Grid(title, headers, tuple(lines), notes, corner="Group")
+
+
+def _count(items: int) -> Cell:
+    return Cell(f"{items:,}", score=Score(items))
+
+
+def _chance(line: GroupLine) -> Cell:
+    return Cell(NOTHING) if line.chance is None else Cell(number(line.chance), score=Score(line.chance))
 
 
 def _spread_out(layers: Sequence[int], most: int | None) -> Sequence[int]:

@@ -19,9 +19,9 @@ from bertology.results._plot import LayerFigure
 from bertology.results._view import LayerTable
 
 # One hue from pale to deep, which survives print in grey and every kind of colour blindness.
-_SHADES = LinearSegmentedColormap.from_list("layers", ["#f4f8fc", "#c6dbef", "#7fb8dc", "#2474b3"])
-_GREY, _TEXT, _FRAME = "#5A5A5A", "#222222", "#111111"
-_DARK = 0.82
+SHADES = LinearSegmentedColormap.from_list("layers", ["#f4f8fc", "#c6dbef", "#7fb8dc", "#2474b3"])
+GREY, TEXT, _FRAME = "#5A5A5A", "#222222", "#111111"
+DARK = 0.82
 _CELL = (1.0, 0.36)
 _FEW = 12
 _VALUE_SIZE = (8.5, 7.0)
@@ -52,11 +52,11 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
         for layer, shade in _shades(table).items():
             shades[layers.index(layer), column] = shade
     # A mesh stays sharp in vector formats, where an image would be resampled.
-    ax.pcolormesh(shades, cmap=_SHADES, vmin=0, vmax=1, edgecolors="white", linewidth=1.2)
+    ax.pcolormesh(shades, cmap=SHADES, vmin=0, vmax=1, edgecolors="white", linewidth=1.2)
     for column, table in enumerate(tables):
         _write_values(ax, table, column, layers, shades[:, column], fontsize=_VALUE_SIZE[len(tables) > _FEW])
     _style(ax, tables, layers)
-    figure.supxlabel(_caption(tables), fontsize=7.5, color=_GREY, x=0.01, ha="left", multialignment="left")
+    figure.supxlabel(_caption(tables), fontsize=7.5, color=GREY, x=0.01, ha="left", multialignment="left")
     return figure
 
 
@@ -81,7 +81,7 @@ def _write_values(
             ha="center",
             va="center",
             fontsize=fontsize,
-            color="white" if shades[row] > _DARK else _TEXT,
+            color="white" if shades[row] > DARK else TEXT,
             fontweight="bold" if line.in_best_set else "normal",
         )
         if line.in_best_set:
@@ -90,14 +90,14 @@ def _write_values(
 
 
 def _style(ax: Axes, tables: Sequence[LayerTable], layers: Sequence[int]) -> None:
-    ax.set_xticks(np.arange(len(tables)) + 0.5, _headers(tables), fontsize=8.5, color=_TEXT)
-    ax.set_yticks(np.arange(len(layers)) + 0.5, [str(layer) for layer in layers], fontsize=8.5, color=_TEXT)
+    ax.set_xticks(np.arange(len(tables)) + 0.5, _headers(tables), fontsize=8.5, color=TEXT)
+    ax.set_yticks(np.arange(len(layers)) + 0.5, [str(layer) for layer in layers], fontsize=8.5, color=TEXT)
     ax.xaxis.tick_top()
     if _slanted(tables):
         for label in ax.get_xticklabels():
             label.set(rotation=40, ha="left", rotation_mode="anchor")
     ax.tick_params(length=0)
-    ax.set_ylabel("layer (0: embeddings)", fontsize=9, color=_TEXT)
+    ax.set_ylabel("layer (0: embeddings)", fontsize=9, color=TEXT)
     for spine in ax.spines.values():
         spine.set_visible(False)
 

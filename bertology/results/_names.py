@@ -11,11 +11,13 @@ _MOST_PARTS = 2
 def brief(name: str | None) -> str:
     """A model's or corpus's name: of a local path its last part, and of a long name beginning and end."""
     parts = [_last_part(part) for part in str(name).split("+")]
-    text = "+".join(parts)
-    if len(text) <= _MOST_LETTERS:
-        return text
-    half = (_MOST_LETTERS - 1) // 2
-    return f"{text[:half]}…{text[-half:]}"
+    return shortened("+".join(parts), _MOST_LETTERS)
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of at most ``most`` letters, cut in its middle: beginnings and ends tell names apart."""
+    half = (most - 1) // 2
+    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
 
 
 def _last_part(name: str) -> str:

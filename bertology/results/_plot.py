@@ -16,7 +16,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from bertology.errors import ResultsError
-from bertology.results._grid import is_fraction, metric_title, number
+from bertology.results._grid import answers_itself, is_fraction, metric_title, number
 from bertology.results._names import brief
 from bertology.results._view import BASELINES, LayerTable, Score
 
@@ -134,7 +134,7 @@ def _draw_probe(ax: Axes, table: LayerTable, scale: float) -> _Label:
     ax.plot(x, y, color=_BLUE, linewidth=1.8, zorder=4)
     filled = [_BLUE if line.in_best_set else "white" for line, _ in lines]
     ax.scatter(x, y, s=34, c=filled, edgecolors=_BLUE, linewidths=1.4, zorder=5)
-    return _Label(y[-1], "probe", _BLUE, bold=True)
+    return _Label(y[-1], "own head" if answers_itself(table) else "probe", _BLUE, bold=True)
 
 
 def _band(ax: Axes, x: Sequence[int], scores: Sequence[Score], color: str, scale: float) -> None:
@@ -213,7 +213,8 @@ def _place_labels(ax: Axes, labels: Sequence[_Label], *, x: float) -> None:
 
 
 def _caption(tables: Sequence[LayerTable]) -> str:
-    parts = ["Bands: 95 % intervals over sentences."]
+    over = dict.fromkeys("clusters" if answers_itself(table) else "sentences" for table in tables)
+    parts = [f"Bands: 95 % intervals over {' or '.join(over)}."]
     if any(table.compared for table in tables):
         parts.insert(0, "Filled: layers not separable from the best (paired bootstrap, Benjamini–Hochberg q < .05).")
     return "\n".join(parts)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import io
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,25 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal
 from bertology._files import write_atomically
 from bertology._names import name_not_found
 from bertology.errors import ResultsError
-from bertology.results._exports import (
-    grid_to_html,
-    grid_to_latex,
-    grid_to_markdown,
-    tables_to_csv,
-    tables_to_json,
-)
-from bertology.results._grid import Grid, layer_grid, summary_grid
-from bertology.results._grid_view import GridView
-from bertology.results._groups import GroupTable, group_grid, group_tables
+from bertology.results._cloze_predictions import is_cloze
+from bertology.results._formats import View
+from bertology.results._groups import group_scores, group_tables
 from bertology.results._labels import confusion, per_label_scores
-from bertology.results._other_grids import head_grids, model_grid, seed_grid
-from bertology.results._pipeline import CUMULATIVE, PipelineLine, pipeline_grid, pipeline_lines
+from bertology.results._pipeline import pipeline_lines
 from bertology.results._predictions import PredictionFolder, Predictions, write_predictions
 from bertology.results._rows import ComparisonRow, Control, ResultRow, sort_key
 from bertology.results._schema import rows_to_pandas
 from bertology.results._store import read_comparison_rows, read_result_rows, write_results
 from bertology.results._tree_items import tally_of, tree_items
-from bertology.results._view import BASELINES, LayerTable, layer_tables
+from bertology.results._view import BASELINES, layer_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,131 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console, ConsoleOptions, RenderResult
 
-
-@dataclass(frozen=True)
-class View:
-    """Results as people read them: a table of layers for each task, and one of layers by tasks."""
-
-    tables: tuple[LayerTable, ...]
-    pipelines: tuple[PipelineLine, ...] = ()
-    """Of tasks that were read by mixtures of layers."""
-    groups: tuple[GroupTable, ...] = ()
-    """Of tasks whose items stand in groups."""
-
-    @property
-    def overview(self) -> tuple[LayerTable, ...]:
-        """The tables that are laid side by side: of tasks read from single layers, those alone."""
-        questions = {_question(table) for table in self.tables if table.about.readout != CUMULATIVE}
-        return tuple(
-            table for table in self.tables if table.about.readout != CUMULATIVE or _question(table) not in questions
-        )
-
-    def grids(self) -> tuple[Grid, ...]:
-        """The tables as text in cells, each with its groups; the summary last, where there are several tasks."""
-        of_table = {id(found.table): found for found in self.groups}
-        grids: list[Grid] = []
-        for table in self.tables:
-            grids.append(layer_grid(table))
-            if id(table) in of_table:
-                grids.append(group_grid(of_table[id(table)]))
-        summary = (summary_grid(self.overview),) if len(self.overview) > 1 else ()
-        return (*grids, *summary, *((pipeline_grid(self.pipelines),) if self.pipelines else ()))
-
-    def to_markdown(self) -> str:
-        """Pipe tables."""
-        return "\n".join(grid_to_markdown(grid) for grid in self.grids())
-
-    def to_latex(self) -> str:
-        """Booktabs tables, the best set in bold, captions that state the protocol."""
-        return "\n".join(grid_to_latex(grid) for grid in self.grids())
-
-    def to_html(self) -> str:
-        """Tables that stand in a page or notebook without a style sheet."""
-        return "\n".join(grid_to_html(grid) for grid in self.grids())
-
-    def to_csv(self) -> str:
-        """One line a layer and baseline; fractions, not percentages."""
-        return tables_to_csv(self.tables)
-
-    def to_json(self) -> str:
-        """The tables with all their fields; fractions, not percentages."""
-        return tables_to_json(self.tables)
-
-    def to_text(self, *, width: int = 100) -> str:
-        """As in a terminal of ``width`` columns, without colour."""
-        from rich.console import Console
-
-        out = io.StringIO()
-        Console(file=out, width=width, no_color=True, highlight=False).print(self)
-        return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
-
-    def plot(self, ax: Axes | None = None) -> Figure:
-        """Score by layer, with intervals and baselines; several tasks side by side.
-
-        Args:
-            ax: where to draw; a new figure when left out.
-
-        Raises:
-            ResultsError: several tasks for one ``ax``, or nothing to draw.
-        """
-        from bertology.results._plot import plot_tables
-
-        return plot_tables(self.tables, ax=ax)
-
-    def heatmap(self) -> Figure:
-        """Layers by tasks: shades within a task, values written, the best set framed.
-
-        Raises:
-            ResultsError: there is nothing to draw.
-        """
-        from bertology.results._heatmap import plot_heatmap
-
-        return plot_heatmap(self.overview)
-
-    def models(self) -> GridView:
-        """Models by tasks: the best layer of each, its score and number."""
-        return GridView((model_grid(self.tables),))
-
-    def heads(self) -> GridView:
-        """Attention heads by tasks (a relation is a task), the best head of each marked; a table for each model.
-
-        Raises:
-            ResultsError: no score is that of a head.
-        """
-        return GridView(head_grids(self.tables))
-
-    def seeds(self) -> GridView:
-        """Layers by seeds, a table for each task."""
-        return GridView(tuple(seed_grid(table) for table in self.tables))
-
-    def pipeline(self) -> GridView:
-        """Tasks by where in the model they are solved: centre of gravity, expected layer (Tenney et al. 2019b).
-
-        Raises:
-            ResultsError: no task was read by a mixture of layers.
-        """
-        return GridView((pipeline_grid(self.pipelines),))
-
-    def plot_pipeline(self) -> Figure:
-        """The same as bars, with the weight and the gain of each layer.
-
-        Raises:
-            ResultsError: no task was read by a mixture of layers.
-        """
-        from bertology.results._pipeline_plot import plot_pipeline
-
-        return plot_pipeline(self.pipelines)
-
-    def _repr_html_(self) -> str:
-        return self.to_html()
-
-    def __str__(self) -> str:
-        return self.to_text()
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from bertology.results._terminal import render_tables
-
-        yield render_tables(self.tables, self.overview, self.pipelines, self.groups, width=options.max_width)
+_MOST_GROUPS = 40
+"""That one figure shows."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -267,7 +137,7 @@ class Results:
                 the probe itself on the pretrained model with the lowest seed when left out.
 
         Raises:
-            ResultsError: no such cell, several of them, or none of its predictions kept.
+            ResultsError: no such cell, several of them, none of its predictions kept, or a task without labels.
         """
         return per_label_scores(self._predictions_of(task, layer, **chosen))
 
@@ -275,7 +145,32 @@ class Results:
         """Gold by predicted labels at one layer: :func:`confusion`; arguments as in :meth:`per_label`."""
         return confusion(self._predictions_of(task, layer, **chosen))
 
-    def _predictions_of(
+    def per_group(self, task: str, layer: int | None, *, metric: str | None = None, **chosen: Any) -> pd.DataFrame:
+        """Scores of each group of items, such as a relation or construction, at one layer: :func:`group_scores`.
+
+        Args:
+            task: its name.
+            layer: 0 is the embedding output; None for what reads no layer, such as a baseline.
+            metric: the task's main one when left out.
+            chosen: as in :meth:`per_label`.
+
+        Raises:
+            ResultsError: no such cell, several of them, or its items stand in no groups.
+            NameNotFoundError: groups have no such metric.
+        """
+        cell = self._row_of(task, layer, **chosen).cell_id
+        rows = [row for row in self.rows if row.cell_id == cell and row.group is not None and row.status == "ok"]
+        if not rows:
+            raise ResultsError(
+                f"task {task}, layer {layer}: its items stand in no groups; see .to_pandas() for the whole"
+            )
+        known = dict.fromkeys(row.metric for row in rows)
+        if metric is not None and metric not in known:
+            raise name_not_found(f"metric of the groups of task {task}", metric, known)
+        wanted = metric or next((row.metric for row in rows if row.main_metric), rows[0].metric)
+        return group_scores([row for row in rows if row.metric == wanted])
+
+    def _row_of(
         self,
         task: str,
         layer: int | None,
@@ -283,7 +178,8 @@ class Results:
         init: Literal["pretrained", "random", "random_blocks"] | None = "pretrained",
         control: Control = "none",
         **chosen: Any,
-    ) -> Predictions:
+    ) -> ResultRow:
+        """The first row of the one cell that is meant."""
         # A baseline has no layer, and so no weights.
         init = None if control in BASELINES else init
         found = self.only(task=task, layer=layer, init=init, control=control, **chosen)
@@ -291,9 +187,17 @@ class Results:
         cells = sorted({row.cell_id for row in found.rows if not seeds or row.seed == min(seeds)})
         if len(cells) > 1:
             raise ResultsError(f"task {task}, layer {layer}: {len(cells)} cells fit; choose one by model=… or corpus=…")
-        if cells[0] not in self.predictions:
-            raise ResultsError(f"task {task}, layer {layer}: no predictions kept of cell {cells[0]}; run it with --out")
-        kept, tally = self.predictions[cells[0]], tally_of(found.rows[0].metric)
+        return next(row for row in found.rows if row.cell_id == cells[0])
+
+    def _predictions_of(self, task: str, layer: int | None, **chosen: Any) -> Predictions:
+        row = self._row_of(task, layer, **chosen)
+        if row.cell_id not in self.predictions:
+            raise ResultsError(
+                f"task {task}, layer {layer}: no predictions kept of cell {row.cell_id}; run it with --out"
+            )
+        kept, tally = self.predictions[row.cell_id], tally_of(row.metric)
+        if is_cloze(kept):
+            raise ResultsError(f"task {task} has no labels: .per_group({task!r}, {layer}) tells its groups apart")
         return kept if tally == "labels" else tree_items(kept, tally)
 
     def save(
@@ -308,7 +212,8 @@ class Results:
         Args:
             folder: made if absent. It will hold ``results.parquet``, ``comparisons.parquet``,
                 ``predictions/<cell_id>.parquet``, ``layers.md``, ``layers.png`` … and, of several
-                tables, ``heatmap.png`` …
+                tables, ``heatmap.png`` …; where items stand in 2 to 40 groups ``groups.png`` …, of several
+                tasks ``groups-<task>.png`` …, and with the format csv ``groups.csv``.
             tables: formats of the tables.
             plots: formats of the plot.
 
@@ -331,15 +236,13 @@ class Results:
         for ending, export in (("md", view.to_markdown), ("csv", view.to_csv), ("tex", view.to_latex)):
             if ending in tables:
                 write_atomically(folder / f"layers.{ending}", export().encode())
+        if "csv" in tables and view.groups:
+            # The lines of layers.csv are layers.
+            write_atomically(folder / "groups.csv", view.by_group().to_csv().encode())
         if plots:
             from bertology.results._plot import figure_bytes
 
-            figures = {"layers": view.plot()} if view.tables else {}
-            if len(view.overview) > 1:
-                figures["heatmap"] = view.heatmap()
-            if view.pipelines:
-                figures["pipeline"] = view.plot_pipeline()
-            for name, figure in figures.items():
+            for name, figure in _figures(view).items():
                 for image in plots:
                     write_atomically(folder / f"{name}.{image}", figure_bytes(figure, image))
         return folder
@@ -370,9 +273,23 @@ def read_results(folder: str | Path) -> Results:
     )
 
 
-def _question(table: LayerTable) -> tuple[str | None, ...]:
-    about = table.about
-    return (about.task, about.corpus, about.split, about.model, about.pooling)
+def _figures(view: View) -> dict[str, Figure]:
+    """The figures there are, by the names of their files."""
+    from bertology.results._group_plot import plot_groups
+
+    figures = {"layers": view.plot()} if view.tables else {}
+    if len(view.overview) > 1:
+        figures["heatmap"] = view.heatmap()
+    if view.pipelines:
+        figures["pipeline"] = view.plot_pipeline()
+    shown = [groups for groups in view.groups if 2 <= len(groups.lines) <= _MOST_GROUPS]
+    times: Counter[str] = Counter()
+    for groups in shown:
+        task = re.sub(r"[^\w.-]+", "-", groups.table.task)
+        times[task] += 1
+        again = f"-{times[task]}" if times[task] > 1 else ""
+        figures["groups" if len(shown) == 1 else f"groups-{task}{again}"] = plot_groups(groups)
+    return figures
 
 
 def _fits(row: ResultRow, name: str, value: Any) -> bool:

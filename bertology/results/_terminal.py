@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rich.box import Box
 from rich.console import Console, Group, RenderableType
@@ -12,11 +13,14 @@ from rich.text import Text
 
 from bertology.results._grid import STAR, Grid, GridLine, layer_grid, summary_grid
 from bertology.results._groups import GroupTable, group_grid
+from bertology.results._names import shortened
 from bertology.results._pipeline import PipelineLine, pipeline_grid
 from bertology.results._view import LayerTable, Score
 
 _RULES_ONLY = Box("    \n    \n ── \n    \n ── \n ── \n    \n    \n")
 _STRIP_MOST, _STRIP_LEAST = 28, 12
+_LEAST_NAME = 20
+"""Letters of a group's name that are always shown."""
 _BEST = "bold green"
 _TWO_LINES = {"selectivity": "selec-\ntivity", "macro-F1": "macro-\nF1", "micro-F1": "micro-\nF1"}
 
@@ -35,7 +39,7 @@ def render_tables(
     for table in tables:
         parts.append(_rendered(layer_grid(table), width=width, table=table))
         if id(table) in of_table:
-            parts.append(_rendered(_fitting(of_table[id(table)], width), width=width))
+            parts.append(_rendered(_fitting(of_table[id(table)], width), width=width, stars=False))
     if len(overview) > 1:
         parts.append(_rendered(summary_grid(overview), width=width))
     if pipelines:
@@ -44,17 +48,22 @@ def render_tables(
 
 
 def _fitting(groups: GroupTable, width: int) -> Grid:
-    """The table of groups with as many layers as there is room for."""
+    """The table of groups with as many layers as there is room for beside their names."""
+    names = [shortened(line.name, max(_LEAST_NAME, width // 3)) for line in groups.lines]
+    if len(set(names)) == len(names):
+        lines = tuple(replace(line, name=name) for line, name in zip(groups.lines, names, strict=True))
+        groups = replace(groups, lines=lines)
     n_layers = len(groups.table.lines)
     for most in range(n_layers, 1, -1):
         grid = group_grid(groups, most_layers=most)
-        if Console(width=1000).measure(_table(grid, (), interval_columns=len(grid.headers))).maximum <= width - 2:
+        table = _table(grid, (), interval_columns=len(grid.headers), stars=False)
+        if Console(width=1000).measure(table).maximum <= width - 2:
             return grid
     return group_grid(groups, most_layers=1)
 
 
-def _rendered(grid: Grid, *, width: int, table: LayerTable | None = None) -> RenderableType:
-    out = _table(grid, (), interval_columns=1 if table else len(grid.headers))
+def _rendered(grid: Grid, *, width: int, table: LayerTable | None = None, stars: bool = True) -> RenderableType:
+    out = _table(grid, (), interval_columns=1 if table else len(grid.headers), stars=stars)
     if table is not None:
         room = min(_STRIP_MOST, width - Console(width=1000).measure(out).maximum - 6)
         out = _table(grid, _strips(table, room), interval_columns=1)
@@ -64,8 +73,8 @@ def _rendered(grid: Grid, *, width: int, table: LayerTable | None = None) -> Ren
     return Padding(Group(Text(grid.title, style="bold"), Text(), out, Text(), notes), (1, 1))
 
 
-def _table(grid: Grid, strips: Sequence[str], *, interval_columns: int) -> Table:
-    """The table itself, its first columns with intervals, and the drawing as a last column."""
+def _table(grid: Grid, strips: Sequence[str], *, interval_columns: int, stars: bool = True) -> Table:
+    """The table itself, its first columns with intervals and room for stars, and the drawing as a last column."""
     out = Table(box=_RULES_ONLY, pad_edge=False, padding=(0, 1), header_style="bold", show_edge=False)
     out.add_column(grid.corner.lower(), no_wrap=True)
     for header in grid.headers:
@@ -75,7 +84,7 @@ def _table(grid: Grid, strips: Sequence[str], *, interval_columns: int) -> Table
     for place, line in enumerate(grid.lines):
         ends = place + 1 < len(grid.lines) and grid.lines[place + 1].baseline and not line.baseline
         strip = [Text(strips[place], style=_BEST if line.best else "")] if place < len(strips) else []
-        out.add_row(_label(line), *_cells(line, interval_columns), *strip, end_section=ends)
+        out.add_row(_label(line), *_cells(line, interval_columns, stars=stars), *strip, end_section=ends)
     return out
 
 
@@ -87,13 +96,13 @@ def _label(line: GridLine) -> Text:
     return Text(line.label, style="dim" if line.baseline else _BEST if line.best else "")
 
 
-def _cells(line: GridLine, interval_columns: int) -> Iterator[Text]:
+def _cells(line: GridLine, interval_columns: int, *, stars: bool) -> Iterator[Text]:
     for column, cell in enumerate(line.cells):
         best = column in line.best
         text = Text(cell.text, style=_BEST if best else "dim" if line.baseline else "")
         if column < interval_columns:
             text.append(f" {cell.interval}" if cell.interval else "", style="dim")
-            text.append(f" {STAR}" if best else "  ", style=_BEST)
+            text.append((f" {STAR}" if best else "  ") if stars else "", style=_BEST)
         yield text
 
 

@@ -133,11 +133,11 @@ def _in_natural_order(
     place: dict[tuple[object, ...], int] = {}
     for key in groups:
         place.setdefault(key[:-1], len(place))
-    return sorted(groups.items(), key=lambda found: (place[found[0][:-1]], _natural(str(found[0][-1]))))
+    return sorted(groups.items(), key=lambda found: (place[found[0][:-1]], natural_order(str(found[0][-1]))))
 
 
-def _natural(text: str) -> list[tuple[str, float]]:
-    """A text by which ``rank 8`` comes before ``rank 16``."""
+def natural_order(text: str) -> list[tuple[str, float]]:
+    """What texts are sorted by so that ``rank 8`` comes before ``rank 16``."""
     parts = re.split(r"(\d+(?:\.\d+)?)", text)
     return [(parts[at], float(parts[at + 1]) if at + 1 < len(parts) else 0.0) for at in range(0, len(parts), 2)]
 

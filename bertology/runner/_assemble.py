@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -175,7 +175,28 @@ def _rows(column: Column, place: int, where: Mapping[str, Any], *, metrics: Sequ
         n_items, n_clusters, n_skipped = groups[group]
         counted = {"n_items": n_items, "n_clusters": n_clusters, "n_skipped": n_skipped, "skip_reasons": "{}"}
         rows.append(replace(of_whole[name], group=group, **counted, **score_of(scores, place)))
-    return rows
+    return [*rows, *_empty_groups(groups, of_whole.get(main))]
+
+
+def _empty_groups(groups: Mapping[str, Sequence[int]], row: ResultRow | None) -> Iterator[ResultRow]:
+    """A row without a score for each group of which no item could be scored."""
+    if row is None or len(groups) < 2:
+        return
+    for group, (n_items, n_clusters, n_skipped) in groups.items():
+        if not n_items:
+            yield replace(
+                row,
+                group=group,
+                n_items=n_items,
+                n_clusters=n_clusters,
+                n_skipped=n_skipped,
+                skip_reasons="{}",
+                value=None,
+                stderr=None,
+                ci_low=None,
+                ci_high=None,
+                ci_method=None,
+            )
 
 
 def _selectivity_rows(task: Column, control: Column, where: Mapping[str, Any]) -> list[ResultRow]:

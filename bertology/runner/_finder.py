@@ -26,7 +26,7 @@ class Finder:
         self._probes: dict[str, Probe] = {}
         self._models: dict[tuple[str, str | None], tuple[ModelSource, ModelShape]] = {}
         self._fingerprints: dict[tuple[Path, Init, int], str] = {}
-        self._splits: dict[tuple[int, str, str, tuple[str, ...]], tuple[Corpus, Splits]] = {}
+        self._splits: dict[tuple[object, ...], tuple[Corpus, Splits]] = {}
         self._prompts: dict[tuple[str, str, int | None], ClozeItems] = {}
 
     def probe(self, task: str) -> Probe:
@@ -80,7 +80,8 @@ class Finder:
         Raises:
             CorpusError: a probe finds nothing to ask.
         """
-        key = (id(corpus), request.train_split, request.test_split, tuple(probe.task for probe in probes))
+        tasks = tuple(probe.task for probe in probes)
+        key = (id(corpus), request.train_split, request.test_split, request.max_items, tasks)
         if key not in self._splits:
             nothing = Splits(_NO_SENTENCES, _NO_SENTENCES, _NO_SENTENCES, ())
             fits = any(isinstance(probe, RepresentationProbe) for probe in probes)

@@ -19,10 +19,11 @@ from bertology.errors import BertologyError, FitError
 from bertology.measures import rooted, spanning_tree
 from bertology.probing import scored_words
 from bertology.results.trees import TreeReading
+from bertology.runner._finder import Finder
 from bertology.runner._plan import Plan, make_plan
 from bertology.runner._reading import Reading
-from bertology.runner._request import ProbeRequest
-from bertology.runner._run import encoder_of, run_probes
+from bertology.runner._request import ProbeRequest, parse_layers
+from bertology.runner._run import run_probes
 from bertology.runner._trees import PROBES
 
 if TYPE_CHECKING:
@@ -103,11 +104,18 @@ def parse(
     Raises:
         BertologyError: there is no such model, corpus, layer or probe, or the probe is another model's or layer's.
     """
-    plan = make_plan(_probing(request))
-    (layer,) = plan.layers
-    probe = _kept(request, plan, layer) if request.probe is not None else _fitted(plan, layer, progress)
-    probe.check(model_fingerprint=plan.fingerprints["pretrained"], layer=layer, pooling=request.pooling)
-    encoder = encoder_of(plan, "pretrained", _device(request.device))
+    from bertology.encoders import load_encoder
+
+    probing, finder = _probing(request), Finder()
+    source, shape = finder.model(request.model, request.revision)
+    (layer,) = parse_layers(probing.layers, shape.n_layers)
+    fingerprint = finder.fingerprint(source, "pretrained", 0)
+    if request.probe is None:
+        probe = _fitted(make_plan(probing, finder=finder), layer, progress)
+    else:  # the treebank is not needed, and need not be there
+        probe = _kept(request.probe, source.name, fingerprint, layer)
+    probe.check(model_fingerprint=fingerprint, layer=layer, pooling=request.pooling)
+    encoder = load_encoder(source, device=request.device, trust_remote_code=request.trust_remote_code)
     return read_tree(sentence, probe, _vectors(encoder, sentence, layer, request.pooling))
 
 
@@ -183,11 +191,10 @@ def _fitted(plan: Plan, layer: int, progress: Callable[[str], Progress]) -> Tree
     return TreeProbe.load(cache_folder() / "runs" / plan.run_id / PROBES / group.cells["none", 0, layer].id)
 
 
-def _kept(request: ParseRequest, plan: Plan, layer: int) -> TreeProbe:
-    """The probe that a person names."""
+def _kept(path: Path, model: str, fingerprint: str, layer: int) -> TreeProbe:
+    """The probe that a person names: a file of its own, or the one of a model's layer in a folder."""
     from bertology.readouts import TreeProbe
 
-    path = Path(str(request.probe))
     if not path.is_dir():
         return TreeProbe.load(path.with_suffix(""))
     folder = path / PROBES if (path / PROBES).is_dir() else path
@@ -195,21 +202,14 @@ def _kept(request: ParseRequest, plan: Plan, layer: int) -> TreeProbe:
     if not found:
         raise BertologyError(f"{path}: no probe is kept there; run a task such as {_TASK} with --out {path}")
     fitting = [one for one in found if one.origin.layer == layer and one.distance is not None]
-    own = [one for one in fitting if one.origin.model_fingerprint == plan.fingerprints["pretrained"]]
+    own = [one for one in fitting if one.origin.model_fingerprint == fingerprint]
     if not own:
         there = sorted({f"{one.origin.model} layer {one.origin.layer}" for one in found if one.distance is not None})
         raise BertologyError(
-            f"{path}: no probe of distances in layer {layer} of {plan.source.name}; "
-            f"there are {', '.join(there) or 'none'}"
+            f"{path}: no probe of distances in layer {layer} of {model}; there are {', '.join(there) or 'none'}"
         )
     # The one that knows most: depths and relations beside distances.
     return max(own, key=lambda one: (one.depth is not None, one.relation is not None, one.origin.task))
-
-
-def _device(name: str) -> str:
-    from bertology.encoders import choose_device
-
-    return str(choose_device(name))
 
 
 def _vectors(encoder: Encoder, sentence: Sentence, layer: int, pooling: str) -> Tensor:

@@ -62,7 +62,7 @@ class ProbeRequest:
     train_split: str = "train"
     test_split: str = "test"
     max_items: int | None = None
-    """Of what cloze tasks ask, so many items of each group, evenly spread; all when left out."""
+    """Of what cloze tasks ask, so many items of each group, drawn by lot; all when left out."""
     annotate: str | None = None
     """A spaCy pipeline that labels the corpus, then a raw text file; its labels are silver."""
     revision: str | None = None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bertology._cache import cache_folder
 from bertology._files import canonical_json, write_atomically
@@ -75,22 +75,34 @@ def run_probes(
         else:
             write_baselines(found, data[found.probe.task], run)
     for init in plan.fingerprints:
-        of_init = [group for group in groups if group.init == init]
-        get_encoder = opener(plan, init, device)
-        # One reading of the model is for all tasks.
-        if any(group.probe.task in data for group in of_init):
-            entries = extract_splits(plan, init, get_encoder, progress)
-        for group in of_init:
-            label = f"{'random ' if init == 'random' else ''}{plan.source.name}, {group.probe.task}"
-            chosen: Any = {"plan": plan, "device": device, "progress": progress(label)}
-            if group.probe.task in data:
-                fit_group(group, data[group.probe.task], entries, run, **chosen)
-            else:
-                ask_group(group, run, get_encoder=get_encoder, **chosen)
+        _compute(plan, init, [group for group in groups if group.init == init], data, run, device, progress)
     results = Assembler(run, experiment).of_plan(plan)
     if out is not None:
         results.save(run)
     return results
+
+
+def _compute(
+    plan: Plan,
+    init: Init,
+    groups: Sequence[Group],
+    data: Mapping[str, TaskData],
+    run: Path,
+    device: str,
+    progress: ProgressFor,
+) -> None:
+    """Compute the groups of one initialisation of the model."""
+    get_encoder = opener(plan, init, device)
+    # One reading of the model is for all tasks.
+    reads = any(group.probe.task in data for group in groups)
+    entries = extract_splits(plan, init, get_encoder, progress) if reads else {}
+    for group in groups:
+        label = f"{'random ' if init == 'random' else ''}{plan.source.name}, {group.probe.task}"
+        if group.probe.task in data:
+            found = data[group.probe.task]
+            fit_group(group, found, entries, run, plan=plan, device=device, progress=progress(label))
+        else:
+            ask_group(group, run, plan=plan, get_encoder=get_encoder, device=device, progress=progress(label))
 
 
 def left_of(run: Path, group: Group) -> Group | None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.measures import (
+    METRICS,
     Bootstrap,
     Metric,
     Tally,
@@ -132,8 +133,9 @@ class Scorer:
                 continue
             metrics = [metric for metric in probe.scores if metric.tally == tally]
             counts = found.counts(tally)
-            scores |= self._resampled_outcomes(counts, metrics)
-            alone = [metric for metric in metrics if not metric.name.startswith("micro_")]
+            scores |= self._resampled_outcomes(counts, metrics, found.groups)
+            # Of a metric over all items, or over some groups, one group has nothing that the others do not say.
+            alone = [metric for metric in metrics if metric.name in METRICS and not metric.name.startswith("micro_")]
             for number, group in enumerate(found.groups if len(found.groups) > 1 else ()):
                 # A group is drawn from its own clusters alone: how many there are says how sure it is.
                 own = counts[:, found.clusters_of(number), number : number + 1]
@@ -142,8 +144,12 @@ class Scorer:
         ordered = {metric.name: scores[metric.name] for metric in probe.scores if metric.name in scores}
         return Column(cells, layers, self._records(cells), ordered, by_group)
 
-    def _resampled_outcomes(self, counts: NDArray[Any], metrics: Sequence[Metric]) -> dict[str, Bootstrap]:
-        return bootstrap(counts, metrics, n_resamples=self.n_resamples, seed=self.seed)
+    def _resampled_outcomes(
+        self, counts: NDArray[Any], metrics: Sequence[Metric], groups: Sequence[str] = ()
+    ) -> dict[str, Bootstrap]:
+        found = bootstrap(counts, metrics, labels=groups, n_resamples=self.n_resamples, seed=self.seed)
+        # What is about groups that are not there says nothing.
+        return {name: score for name, score in found.items() if name in METRICS or not np.isnan(score.values).all()}
 
     def _codes(self, group: Group) -> dict[tuple[str, int], Column]:
         """Columns of codelengths: what is kept by item is kept by training sentence."""

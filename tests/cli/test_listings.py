@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bertology.corpora import known_corpora
+from bertology.corpora.prompts import MADE
 from bertology.encoders import known_models
 from bertology.probing import registered_probes
 
@@ -51,7 +52,8 @@ def test_a_broken_plugin_is_shown_and_hides_no_other(
 def test_models_and_corpora_one_line_each(bertology: Command, command: str, known: Callable[[], Any]) -> None:
     outcome = bertology(command)
     assert outcome.status == 0
-    assert [line.split("  ")[0].strip() for line in outcome.out.splitlines()] == list(known())
+    of_texts = [MADE] if command == "corpora" else []
+    assert [line.split("  ")[0].strip() for line in outcome.out.splitlines()] == [*known(), *of_texts]
 
 
 def test_doctor_says_what_works(bertology: Command, own_cache: Path) -> None:

@@ -130,6 +130,16 @@ def test_a_probe_that_a_run_left(tree: Command, fitted: Path, tmp_path: Path) ->
     assert tree(SENTENCE, "--probe", file).out == plain
 
 
+def test_a_kept_probe_needs_no_treebank(tree: Command, fitted: Path, tiny_corpus: Path) -> None:
+    """Only a sentence that is taken from it does."""
+    given = ("--probe", run_of(fitted), "--corpus", "nowhere")
+    found = tree(SENTENCE, *given)
+    assert (found.status, found.out) == (0, tree(SENTENCE).out)
+    name = load_corpus(tiny_corpus)["test"].id(0)
+    assert "nowhere" in tree("--sentence", name, *given).one_line()
+    assert "nowhere" in tree(SENTENCE, "--corpus", "nowhere").one_line()
+
+
 def test_a_probe_is_only_for_its_model_and_layer(tree: Command, fitted: Path, tmp_path: Path) -> None:
     run = run_of(fitted)
     (file,) = (run / "probes").glob("*.json")

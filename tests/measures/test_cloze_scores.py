@@ -15,6 +15,7 @@ from bertology.measures import (
     count_changes,
     count_choices,
     find_metric,
+    mean_over_groups,
 )
 
 
@@ -91,3 +92,11 @@ def test_intervals_narrow_where_items_are_their_own_clusters() -> None:
     assert alone.values[0] == together["p_at_1"].values[0] == 0.5
     assert alone.stderr[0] == pytest.approx(0.025, rel=0.1)
     assert together["p_at_1"].stderr[0] > 5 * alone.stderr[0]
+
+
+def test_a_mean_over_some_groups() -> None:
+    counts = count_answers(np.array([[1, 2, 1, 2, 2, 1]]), of_groups([0, 0, 1, 1, 2, 2])).sum(axis=1)
+    some = mean_over_groups("some", "of a", of=find_metric("p_at_1"), which=lambda name: name.startswith("a"))
+    counts[0, 1, 1] = 2
+    assert some(counts, ("a1", "a2", "b")) == pytest.approx([(1 / 2 + 1) / 2])
+    assert np.isnan(some(counts, ("c", "d", "e"))).all()

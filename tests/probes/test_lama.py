@@ -62,7 +62,7 @@ def test_facts_of_a_file_by_relation(tmp_path: Path) -> None:
     found = LAMA.items(str(tmp_path))
     group = "N-1 P19 place of birth"
     text, blind = "Ada was born in {mask} .", "{mask} was born in {mask} ."
-    assert found.asks == "answers"
+
     assert found.items == (
         ClozeItem("Squad:1", "Squad:1", "SQuAD", "Iron is a {mask}.", answer="metal"),
         ClozeItem("P19:1", "Ada", group, text, answer="London", blind=blind),
@@ -79,7 +79,7 @@ def test_paraphrases_of_a_file_are_answered_among_the_objects_of_their_relation(
         write(tmp_path / f"trex_lms_vocab/{relation}.jsonl", *named)
         write(tmp_path / f"pattern_data/graphs_json/{relation}.jsonl", *({"pattern": one} for one in patterns))
     found = items_of("paraphrases", tmp_path)
-    assert found.asks == "answers"
+
     assert len(found) == 6
     assert found.items[1] == ClozeItem("P19:1:2", "P19:1", "P19", "Ada is from {mask}.", answer="London")
     assert found.vocabularies == {"P19": ("London", "Rome")}
@@ -94,7 +94,7 @@ def test_negations_of_a_file(tmp_path: Path) -> None:
     found = items_of("negated", tmp_path)
     group = "T-REx P19"
     text, other = "Ada was born in {mask} .", "Ada was not born in {mask} ."
-    assert found.asks == "changes"
+
     assert found.items == (ClozeItem("T-REx:P19:1", "Ada", group, text, other=other),)
     assert found.left_out == (
         LeftOut("T-REx:P19:2", group, "negation that is the sentence itself"),
@@ -106,7 +106,7 @@ def test_primes_of_a_file(tmp_path: Path) -> None:
     write(tmp_path / "TREx/high_ranked/P19.jsonl", primed("Ada", "Rome"), primed("Bo", "london"))
     write(tmp_path / "TREx/random/P19_random.jsonl", primed("Ada", "Paper"))
     found = items_of("misprimed", tmp_path)
-    assert found.asks == "answers"
+
     assert [(item.cluster, item.group, item.text) for item in found.items] == [
         ("T-REx:P19:1", "T-REx plain", "Ada was born in {mask} ."),
         ("T-REx:P19:1", "T-REx misprimed high-ranked", "Rome? Ada was born in {mask} ."),

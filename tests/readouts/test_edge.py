@@ -25,6 +25,7 @@ from bertology.readouts import (
     RidgeReadout,
     Targets,
     WordSpans,
+    _span_windows,
     get_readout,
 )
 from bertology.readouts import _edge_windows as windows_module
@@ -192,7 +193,7 @@ def test_windows_are_bounded_and_hold_every_used_item_once(
 ) -> None:
     train = splits[0]
     most = 3 * 8 * 4 * 3000
-    monkeypatch.setattr(windows_module, "WINDOW_BYTES", most)
+    monkeypatch.setattr(_span_windows, "WINDOW_BYTES", most)
     used = torch.arange(1600) % 7 > 0
     seen, sizes = [], []
     shuffle = windows_module.Shuffle(32, torch.Generator().manual_seed(0), hidden=4, dropout=0.5)
@@ -220,7 +221,7 @@ def test_what_fits_into_one_window_is_read_once_and_shuffled_each_time(
     splits: tuple[Spans, Spans, Spans], monkeypatch: pytest.MonkeyPatch, most: int, n_reads: int
 ) -> None:
     train = splits[0]
-    monkeypatch.setattr(windows_module, "WINDOW_BYTES", most)
+    monkeypatch.setattr(_span_windows, "WINDOW_BYTES", most)
     source, reads = train.source, []
 
     def chunks() -> Iterator[SpanChunk]:

@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology.readouts import ArraySpans, StructuralReadout
-from bertology.readouts import _structural_batches as module
+from bertology.readouts import ArraySpans, StructuralReadout, _span_windows
 from bertology.readouts._structural_batches import Block, Window, Windows
 from bertology.readouts._structural_training import Maps, Plateau, learn, losses
 from tests.readouts.trees import DIM, Trees, planted
@@ -156,17 +155,20 @@ def sentences_in(window: Window, targets: Sequence[NDArray[Any]], first_word: di
         assert sum(len(block.gold) for block in batch.blocks) == batch.n_sentences
         names = window.gathered(batch, (0,))[0, :, 0].long()
         for block in batch.blocks:
-            found += [check_sentence(block, place, names, targets, first_word) for place in range(len(block.gold))]
+            own = names[block.rows].view(len(block.gold), -1)
+            first, last = block.first, block.first + len(block.places)
+            assert torch.equal(names[first:last], names[block.rows][block.places])
+            found += [check_sentence(block, place, own[place], targets, first_word) for place in range(len(own))]
     return found
 
 
 def check_sentence(
     block: Block, place: int, names: Tensor, targets: Sequence[NDArray[Any]], first_word: dict[int, int]
 ) -> int:
-    number = first_word[int(names[block.rows[place, 0]])]
+    number = first_word[int(names[0])]
     gold = targets[number]
     n = len(gold)
-    own = names[block.rows[place, :n]].tolist()
+    own = names[:n].tolist()
     assert own == list(range(own[0], own[0] + n))
     inside: Any = (place, *[slice(n)] * gold.ndim)
     np.testing.assert_array_equal(block.gold[inside], gold)
@@ -178,7 +180,7 @@ def check_sentence(
 @pytest.mark.parametrize("window_bytes", [1, 6_000, 1 << 30])
 @pytest.mark.parametrize("asks", ASKS)
 def test_windows_hold_every_sentence_once(window_bytes: int, asks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WINDOW_BYTES", window_bytes)
+    monkeypatch.setattr(_span_windows, "WINDOW_BYTES", window_bytes)
     trees = planted(150, 6).layers(0)
     trees.words[0, :, 0] = np.arange(trees.words.shape[1])
     source = ArraySpans(trees.words, trees.spans[:, None], chunk_items=12)
@@ -208,7 +210,7 @@ def test_windows_of_any_size_fit_as_well(monkeypatch: pytest.MonkeyPatch) -> Non
     readout = StructuralReadout(rank=DIM, learning_rate=1e-2, max_epochs=15)
     chosen: Any = {"dev": dev.source, "dev_targets": dev.targets("distances")}
     whole = readout.fit(train.source, train.targets("distances"), **chosen)
-    monkeypatch.setattr(module, "WINDOW_BYTES", 8_000)
+    monkeypatch.setattr(_span_windows, "WINDOW_BYTES", 8_000)
     parts = readout.fit(train.source, train.targets("distances"), **chosen)
     for found in (whole, parts):
         assert found.dev_loss[0, 0] < 0.1

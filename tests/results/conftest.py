@@ -5,8 +5,17 @@ import json
 import numpy as np
 import pytest
 
-from bertology.measures import bootstrap, compare, count_labels, selectivity
-from bertology.results import Predictions, ResultRow, Results, comparison_rows, score_of
+from bertology.measures import (
+    Grouped,
+    bootstrap,
+    compare,
+    count_answers,
+    count_changes,
+    count_choices,
+    count_labels,
+    selectivity,
+)
+from bertology.results import ClozePredictions, Predictions, ResultRow, Results, comparison_rows, score_of
 
 LABELS = ("NOUN", "VERB", "ADJ", "DET", "ADP", "X")
 RATES = {"pos": (0.80, 0.88, 0.93, 0.932, 0.915, 0.90), "ner": (0.70, 0.76, 0.80, 0.86, 0.90, 0.90)}
@@ -123,3 +132,129 @@ def pos():
 def two_tasks():
     """Two tasks, two seeds."""
     return made_up_results(("pos", "ner"), n_seeds=2)
+
+
+CLOZE_GROUPS = ("stated 10 times", "stated 2 times", "N-1 P413 position played on team / speciality")
+CLOZE_METRICS = {
+    "answers": ("p_at_1", "mrr", "micro_p_at_1"),
+    "choices": ("choice_accuracy", "micro_choice_accuracy"),
+    "changes": ("moved", "probability_lost"),
+}
+
+
+def _said(tally, rate, group, rng):
+    """Places and log-probabilities of a layer that is right as often as ``rate`` says, in later groups less often."""
+    right = rng.random(len(group)) < rate / (1 + group)
+    rank = np.where(right, 1, rng.integers(2, 90, len(group)))
+    score = np.where(right, np.log(0.6), np.log(0.01)) + rng.normal(0, 0.1, len(group))
+    rival = np.full(len(group), np.log(0.2))
+    return rank, score, rival
+
+
+def made_up_cloze_results(
+    task="lama", *, tally="answers", n_layers=4, n_items=40, groups=CLOZE_GROUPS, chances=None, controls=True, left=3
+):
+    """Results of a model whose own head is asked: ``n_items`` of each group in clusters of two, some not scored.
+
+    Args:
+        task: its name.
+        tally: what is asked.
+        n_layers: blocks of the model.
+        n_items: of each group.
+        groups: their names.
+        chances: by group, of choices.
+        controls: whether random weights, blind texts and the majority were asked as well.
+        left: items of the last group that are not scored.
+    """
+    rng = np.random.default_rng(7)
+    total, metrics = n_items * len(groups), CLOZE_METRICS[tally]
+    group = np.repeat(np.arange(len(groups)), n_items)
+    cluster = np.arange(total) // 2
+    scored = np.arange(total) < total - left
+    reason = ["" if there else "'so-so' in several pieces: 3" for there in scored]
+    items = Grouped(
+        np.unique(cluster[scored], return_inverse=True)[1], group[scored], len(np.unique(cluster[scored])), len(groups)
+    )
+    counting = {
+        "answers": lambda rank, score, rival: count_answers(rank, items),
+        "choices": lambda rank, score, rival: count_choices(score, rival, items),
+        "changes": lambda rank, score, rival: count_changes(rank, score, rival, items),
+    }
+    rows, predictions = [], {}
+    about = _identity(task, n_train=0, n_classes=0, n_skipped=left, n_unseen_label=0)
+    about |= {"split": "all", "skip_reasons": json.dumps({"in several pieces": left} if left else {})}
+    about["params_json"] = json.dumps({"chance": chances} if chances else {})
+
+    def asked(name, rates, layers, **fields):
+        said = [_said(tally, rate, group, rng) for rate in rates]
+        rank, score, rival = (np.stack(columns)[:, scored] for columns in zip(*said, strict=True))
+        counts = counting[tally](rank, score, rival)
+        whole = bootstrap(counts, metrics, n_resamples=200)
+        alone = [metric for metric in metrics if not metric.startswith("micro_")]
+        in_group = {}
+        for code in range(len(groups)):
+            there = np.unique(items.cluster[items.group == code])
+            in_group[code] = bootstrap(counts[:, there, code : code + 1], alone, n_resamples=200), len(there)
+        for place, layer in enumerate(layers):
+            cell = f"{task}-{name}-{layer}"
+            same = {**about, **fields, "cell_id": cell, "layer": layer}
+            for metric in metrics:
+                main = {"main_metric": metric == metrics[0]}
+                sizes = {"n_items": int(scored.sum()), "n_clusters": items.n_clusters}
+                rows.append(ResultRow(**same, **main, **sizes, **score_of(whole[metric], place)))
+            for code, (found, n_clusters) in in_group.items() if len(groups) > 1 else ():
+                there = scored & (group == code)
+                sizes = {"n_items": int(there.sum()), "n_clusters": n_clusters}
+                sizes |= {"n_skipped": int((group == code).sum() - there.sum()), "skip_reasons": "{}"}
+                for metric in alone:
+                    main = {"main_metric": metric == metrics[0], "group": groups[code]}
+                    rows.append(ResultRow(**{**same, **main, **sizes}, **score_of(found[metric], place)))
+            rank_here, score_here, rival_here = said[place]
+            predictions[cell] = ClozePredictions(
+                item_ids=[f"item-{number}" for number in range(total)],
+                cluster=cluster,
+                cluster_ids=tuple(f"fact-{number}" for number in range(total // 2)),
+                group=group,
+                groups=tuple(groups),
+                gold=[f"answer {number % 5}" for number in range(total)],
+                pred=[
+                    "" if why else f"answer {number % 5}" if first == 1 else "no"
+                    for number, (first, why) in enumerate(zip(rank_here.tolist(), reason, strict=True))
+                ],
+                score=np.where(scored, score_here, np.nan),
+                rival=np.where(scored & (tally != "answers"), rival_here, np.nan),
+                rank=np.where(scored, rank_here, 0),
+                reason=reason,
+            ).plain()
+
+    model = {"model": "pocket", "n_layers": n_layers, "readout": "masked_lm", "readout_version": "v1", "seed": 0}
+    own = {**model, "model_fingerprint": "beef", "init": "pretrained"}
+    layers = range(n_layers + 1)
+    rates = [layer / n_layers for layer in layers]
+    asked("none", rates, layers, **own)
+    if controls:
+        asked("random", [0.05] * len(layers), layers, **{**own, "init": "random", "model_fingerprint": "r"})
+        asked("blind", [rate / 2 for rate in rates], layers, **own, control="blind")
+    if controls and tally == "answers":
+        asked("majority", [0.2], [None], control="majority")
+    return Results(tuple(rows), (), predictions)
+
+
+@pytest.fixture(scope="session")
+def made_up_cloze():
+    """The function that makes results of cloze tasks up."""
+    return made_up_cloze_results
+
+
+@pytest.fixture(scope="session")
+def facts():
+    """A cloze task of three groups, with all controls."""
+    return made_up_cloze_results()
+
+
+@pytest.fixture(scope="session")
+def pairs():
+    """A cloze task of choices, of which one group is easier by chance."""
+    return made_up_cloze_results(
+        "agreement", tally="choices", groups=("simple", "three rivals"), chances={"simple": 0.5, "three rivals": 0.25}
+    )

@@ -21,6 +21,7 @@ from bertology.runner._run import extract_splits, opener
 from bertology.runner._task_data import TaskData
 from tests.probes.conftest import planted as planted
 from tests.probes.conftest import planted_spans as planted_spans
+from tests.runner.tree_runs import ran as ran
 
 NOT_SCORES = ["wall_s", "started_utc"]
 

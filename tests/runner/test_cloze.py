@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,23 +58,28 @@ def asking(tmp_path: Path) -> Asking:
     return run
 
 
-def own_log_probs(text: str) -> torch.Tensor:
-    """``[entry]`` what Hugging Face's own model expects at the last mask."""
+@cache
+def own() -> tuple[Any, Any]:
+    """Hugging Face's own model and tokenizer."""
     from bertology.pocket import model_folder
 
     model, tokenizer = (kind.from_pretrained(model_folder()) for kind in (AutoModelForMaskedLM, AutoTokenizer))
+    return model.eval(), tokenizer
+
+
+def own_log_probs(text: str) -> torch.Tensor:
+    """``[entry]`` what Hugging Face's own model expects at the last mask."""
+    model, tokenizer = own()
     given = tokenizer(text.replace("{mask}", tokenizer.mask_token), return_tensors="pt")
     with torch.inference_mode():
-        logits = model.eval()(**given).logits[0]
+        logits = model(**given).logits[0]
     place = int((given["input_ids"][0] == tokenizer.mask_token_id).nonzero()[-1])
     log_probs: torch.Tensor = logits[place].log_softmax(-1)
     return log_probs
 
 
 def entry(word: str) -> int:
-    from bertology.pocket import model_folder
-
-    return int(AutoTokenizer.from_pretrained(model_folder()).convert_tokens_to_ids(word))
+    return int(own()[1].convert_tokens_to_ids(word))
 
 
 def test_places_of_answers_are_those_of_a_plain_loop(asking: Asking, facts: Path, tmp_path: Path) -> None:
@@ -83,8 +89,9 @@ def test_places_of_answers_are_those_of_a_plain_loop(asking: Asking, facts: Path
     asked = [(s, o) for s, o in FACTS if o != "chrysanthemum"]
     expected = []
     for subject, answer in asked:
-        own = own_log_probs(TEMPLATE.replace("[X]", subject).replace("[Y]", "{mask}"))
-        expected.append((1 + int((own > own[entry(answer)]).sum()), float(own[entry(answer)])))
+        log_probs = own_log_probs(TEMPLATE.replace("[X]", subject).replace("[Y]", "{mask}"))
+        of_answer = float(log_probs[entry(answer)])
+        expected.append((1 + int((log_probs > of_answer).sum()), of_answer))
     scored = [place for place, reason in enumerate(kept.extra["reason"]) if not reason]
     assert [kept.labels[code] for code in kept.gold[scored]] == [answer for _, answer in asked]
     assert [kept.extra["rank"][place] for place in scored] == [rank for rank, _ in expected]
@@ -111,15 +118,25 @@ def test_what_is_left_out_is_kept_with_its_reason(asking: Asking, facts: Path, t
     assert (line.n_items, line.n_skipped) == (1, 1)
 
 
+def test_a_group_of_which_nothing_could_be_asked_is_shown_empty(asking: Asking, facts: Path) -> None:
+    (facts / "TREx" / "P2.jsonl").write_text(json.dumps({"sub_label": "river", "obj_label": "chrysanthemum"}) + "\n")
+    found = asking("lama", facts, layers="-1")
+    lines = {line.name: line for line in found.view().groups[0].lines}
+    empty = lines["N-1 P2 sees"]
+    assert (empty.n_items, empty.n_skipped, dict(empty.by_layer)) == (0, 1, {})
+    assert lines["N-1 P1 sees"].by_layer
+    assert found.per_group("lama", 4).loc["N-1 P2 sees", "skipped"] == 1
+
+
 def test_the_subject_is_masked_in_the_blind_control(asking: Asking, facts: Path, tmp_path: Path) -> None:
     found = asking("lama", facts, controls=("blind",), layers="-1")
     (cell,) = {row.cell_id for row in found.only(control="blind").rows}
     kept = read_predictions(tmp_path / "run", cell)
-    own = own_log_probs("The {mask} sees the {mask} .")
+    log_probs = own_log_probs("The {mask} sees the {mask} .")
     for place, reason in enumerate(kept.extra["reason"]):
         if not reason:
             answer = entry(kept.labels[kept.gold[place]])
-            assert kept.extra["rank"][place] == 1 + int((own > own[answer]).sum())
+            assert kept.extra["rank"][place] == 1 + int((log_probs > log_probs[answer]).sum())
 
 
 def test_the_majority_answer_of_each_group(asking: Asking, facts: Path) -> None:

@@ -4,88 +4,23 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
-from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
 from bertology.errors import BertologyError
 from bertology.readouts import TreeProbe
-from bertology.results import read_predictions, read_results
-from bertology.runner import ProbeRequest, run_probes
+from bertology.results import read_predictions
+from bertology.runner import run_probes
 from bertology.runner._reading import Reading
-from bertology.runner.experiment import RunOptions, Shard, load_experiment, merge_runs, run_experiment, verify_run
-
-TASKS = ("structural_distance", "structural_depth", "structural_parse")
-QUICK: dict[str, Any] = {"rank": 6, "learning_rate": 0.02, "max_epochs": 4}
-LAYERS = (0, 2)
-Floats = NDArray[np.floating[Any]]
-
-
-@dataclass(frozen=True)
-class Ran:
-    """A finished run, and what it is compared with."""
-
-    request: ProbeRequest
-    run: Path
-    cache: Path
-    frame: pd.DataFrame
-    test: Sentences
-    vectors: list[Floats]
-    """``[layer, word, dim]`` of each test sentence."""
-
-    def row(self, task: str, metric: str, **where: Any) -> Any:
-        chosen = self.frame[(self.frame.task == task) & (self.frame.metric == metric)]
-        for name, value in {"control": "none", "seed": 0, "init": "pretrained", **where}.items():
-            chosen = chosen[chosen[name].isna() if value is None else chosen[name] == value]
-        (found,) = chosen.itertuples()
-        return found
-
-
-def asking(model: Path, corpus: str, *tasks: str, settings: dict[str, Any] = QUICK, **chosen: Any) -> ProbeRequest:
-    reading = {task: (Reading("structural", settings),) for task in tasks}
-    given = {"layers": "0,2", "controls": (), "readings": reading, **chosen}
-    return ProbeRequest(tasks=tasks, model=str(model), corpus=corpus, **given)
-
-
-@pytest.fixture(scope="module")
-def ran(tiny_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """All three tasks, two seeds, float32 in the store."""
-    folder = tmp_path_factory.mktemp("trees")
-    request = asking(tiny_bert, str(tiny_corpus), *TASKS, seeds=2, controls=("linear_chain",), stored_dtype="float32")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BERTOLOGY_CACHE", str(folder / "cache"))
-        frame = run_probes(request, out=folder / "run").to_pandas()
-    test = load_corpus(str(tiny_corpus))["test"]
-    return Ran(request, folder / "run", folder / "cache", frame, test, list(vectors_of(tiny_bert, test)))
-
-
-def vectors_of(folder: Path, sentences: Sentences) -> Iterator[Floats]:
-    """The words of sentences as means of their pieces, by Hugging Face alone."""
-    from transformers import AutoModel, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModel.from_pretrained(folder, add_pooling_layer=False).eval()
-    return (words_of(sentence, tokenizer, model) for sentence in sentences)
-
-
-def words_of(sentence: Sentence, tokenizer: Any, model: Any) -> Floats:
-    """``[layer, word, dim]``"""
-    pieces = tokenizer(sentence.text, return_offsets_mapping=True, return_tensors="pt")
-    offsets = pieces.pop("offset_mapping")[0].tolist()
-    with torch.no_grad():
-        states = model(**pieces, output_hidden_states=True).hidden_states
-    own = [[n for n, (a, b) in enumerate(offsets) if a < last and b > first] for first, last in sentence.spans]
-    return np.stack([[states[layer][0, rows].mean(0).numpy() for rows in own] for layer in LAYERS])
-
+from tests.runner.tree_runs import LAYERS, QUICK, TASKS, Floats, Ran, asking
 
 # Definitions, word by word
 
@@ -305,188 +240,6 @@ def test_the_chain_of_neighbours_by_hand(ran: Ran, tiny_corpus: Path) -> None:
     found = root_and_nspr(ran.test, (row.astype(float) for row in places))
     assert [value(TASKS[1], name) for name in ("root_accuracy", "nspr")] == pytest.approx(found)
     assert [value(TASKS[2], name) for name in ("uas", "las")] == pytest.approx(uas_and_las(ran.test, chains()))
-
-
-# Seeds, ranks, and what is computed again
-
-
-def probe_tensors(run: Path, cell: str) -> dict[str, torch.Tensor]:
-    from safetensors.torch import load_file
-
-    return load_file(run / "probes" / f"{cell}.safetensors")
-
-
-def test_seeds_resample_and_know_nothing_of_each_other(ran: Ran, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(ran.cache))
-    request = replace(ran.request, seeds=1, controls=(), tasks=TASKS[:1])
-    frame = run_probes(request, out=tmp_path / "run").to_pandas()
-    for layer in LAYERS:
-        row = ran.row(TASKS[0], "uuas", layer=layer)
-        other = ran.row(TASKS[0], "uuas", layer=layer, seed=1)
-        assert row.cell_id != other.cell_id
-        (alone,) = frame[(frame.metric == "uuas") & (frame.layer == layer)].itertuples()
-        assert alone.cell_id == row.cell_id
-        assert alone.value == pytest.approx(row.value, abs=0.01)
-        kept = [probe_tensors(ran.run, one.cell_id)["distance"] for one in (row, other)]
-        torch.testing.assert_close(
-            probe_tensors(tmp_path / "run", alone.cell_id)["distance"], kept[0], atol=1e-3, rtol=1e-3
-        )
-        assert not torch.allclose(kept[0], kept[1], atol=1e-2)
-
-
-SWEEP = """\
-name: ranks
-models: [{{name: {model}, id: tiny}}]
-corpora: [{{name: pocket, sentences: 40, id: small}}]
-tasks:
-  - name: structural_distance
-    readout: {{name: structural, settings: {{rank: {ranks}, max_epochs: 3}}}}
-layers: [0, 2]
-controls: [linear_chain]
-statistics: {{resamples: 200}}
-outputs: {{plots: []}}
-"""
-
-
-@pytest.fixture(scope="module")
-def swept(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Ranks 1, 2 and 4 in one experiment: its cache and its run."""
-    folder = tmp_path_factory.mktemp("sweep")
-    path = folder / "ranks.yaml"
-    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BERTOLOGY_CACHE", str(folder / "cache"))
-        summary = run_experiment(load_experiment(path), folder / "run", options=RunOptions(engine="serial"))
-    assert summary.failures == ()
-    return folder / "cache", folder / "run"
-
-
-@pytest.fixture
-def fitted_ranks(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """The ranks of every fit from here on."""
-    import bertology.readouts
-
-    seen: list[list[int]] = []
-    real: Callable[..., Any] = bertology.readouts.fit_ranks
-
-    def fit_ranks(readouts: Any, *args: Any, **options: Any) -> Any:
-        seen.append([readout.rank for readout in readouts])
-        return real(readouts, *args, **options)
-
-    monkeypatch.setattr(bertology.readouts, "fit_ranks", fit_ranks)
-    return seen
-
-
-def ranks_of(frame: pd.DataFrame) -> list[int]:
-    return [json.loads(params)["rank"] for params in frame.params_json]
-
-
-def test_a_sweep_is_its_ranks_one_by_one(
-    swept: tuple[Path, Path], tiny_bert: Path, fitted_ranks: list[list[int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
-    frame = read_results(swept[1]).to_pandas()
-    together = frame[frame.layer.notna()]
-    assert sorted(ranks_of(together)) == sorted([1, 2, 4] * 2 * 2)
-    corpus = Corpus("small", {name: split[:40] for name, split in load_corpus("pocket").splits.items()})
-    for rank in (1, 2, 4):
-        settings = {"rank": rank, "max_epochs": 3}
-        request = asking(tiny_bert, "pocket", TASKS[0], settings=settings)
-        alone = run_probes(request, corpus=corpus).to_pandas().set_index(["cell_id", "metric"])
-        own = together[[found == rank for found in ranks_of(together)]].set_index(["cell_id", "metric"])
-        assert set(alone.index) == set(own.index)
-        assert alone.value.tolist() == pytest.approx(own.loc[alone.index].value.tolist(), abs=0.01)
-    assert fitted_ranks == [[1], [2], [4]]
-
-
-def test_a_family_is_fitted_once(
-    swept: tuple[Path, Path], tiny_bert: Path, tmp_path: Path, fitted_ranks: list[list[int]], monkeypatch: Any
-) -> None:
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
-    path = tmp_path / "ranks.yaml"
-    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]"))
-    experiment = load_experiment(path)
-    run_experiment(experiment, tmp_path / "run", options=RunOptions(engine="serial"))
-    assert fitted_ranks == [[1, 2, 4]]
-    run_experiment(experiment, tmp_path / "run", options=RunOptions(engine="serial"))
-    assert fitted_ranks == [[1, 2, 4]]
-
-
-def kept_files(run: Path, *folders: str) -> dict[str, bytes]:
-    return {f"{folder}/{path.name}": path.read_bytes() for folder in folders for path in (run / folder).iterdir()}
-
-
-def test_resuming_fits_only_the_ranks_that_are_missing(
-    swept: tuple[Path, Path], tiny_bert: Path, tmp_path: Path, fitted_ranks: list[list[int]], monkeypatch: Any
-) -> None:
-    import shutil
-
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
-    run = shutil.copytree(swept[1], tmp_path / "run")
-    frame = read_results(run).to_pandas()
-    fitted = frame[frame.layer.notna()]
-    lost = fitted.cell_id[[rank == 2 for rank in ranks_of(fitted)]].iloc[0]
-    for file in (run / "cells" / f"{lost}.json", run / "probes" / f"{lost}.json"):
-        file.unlink()
-    path = tmp_path / "ranks.yaml"
-    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]"))
-    run_experiment(load_experiment(path), run, options=RunOptions(engine="serial"))
-    assert fitted_ranks == [[2]]
-    assert kept_files(run, "predictions", "probes") == kept_files(swept[1], "predictions", "probes")
-    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 8, 2, 4]"))
-    summary = run_experiment(load_experiment(path), run, options=RunOptions(engine="serial"))
-    assert fitted_ranks == [[2], [8]]
-    assert summary.n_cells == 9
-    assert set(ranks_of(read_results(run).to_pandas().dropna(subset="layer"))) == {1, 2, 4, 8}
-
-
-def test_a_request_resumes_with_the_ranks_that_are_missing(
-    ran: Ran, tmp_path: Path, fitted_ranks: list[list[int]], monkeypatch: Any
-) -> None:
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(ran.cache))
-    readings = tuple(Reading("structural", {"rank": rank, "max_epochs": 2}) for rank in (3, 5))
-    request = replace(ran.request, tasks=TASKS[1:2], seeds=1, controls=(), readings={TASKS[1]: readings[:1]})
-    run_probes(request, out=tmp_path / "run")
-    both = replace(request, readings={TASKS[1]: readings})
-    found = run_probes(both, out=tmp_path / "run").to_pandas()
-    assert fitted_ranks == [[3], [5]]
-    assert set(ranks_of(found)) == {3, 5}
-    run_probes(both, out=tmp_path / "run")
-    assert fitted_ranks == [[3], [5]]
-
-
-def test_engines_give_the_same_bytes(
-    swept: tuple[Path, Path], tiny_bert: Path, tmp_path: Path, monkeypatch: Any, scores: Callable[[Path], Any]
-) -> None:
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
-    path = tmp_path / "ranks.yaml"
-    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]"))
-    run_experiment(load_experiment(path), tmp_path / "run", options=RunOptions(engine="joblib", jobs=2))
-    assert scores(tmp_path / "run").equals(scores(swept[1]))
-    assert kept_files(tmp_path / "run", "predictions", "probes") == kept_files(swept[1], "predictions", "probes")
-
-
-def test_kept_probes_belong_to_the_run(
-    swept: tuple[Path, Path], tiny_bert: Path, tmp_path: Path, monkeypatch: Any, scores: Callable[[Path], Any]
-) -> None:
-    """Shards bring them along, and one that was altered is told."""
-    monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
-    path = tmp_path / "ranks.yaml"
-    # Pretrained and random weights: each part fits one of them.
-    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]").replace("linear_chain", "linear_chain, random"))
-    whole = tmp_path / "whole"
-    run_experiment(load_experiment(path), whole, options=RunOptions(engine="serial"))
-    parts = [tmp_path / f"part-{number}" for number in (1, 2)]
-    for number, part in enumerate(parts, 1):
-        run_experiment(load_experiment(path), part, options=RunOptions(engine="serial", shard=Shard(number, 2)))
-    merge_runs(parts, tmp_path / "merged")
-    assert all(any((part / "probes").glob("*.json")) for part in parts)
-    assert scores(tmp_path / "merged").equals(scores(whole))
-    assert kept_files(tmp_path / "merged", "predictions", "probes") == kept_files(whole, "predictions", "probes")
-    assert verify_run(tmp_path / "merged") == ()
-    probe = next((tmp_path / "merged" / "probes").glob("*.safetensors"))
-    probe.write_bytes(probe.read_bytes()[:-1] + b"x")
-    assert verify_run(tmp_path / "merged") == (f"probes/{probe.name}: altered",)
 
 
 # What cannot be done

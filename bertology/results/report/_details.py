@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from bertology.measures import count_labels, label_scores
 from bertology.results._predictions import Predictions
-from bertology.results._rows import reading_of
 from bertology.results._tree_items import tally_of, tree_items
+from bertology.results.report._layers import NoDetailsError, chosen_items, kept_predictions, own_rows, wrong_right
 from bertology.results.report._runs import Entry
 from bertology.results.report._text import SentenceTexts
 
@@ -25,7 +25,6 @@ MOST_ITEMS = 3000
 ALL_PREDICTIONS = 150_000
 """Predictions of wrong items listed, of all layers of all tables together, but of each table ``LEAST_ITEMS`` items."""
 LEAST_ITEMS = 200
-_OF_A_PAIR = 12
 
 
 @dataclass(frozen=True)
@@ -47,10 +46,6 @@ class Layers:
         return np.asarray(self.pred != self.gold[None])
 
 
-class NoDetailsError(Exception):
-    """Why nothing can be told of single items; caught where details are made."""
-
-
 def details_of(entry: Entry, texts: SentenceTexts, sentences: list[str], *, most_items: int) -> dict[str, Any]:
     """All that the page shows of single labels and items of one table, as plain values.
 
@@ -66,7 +61,7 @@ def details_of(entry: Entry, texts: SentenceTexts, sentences: list[str], *, most
         return {"missing": str(reason)}
     about = entry.table.about
     scores = _label_scores(found)
-    items = _chosen_items(found.wrong, most_items)
+    items = chosen_items(found.wrong, most_items)
     return {
         "layers": list(found.layers),
         "labels": list(found.labels),
@@ -74,43 +69,18 @@ def details_of(entry: Entry, texts: SentenceTexts, sentences: list[str], *, most
         "perLabel": scores,
         "confusion": _confusions(found),
         "confused": min(MOST_CONFUSED, len(found.labels)),
-        "wrongRight": _wrong_right(found.wrong),
+        "wrongRight": wrong_right(found.wrong),
         "nWrong": int(found.wrong.any(axis=0).sum()),
         **_items(found, items, entry, texts, sentences),
-        "seed": min((row.seed for row in _own_rows(entry) if row.seed is not None), default=None),
+        "seed": min((row.seed for row in own_rows(entry) if row.seed is not None), default=None),
         "noText": "" if texts.of(about.corpus_fingerprint, about.split) else texts.reason(about.corpus_fingerprint),
     }
 
 
-def _own_rows(entry: Entry) -> list[Any]:
-    """The rows of a table's own scores, without its controls."""
-    about = entry.table.about
-    same = ("task", "corpus_fingerprint", "split", "model", "init", "pooling", "head")
-    return [
-        row
-        for row in entry.run.results.rows
-        if row.control == "none"
-        and row.layer is not None
-        and row.status == "ok"
-        and all(getattr(row, name) == getattr(about, name) for name in same)
-        and reading_of(row) == entry.table.reading
-    ]
-
-
 def _layers(entry: Entry) -> Layers:
-    rows = _own_rows(entry)
-    seed = min((row.seed for row in rows if row.seed is not None), default=None)
-    cells = {row.layer: row.cell_id for row in rows if row.seed == seed}
-    kept = entry.run.results.predictions
-    layers = tuple(sorted(layer for layer, cell in cells.items() if cell in kept))
-    if not layers:
-        raise NoDetailsError("the run kept no predictions of single items")
-    predictions = [kept[cells[layer]] for layer in layers]
+    layers, predictions = kept_predictions(entry)
     if (tally := tally_of(entry.table.metric)) != "labels":
         predictions = [tree_items(found, tally) for found in predictions]
-    first = predictions[0]
-    if any(list(other.item_ids) != list(first.item_ids) for other in predictions[1:]):
-        raise NoDetailsError("the layers were not scored on the same items")
     return _by_frequency(layers, predictions)
 
 
@@ -164,36 +134,6 @@ def _confusions(found: Layers) -> list[list[list[int]]]:
         pairs = np.bincount(gold * size + pred, minlength=size * size)
         matrices.append([[int(p) // size, int(p) % size, int(pairs[p])] for p in np.flatnonzero(pairs)])
     return matrices
-
-
-def _wrong_right(wrong: NDArray[np.bool_]) -> list[list[int]]:
-    """How many items each layer (rows) got wrong that another (columns) got right; on the diagonal all its mistakes."""
-    as_numbers = wrong.astype(np.int64)
-    counts = as_numbers @ (1 - as_numbers).T
-    np.fill_diagonal(counts, as_numbers.sum(axis=1))
-    plain: list[list[int]] = counts.tolist()
-    return plain
-
-
-def _chosen_items(wrong: NDArray[np.bool_], most: int) -> NDArray[np.int64]:
-    """Items that some layer got wrong; of more than ``most`` some for every pair of layers, the rest evenly."""
-    candidates = np.flatnonzero(wrong.any(axis=0))
-    if len(candidates) <= most:
-        return candidates
-    chosen: set[int] = set()
-    for a in wrong:
-        for b in wrong:
-            chosen.update(_evenly(np.flatnonzero(a & ~b), _OF_A_PAIR).tolist())
-    if len(chosen) < most:
-        rest = np.setdiff1d(candidates, list(chosen))
-        chosen.update(_evenly(rest, most - len(chosen)).tolist())
-    return np.sort(_evenly(np.array(sorted(chosen), dtype=np.int64), most))
-
-
-def _evenly(places: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    if len(places) <= most:
-        return places
-    return places[np.linspace(0, len(places) - 1, most).round().astype(np.int64)]
 
 
 def _items(

@@ -11,7 +11,7 @@ from bertology.results.report._overview import overview_table
 from bertology.results.report._payload import payload
 from bertology.results.report._provenance import provenance
 from bertology.results.report._runs import Question, Run, group_questions
-from bertology.results.report._summary import Summary, headline, summarise
+from bertology.results.report._summary import Summary, caveats, headline, summarise
 from bertology.results.report._text import SentenceTexts
 
 _HERE = "results/report/"
@@ -22,6 +22,7 @@ _SCRIPTS = (
     "assets/tables.js",
     "assets/overview.js",
     "assets/chart.js",
+    "assets/cloze.js",
     "assets/details.js",
 )
 # In the head, so that a page in the dark never flashes white.
@@ -52,6 +53,7 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         "title": escape(title),
         "headline": escape(headline(runs, questions)),
         "summary": _summaries(questions),
+        "caveats": "".join(f'<p class="caveat">{escape(text)}</p>' for text in caveats(questions)),
         "apart": _apart(questions),
         "filters": _filters(questions, compared=compared),
         "overview": overview_table(questions),
@@ -80,10 +82,11 @@ def _summaries(questions: Sequence[Question]) -> str:
 
 def _card(summary: Summary) -> str:
     points = "".join(f"<dt>{escape(heading)}</dt><dd>{escape(text)}</dd>" for heading, text in summary.points)
+    best = f'<span class="best">{escape(summary.best)}</span>' if summary.best else ""
     return (
         f'<article class="card"><h3>{escape(summary.title)}</h3>'
         f'<p class="figure"><strong>{escape(summary.figure)}</strong> {escape(summary.metric)} '
-        f'<span class="ci">{escape(summary.interval)}</span><span class="best">{escape(summary.best)}</span></p>'
+        f'<span class="ci">{escape(summary.interval)}</span>{best}</p>'
         f"<dl>{points}</dl></article>"
     )
 

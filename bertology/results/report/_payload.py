@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bertology.results._grid import decimals, is_fraction, metric_title
+from bertology.results._grid import answers_itself, decimals, is_fraction, metric_title
 from bertology.results._view import BASELINES, LayerLine, LayerTable, Score
+from bertology.results.report._cloze_details import cloze_details
 from bertology.results.report._details import details_of, item_budget
 from bertology.results.report._runs import Entry, Question
 from bertology.results.report._text import SentenceTexts
@@ -38,6 +39,12 @@ def payload(questions: Sequence[Question], texts: SentenceTexts) -> dict[str, An
 
 def _entry(entry: Entry, texts: SentenceTexts, sentences: list[str], budget: int) -> dict[str, Any]:
     table = entry.table
+    own_head = answers_itself(table)
+    details = (
+        cloze_details(entry, most_items=budget, with_text=texts.allowed)
+        if own_head
+        else details_of(entry, texts, sentences, most_items=budget)
+    )
     return {
         "label": entry.label,
         "run": entry.run.name,
@@ -48,7 +55,8 @@ def _entry(entry: Entry, texts: SentenceTexts, sentences: list[str], budget: int
         "compared": table.compared,
         "lines": [_line(line) for line in table.lines],
         "baselines": _baselines(table),
-        "details": details_of(entry, texts, sentences, most_items=budget),
+        "ownHead": own_head,
+        "details": details,
     }
 
 
@@ -60,6 +68,7 @@ def _line(line: LayerLine) -> dict[str, Any]:
         "random": _score(line.random_init),
         "control": _score(line.control_task),
         "selectivity": _score(line.selectivity),
+        "blind": _score(line.blind),
         "spread": None if line.seed_spread is None else round(line.seed_spread, _DIGITS),
         "best": line.in_best_set,
     }

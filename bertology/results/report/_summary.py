@@ -7,11 +7,18 @@ from dataclasses import dataclass
 
 from bertology.errors import BertologyError
 from bertology.probing import get_probe
-from bertology.results._grid import is_fraction, layer_grid, metric_title, number
+from bertology.results._grid import answers_itself, is_fraction, layer_grid, metric_title, number
+from bertology.results._rows import chances_of
+from bertology.results._tree_items import tally_of
 from bertology.results._view import BASELINES, LayerLine, LayerTable, Score
 from bertology.results.report._runs import Entry, Question, Run
 
 _PERCENT = "\u00a0%"
+_BASELINES_IN_WORDS = {
+    ("word_majority", False): "Majority by word form",
+    ("majority", True): "The most frequent answer of each group, whatever the text,",
+}
+"""By name and whether the model's own head is asked."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +41,35 @@ def headline(runs: Sequence[Run], questions: Sequence[Question]) -> str:
     readers = {entry.label for question in questions for entry in question.entries}
     tables = [entry.table for question in questions for entry in question.entries]
     layers = {line.layer for table in tables for line in table.lines}
-    items: dict[tuple[str, str], int] = {}
+    sentences: dict[tuple[str, str], int] = {}
+    prompts: dict[tuple[str, str], int] = {}
     for table in tables:
-        place = (table.about.corpus_fingerprint, table.about.split)
-        items[place] = max(items.get(place, 0), table.about.n_clusters)
+        place, about = (table.about.corpus_fingerprint, table.about.split), table.about
+        if answers_itself(table):
+            prompts[place] = max(prompts.get(place, 0), about.n_items)
+        else:
+            sentences[place] = max(sentences.get(place, 0), about.n_clusters)
+    scored = [
+        counted(sum(found.values()), noun) for found, noun in ((sentences, "sentence"), (prompts, "prompt")) if found
+    ]
     models = {table.about.model for table in tables}
     ways = f" in {len(readers)} ways" if len(readers) > len(models) else ""
     where = f", from {counted(len(runs), 'run')}" if len(runs) > 1 else ""
     return (
         f"{counted(len(questions), 'question')} put to {counted(len(layers), 'layer')} of "
-        f"{counted(len(models), 'model')}{ways}; answers scored on {counted(sum(items.values()), 'sentence')}{where}."
+        f"{counted(len(models), 'model')}{ways}; answers scored on {' and '.join(scored)}{where}."
     )
+
+
+def caveats(questions: Sequence[Question]) -> list[str]:
+    """What no score says, of probes that are trained and of the model's own head."""
+    own = {answers_itself(entry.table) for question in questions for entry in question.entries}
+    trained = "A probe shows what can be decoded from a layer, not that the model uses it."
+    head = (
+        "Where the model's own head is asked, nothing is trained. It was made to read the last layer alone: a low "
+        "score at a lower layer says that the head finds nothing there, not that nothing is there."
+    )
+    return [text for text, there in ((trained, False in own), (head, True in own)) if there]
 
 
 def counted(count: int, noun: str) -> str:
@@ -61,19 +86,28 @@ def summarise(question: Question, entry: Entry) -> Summary:
     if best is None or best.main is None:
         failed = f"No layer has a score: all {counted(table.n_failed, 'cell')} failed."
         return Summary(title, metric_title(table.metric), "–", "", "no score", (*found, ("Found", failed)))
-    found += [("Found", _found(table, best)), ("Against", _beside(table, best)), ("How sure", _how_sure(table))]
+    said = _moved(table) if _only_moves(table) else _found(table, best)
+    found += [("Found", said), ("Against", _beside(table, best)), ("How sure", _how_sure(table))]
     return Summary(
         title,
         metric_title(table.metric),
         _amount(best.main.value, table.metric),
         _interval(best.main, table.metric),
-        _layers_named(_best_set(table) or [best.layer]),
+        "" if _only_moves(table) else _layers_named(_best_set(table) or [best.layer]),
         tuple((heading, text) for heading, text in found if text),
     )
 
 
+def _only_moves(table: LayerTable) -> bool:
+    """Whether a score is neither good nor bad: how much a change of the text moves."""
+    return tally_of(table.metric) == "changes"
+
+
 def _best_line(table: LayerTable) -> LayerLine | None:
+    """The layer to speak of: the best one, or where none is the best the last one, the model's own answer."""
     scored = [line for line in table.lines if line.main is not None]
+    if _only_moves(table):
+        return scored[-1] if scored else None
     sign = 1 if table.higher_is_better else -1
     return max(scored, key=lambda line: sign * line.main.value if line.main else 0.0, default=None)
 
@@ -122,8 +156,9 @@ def _difference(value: float, metric: str) -> str:
 
 def _asked(table: LayerTable) -> str:
     about = table.about
+    family, colon, argument = about.task.partition(":")
     try:
-        question = get_probe(f"{about.task}.{about.task_version}").question.strip()
+        question = get_probe(f"{family}.{about.task_version}{colon}{argument}").question.strip()
     except BertologyError:
         # A probe of another package need not be installed where its results are read.
         question = ""
@@ -136,10 +171,25 @@ def _of_what(table: LayerTable) -> str:
     return f"Model {notes['model']}. Corpus {notes['data']}. Readout {notes['readout']}."
 
 
+def _moved(table: LayerTable) -> str:
+    """Of changes of the text, what the model itself says, and the layers between which it lies."""
+    scored = [(line.main.value, line.layer, line.main) for line in table.lines if line.main]
+    last = scored[-1]
+    least, most = min(scored, key=lambda found: found[:2]), max(scored, key=lambda found: found[:2])
+    own = ", the model's own answer," if last[1] == table.about.n_layers else ""
+    text = f"Layer {last[1]}{own} has {metric_title(table.metric)} {_with_interval(last[2], table.metric)}."
+    if least[0] == most[0]:
+        return text
+    ends = " and ".join(f"{_amount(value, table.metric)} (layer {layer})" for value, layer, _ in (least, most))
+    return f"{text} Over all layers it lies between {ends}. More is neither better nor worse."
+
+
 def _found(table: LayerTable, best: LayerLine) -> str:
     assert best.main is not None
-    metric = metric_title(table.metric)
-    parts = [f"Layer {best.layer} scores best, with {metric} {_with_interval(best.main, table.metric)}."]
+    metric, last = metric_title(table.metric), table.lines[-1]
+    has_answer = answers_itself(table) and last.layer == table.about.n_layers and last.main is not None
+    own = ", the model's own answer," if has_answer and best is last else ""
+    parts = [f"Layer {best.layer}{own} scores best, with {metric} {_with_interval(best.main, table.metric)}."]
     same = [layer for layer in _best_set(table) if layer != best.layer]
     if same and len(same) + 1 == len(table.lines):
         parts.append("No other layer can be told apart from it.")
@@ -150,9 +200,11 @@ def _found(table: LayerTable, best: LayerLine) -> str:
     bottom = table.lines[0]
     if bottom.layer == 0 and bottom.main and best.layer != 0 and not bottom.in_best_set:
         gain = _difference(best.main.value - bottom.main.value, table.metric)
-        parts.append(
-            f"That is {gain} better than layer 0 ({_amount(bottom.main.value, table.metric)}), which sees no context."
-        )
+        # The head reads the mask there as it stands in the text, a pseudo-log-likelihood every word so.
+        blindly = "where no word has seen another" if answers_itself(table) else "which sees no context"
+        parts.append(f"That is {gain} better than layer 0 ({_amount(bottom.main.value, table.metric)}), {blindly}.")
+    if has_answer and best is not last and last.main:
+        parts.append(f"Layer {last.layer}, the model's own answer, has {_with_interval(last.main, table.metric)}.")
     return " ".join(parts)
 
 
@@ -162,13 +214,20 @@ def _beside(table: LayerTable, best: LayerLine) -> str:
     for line in table.baselines:
         apart = best.main.value - line.main.value
         side = "above" if apart >= 0 else "below"
-        name = "Majority by word form" if line.control == "word_majority" else BASELINES[line.control].capitalize()
+        name = _BASELINES_IN_WORDS.get((line.control, answers_itself(table)), BASELINES[line.control].capitalize())
         parts.append(
             f"{name} gives {_amount(line.main.value, table.metric)}: layer {best.layer} is "
             f"{_difference(apart, table.metric)} {side}."
         )
     if best.random_init:
         parts.append(f"With random weights, layer {best.layer} gives {_with_interval(best.random_init, table.metric)}.")
+    if best.blind:
+        parts.append(
+            f"Of texts without what decides, layer {best.layer} has {_with_interval(best.blind, table.metric)}."
+        )
+    chances = chances_of(table.about)
+    if chances:
+        parts.append(f"By chance {_amount(sum(chances.values()) / len(chances), 'choice_accuracy')} would be right.")
     if best.control_task and best.selectivity:
         parts.append(
             f"On the control task it is right in {_amount(best.control_task.value, 'accuracy')}, "
@@ -181,21 +240,30 @@ def _beside(table: LayerTable, best: LayerLine) -> str:
 
 def _how_sure(table: LayerTable) -> str:
     notes = {note.about: note.text for note in layer_grid(table).notes}
+    own = answers_itself(table)
     parts = [f"Intervals: {notes['interval'].removeprefix('[ ] ')}."]
     if table.compared:
-        parts.append("Layers were compared in pairs on the same sentences, corrected by Benjamini–Hochberg (q < .05).")
-    elif len(table.lines) > 1:
+        same = "prompts" if own else "sentences"
+        parts.append(f"Layers were compared in pairs on the same {same}, corrected by Benjamini–Hochberg (q < .05).")
+    elif len(table.lines) > 1 and not _only_moves(table):
         parts.append("Layers were not compared in pairs, so no set of best layers is marked.")
-    spread = [line.seed_spread for line in table.lines if line.seed_spread is not None]
-    if spread:
-        parts.append(
-            f"Over {table.n_seeds} seeds, which resample the training data, the standard deviation is "
-            f"at most {_difference(max(spread), table.metric)}."
-        )
-    else:
-        parts.append("One seed: how scores vary with the training sample was not measured.")
+    parts += [_over_seeds(table)]
+    if own and table.about.n_skipped:
+        parts.append(f"{counted(table.about.n_skipped, 'item')} could not be scored and count in nothing.")
     if table.n_failed:
         parts.append(f"{counted(table.n_failed, 'cell')} failed, without a score.")
     if table.about.annotation == "silver":
         parts.append("Labels were made by a program (silver): agreement with them is not correctness.")
     return " ".join(parts)
+
+
+def _over_seeds(table: LayerTable) -> str:
+    if answers_itself(table):
+        return "Nothing is trained, so that no seed could change the scores."
+    spread = [line.seed_spread for line in table.lines if line.seed_spread is not None]
+    if not spread:
+        return "One seed: how scores vary with the training sample was not measured."
+    return (
+        f"Over {table.n_seeds} seeds, which resample the training data, the standard deviation is "
+        f"at most {_difference(max(spread), table.metric)}."
+    )

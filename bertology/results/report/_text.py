@@ -9,6 +9,8 @@ from functools import cache, cached_property
 
 from bertology.corpora import Corpus, Sentences, corpus_at_hand, load_corpus
 from bertology.errors import BertologyError
+from bertology.results._grid import answers_itself
+from bertology.results._view import LayerTable
 from bertology.results.report._runs import AskedCorpus, Run
 
 
@@ -53,6 +55,8 @@ class SentenceTexts:
     """By fingerprint of the corpus and name of the split."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """By fingerprint of the corpus: why its sentences are not shown."""
+    allowed: bool = True
+    """Whether sentences may be shown at all."""
 
     def of(self, fingerprint: str, split: str) -> SplitText | None:
         """The words of a split, if they were found."""
@@ -77,17 +81,17 @@ def find_sentences(runs: Sequence[Run], *, corpora: Sequence[str] = (), with_tex
     wanted: dict[str, set[str]] = {}
     reasons: dict[str, str] = {}
     for run in runs:
-        for table in run.tables:
+        for table in _of_sentences(run):
             wanted.setdefault(table.about.corpus_fingerprint, set()).add(table.about.split)
     if not with_text:
-        return SentenceTexts({}, dict.fromkeys(wanted, "the report was made without text"))
+        return SentenceTexts({}, dict.fromkeys(wanted, "the report was made without text"), allowed=False)
     found: dict[tuple[str, str], SplitText] = {}
     for name in corpora:
         _take(load_corpus(name), wanted, found)
     # Of this call only: files may be others the next time.
     load = cache(_cut)
     for run in runs:
-        for fingerprint in dict.fromkeys(table.about.corpus_fingerprint for table in run.tables):
+        for fingerprint in dict.fromkeys(table.about.corpus_fingerprint for table in _of_sentences(run)):
             if any(key[0] == fingerprint for key in found):
                 continue
             named = next(t.about.corpus for t in run.tables if t.about.corpus_fingerprint == fingerprint)
@@ -97,6 +101,11 @@ def find_sentences(runs: Sequence[Run], *, corpora: Sequence[str] = (), with_tex
                 if isinstance(corpus, Corpus):
                     _take(corpus, wanted, found)
     return SentenceTexts(found, reasons)
+
+
+def _of_sentences(run: Run) -> list[LayerTable]:
+    """The tables whose items are words of a corpus: prompts stand in none."""
+    return [table for table in run.tables if not answers_itself(table)]
 
 
 def _look_in(asked: AskedCorpus, fingerprint: str, load: Callable[[AskedCorpus], Corpus]) -> Corpus | str:

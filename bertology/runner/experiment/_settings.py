@@ -92,7 +92,7 @@ class CorpusSettings(_Named):
     sentences: Annotated[int, Field(strict=True, ge=2)] | None = None
     """At most so many sentences of each split, the first ones; all when left out."""
     items: Annotated[int, Field(strict=True, ge=1)] | None = None
-    """Of what cloze tasks ask, at most so many items of each group, evenly spread; all when left out."""
+    """Of what cloze tasks ask, at most so many items of each group, drawn by lot; all when left out."""
 
 
 class ReadoutSettings(_Named):

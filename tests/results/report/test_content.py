@@ -14,7 +14,8 @@ from bertology._page import embedded_json
 from bertology.corpora import corpus_at_hand, load_corpus
 from bertology.results import Results, confusion, per_label_scores, read_results
 from bertology.results.report import read_runs, render_report, write_report
-from bertology.results.report._details import MOST_CONFUSED, MOST_LABELS, _chosen_items, item_budget
+from bertology.results.report._details import MOST_CONFUSED, MOST_LABELS, item_budget
+from bertology.results.report._layers import chosen_items
 
 from .conftest import HOSTILE, page_of, payload, renamed
 
@@ -152,7 +153,7 @@ def test_wrong_here_and_right_there_is_counted_over_all_items(page, run):
 def test_many_mistakes_are_thinned_for_every_pair_alike():
     rng = np.random.default_rng(0)
     wrong = rng.random((6, 20_000)) < np.array([0.4, 0.3, 0.2, 0.2, 0.2, 0.01])[:, None]
-    chosen = _chosen_items(wrong, 500)
+    chosen = chosen_items(wrong, 500)
     assert len(chosen) == 500 == len(set(chosen.tolist()))
     assert wrong[:, chosen].any(axis=0).all()
     for a in range(6):
@@ -298,7 +299,7 @@ def test_same_runs_same_bytes_and_small(run, pocket_run, tmp_path):
 
 def test_provenance_is_complete(page):
     text = Page(page).text.partition("Where the numbers come from")[2]
-    for said in ("beef", "c0ffee", "linear.v1", "seeds 0; 1", "schema 1", "cluster-bootstrap-bca", "uPlot"):
+    for said in ("beef", "c0ffee", "linear.v1", "seeds 0; 1", "schema 2", "cluster-bootstrap-bca", "uPlot"):
         assert said in text
 
 

@@ -11,6 +11,7 @@
     main: { title: "probe", marker: "circle", dash: [], width: 2 },
     random: { title: "random init", marker: "square", dash: [6, 4], width: 1.5 },
     control: { title: "control task", marker: "triangle", dash: [2, 3], width: 1.5 },
+    blind: { title: "blind", marker: "triangle", dash: [8, 3, 2, 3], width: 1.5 },
   };
   let plot = null;
   let lines = [];
@@ -27,7 +28,8 @@
       for (const [kind, style] of Object.entries(KINDS)) {
         const points = new Map(entry.lines.filter((line) => line[kind]).map((line) => [line.layer, { score: line[kind], best: kind === "main" && line.best }]));
         if (!points.size) continue;
-        const about = kind === "control" && !isAccuracy ? `${style.title} (accuracy)` : style.title;
+        const own = kind === "main" && entry.ownHead ? "own head" : style.title;
+        const about = kind === "control" && !isAccuracy ? `${style.title} (accuracy)` : own;
         const title = entries.length === 1 ? about : kind === "main" ? entry.label : `${entry.label}: ${about}`;
         // One table: a colour for each kind. Several: a colour for each table, told apart further by dashes and markers.
         const number = entries.length === 1 ? Object.keys(KINDS).indexOf(kind) : place;
@@ -242,7 +244,7 @@
     const { entries, percent, decimals, metric } = question();
     const several = entries.length > 1;
     const columns = [["main", metric, percent, decimals], ["second", entries[0].second, entries[0].secondPercent, entries[0].secondDecimals],
-      ["random", "random init", percent, decimals],
+      ["random", "random init", percent, decimals], ["blind", "blind", percent, decimals],
       ["control", "control task", true], ["selectivity", "selectivity", true], ["spread", "seed s.d.", percent, decimals]]
       .filter(([field]) => field === "main" || entries.some((entry) => entry.lines.some((line) => line[field] !== null)));
     const heads = [several ? report.tables.sortHead("Model", "reader", "text") : null, report.tables.sortHead("Layer", "layer"),

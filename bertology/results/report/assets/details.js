@@ -18,7 +18,7 @@
     byId("detail-entry").value = `${chosen.question}/${chosen.entry}`;
     const found = entry.details;
     byId("detail-missing").hidden = !found.missing;
-    byId("detail-body").hidden = Boolean(found.missing);
+    for (const id of ["detail-body", "cloze-body"]) byId(id).hidden = true;
     const layers = found.missing ? entry.lines.map((line) => line.layer) : found.layers;
     fillSelect(byId("detail-layer"), layers.map((layer) => [layer, layerName(layer)]), chosen.layer);
     fillSelect(byId("detail-other"), layers.map((layer) => [layer, layerName(layer)]), chosen.other);
@@ -28,8 +28,12 @@
     }
     if (row(chosen.layer) < 0 || row(chosen.other) < 0) {
       byId("detail-missing").hidden = false;
-      byId("detail-body").hidden = true;
       byId("detail-missing").textContent = `No predictions were kept of layer ${row(chosen.layer) < 0 ? chosen.layer : chosen.other}: choose another.`;
+      return;
+    }
+    byId(found.cloze ? "cloze-body" : "detail-body").hidden = false;
+    if (found.cloze) {
+      report.cloze.show(question, entry);
       return;
     }
     showLabels(found);
@@ -192,7 +196,9 @@
   fillSelect(byId("detail-entry"), entries.map(({ question, entry, q, e }) => [`${q}/${e}`, `${question.label} · ${entry.label}`]));
   byId("detail-entry").addEventListener("input", (event) => {
     const [question, entry] = event.target.value.split("/").map(Number);
-    report.choose({ question, entry, layer: report.bestLayer(question, entry) });
+    // Of a model's own head the lowest layer: what it gets wrong and the best one right is what there is to read.
+    const { ownHead, lines } = data.questions[question].entries[entry];
+    report.choose({ question, entry, layer: ownHead ? lines[0].layer : report.bestLayer(question, entry) });
   });
   byId("detail-layer").addEventListener("input", (event) => report.choose({ layer: Number(event.target.value), other: chosen.other }));
   byId("detail-other").addEventListener("input", (event) => report.choose({ layer: chosen.layer, other: Number(event.target.value) }));

@@ -54,6 +54,8 @@ const report = (() => {
   function bestLayer(question, entry) {
     const { higherIsBetter, entries } = data.questions[question];
     const scored = entries[entry].lines.filter((line) => line.main);
+    // What a change of the text moves is neither good nor bad: the last layer is the model's own answer.
+    if (entries[entry].details.tally === "changes") return scored.at(-1)?.layer ?? 0;
     const sign = higherIsBetter ? 1 : -1;
     return scored.reduce((best, line) => (!best || sign * line.main[0] > sign * best.main[0] ? line : best), null)?.layer ?? 0;
   }

@@ -1,0 +1,180 @@
+"""Results as people read them: tables in every format, and figures."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bertology.results._exports import (
+    grid_to_html,
+    grid_to_latex,
+    grid_to_markdown,
+    tables_to_csv,
+    tables_to_json,
+)
+from bertology.results._grid import Grid, layer_grid, summary_grid
+from bertology.results._grid_view import GridView
+from bertology.results._groups import GroupTable, group_grid, group_table_of
+from bertology.results._other_grids import head_grids, model_grid, seed_grid
+from bertology.results._pipeline import CUMULATIVE, PipelineLine, pipeline_grid
+from bertology.results._view import LayerTable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+
+@dataclass(frozen=True)
+class View:
+    """Results as people read them: a table of layers for each task, and one of layers by tasks."""
+
+    tables: tuple[LayerTable, ...]
+    pipelines: tuple[PipelineLine, ...] = ()
+    """Of tasks that were read by mixtures of layers."""
+    groups: tuple[GroupTable, ...] = ()
+    """Of tasks whose items stand in groups."""
+
+    @property
+    def overview(self) -> tuple[LayerTable, ...]:
+        """The tables that are laid side by side: of tasks read from single layers, those alone."""
+        questions = {_question(table) for table in self.tables if table.about.readout != CUMULATIVE}
+        return tuple(
+            table for table in self.tables if table.about.readout != CUMULATIVE or _question(table) not in questions
+        )
+
+    def grids(self) -> tuple[Grid, ...]:
+        """The tables as text in cells, each with its groups; the summary last, where there are several tasks."""
+        of_table = {id(found.table): found for found in self.groups}
+        grids: list[Grid] = []
+        for table in self.tables:
+            grids.append(layer_grid(table))
+            if id(table) in of_table:
+                grids.append(group_grid(of_table[id(table)]))
+        summary = (summary_grid(self.overview),) if len(self.overview) > 1 else ()
+        return (*grids, *summary, *((pipeline_grid(self.pipelines),) if self.pipelines else ()))
+
+    def to_markdown(self) -> str:
+        """Pipe tables."""
+        return "\n".join(grid_to_markdown(grid) for grid in self.grids())
+
+    def to_latex(self) -> str:
+        """Booktabs tables, the best set in bold, captions that state the protocol."""
+        return "\n".join(grid_to_latex(grid) for grid in self.grids())
+
+    def to_html(self) -> str:
+        """Tables that stand in a page or notebook without a style sheet."""
+        return "\n".join(grid_to_html(grid) for grid in self.grids())
+
+    def to_csv(self) -> str:
+        """One line a layer and baseline; fractions, not percentages."""
+        return tables_to_csv(self.tables)
+
+    def to_json(self) -> str:
+        """The tables with all their fields; fractions, not percentages."""
+        return tables_to_json(self.tables)
+
+    def to_text(self, *, width: int = 100) -> str:
+        """As in a terminal of ``width`` columns, without colour."""
+        from rich.console import Console
+
+        out = io.StringIO()
+        Console(file=out, width=width, no_color=True, highlight=False).print(self)
+        return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Score by layer, with intervals and baselines; several tasks side by side.
+
+        Args:
+            ax: where to draw; a new figure when left out.
+
+        Raises:
+            ResultsError: several tasks for one ``ax``, or nothing to draw.
+        """
+        from bertology.results._plot import plot_tables
+
+        return plot_tables(self.tables, ax=ax)
+
+    def heatmap(self) -> Figure:
+        """Layers by tasks: shades within a task, values written, the best set framed.
+
+        Raises:
+            ResultsError: there is nothing to draw.
+        """
+        from bertology.results._heatmap import plot_heatmap
+
+        return plot_heatmap(self.overview)
+
+    def models(self) -> GridView:
+        """Models by tasks: the best layer of each, its score and number."""
+        return GridView((model_grid(self.tables),))
+
+    def heads(self) -> GridView:
+        """Attention heads by tasks (a relation is a task), the best head of each marked; a table for each model.
+
+        Raises:
+            ResultsError: no score is that of a head.
+        """
+        return GridView(head_grids(self.tables))
+
+    def seeds(self) -> GridView:
+        """Layers by seeds, a table for each task."""
+        return GridView(tuple(seed_grid(table) for table in self.tables))
+
+    def by_group(self) -> GridView:
+        """Groups of items, such as relations or constructions, by layers, a table for each task that has them.
+
+        Raises:
+            ResultsError: the items of no task stand in groups.
+        """
+        if not self.groups:
+            group_table_of(self.groups)
+        return GridView(tuple(group_grid(groups) for groups in self.groups))
+
+    def plot_groups(self, task: str | None = None) -> Figure:
+        """The same of one task as a picture: values written, the intervals of the last layer beside them.
+
+        Args:
+            task: of several with groups, which.
+
+        Raises:
+            ResultsError: there are no groups, or those of several tables.
+        """
+        from bertology.results._group_plot import plot_groups
+
+        return plot_groups(group_table_of(self.groups, task))
+
+    def pipeline(self) -> GridView:
+        """Tasks by where in the model they are solved: centre of gravity, expected layer (Tenney et al. 2019b).
+
+        Raises:
+            ResultsError: no task was read by a mixture of layers.
+        """
+        return GridView((pipeline_grid(self.pipelines),))
+
+    def plot_pipeline(self) -> Figure:
+        """The same as bars, with the weight and the gain of each layer.
+
+        Raises:
+            ResultsError: no task was read by a mixture of layers.
+        """
+        from bertology.results._pipeline_plot import plot_pipeline
+
+        return plot_pipeline(self.pipelines)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from bertology.results._terminal import render_tables
+
+        yield render_tables(self.tables, self.overview, self.pipelines, self.groups, width=options.max_width)
+
+
+def _question(table: LayerTable) -> tuple[str | None, ...]:
+    about = table.about
+    return (about.task, about.corpus, about.split, about.model, about.pooling)

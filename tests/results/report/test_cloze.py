@@ -1,0 +1,285 @@
+"""What the page says and shows of the model's own head: groups, prompts, and what was not scored."""
+
+import dataclasses
+import html
+import re
+
+import numpy as np
+import pytest
+
+from bertology.results import Results, read_outcomes, read_results
+from bertology.results.report import write_report
+
+from .conftest import HOSTILE, page_of, payload, renamed
+
+LONG = "N-1 P413 position played on team / speciality"
+
+
+@pytest.fixture(scope="session")
+def cloze_runs(facts, pairs, made_up_cloze, pos, tmp_path_factory):
+    """Folders of runs by name."""
+    folder = tmp_path_factory.mktemp("cloze")
+    negated = made_up_cloze("lama:negated", tally="changes", controls=False)
+    one = made_up_cloze(groups=("all",), controls=False, left=0)
+    both = Results((*facts.rows, *pos.rows), pos.comparisons, {**facts.predictions, **pos.predictions})
+    kept = {
+        cell: dataclasses.replace(
+            found,
+            labels=tuple(f"{label}{HOSTILE}" for label in found.labels),
+            item_ids=[f"{HOSTILE}{name}" for name in found.item_ids],
+            extra={**found.extra, "reason": [f"{why}{HOSTILE}" * bool(why) for why in found.extra["reason"]]},
+        )
+        for cell, found in facts.predictions.items()
+    }
+    hostile = Results(renamed(facts, model=HOSTILE, group=HOSTILE, corpus=HOSTILE).rows, (), kept)
+    found = {"facts": facts, "pairs": pairs, "changes": negated, "one": one, "both": both, "hostile": hostile}
+    return {name: results.save(folder / name, tables=(), plots=()) for name, results in found.items()}
+
+
+def details(folder, **options):
+    return payload(page_of(folder, **options))["questions"][0]["entries"][0]["details"]
+
+
+def cards(page):
+    """The words of the summary."""
+    section = re.search(r'<section id="summary".*?</section>', page, re.DOTALL)[0]
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", section)).replace("\xa0", " ").split())
+
+
+def test_groups_are_those_of_the_results(cloze_runs):
+    found = details(cloze_runs["facts"])
+    (groups,) = read_results(cloze_runs["facts"]).view().groups
+    lines = {line.name: line for line in groups.lines}
+    # In the order of the task, which predictions keep.
+    assert [group["name"] for group in found["groups"]] == ["stated 10 times", "stated 2 times", LONG]
+    for group in found["groups"]:
+        line = lines[group["name"]]
+        assert (group["items"], group["clusters"], group["skipped"]) == (line.n_items, line.n_clusters, line.n_skipped)
+        for layer, score in enumerate(group["scores"]):
+            expected = line.by_layer[layer]
+            assert score == pytest.approx([expected.value, expected.low, expected.high], abs=1e-6)
+
+
+def test_chances_stand_beside_groups(cloze_runs):
+    assert {g["name"]: g["chance"] for g in details(cloze_runs["pairs"])["groups"]} == {
+        "simple": 0.5,
+        "three rivals": 0.25,
+    }
+    assert {g["chance"] for g in details(cloze_runs["facts"])["groups"]} == {None}
+
+
+@pytest.mark.parametrize(("name", "task"), [("facts", "lama"), ("pairs", "agreement"), ("changes", "lama:negated")])
+def test_items_are_told_right_from_wrong_as_scores_are(cloze_runs, name, task):
+    found = details(cloze_runs[name])
+    said = read_outcomes(cloze_runs[name], [f"{task}-none-{layer}" for layer in range(5)])
+    wrong = said.score < said.rival if name == "pairs" else said.rank > 1
+    assert found["nItems"] == wrong.shape[1]
+    assert found["nWrong"] == wrong.any(axis=0).sum() == len(found["ids"])
+    for a in range(5):
+        for b in range(5):
+            expected = wrong[a].sum() if a == b else (wrong[a] & ~wrong[b]).sum()
+            assert found["wrongRight"][a][b] == expected
+    np.testing.assert_array_equal(np.array(found["wrong"], dtype=bool), wrong[:, wrong.any(axis=0)])
+    np.testing.assert_array_equal(found["rank"], said.rank[:, wrong.any(axis=0)])
+    np.testing.assert_allclose(found["score"], said.score[:, wrong.any(axis=0)], atol=1e-4)
+
+
+def test_items_say_gold_prediction_and_group(cloze_runs, facts):
+    found = details(cloze_runs["facts"])
+    kept = facts.predictions["lama-none-3"]
+    place = {name: number for number, name in enumerate(kept.item_ids)}
+    assert len(found["gold"]) == 1
+    for number, name in enumerate(found["ids"]):
+        item = place[name]
+        assert found["words"][found["gold"][0][number]] == kept.labels[kept.gold[item]]
+        assert found["words"][found["pred"][3][number]] == kept.labels[kept.pred[item]]
+        assert found["names"][found["group"][number]] == kept.extra["group"][item]
+
+
+def test_what_was_not_scored_is_listed_with_its_reason(cloze_runs):
+    found = details(cloze_runs["facts"])
+    assert found["nExcluded"] == 3
+    assert found["excluded"] == [[f"item-{n}", LONG, "'so-so' in several pieces: 3"] for n in (117, 118, 119)]
+    assert not {"item-117", "item-118", "item-119"} & set(found["ids"])
+    assert details(cloze_runs["one"])["excluded"] == []
+
+
+def test_groups_are_shown_where_no_prediction_was_kept(facts, made_up_cloze, tmp_path):
+    bare = dataclasses.replace(facts, predictions={}).save(tmp_path / "bare", tables=(), plots=())
+    found = details(bare)
+    assert found["noItems"] == "the run kept no predictions of single items"
+    assert len(found["groups"]) == 3
+    one = dataclasses.replace(made_up_cloze(groups=("all",), controls=False), predictions={})
+    assert "missing" in details(one.save(tmp_path / "one", tables=(), plots=()))
+
+
+def test_texts_are_left_out_where_none_may_stand_in_the_page(facts, made_up_cloze, tmp_path):
+    """Sentences are told by several words; single words are answers, as labels are."""
+    found = details(facts.save(tmp_path / "a", tables=(), plots=()), with_text=False)
+    assert set(found["words"]) == {"right text", "no"}
+    assert "answer 3" in details(tmp_path / "a")["words"]
+
+
+def test_no_corpus_is_looked_for_behind_prompts(cloze_runs):
+    assert payload(page_of(cloze_runs["facts"]))["sentences"] == []
+    assert "noText" not in details(cloze_runs["facts"])
+
+
+def test_the_summary_speaks_of_a_head_that_nobody_trained(cloze_runs):
+    page = page_of(cloze_runs["facts"])
+    text = cards(page)
+    (table,) = read_results(cloze_runs["facts"]).view().tables
+    last = table.lines[-1]
+    for said in (
+        "answers scored on 117 prompts",
+        "Which word completes a fact? (task lama, v1).",
+        "117 items in 59 clusters, 3 skipped (in several pieces 3)",
+        "the model's own head: nothing is trained",
+        f"Layer 4, the model's own answer, scores best, with P@1 {100 * last.main.value:.1f} %",
+        "better than layer 0 (0.0 %), where no word has seen another.",
+        "The most frequent answer of each group, whatever the text, gives",
+        f"Of texts without what decides, layer 4 has {100 * last.blind.value:.1f} %",
+        f"With random weights, layer 4 gives {100 * last.random_init.value:.1f} %",
+        "Nothing is trained, so that no seed could change the scores.",
+        "3 items could not be scored and count in nothing.",
+        "bootstrap over clusters",
+    ):
+        assert said in text, said
+    for wrong in ("sentences", "training sample", "sees no context", "A probe shows what can be decoded"):
+        assert wrong not in text, wrong
+    assert "It was made to read the last layer alone" in text
+
+
+def test_choices_are_held_against_chance(cloze_runs):
+    assert "By chance 37.5 % would be right." in cards(page_of(cloze_runs["pairs"]))
+    assert "By chance" not in cards(page_of(cloze_runs["facts"]))
+
+
+def test_where_the_model_is_not_best_at_its_end_its_own_answer_is_told(made_up_cloze, tmp_path):
+    results = made_up_cloze(controls=False)
+    lower = {"value": 0.1, "ci_low": 0.05, "ci_high": 0.2}
+    rows = tuple(dataclasses.replace(row, **lower) if row.layer == 4 else row for row in results.rows)
+    text = cards(page_of(dataclasses.replace(results, rows=rows).save(tmp_path / "run", tables=(), plots=())))
+    assert "Layer 3 scores best" in text
+    assert "Layer 4, the model's own answer, has 10.0 % [5.0, 20.0]." in text
+
+
+def test_of_changes_no_layer_is_the_best(cloze_runs):
+    page = page_of(cloze_runs["changes"])
+    text = cards(page)
+    values = [line.main.value for line in read_results(cloze_runs["changes"]).view().tables[0].lines]
+    assert "scores best" not in text
+    assert "so no set of best layers is marked" not in text
+    assert f"Layer 4, the model's own answer, has moved {100 * values[4]:.1f} %" in text
+    assert f"between {100 * min(values):.1f} % (layer 4) and {100 * max(values):.1f} % (layer 0)" in text
+    assert "More is neither better nor worse." in text
+    assert "Does another word complete a fact when it is negated?" in text
+    assert 'class="best"' not in page.partition('<section id="scores"')[0]
+
+
+def test_probes_and_heads_in_one_page_have_both_caveats(cloze_runs):
+    page = page_of(cloze_runs["both"])
+    text = cards(page)
+    assert "answers scored on 300 sentences and 117 prompts." in text
+    assert "A probe shows what can be decoded" in text
+    assert "It was made to read the last layer alone" in text
+    labels = {q["task"]: q["entries"][0]["details"] for q in payload(page)["questions"]}
+    assert "perLabel" in labels["pos"]
+    assert labels["lama"]["cloze"]
+
+
+def test_many_items_are_thinned_and_many_left_out_ones_too(made_up_cloze, tmp_path):
+    many = made_up_cloze(n_items=2000, left=1500, controls=False, n_layers=2)
+    found = details(many.save(tmp_path / "many", tables=(), plots=()))
+    assert found["nWrong"] > 3000 > len(found["ids"]) == len(found["rank"][0]) == 750
+    assert found["nExcluded"] == 1500 > len(found["excluded"]) == 300
+
+
+@pytest.fixture(scope="session")
+def files(cloze_runs, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cloze-pages")
+    return {name: write_report([run], folder / f"{name}.html") for name, run in cloze_runs.items()}
+
+
+def test_groups_and_prompts_in_a_browser(shown, files):
+    page = shown("facts")
+    assert page.locator("#cloze-body").is_visible()
+    assert not page.locator("#detail-body").is_visible()
+    head = [text.strip() for text in page.locator("#groups-table thead .name").all_inner_texts()]
+    assert head == ["Group", "Items", "Clusters", "Skipped", "0", "1", "2", "3", "4"]
+    found = payload(files["facts"].read_text(encoding="utf-8"))["questions"][0]["entries"][0]["details"]
+    value, low, high = (f"{100 * number:.1f}" for number in found["groups"][1]["scores"][4])
+    cell = page.locator("#groups-table tbody tr").nth(1).locator("td").last
+    assert cell.inner_text().split() == [value, f"[{low},", f"{high}]"]
+    page.locator('#groups-table th[data-key="group"] button').click()
+    assert page.locator("#groups-table tbody th").first.inner_text() == LONG
+    # It opens on what the lowest layer gets wrong and the best one right.
+    assert page.locator("#prompts-title").inner_text() == "Prompts that layer 0 gets wrong and layer 4 gets right"
+    n = found["wrongRight"][0][4]
+    assert page.locator("#prompts-count").text_content() == f"{n} listed"
+    assert page.locator("#prompts li").count() == min(20, n)
+    first = page.locator("#prompts li").first.inner_text()
+    assert re.search(r"item-\d+ stated 10 times\s+right: answer \d", first)
+    assert re.search(r"layer 0: no \(rank \d+, p \d\.\d %, log p −\d\.\d\d\)", first)
+    assert re.search(r"layer 4: answer \d \(rank 1, p \d\d\.\d %", first)
+    page.locator("#prompts-more").click()
+    assert page.locator("#prompts li").count() == min(40, n)
+    page.locator("#prompts-group").select_option(label="stated 2 times")
+    listed = [found["group"][i] for i in range(len(found["ids"])) if found["wrong"][0][i] and not found["wrong"][4][i]]
+    assert page.locator("#prompts-count").text_content() == f"{listed.count(1)} listed"
+    page.locator("#prompts-find").fill("no such item")
+    assert page.locator("#prompts li").count() == 0
+    page.locator("#prompts-swap").click()
+    assert page.locator("#detail-layer").input_value() == "4"
+    assert page.locator("#excluded-table tbody tr").count() == 3
+    assert "'so-so' in several pieces: 3" in page.locator("#excluded-table").inner_text()
+
+
+def test_the_chart_calls_things_by_their_names(shown):
+    page = shown("facts")
+    chips = [text.strip() for text in page.locator("#chart-series button").all_inner_texts()]
+    assert chips == ["own head", "random init", "blind"]
+    page.locator("#numbers summary").click()
+    heads = [text.strip() for text in page.locator("#numbers-table thead .name").all_inner_texts()]
+    assert heads == ["Layer", "P@1", "MRR", "random init", "blind"]
+
+
+def test_probes_and_heads_change_places(shown):
+    page = shown("both")
+    for place, own in ((0, True), (1, False), (0, True)):
+        page.locator("#detail-entry").select_option(index=place)
+        assert page.locator("#cloze-body").is_visible() == own
+        assert page.locator("#detail-body").is_visible() != own
+    page.locator('#overview-table button.score[data-layer="2"]').first.click()
+    assert page.locator("#groups-table td.chosen").count() == 3
+    assert page.locator("#prompts-title").inner_text() == "Prompts that layer 2 gets wrong and layer 4 gets right"
+
+
+def test_changes_are_neither_right_nor_wrong(shown):
+    page = shown("changes")
+    assert page.locator("#prompts-title").inner_text() == "Prompts that layer 0 moves and layer 4 does not move"
+    first = page.locator("#prompts li").first
+    assert re.search(r"layer 0: was answer \d, now no \(rank \d+,.*before −1\.61\)", first.inner_text())
+    assert first.locator(".better, .worse").count() == 0
+
+
+def test_one_group_needs_no_table(shown):
+    page = shown("one")
+    assert not page.locator("#groups-body").is_visible()
+    assert page.locator("#prompts li").count() > 0
+    assert not page.locator("#excluded-body").is_visible()
+
+
+@pytest.mark.parametrize("name", ["facts", "pairs", "changes", "hostile"])
+def test_nothing_sticks_out_on_a_phone(shown, name):
+    page = shown(name, width=390, scheme="dark", touch=True)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_hostile_groups_are_shown_and_do_nothing(shown):
+    page = shown("hostile")
+    assert HOSTILE in page.locator("#prompts").inner_text()
+    assert HOSTILE in page.locator("#excluded-table").inner_text()
+    assert HOSTILE in page.locator("#groups-table").inner_text()
+    assert page.title().startswith("bertology report")
+    assert page.locator("img").count() == 0

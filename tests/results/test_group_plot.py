@@ -1,0 +1,161 @@
+"""The figure of groups by layers shows the rows' numbers, whatever their names, and is saved beside the others."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from bertology.errors import ResultsError
+from bertology.results import GroupLine, GroupTable, Results, Score
+from bertology.results._group_plot import plot_groups
+from bertology.results._plot import figure_bytes
+
+NAMES = ("position played on team / speciality", "capital of", "official language", "country of citizenship")
+
+
+def texts(figure):
+    (ax,) = figure.axes
+    return [text.get_text() for text in ax.texts]
+
+
+def many(groups, *, n_groups=22, n_layers=12):
+    """As many groups and layers as a real set has."""
+    rng = np.random.default_rng(0)
+    table = dataclasses.replace(
+        groups.table,
+        lines=tuple(dataclasses.replace(groups.table.lines[0], layer=layer) for layer in range(n_layers + 1)),
+        about=dataclasses.replace(groups.table.about, n_layers=n_layers),
+    )
+    lines = []
+    for number in range(n_groups):
+        values = rng.random(n_layers + 1) * 0.9
+        scores = {layer: Score(value, value - 0.05, value + 0.05) for layer, value in enumerate(values.tolist())}
+        lines.append(GroupLine(f"N-1 P{400 + number} {NAMES[number % 4]}", 12_345, 900, number, scores))
+    return GroupTable(table, tuple(lines))
+
+
+def test_values_and_intervals_are_the_scores(facts):
+    view = facts.view()
+    (groups,) = view.groups
+    figure = view.plot_groups()
+    (ax,) = figure.axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == [line.name for line in groups.lines]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "1", "2", "3", "4"]
+    written = {text.get_position(): text.get_text() for text in ax.texts[:15]}
+    for row, line in enumerate(groups.lines):
+        for layer, score in line.by_layer.items():
+            assert written[layer + 0.5, row + 0.5] == f"{100 * score.value:.1f}"
+        last = line.by_layer[4]
+        assert f"[{100 * last.low:.1f}, {100 * last.high:.1f}]" in texts(figure)
+    assert texts(figure).count("40") == 2
+    # The first group stands at the top.
+    assert ax.get_ylim() == (3, 0)
+    assert "4: the model's own answer" in figure.get_supxlabel()
+
+
+def test_shades_run_over_the_whole_picture(facts):
+    (groups,) = facts.view().groups
+    (mesh,) = plot_groups(groups).axes[0].collections
+    values = np.array([[line.by_layer[layer].value for layer in range(5)] for line in groups.lines])
+    expected = (values - values.min()) / (values.max() - values.min())
+    np.testing.assert_allclose(np.asarray(mesh.get_array()).reshape(3, 5), expected)
+
+
+def test_chance_is_a_column_where_it_differs_else_a_note(pairs, made_up_cloze):
+    assert {"chance", "50.0", "25.0"} <= set(texts(pairs.view().plot_groups()))
+    same = made_up_cloze(tally="choices", groups=("a", "b"), chances={"a": 0.5, "b": 0.5}, controls=False)
+    figure = same.view().plot_groups()
+    assert "chance" not in texts(figure)
+    assert "By chance 50.0 %." in figure.get_supxlabel()
+
+
+@pytest.mark.parametrize(("n_groups", "n_layers"), [(2, 1), (22, 12)])
+def test_nothing_overlaps_or_sticks_out(facts, n_groups, n_layers):
+    figure = plot_groups(many(facts.view().groups[0], n_groups=n_groups, n_layers=n_layers))
+    FigureCanvasAgg(figure).draw()
+    width, height = figure.canvas.get_width_height()
+    (ax,) = figure.axes
+    frame = ax.get_window_extent()
+    boxes = [(text.get_text(), text.get_window_extent()) for text in (*ax.texts, *ax.get_yticklabels())]
+    for text, box in boxes:
+        assert box.x0 >= -1, text
+        assert box.x1 <= width + 1, text
+        assert box.y0 >= -1, text
+        assert box.y1 <= height + 1, text
+    for _, name in boxes[-n_groups:]:
+        assert name.x1 <= frame.x0 + 1
+    # [text, edge]: left, right, lower, upper.
+    edges = np.array([(box.x0, box.x1, box.y0, box.y1) for _, box in boxes])
+    left, right, low, high = (edges[:, column, None] for column in range(4))
+    overlap = (left < right.T) & (right > left.T) & (low < high.T) & (high > low.T)
+    assert overlap.sum() == len(boxes)
+
+
+def test_names_beyond_all_measure_are_cut_in_their_middle(facts):
+    (groups,) = facts.view().groups
+    lines = tuple(dataclasses.replace(line, name=f"{line.name} {'very ' * 60}long") for line in groups.lines)
+    (ax,) = plot_groups(dataclasses.replace(groups, lines=lines)).axes
+    for label, line in zip(ax.get_yticklabels(), groups.lines, strict=True):
+        assert label.get_text().startswith(line.name[:20])
+        assert label.get_text().endswith("very long")
+        assert len(label.get_text()) <= 60
+
+
+def test_a_layer_without_scores_has_dashes(facts):
+    (groups,) = facts.view().groups
+    first, *rest = groups.lines
+    without = {layer: score for layer, score in first.by_layer.items() if layer != 4}
+    figure = plot_groups(dataclasses.replace(groups, lines=(dataclasses.replace(first, by_layer=without), *rest)))
+    assert texts(figure).count("–") == 2
+    nothing = tuple(dataclasses.replace(line, by_layer={}) for line in groups.lines)
+    with pytest.raises(ResultsError, match="task lama: there are no scores of groups to draw"):
+        plot_groups(dataclasses.replace(groups, lines=nothing))
+
+
+def test_all_alike_can_be_drawn(facts):
+    (groups,) = facts.view().groups
+    same = tuple(dataclasses.replace(line, by_layer={0: Score(0.5, 0.4, 0.6)}) for line in groups.lines)
+    assert texts(plot_groups(dataclasses.replace(groups, lines=same))).count("50.0") == 3
+
+
+def test_the_same_figure_is_the_same_bytes(facts):
+    for ending in ("png", "svg"):
+        first, second = (figure_bytes(facts.view().plot_groups(), ending) for _ in range(2))
+        assert first == second
+
+
+def saved(results, folder, **options):
+    results.save(folder, **options)
+    return {path.name for path in folder.iterdir() if path.name.startswith("groups")}
+
+
+def test_one_task_with_groups_is_saved_as_groups(facts, tmp_path):
+    assert saved(facts, tmp_path / "a") == {"groups.png", "groups.svg"}
+    assert saved(facts, tmp_path / "b", plots=("pdf",), tables=("csv",)) == {"groups.pdf", "groups.csv"}
+    assert (tmp_path / "b" / "groups.csv").read_text(encoding="utf-8") == facts.view().by_group().to_csv()
+
+
+def test_tasks_with_groups_are_saved_by_their_names(facts, pairs, made_up_cloze, tmp_path):
+    negated = made_up_cloze("lama:negated", tally="changes", controls=False)
+    others = [dataclasses.replace(r, model="other", cell_id=f"o-{r.cell_id}") for r in negated.rows]
+    everything = Results((*facts.rows, *pairs.rows, *negated.rows, *others))
+    found = saved(everything, tmp_path, plots=("svg",), tables=())
+    assert found == {f"groups-{name}.svg" for name in ("lama", "agreement", "lama-negated", "lama-negated-2")}
+
+
+def test_too_few_or_too_many_groups_are_no_figure(made_up_cloze, pos, tmp_path):
+    lots = made_up_cloze(groups=tuple(f"group {n}" for n in range(41)), n_items=2, n_layers=1, controls=False, left=0)
+    assert len(lots.view().groups[0].lines) == 41
+    one = made_up_cloze(groups=("all",), controls=False)
+    for name, results in (("lots", lots), ("one", one), ("labels", pos)):
+        assert saved(results, tmp_path / name, plots=("svg",), tables=()) == set()
+
+
+def test_the_plot_of_layers_says_whose_answers_they_are(facts, pos):
+    figure = facts.view().plot()
+    assert {"own head", "blind", "random init"} <= set(texts(figure))
+    assert "probe" not in texts(figure)
+    assert figure.get_supxlabel() == "Bands: 95 % intervals over clusters."
+    both = Results((*facts.rows, *pos.rows), pos.comparisons).view().plot()
+    assert "Bands: 95 % intervals over clusters or sentences." in both.get_supxlabel()

@@ -1,0 +1,244 @@
+"""Scores by group: tables, grids, frames and what is written of them."""
+
+import csv
+import dataclasses
+import io
+import re
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from bertology.errors import BertologyError, ResultsError
+from bertology.results import GroupTable, Results, Score, group_scores, read_results
+from bertology.results._groups import group_grid
+
+LONG = "N-1 P413 position played on team / speciality"
+
+
+def rows_of(results, layer, metric="p_at_1", **more):
+    found = [row for row in results.rows if row.layer == layer and row.metric == metric and row.group is not None]
+    chosen = {"control": "none", "init": "pretrained", **more}
+    return [row for row in found if all(getattr(row, name) == value for name, value in chosen.items())]
+
+
+def columns(grid):
+    """A grid's cells by header and row."""
+    return {header: {line.label: line.cells[place] for line in grid.lines} for place, header in enumerate(grid.headers)}
+
+
+def test_tables_hold_the_main_metric_of_every_group_and_layer(facts):
+    (found,) = facts.view().groups
+    assert [line.name for line in found.lines] == ["stated 10 times", "stated 2 times", LONG]
+    for line in found.lines:
+        assert sorted(line.by_layer) == [0, 1, 2, 3, 4]
+        for layer, score in line.by_layer.items():
+            (row,) = [row for row in rows_of(facts, layer) if row.group == line.name]
+            assert score == Score(row.value, row.ci_low, row.ci_high)
+            assert (line.n_items, line.n_clusters, line.n_skipped) == (row.n_items, row.n_clusters, row.n_skipped)
+    assert [line.n_items for line in found.lines] == [40, 40, 37]
+    assert [line.n_skipped for line in found.lines] == [0, 0, 3]
+    assert {line.chance for line in found.lines} == {None}
+
+
+def test_controls_are_no_groups_of_the_model(facts):
+    """Of the same groups random weights, blind texts and the majority have rows: none of them is shown."""
+    (found,) = facts.view().groups
+    (alone,) = (
+        dataclasses.replace(facts, rows=tuple(r for r in facts.rows if r.control == "none" and r.init == "pretrained"))
+        .view()
+        .groups
+    )
+    assert found.lines == alone.lines
+
+
+def test_rows_that_were_read_come_in_the_order_of_their_numbers(facts, tmp_path):
+    facts.save(tmp_path, tables=(), plots=())
+    (found,) = read_results(tmp_path).view().groups
+    assert [line.name for line in found.lines] == [LONG, "stated 2 times", "stated 10 times"]
+    assert list(read_results(tmp_path).per_group("lama", 4).index) == [LONG, "stated 2 times", "stated 10 times"]
+
+
+def test_a_group_without_a_score_at_a_layer_has_a_dash(facts):
+    rows = tuple(r for r in facts.rows if not (r.layer == 2 and r.group == LONG))
+    grid = group_grid(dataclasses.replace(facts, rows=rows).view().groups[0])
+    assert columns(grid)["2"][LONG].text == "–"
+    assert columns(grid)["3"][LONG].text != "–"
+
+
+def test_tasks_of_one_group_have_no_table_of_groups(made_up_cloze):
+    one = made_up_cloze(groups=("all",), controls=False)
+    assert one.view().groups == ()
+    with pytest.raises(ResultsError, match="the items do not stand in groups"):
+        one.view().by_group()
+    with pytest.raises(ResultsError, match="do not stand in groups"):
+        one.view().plot_groups()
+
+
+def test_grids_say_counts_and_the_last_layers_interval(facts):
+    grid = group_grid(facts.view().groups[0])
+    assert grid.title == "lama by group · P@1 by layer, %"
+    assert grid.headers == ("items", "skipped", "0", "1", "2", "3", "4")
+    shown = columns(grid)
+    assert [cell.text for cell in shown["skipped"].values()] == ["0", "0", "3"]
+    for row in rows_of(facts, 4):
+        assert str(shown["4"][row.group]) == f"{100 * row.value:.1f} [{100 * row.ci_low:.1f}, {100 * row.ci_high:.1f}]"
+    assert all(not cell.interval for layer in "0123" for cell in shown[layer].values())
+
+
+def test_nothing_skipped_needs_no_column(made_up_cloze):
+    grid = group_grid(made_up_cloze(left=0, controls=False).view().groups[0])
+    assert "skipped" not in grid.headers
+
+
+def test_chance_has_a_column_where_groups_differ_in_it(pairs, made_up_cloze):
+    shown = columns(group_grid(pairs.view().groups[0]))
+    assert {name: cell.text for name, cell in shown["chance"].items()} == {"simple": "50.0", "three rivals": "25.0"}
+    same = made_up_cloze(tally="choices", groups=("a", "b"), chances={"a": 0.5, "b": 0.5}, controls=False)
+    assert "chance" not in group_grid(same.view().groups[0]).headers
+    assert any("50.0 % of choices" in note.text for grid in same.view().grids() for note in grid.notes)
+
+
+@pytest.mark.parametrize(
+    ("most", "kept"), [(1, "12"), (2, "0 12"), (4, "0 4 8 12"), (13, " ".join(map(str, range(13))))]
+)
+def test_fewer_layers_run_from_the_first_to_the_last(made_up_cloze, most, kept):
+    (groups,) = made_up_cloze(n_layers=12, controls=False).view().groups
+    grid = group_grid(groups, most_layers=most)
+    assert " ".join(grid.headers[2:]) == kept
+    left_out = [note.text for note in grid.notes if note.about == "layers"]
+    assert left_out == ([f"{13 - most} more in the other formats, for want of room"] if most < 13 else [])
+
+
+@pytest.mark.parametrize("width", [72, 80, 100, 140, 260])
+def test_a_terminal_shows_as_many_layers_as_it_has_room_for(made_up_cloze, width):
+    text = made_up_cloze(n_layers=24, controls=False).view().to_text(width=width)
+    table = text.partition("lama by group")[2]
+    assert all(len(line) <= width for line in table.splitlines())
+    header = next(line for line in table.splitlines() if line.startswith(" group"))
+    layers = [int(found) for found in re.findall(r"\b\d+\b", header)]
+    assert layers[-1] == 24
+    assert ("for want of room" in table) == (len(layers) < 25)
+    assert (len(layers) == 25) == (width == 260)
+    # Only names are cut, in their middle; no number is.
+    assert (LONG in table) == (width >= 140)
+    assert len(re.findall("…", table)) == (width < 140)
+    assert re.search(r"speciality .*\]$", table, re.MULTILINE)
+
+
+def test_every_format_holds_every_group_and_layer(facts):
+    view = facts.view()
+    markdown, latex, html = view.to_markdown(), view.to_latex(), view.to_html()
+    for row in rows_of(facts, 4):
+        bounds = f"[{100 * row.ci_low:.1f}, {100 * row.ci_high:.1f}]"
+        assert re.search(rf"^\| {re.escape(row.group)} +\|.*{re.escape(bounds)} \|$", markdown, re.MULTILINE)
+        assert re.search(rf"{re.escape(row.group)} & .*{re.escape(bounds)}", latex)
+        assert row.group in html
+        assert bounds in html
+    labels = re.findall(r"\\label\{(.*?)\}", latex)
+    assert len(labels) == len(set(labels)) == 2
+    assert view.by_group().to_markdown() in markdown
+
+
+def test_csv_has_a_line_for_every_number(facts):
+    found = list(csv.DictReader(io.StringIO(facts.view().by_group().to_csv())))
+    assert len(found) == 3 * (5 + 2)
+    for row in [row for layer in range(5) for row in rows_of(facts, layer)]:
+        (line,) = [f for f in found if (f["row"], f["column"]) == (row.group, str(row.layer))]
+        numbers = [float(line[name]) for name in ("value", "ci_low", "ci_high")]
+        assert numbers == [row.value, row.ci_low, row.ci_high]
+    assert [f["value"] for f in found if f["column"] == "skipped"] == ["0", "0", "3"]
+
+
+def test_a_frame_of_one_layers_groups(facts):
+    frame = facts.per_group("lama", 3)
+    expected = {row.group: row for row in rows_of(facts, 3)}
+    assert frame.index.name == "group"
+    assert list(frame.columns) == ["items", "clusters", "skipped", "value", "ci_low", "ci_high"]
+    assert list(frame.index) == list(expected)
+    for name, row in expected.items():
+        numbers = [row.n_items, row.n_clusters, row.n_skipped, row.value, row.ci_low, row.ci_high]
+        assert frame.loc[name].tolist() == numbers
+    assert frame.attrs["metric"] == "p_at_1"
+
+
+def test_frames_of_other_metrics_and_controls(facts, pairs):
+    by_place = facts.per_group("lama", 3, metric="mrr")
+    assert by_place["value"].tolist() == [row.value for row in rows_of(facts, 3, "mrr")]
+    blind = facts.per_group("lama", 3, control="blind")
+    assert blind["value"].tolist() == [row.value for row in rows_of(facts, 3, control="blind")]
+    assert not np.array_equal(blind["value"], facts.per_group("lama", 3)["value"])
+    assert len(facts.per_group("lama", None, control="majority")) == 3
+    assert facts.per_group("lama", 3, init="random")["value"].max() < 0.3
+    assert pairs.per_group("agreement", 0)["chance"].to_dict() == {"simple": 0.5, "three rivals": 0.25}
+    rows = rows_of(facts, 1)
+    assert group_scores(rows).equals(facts.per_group("lama", 1))
+
+
+def test_what_has_no_groups_is_refused_in_one_line(facts, pos, made_up_cloze):
+    for results, task, layer, chosen, said in (
+        (pos, "pos", 3, {}, "task pos, layer 3: its items stand in no groups"),
+        (made_up_cloze(groups=("all",), controls=False), "lama", 3, {}, "stand in no groups"),
+        (facts, "lama", 9, {}, "no results with task 'lama', layer 9"),
+        (facts, "lama", 3, {"metric": "micro_p_at_1"}, "metric of the groups of task lama"),
+        (facts, "lama", 3, {"metric": "p_at_2"}, "did you mean p_at_1"),
+    ):
+        with pytest.raises(BertologyError, match=re.escape(said)) as refused:
+            results.per_group(task, layer, **chosen)
+        assert "\n" not in str(refused.value)
+
+
+def test_two_models_must_be_told_apart(facts):
+    other = [dataclasses.replace(r, model="other", cell_id=f"o-{r.cell_id}") for r in facts.rows if r.model]
+    both = dataclasses.replace(facts, rows=(*facts.rows, *other))
+    with pytest.raises(ResultsError, match="2 cells fit; choose one by model"):
+        both.per_group("lama", 1)
+    assert both.per_group("lama", 1, model="other").equals(facts.per_group("lama", 1))
+    with pytest.raises(ResultsError, match="2 tables of groups do not fit one figure: choose one by only"):
+        both.view().plot_groups()
+
+
+@pytest.mark.parametrize("method", ["per_label", "confusion"])
+def test_labels_of_a_cloze_task_are_refused_by_naming_its_groups(facts, method):
+    with pytest.raises(ResultsError, match=re.escape("task lama has no labels: .per_group('lama', 3)")):
+        getattr(facts, method)("lama", 3)
+
+
+def test_the_frame_of_all_rows_has_the_group(facts):
+    frame = facts.to_pandas()
+    assert set(frame["group"].dropna()) == {"stated 10 times", "stated 2 times", LONG}
+    whole = frame.query("metric == 'p_at_1' and layer == 3 and control == 'none' and init == 'pretrained'")
+    assert whole["group"].isna().sum() == 1
+    # A macro mean: what the whole has is the mean over groups.
+    of_groups = whole[whole["group"].notna()]["value"]
+    assert whole[whole["group"].isna()]["value"].item() == pytest.approx(of_groups.mean())
+
+
+def test_older_runs_have_no_groups(pos, tmp_path):
+    """Schema 1 had no such column: its rows are read as those of the whole."""
+    pos.save(tmp_path, tables=(), plots=())
+    path = tmp_path / "results.parquet"
+    table = pq.read_table(path)
+    old = table.drop_columns(["group", "schema_version"])
+    ones = table["schema_version"].to_numpy() * 0 + 1
+    pq.write_table(old.append_column("schema_version", [ones]), path)
+    found = read_results(tmp_path)
+    assert {row.group for row in found.rows} == {None}
+    assert {row.schema_version for row in found.rows} == {1}
+    assert found.view().groups == ()
+    assert found.view().to_markdown() == pos.view().to_markdown()
+    pq.write_table(table.drop_columns(["group"]), path)
+    with pytest.raises(ResultsError, match="no column group"):
+        read_results(tmp_path)
+
+
+def test_one_table_is_chosen_by_its_task(facts, pairs):
+    both = Results((*facts.rows, *pairs.rows), (), {**facts.predictions, **pairs.predictions})
+    view = both.view()
+    assert [type(found) for found in view.groups] == [GroupTable, GroupTable]
+    with pytest.raises(ResultsError, match="choose one by task='lama' or 'agreement'"):
+        view.plot_groups()
+    with pytest.raises(ResultsError, match="the items of task pos do not stand in groups"):
+        view.plot_groups("pos")
+    assert len(view.by_group().grids) == 2
+    assert view.plot_groups("agreement").axes[0].get_title(loc="left") == "agreement · choice accuracy, %"

@@ -1,0 +1,199 @@
+"""Ranks and seeds of structural probes: fitted together as one by one, resumed, and the same on every engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+from bertology.corpora import Corpus, load_corpus
+from bertology.results import read_results
+from bertology.runner import run_probes
+from bertology.runner._reading import Reading
+from bertology.runner.experiment import RunOptions, Shard, load_experiment, merge_runs, run_experiment, verify_run
+from tests.runner.tree_runs import LAYERS, TASKS, Ran, asking
+
+
+def probe_tensors(run: Path, cell: str) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(run / "probes" / f"{cell}.safetensors")
+
+
+def test_seeds_resample_and_know_nothing_of_each_other(ran: Ran, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(ran.cache))
+    request = replace(ran.request, seeds=1, controls=(), tasks=TASKS[:1])
+    frame = run_probes(request, out=tmp_path / "run").to_pandas()
+    for layer in LAYERS:
+        row = ran.row(TASKS[0], "uuas", layer=layer)
+        other = ran.row(TASKS[0], "uuas", layer=layer, seed=1)
+        assert row.cell_id != other.cell_id
+        (alone,) = frame[(frame.metric == "uuas") & (frame.layer == layer)].itertuples()
+        assert alone.cell_id == row.cell_id
+        assert alone.value == pytest.approx(row.value, abs=0.01)
+        kept = [probe_tensors(ran.run, one.cell_id)["distance"] for one in (row, other)]
+        torch.testing.assert_close(
+            probe_tensors(tmp_path / "run", alone.cell_id)["distance"], kept[0], atol=1e-3, rtol=1e-3
+        )
+        assert not torch.allclose(kept[0], kept[1], atol=1e-2)
+
+
+SWEEP = """\
+name: ranks
+models: [{{name: {model}, id: tiny}}]
+corpora: [{{name: pocket, sentences: 40, id: small}}]
+tasks:
+  - name: structural_distance
+    readout: {{name: structural, settings: {{rank: {ranks}, max_epochs: 3}}}}
+layers: [0, 2]
+controls: [linear_chain]
+statistics: {{resamples: 200}}
+outputs: {{plots: []}}
+"""
+
+
+@pytest.fixture(scope="module")
+def swept(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Ranks 1, 2 and 4 in one experiment: its cache and its run."""
+    folder = tmp_path_factory.mktemp("sweep")
+    path = folder / "ranks.yaml"
+    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BERTOLOGY_CACHE", str(folder / "cache"))
+        summary = run_experiment(load_experiment(path), folder / "run", options=RunOptions(engine="serial"))
+    assert summary.failures == ()
+    return folder / "cache", folder / "run"
+
+
+@pytest.fixture
+def fitted_ranks(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The ranks of every fit from here on."""
+    import bertology.readouts
+
+    seen: list[list[int]] = []
+    real: Callable[..., Any] = bertology.readouts.fit_ranks
+
+    def fit_ranks(readouts: Any, *args: Any, **options: Any) -> Any:
+        seen.append([readout.rank for readout in readouts])
+        return real(readouts, *args, **options)
+
+    monkeypatch.setattr(bertology.readouts, "fit_ranks", fit_ranks)
+    return seen
+
+
+def ranks_of(frame: pd.DataFrame) -> list[int]:
+    return [json.loads(params)["rank"] for params in frame.params_json]
+
+
+def test_a_sweep_is_its_ranks_one_by_one(
+    swept: tuple[Path, Path], tiny_bert: Path, fitted_ranks: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
+    frame = read_results(swept[1]).to_pandas()
+    together = frame[frame.layer.notna()]
+    assert sorted(ranks_of(together)) == sorted([1, 2, 4] * 2 * 2)
+    corpus = Corpus("small", {name: split[:40] for name, split in load_corpus("pocket").splits.items()})
+    for rank in (1, 2, 4):
+        settings = {"rank": rank, "max_epochs": 3}
+        request = asking(tiny_bert, "pocket", TASKS[0], settings=settings)
+        alone = run_probes(request, corpus=corpus).to_pandas().set_index(["cell_id", "metric"])
+        own = together[[found == rank for found in ranks_of(together)]].set_index(["cell_id", "metric"])
+        assert set(alone.index) == set(own.index)
+        assert alone.value.tolist() == pytest.approx(own.loc[alone.index].value.tolist(), abs=0.01)
+    assert fitted_ranks == [[1], [2], [4]]
+
+
+def test_a_family_is_fitted_once(
+    swept: tuple[Path, Path], tiny_bert: Path, tmp_path: Path, fitted_ranks: list[list[int]], monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
+    path = tmp_path / "ranks.yaml"
+    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]"))
+    experiment = load_experiment(path)
+    run_experiment(experiment, tmp_path / "run", options=RunOptions(engine="serial"))
+    assert fitted_ranks == [[1, 2, 4]]
+    run_experiment(experiment, tmp_path / "run", options=RunOptions(engine="serial"))
+    assert fitted_ranks == [[1, 2, 4]]
+
+
+def kept_files(run: Path, *folders: str) -> dict[str, bytes]:
+    return {f"{folder}/{path.name}": path.read_bytes() for folder in folders for path in (run / folder).iterdir()}
+
+
+def test_resuming_fits_only_the_ranks_that_are_missing(
+    swept: tuple[Path, Path], tiny_bert: Path, tmp_path: Path, fitted_ranks: list[list[int]], monkeypatch: Any
+) -> None:
+    import shutil
+
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
+    run = shutil.copytree(swept[1], tmp_path / "run")
+    frame = read_results(run).to_pandas()
+    fitted = frame[frame.layer.notna()]
+    lost = fitted.cell_id[[rank == 2 for rank in ranks_of(fitted)]].iloc[0]
+    for file in (run / "cells" / f"{lost}.json", run / "probes" / f"{lost}.json"):
+        file.unlink()
+    path = tmp_path / "ranks.yaml"
+    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]"))
+    run_experiment(load_experiment(path), run, options=RunOptions(engine="serial"))
+    assert fitted_ranks == [[2]]
+    assert kept_files(run, "predictions", "probes") == kept_files(swept[1], "predictions", "probes")
+    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 8, 2, 4]"))
+    summary = run_experiment(load_experiment(path), run, options=RunOptions(engine="serial"))
+    assert fitted_ranks == [[2], [8]]
+    assert summary.n_cells == 9
+    assert set(ranks_of(read_results(run).to_pandas().dropna(subset="layer"))) == {1, 2, 4, 8}
+
+
+def test_a_request_resumes_with_the_ranks_that_are_missing(
+    ran: Ran, tmp_path: Path, fitted_ranks: list[list[int]], monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(ran.cache))
+    readings = tuple(Reading("structural", {"rank": rank, "max_epochs": 2}) for rank in (3, 5))
+    request = replace(ran.request, tasks=TASKS[1:2], seeds=1, controls=(), readings={TASKS[1]: readings[:1]})
+    run_probes(request, out=tmp_path / "run")
+    both = replace(request, readings={TASKS[1]: readings})
+    found = run_probes(both, out=tmp_path / "run").to_pandas()
+    assert fitted_ranks == [[3], [5]]
+    assert set(ranks_of(found)) == {3, 5}
+    run_probes(both, out=tmp_path / "run")
+    assert fitted_ranks == [[3], [5]]
+
+
+def test_engines_give_the_same_bytes(
+    swept: tuple[Path, Path], tiny_bert: Path, tmp_path: Path, monkeypatch: Any, scores: Callable[[Path], Any]
+) -> None:
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
+    path = tmp_path / "ranks.yaml"
+    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]"))
+    run_experiment(load_experiment(path), tmp_path / "run", options=RunOptions(engine="joblib", jobs=2))
+    assert scores(tmp_path / "run").equals(scores(swept[1]))
+    assert kept_files(tmp_path / "run", "predictions", "probes") == kept_files(swept[1], "predictions", "probes")
+
+
+def test_kept_probes_belong_to_the_run(
+    swept: tuple[Path, Path], tiny_bert: Path, tmp_path: Path, monkeypatch: Any, scores: Callable[[Path], Any]
+) -> None:
+    """Shards bring them along, and one that was altered is told."""
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(swept[0]))
+    path = tmp_path / "ranks.yaml"
+    # Pretrained and random weights: each part fits one of them.
+    path.write_text(SWEEP.format(model=tiny_bert, ranks="[1, 2, 4]").replace("linear_chain", "linear_chain, random"))
+    whole = tmp_path / "whole"
+    run_experiment(load_experiment(path), whole, options=RunOptions(engine="serial"))
+    parts = [tmp_path / f"part-{number}" for number in (1, 2)]
+    for number, part in enumerate(parts, 1):
+        run_experiment(load_experiment(path), part, options=RunOptions(engine="serial", shard=Shard(number, 2)))
+    merge_runs(parts, tmp_path / "merged")
+    assert all(any((part / "probes").glob("*.json")) for part in parts)
+    assert scores(tmp_path / "merged").equals(scores(whole))
+    assert kept_files(tmp_path / "merged", "predictions", "probes") == kept_files(whole, "predictions", "probes")
+    assert verify_run(tmp_path / "merged") == ()
+    probe = next((tmp_path / "merged" / "probes").glob("*.safetensors"))
+    probe.write_bytes(probe.read_bytes()[:-1] + b"x")
+    assert verify_run(tmp_path / "merged") == (f"probes/{probe.name}: altered",)
