@@ -146,7 +146,8 @@ def _segment(encoding: Any, place: int) -> int:
 def _label(encoder: Encoder, encoding: Any, sentences: Sequence[Sentence], place: int) -> str:
     """A piece as a person reads it: byte-level and SentencePiece vocabularies spell white space in their own ways."""
     token, number = str(encoding.tokens[place]), encoding.sequence_ids[place]
-    if number is None or token.startswith("##") or token == encoder.tokenizer.unk_token:
+    # A mere word-boundary mark is given the character after it as its own.
+    if number is None or token.startswith("##") or token in (encoder.tokenizer.unk_token, "▁"):
         return token
     low, high = encoding.offsets[place]
     text = str(sentences[number].text)

@@ -60,6 +60,13 @@ def test_the_pair_is_read_with_token_types(encoder: Encoder) -> None:
     ]
 
 
+def test_one_sentence_is_read_as_everywhere_else(encoder: Encoder) -> None:
+    sentence = english_sentence(SENTENCE)
+    reading = read_attention(encoder, [sentence], layers=(1,))
+    assert list(reading.given.ids) == encoder.tokenize([sentence]).window(0).tolist()
+    assert reading.given.types is None
+
+
 def test_word_maps_are_those_of_word_attentions(encoder: Encoder) -> None:
     sentence = english_sentence(SENTENCE)
     html = view(sentence, model=encoder).html

@@ -9,6 +9,7 @@ viewer.views.heads = (() => {
   const FAINTEST = 0.03;
   // So many can be told apart, if that, and drawn in a frame.
   const MOST_LINES = 600;
+  const STEPS = 1024;
   let columns = { left: 0, right: 0, label: 0, square: 10, arcs: 0 };
 
   const chosenHeads = () => viewer.headsOf(state.layer).filter((head) => state.heads.has(head));
@@ -59,16 +60,23 @@ viewer.views.heads = (() => {
   function lines({ shown, position, low, high }) {
     const most = top();
     const isPinned = state.word !== null && position[state.word] >= 0;
+    function all(tell) {
+      chosenHeads().forEach((head, number) => {
+        const map = maps.of(state.layer, head);
+        const share = (i, j, w) => { if (w > FAINTEST * most) tell(i, j, w / most, number); };
+        if (!isPinned) for (const i of shown.slice(low, high)) map.each(i, (j, w) => share(i, j, w));
+        else if (state.side === "from") map.each(state.word, (j, w) => share(state.word, j, w));
+        else map.to(state.word).forEach((w, i) => share(i, state.word, w));
+      });
+    }
+    // Counted first, so that of very many lines only those are kept that will be drawn.
+    const counts = new Uint32Array(STEPS + 1);
+    all((i, j, share) => { counts[Math.floor(share * STEPS)]++; });
+    let least = STEPS;
+    for (let sum = counts[least]; least > 0 && sum < MOST_LINES; ) sum += counts[--least];
     const found = [];
-    chosenHeads().forEach((head, number) => {
-      const map = maps.of(state.layer, head);
-      const add = (i, j, w) => { if (w > FAINTEST * most) found.push([i, j, w / most, number]); };
-      if (!isPinned) for (const i of shown.slice(low, high)) map.each(i, (j, w) => add(i, j, w));
-      else if (state.side === "from") map.each(state.word, (j, w) => add(state.word, j, w));
-      else map.to(state.word).forEach((w, i) => add(i, state.word, w));
-    });
-    found.sort((a, b) => a[2] - b[2]);
-    return found.slice(-MOST_LINES);
+    all((i, j, share, number) => { if (share * STEPS >= least) found.push([i, j, share, number]); });
+    return found.sort((a, b) => a[2] - b[2]).slice(-MOST_LINES);
   }
 
   function drawLines(drawn) {
