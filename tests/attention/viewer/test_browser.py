@@ -2,10 +2,12 @@
 
 import json
 import shutil
+import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 from bertology.attention import view
@@ -114,6 +116,15 @@ def test_left_out_weights_are_read_as_nothing(shown, files):
     np.testing.assert_allclose(page.evaluate("[...viewer.maps.of(1, 5).to(9)]"), expected[:, 9], atol=1e-6)
     assert "keeps the 54 strongest" in page.locator("#notice").inner_text()
     assert page.locator("#level").is_disabled()
+
+
+def test_what_is_hidden_is_not_told_of(shown):
+    page = tab(shown("plain"), "heads")
+    page.locator("#stage").focus()
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#readout").inner_text().startswith("[CLS] looks at")
+    page.locator("#specials").select_option("hidden")
+    assert drawn(page).locator("#readout").inner_text().startswith("Point at a word")
 
 
 def test_a_long_page_is_small_and_quickly_there(shown, files):
@@ -237,31 +248,25 @@ def test_norm_weighted_maps_are_a_choice_away(shown):
     assert "%" not in page.locator("#hint").inner_text()
 
 
-@pytest.mark.parametrize("name", ["model", "heads", "word"])
-def test_every_view_is_saved_as_svg_and_png(shown, name, tmp_path):
-    from PIL import Image
-
-    page = tab(shown("hostile"), name)
-    for ending in ("svg", "png"):
-        with page.expect_download() as got:
-            page.locator(f"#save-{ending}").click()
-        path = tmp_path / got.value.suggested_filename
-        shutil.copy(got.value.path(), path)
-        assert path.suffix == f".{ending}"
-        if ending == "svg":
-            import xml.etree.ElementTree as ElementTree
-
-            root = ElementTree.parse(path).getroot()
-            assert root.tag == "{http://www.w3.org/2000/svg}svg"
-            written = "".join(root.itertext())
-            assert "script" in written or name == "model"
-            addresses = [value for node in root.iter() for value in node.attrib.values() if "//" in value]
-            assert all(value.startswith("data:image/png") for value in addresses)
-        else:
-            with Image.open(path) as picture:
-                colours = picture.convert("RGB").getcolors(1 << 24)
-                assert picture.width > 1000
-                assert len(colours) > 20
+def test_every_view_is_saved_as_svg_and_png(shown, tmp_path):
+    page = shown("hostile")
+    for name in ("model", "heads", "word"):
+        tab(page, name)
+        for ending in ("svg", "png"):
+            with page.expect_download() as got:
+                page.locator(f"#save-{ending}").click()
+            path = tmp_path / f"{name}.{ending}"
+            shutil.copy(got.value.path(), path)
+            assert got.value.suggested_filename.startswith(f"attention-{name}")
+            assert got.value.suggested_filename.endswith(path.suffix)
+        root = ElementTree.parse(tmp_path / f"{name}.svg").getroot()
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert ("script" in "".join(root.itertext())) == (name != "model")
+        addresses = [value for node in root.iter() for value in node.attrib.values() if "//" in value]
+        assert all(value.startswith("data:image/png") for value in addresses)
+        with Image.open(tmp_path / f"{name}.png") as picture:
+            assert picture.width > 1000
+            assert len(picture.convert("RGB").getcolors(1 << 24)) > 20
     assert page.locator("#saved").inner_text().startswith("Saved as attention-")
 
 

@@ -197,8 +197,8 @@ viewer.views.heads = (() => {
 
   function says() {
     const own = chosenHeads();
-    if (!own.length) return [["plain", "No head of this layer is chosen: take some below."]];
-    if (state.word === null) return [["quiet", "Point at a word to see its lines alone; choose it to keep them."]];
+    if (!own.length) return [["plain", "No head of this layer is chosen: take some above."]];
+    if (state.word === null || viewer.hides(state.word)) return [["quiet", "Point at a word to see its lines alone; choose it to keep them."]];
     return viewer.views.word.says(state.layer, own);
   }
 
