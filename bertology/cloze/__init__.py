@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from bertology.cloze._answers import ANSWER_FORMS, AnswerForm, Excluded, check_form
+from bertology.cloze._answers import ANSWER_FORMS, AnswerForm, Excluded, anchor_of, check_form
 from bertology.cloze._encode import spell_pieces
 from bertology.cloze._prompts import MASK, Prompt
 from bertology.cloze._scores import ClozeScores, SentenceScores
@@ -31,6 +31,7 @@ __all__ = [
     "NextSentenceScores",
     "Prompt",
     "SentenceScores",
+    "anchor_of",
     "ask",
     "check_form",
     "distribution",

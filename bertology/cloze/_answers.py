@@ -74,7 +74,7 @@ class AnswerReader:
         What follows an answer is not looked at: it is taken to end a word. Numbers are those of entries.
         """
         words = list(words)
-        anchor = _anchor(before)
+        anchor = anchor_of(before)
         new = [word for word in dict.fromkeys(words) if isinstance(word, str) and (anchor, word) not in self._known]
         if new:
             # A space is cut with what follows it, so it is no part of the pieces before.
@@ -105,7 +105,7 @@ class AnswerReader:
         return f"not in the vocabulary: {len(answer.pieces)} pieces ({shown})"
 
 
-def _anchor(before: str) -> str:
+def anchor_of(before: str) -> str:
     """What an answer is cut after, in place of all that stands before it."""
     if not before.strip():
         return ""

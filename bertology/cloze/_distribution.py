@@ -61,15 +61,23 @@ def distribution(encoder: Encoder, prompt: Prompt, *, layers: Sequence[int] | No
     return Distribution(tuple(logits), log_probs.cpu().numpy())
 
 
-def vocabulary_ids(encoder: Encoder, words: Sequence[str]) -> tuple[NDArray[np.int64], tuple[Excluded, ...]]:
-    """The entries of a vocabulary given in words, as they are inside a text, for :func:`ask`.
+def vocabulary_ids(
+    encoder: Encoder, words: Sequence[str], *, before: str = "a "
+) -> tuple[NDArray[np.int64], tuple[Excluded, ...]]:
+    """The entries of a vocabulary given in words, for :func:`ask`.
+
+    Args:
+        encoder: whose vocabulary it is.
+        words: of several pieces they have no entry.
+        before: the text that they follow: at the start of a text, after a space or a bracket a word may be another
+            entry.
 
     Returns:
         ``[entry]`` vocabulary numbers, ascending, each once; and the words that are no single piece, with the reason.
     """
     reader = AnswerReader(encoder)
     entries, excluded = set(), []
-    for number, (word, answer) in enumerate(zip(words, reader.read("a ", words), strict=True)):
+    for number, (word, answer) in enumerate(zip(words, reader.read(before, words), strict=True)):
         reason = answer.reason or (reader.several_pieces(answer) if len(answer.pieces) > 1 else "")
         if reason:
             excluded.append(Excluded(number, word, reason))

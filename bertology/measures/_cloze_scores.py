@@ -143,7 +143,7 @@ def mean_over_groups(name: str, description: str, *, of: Metric, which: Callable
         members = [number for number, label in enumerate(labels) if which(label)]
         return of(counts[..., members, :])
 
-    return Metric(name, of.higher_is_better, description, score, of.tally)
+    return Metric(name, of.higher_is_better, description, score, of.tally, which)
 
 
 def _macro(over: int, under: int) -> Callable[[NDArray[Any], Sequence[str]], Floats]:

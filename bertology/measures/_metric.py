@@ -29,6 +29,8 @@ class Metric:
     tally: Tally = "labels"
     """What it counts: :func:`count_labels` says what its three kinds are, :func:`count_trees` what those of trees, and
     :func:`count_answers` and those after it what those of a masked language model."""
+    which: Callable[[str], bool] | None = None
+    """Of a mean over some of the groups of items, whether a group takes part; None for a metric of all of them."""
 
     def __call__(self, counts: NDArray[Any], labels: Sequence[str] = ()) -> Floats:
         """The metric of counts ``[..., label, kind]``, as values ``[...]``."""

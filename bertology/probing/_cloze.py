@@ -131,19 +131,25 @@ class ClozeItems:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of all that is asked."""
+        """Hash of all that is asked, and of what could not be."""
         parts = [
             (i.id, i.cluster, i.group, i.text, i.answer, i.accepted, i.ignored, i.rivals, i.other, i.blind)
             for i in self.items
         ]
         words = {group: list(found) for group, found in self.vocabularies.items()}
-        return digest([canonical_json([parts, words])])
+        left = [(one.id, one.group, one.reason) for one in self.left_out]
+        return digest([canonical_json([parts, words, left])])
 
 
 def _lacks(item: ClozeItem, asks: ClozeAsks) -> str:
     """What is wrong with an item; empty if nothing is."""
     if not item.text.strip():
         return "has no text"
+    masked = [item.text] if asks in ("answers", "choices", "contexts", "changes") else []
+    if asks in ("contexts", "changes") or (asks == "choices" and item.other):
+        masked.append(item.other)
+    if any(text.strip() and text.count("{mask}") != 1 for text in masked):
+        return "should have one {mask} in each of its texts"
     if asks in ("answers", "choices", "contexts", "next_sentence") and not item.answer:
         return "has no answer"
     if asks == "choices" and not item.rivals:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology.errors import ResultsError
 from bertology.measures import Grouped, Tally, count_agreement, count_answers, count_changes, count_choices
 from bertology.results._predictions import CLOZE, Predictions, read_columns
 
@@ -65,9 +66,9 @@ class ClozeOutcomes:
     rival: NDArray[np.float64]
     rank: NDArray[np.int64]
 
-    def clusters_of(self, group: int) -> NDArray[np.int64]:
-        """The clusters that have items in a group."""
-        return np.unique(self.items.cluster[self.items.group == group])
+    def clusters_of(self, *groups: int) -> NDArray[np.int64]:
+        """The clusters that have items in some of the groups."""
+        return np.unique(self.items.cluster[np.isin(self.items.group, groups)])
 
     def counts(self, tally: Tally) -> NDArray[np.float64]:
         """``[cell, cluster, group, kind]`` what metrics of a tally are made of."""
@@ -99,6 +100,8 @@ def read_outcomes(folder: Path, cell_ids: Sequence[str]) -> ClozeOutcomes:
     pred, score, rival, rank = [], [], [], []
     for cell_id in cell_ids:
         table = read_columns(folder, cell_id, ("pred", "score", "rival", "rank"))
+        if len(table) != len(kept):
+            raise ResultsError(f"{folder}: cells {cell_ids[0]} and {cell_id} were not asked about the same items")
         pred.append(coded(table["pred"].to_pylist(), words)[kept])
         score.append(table["score"].to_numpy().astype(np.float64)[kept])
         rival.append(table["rival"].to_numpy().astype(np.float64)[kept])

@@ -229,7 +229,9 @@ def _notes(table: LayerTable) -> list[Note]:
     if any(line.blind for line in table.lines):
         notes.append(Note("blind", "the same texts without what decides"))
     if answers_itself(table) and any(line.control == "majority" for line in table.baselines):
-        notes.append(Note("majority", "the answer most frequent in each group, whatever the text"))
+        of_all = next(line.n_items for line in table.baselines if line.control == "majority")
+        more = f"; over all {of_all:,} items" if of_all != about.n_items else ""
+        notes.append(Note("majority", f"the answer most frequent in each group, whatever the text{more}"))
     if any(line.control == "word_majority" for line in table.baselines):
         notes.append(Note("majority", "the label most frequent in training, of all words or of the same word form"))
     if any(line.control == "linear_chain" for line in table.baselines):

@@ -61,6 +61,8 @@ class BaselineLine:
     control: str
     main: Score
     second: Score | None
+    n_items: int = 0
+    """Items scored: of what is asked of a model, those too that this one cannot be asked."""
 
 
 @dataclass(frozen=True)
@@ -322,5 +324,6 @@ def _baselines(rows: Sequence[ResultRow], main: str, second: str | None) -> tupl
         ours = [row for row in rows if row.control == control and row.value is not None]
         score = _mean([row for row in ours if row.metric == main][:1])
         if score is not None:
-            found.append(BaselineLine(control, score, _mean([row for row in ours if row.metric == second][:1])))
+            beside = _mean([row for row in ours if row.metric == second][:1])
+            found.append(BaselineLine(control, score, beside, ours[0].n_items))
     return tuple(found)

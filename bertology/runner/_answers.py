@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.activations import Progress
-from bertology.cloze import Excluded, Prompt, ask, next_sentence, pseudo_log_likelihood, spell_pieces, vocabulary_ids
+from bertology.cloze import (
+    Excluded,
+    Prompt,
+    anchor_of,
+    ask,
+    next_sentence,
+    pseudo_log_likelihood,
+    spell_pieces,
+    vocabulary_ids,
+)
 from bertology.errors import ClozeError
 from bertology.probing import ClozeAsks, ClozeItem, ClozeItems
 
@@ -97,6 +106,7 @@ class Asked:
             ModelError: the model has no such head, or not such a layer.
             ClozeError: an answer cannot be scored as asked.
         """
+        self._check(asks)
         found = Answers.none(len(self.layers), items.items)
         progress.start(len(items), unit="items")
         for places, words in self._portions(items):
@@ -104,16 +114,30 @@ class Asked:
             found.put(places, _HOW[asks](self, some, words))
             progress.advance(len(some))
         progress.finish()
+        for place in np.flatnonzero(np.isnan(found.score).any(axis=0)).tolist():
+            found.reason[place] = found.reason[place] or "the model's score is not a number"
         return found
 
+    def _check(self, asks: ClozeAsks) -> None:
+        """Refuse settings that would change nothing."""
+        if self.vocabulary and (asks not in ("answers", "choices") or self.form not in (None, "one_piece")):
+            raise ClozeError("a vocabulary is for answers and choices of one piece: leave it out here")
+        if self.form is not None and asks == "changes":
+            raise ClozeError("what a change moves has no form: leave it out")
+
     def _portions(self, items: ClozeItems) -> Sequence[tuple[list[int], tuple[str, ...]]]:
-        """Places of items that are asked together, and the words among which their answers have a place."""
-        by_words: dict[str, list[int]] = {}
+        """Places of items that are asked together, and the words among which their answers have a place.
+
+        Where there are such words, what stands before the mask decides which entries they are.
+        """
+        by_words: dict[tuple[str, str], list[int]] = {}
         for place, item in enumerate(items.items):
-            by_words.setdefault(item.group if item.group in items.vocabularies else "", []).append(place)
+            group = item.group if item.group in items.vocabularies else ""
+            limited = bool(group or self.vocabulary)
+            by_words.setdefault((group, anchor_of(_before(item)) if limited else ""), []).append(place)
         return [
             (places[start : start + _AT_ONCE], items.vocabularies.get(group, self.vocabulary))
-            for group, places in by_words.items()
+            for (group, _), places in by_words.items()
             for start in range(0, len(places), _AT_ONCE)
         ]
 
@@ -127,7 +151,9 @@ def _ranked(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) ->
     """The place of each answer, or of the best of those that are as right."""
     if asked.form not in (None, "one_piece"):
         raise ClozeError(f"answers scored as {asked.form} have no place in a vocabulary: leave the form out")
-    entries = _entries(asked.encoder, words)
+    entries = _entries(asked.encoder, words, _before(items[0]))
+    if entries is not None and not entries:
+        return _without_vocabulary(asked, items)
     prompts = [Prompt(item.text, (item.answer, *item.accepted, *item.ignored), at=-1) for item in items]
     scores = ask(asked.encoder, prompts, layers=asked.layers, ranks=True, top=1, vocabulary=entries)
     found = Answers.none(len(asked.layers), items)
@@ -140,8 +166,10 @@ def _ranked(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) ->
             lost += [one for one in scores.excluded if one.item == place]
             continue
         best = np.where(ranks[:, :n] > 0, ranks[:, :n], np.iinfo(np.int64).max).min(axis=1)
-        others = (ranks[:, n:] > 0) & (ranks[:, n:] < best[:, None])
-        found.rank[:, place] = best - others.sum(axis=1)
+        for layer in range(len(asked.layers)):
+            # Several spellings may be one entry.
+            above = {int(rank) for rank in ranks[layer, n:] if 0 < rank < best[layer]}
+            found.rank[layer, place] = best[layer] - len(above)
         found.score[:, place] = np.nanmax(values[:, :n], axis=1)
     last = scores.mask_starts[1:] - 1
     found.first = _spelled(asked.encoder, scores.top_ids[:, last, 0])
@@ -163,7 +191,9 @@ def _chosen(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) ->
         against.append(len(prompts) - 1)
     form = asked.form or "one_piece"
     ranks = asked.ranked and form == "one_piece"
-    entries = _entries(asked.encoder, words) if form == "one_piece" else None
+    entries = _entries(asked.encoder, words, _before(items[0])) if form == "one_piece" else None
+    if entries is not None and not entries:
+        return _without_vocabulary(asked, items)
     scores = ask(
         asked.encoder,
         prompts,
@@ -266,13 +296,23 @@ _HOW: Mapping[ClozeAsks, Callable[[Asked, Sequence[ClozeItem], tuple[str, ...]],
 }
 
 
-def _entries(encoder: Encoder, words: tuple[str, ...]) -> Sequence[int] | None:
+def _without_vocabulary(asked: Asked, items: Sequence[ClozeItem]) -> Answers:
+    """Nothing, where no word of a vocabulary is an entry at the place of the mask."""
+    found = Answers.none(len(asked.layers), items)
+    found.reason = ["no word of the vocabulary is a single piece there"] * len(items)
+    return found
+
+
+def _before(item: ClozeItem) -> str:
+    """What stands before the mask that is asked about."""
+    return Prompt(item.text).segments[-2]
+
+
+def _entries(encoder: Encoder, words: tuple[str, ...], before: str) -> Sequence[int] | None:
     """The entries of a vocabulary given in words; words of several pieces have no place in any."""
     if not words:
         return None
-    entries: list[int] = vocabulary_ids(encoder, words)[0].tolist()
-    if not entries:
-        raise ClozeError(f"none of {len(words)} words of the vocabulary is a single piece of {encoder.name}")
+    entries: list[int] = vocabulary_ids(encoder, words, before=before)[0].tolist()
     return entries
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bertology.measures import compare, expected_layer, mean_over_seeds, over_layers, selectivity
+from bertology.measures import Bootstrap, Metric, compare, expected_layer, mean_over_seeds, over_layers, selectivity
 from bertology.probing import ClozeProbe, Probe
 from bertology.results import ComparisonRow, PredictionFolder, ResultRow, Results, comparison_rows, score_of
 from bertology.runner._plan import BaselineCells, Group, Plan, RowControl
@@ -170,12 +170,25 @@ def _rows(column: Column, place: int, where: Mapping[str, Any], *, metrics: Sequ
         )
         for name, scores in column.scores.items()
     ]
+    which = {metric.name: metric.which for metric in metrics if isinstance(metric, Metric) and metric.which}
+    rows = [
+        _of_some(row, [groups[group] for group in groups if which[row.metric](group)], column.scores[row.metric])
+        if row.metric in which
+        else row
+        for row in rows
+    ]
     of_whole = {row.metric: row for row in rows}
     for (name, group), scores in column.by_group.items():
         n_items, n_clusters, n_skipped = groups[group]
         counted = {"n_items": n_items, "n_clusters": n_clusters, "n_skipped": n_skipped, "skip_reasons": "{}"}
         rows.append(replace(of_whole[name], group=group, **counted, **score_of(scores, place)))
     return [*rows, *_empty_groups(groups, of_whole.get(main))]
+
+
+def _of_some(row: ResultRow, groups: Sequence[Sequence[int]], scores: Bootstrap) -> ResultRow:
+    """A row about some of the groups, with their own counts."""
+    n_items, n_skipped = (sum(group[place] for group in groups) for place in (0, 2))
+    return replace(row, n_items=n_items, n_clusters=scores.n_clusters, n_skipped=n_skipped, skip_reasons="{}")
 
 
 def _empty_groups(groups: Mapping[str, Sequence[int]], row: ResultRow | None) -> Iterator[ResultRow]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bertology.activations import Progress
 from bertology.errors import ClozeError, CorpusError
-from bertology.probing import ClozeItem, ClozeItems, ClozeProbe
+from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut
 from bertology.results import ClozePredictions
 from bertology.runner._cells import Cell, write_cell
 from bertology.runner._finder import read_vocabulary
@@ -68,7 +68,8 @@ def blinded(items: ClozeItems) -> ClozeItems:
     kept = tuple(replace(item, text=item.blind) for item in items.items if item.blind)
     if not kept:
         raise CorpusError("no item has a text without what decides: leave out the control blind")
-    return replace(items, items=kept)
+    without = (LeftOut(item.id, item.group, "no text without what decides") for item in items.items if not item.blind)
+    return replace(items, items=kept, left_out=(*items.left_out, *without))
 
 
 def write_majority(found: BaselineCells, items: ClozeItems, run: Path) -> None:
@@ -93,7 +94,7 @@ def _by_frequency(items: ClozeItems) -> Answers:
         ranks = place[item.group]
         own = min(ranks.get(word, len(ranks) + 1) for word in (item.answer, *item.accepted))
         said.first[0][number] = order[item.group][0]
-        said.rank[0, number] = own - sum(ranks.get(word, own) < own for word in item.ignored)
+        said.rank[0, number] = own - sum(ranks.get(word, own) < own for word in set(item.ignored))
     return said
 
 

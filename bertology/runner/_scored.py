@@ -133,7 +133,16 @@ class Scorer:
                 continue
             metrics = [metric for metric in probe.scores if metric.tally == tally]
             counts = found.counts(tally)
-            scores |= self._resampled_outcomes(counts, metrics, found.groups)
+            of_all = [metric for metric in metrics if metric.which is None]
+            scores |= self._resampled_outcomes(counts, of_all, found.groups)
+            for metric in [metric for metric in metrics if metric.which is not None]:
+                members = [n for n, group in enumerate(found.groups) if metric.which and metric.which(group)]
+                # Only the clusters of those groups are drawn: how many there are says how sure it is.
+                clusters = found.clusters_of(*members)
+                if len(clusters):
+                    own = counts[:, clusters][:, :, members]
+                    labels = [found.groups[member] for member in members]
+                    scores |= self._resampled_outcomes(own, [metric], labels)
             # Of a metric over all items, or over some groups, one group has nothing that the others do not say.
             alone = [metric for metric in metrics if metric.name in METRICS and not metric.name.startswith("micro_")]
             for number, group in enumerate(found.groups if len(found.groups) > 1 else ()):
@@ -147,9 +156,7 @@ class Scorer:
     def _resampled_outcomes(
         self, counts: NDArray[Any], metrics: Sequence[Metric], groups: Sequence[str] = ()
     ) -> dict[str, Bootstrap]:
-        found = bootstrap(counts, metrics, labels=groups, n_resamples=self.n_resamples, seed=self.seed)
-        # What is about groups that are not there says nothing.
-        return {name: score for name, score in found.items() if name in METRICS or not np.isnan(score.values).all()}
+        return bootstrap(counts, metrics, labels=groups, n_resamples=self.n_resamples, seed=self.seed)
 
     def _codes(self, group: Group) -> dict[tuple[str, int], Column]:
         """Columns of codelengths: what is kept by item is kept by training sentence."""

@@ -36,6 +36,8 @@ def test_two_items_of_one_name() -> None:
         ("changes", {}, "has no other text"),
         ("next_sentence", {"other": "And so on."}, "has the answer 'dog': write next or other"),
         ("answers", {"text": " "}, "has no text"),
+        ("answers", {"text": "The {mask} {mask}."}, "should have one {mask} in each of its texts"),
+        ("changes", {"other": "The dog runs."}, "should have one {mask} in each of its texts"),
     ],
 )
 def test_what_an_item_lacks(asks: str, changes: dict[str, object], told: str) -> None:
@@ -74,5 +76,6 @@ def test_the_fingerprint_is_of_all_that_is_asked() -> None:
         ClozeItems((item(0), item(1, ignored=("cat",)))),
         ClozeItems((item(0), item(1, blind="The {mask}."))),
         ClozeItems((item(0), item(1)), vocabularies={"a": ("dog",)}),
+        ClozeItems((item(0), item(1)), (LeftOut("i2", "a", "two masks"),)),
     ):
         assert changed.fingerprint != plain.fingerprint

@@ -139,6 +139,15 @@ def test_the_subject_is_masked_in_the_blind_control(asking: Asking, facts: Path,
             assert kept.extra["rank"][place] == 1 + int((log_probs > log_probs[answer]).sum())
 
 
+def test_a_mean_over_relations_of_a_type_is_as_sure_as_its_own_facts(asking: Asking, facts: Path) -> None:
+    found = asking("lama", facts, layers="0", controls=("blind",))
+    rows = {row.metric: row for row in found.only(control="none").rows if row.group is None}
+    of_type = rows["p_at_1 N-1"]
+    assert (of_type.n_items, of_type.n_clusters) == (5, rows["p_at_1"].n_clusters)
+    assert "p_at_1 1-1" not in rows
+    assert of_type.value == rows["p_at_1"].value
+
+
 def test_the_majority_answer_of_each_group(asking: Asking, facts: Path) -> None:
     found = asking("lama", facts, controls=("majority",), layers="-1")
     rows = {row.metric: row.value for row in found.only(control="majority").rows if row.group is None}
