@@ -13,8 +13,10 @@ from bertology.attention._batch import MapBatch, Scope, Units
 from bertology.attention._statistic import Floats, HeadStatistic
 from bertology.errors import ResultsError
 
-_CHUNK_VALUES = 1 << 19
-"""Distributions of pairs of heads that are worked on together: as many as stay in the processor's caches."""
+_CHUNK_VALUES = 1 << 17
+"""Of attention weights that are compared together: as many as stay in the processor's caches."""
+_TINY = 1e-30
+"""Keeps the logarithm of nothing finite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,17 +136,17 @@ def divergences(rows: Tensor, weights: Tensor) -> Tensor:
     sums = torch.zeros(n_heads, n_heads, dtype=torch.float64, device=rows.device)
     step = max(1, _CHUNK_VALUES // (n_heads * n_units))
     for start in range(0, n_rows, step):
-        part = rows[start : start + step]
-        shares = (part / part.sum(-1, keepdim=True).clamp_min(torch.finfo(part.dtype).tiny)).transpose(0, 1)
-        weight = weights[start : start + step].double()
-        own = _entropy(shares)  # [head, row]
+        part, weight = rows[start : start + step], weights[start : start + step].to(rows)
+        # Half of each distribution, so that two add up to their mean, times the row's weight w, so that one sum serves
+        # all rows: Σ w·m·ln(w·m) differs from w·Σ m·ln m by w·ln w, which is the same for all and cancels.
+        halves = part / part.sum(-1, keepdim=True).clamp_min(_TINY) * (weight / 2)[:, None, None] + _TINY
+        halves = halves.transpose(0, 1).reshape(n_heads, -1)  # [head, row · unit]
+        own = _plogp(2 * halves)
         for head in range(n_heads - 1):
-            both = _entropy((shares[head + 1 :] + shares[head]) / 2)
-            found = both - (own[head + 1 :] + own[head]) / 2
-            sums[head, head + 1 :] += found.double() @ weight
+            found = (own[head + 1 :] + own[head]) / 2 - _plogp(halves[head + 1 :] + halves[head])
+            sums[head, head + 1 :] += found.double()
     return sums + sums.T
 
 
-def _entropy(shares: Tensor) -> Tensor:
-    # Zeros count for nothing: their logarithm is kept finite.
-    return -(shares * shares.clamp_min(torch.finfo(shares.dtype).tiny).log()).sum(-1)
+def _plogp(shares: Tensor) -> Tensor:
+    return shares.log().mul_(shares).sum(-1)
