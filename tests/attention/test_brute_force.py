@@ -45,7 +45,7 @@ class Ratios:
 
 def entropy(row: NDArray[np.float64]) -> NDArray[np.float64]:
     shares = row / row.sum(-1, keepdims=True)
-    return -np.sum(shares * np.log(np.where(shares > 0, shares, 1)), -1)
+    return np.asarray(-np.sum(shares * np.log(np.where(shares > 0, shares, 1)), -1))
 
 
 def add_sentence(ratios: Ratios, found: Any, forms: list[str]) -> None:
@@ -63,9 +63,7 @@ def add_sentence(ratios: Ratios, found: Any, forms: list[str]) -> None:
             "self": [row],
             "previous": [i for i in word_columns if found.words[i] == word - 1],
             "next": [i for i in word_columns if found.words[i] == word + 1],
-            "same_word": [
-                i for i in word_columns if i != row and forms[found.words[i]].lower() == forms[word].lower()
-            ],
+            "same_word": [i for i in word_columns if i != row and forms[found.words[i]].lower() == forms[word].lower()],
         }
         for name, columns in groups.items():
             if columns:
