@@ -77,7 +77,7 @@ def _draw(ax: Axes, name: str, values: NDArray[np.float64], layers: Sequence[int
     ax.set_xticks(np.arange(len(heads)) + 0.5, [str(head) for head in heads], fontsize=6.5, color=_TEXT)
     ax.set_yticks(np.arange(len(layers)) + 0.5, [str(layer) for layer in layers], fontsize=6.5, color=_TEXT)
     ax.tick_params(length=0)
-    bounds = f" ({least:.2g}…{greatest:.2g})" if len(finite) else " (nothing to count)"
+    bounds = f" ({least:.2f}…{greatest:.2f})" if len(finite) else " (nothing to count)"
     ax.set_title(name.replace("_", " ") + bounds, fontsize=8.5, color=_TEXT)
     ax.set_xlabel("head", fontsize=7.5, color=_TEXT)
     ax.set_ylabel("layer", fontsize=7.5, color=_TEXT)

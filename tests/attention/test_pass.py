@@ -297,10 +297,10 @@ def test_models_without_maps(
 
 def test_no_hook_is_left_behind(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
     loaded = encoder("bert")
+    body: Any = loaded.model.body
 
     def n_hooks() -> int:
-        modules = loaded.model.body.modules()
-        return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in modules)
+        return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in body.modules())
 
     loaded.attentions(
         torch.tensor([[1, 2, 3]]), layers=[1]
@@ -310,7 +310,7 @@ def test_no_hook_is_left_behind(encoder: Callable[..., Encoder], sentences: Sent
     with pytest.raises(ZeroDivisionError):
         stream_maps(loaded, sentences, [Failing])
     assert n_hooks() == before
-    assert loaded.model.body.config._attn_implementation != "eager"
+    assert body.config._attn_implementation != "eager"
 
 
 class Failing(Recorder):
