@@ -92,7 +92,7 @@ class Divergences(HeadStatistic):
         sentences, rows, weights = self._drawn
         self._held.append(batch.maps[sentences, :, rows])  # [row, head, unit]
         if batch.layer == self._scope.layers[-1]:
-            self._sums += divergences(torch.cat(self._held, dim=1), weights).cpu()
+            self._sums += divergences(torch.cat(self._held, dim=1), weights)
             self._weight += float(weights.sum())
             self._n_rows += len(rows)
             self._held, self._of = [], None
@@ -119,21 +119,21 @@ class Divergences(HeadStatistic):
                 chosen = np.sort(generator.choice(chosen, self._rows, replace=False))
             sentences.append(np.full(len(chosen), place))
             rows.append(chosen)
-            weights.append(np.full(len(chosen), n / max(1, len(chosen))))
+            weights.append(np.full(len(chosen), n / max(1, len(chosen)), dtype=np.float32))
         device = units.word.device
         places, drawn, shares = (torch.from_numpy(np.concatenate(part)) for part in (sentences, rows, weights))
         return places.to(device), drawn.to(device), shares.to(device)
 
 
 def divergences(rows: Tensor, weights: Tensor) -> Tensor:
-    """Jensen–Shannon divergences of heads, summed over rows: ``[head, head]`` float64, in nats.
+    """Jensen–Shannon divergences of heads, summed over rows: ``[head, head]`` in nats, on the processor.
 
     Args:
         rows: ``[row, head, unit]`` attention of one word by every head, whatever its sum.
         weights: ``[row]`` how much each counts.
     """
     n_rows, n_heads, n_units = rows.shape
-    sums = torch.zeros(n_heads, n_heads, dtype=torch.float64, device=rows.device)
+    sums = torch.zeros(n_heads, n_heads, dtype=torch.float64)
     step = max(1, _CHUNK_VALUES // (n_heads * n_units))
     for start in range(0, n_rows, step):
         part, weight = rows[start : start + step], weights[start : start + step].to(rows)
@@ -142,9 +142,10 @@ def divergences(rows: Tensor, weights: Tensor) -> Tensor:
         halves = part / part.sum(-1, keepdim=True).clamp_min(_TINY) * (weight / 2)[:, None, None] + _TINY
         halves = halves.transpose(0, 1).reshape(n_heads, -1)  # [head, row · unit]
         own = _plogp(2 * halves)
+        found = rows.new_zeros(n_heads, n_heads)
         for head in range(n_heads - 1):
-            found = (own[head + 1 :] + own[head]) / 2 - _plogp(halves[head + 1 :] + halves[head])
-            sums[head, head + 1 :] += found.double()
+            found[head, head + 1 :] = (own[head + 1 :] + own[head]) / 2 - _plogp(halves[head + 1 :] + halves[head])
+        sums += found.cpu().double()
     return sums + sums.T
 
 

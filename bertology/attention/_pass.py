@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bertology._memory import give_back_freed_memory
 from bertology._workers import Workers
 from bertology.activations import Progress, silent
 from bertology.activations._batches import Batch
@@ -25,6 +26,8 @@ from bertology.errors import ModelError
 
 _MOST_WORKERS = 16
 """Each holds maps and sums of its own."""
+_BATCHES_BETWEEN = 4
+"""After so many, what maps of ever new shapes have left behind is given back."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +131,11 @@ def _read(
 ) -> None:
     maps = LayerMaps(encoder, layers=frozenset(scope.layers), norms=norms)
     with maps.hooked():
-        for batch in batches:
+        for number, batch in enumerate(batches, start=1):
             inputs = text.inputs(batch)
             maps.run(inputs.ids, inputs.mask, _shown_to(statistics, inputs))
+            if not number % _BATCHES_BETWEEN:
+                give_back_freed_memory()
             progress.advance(int(inputs.ids.numel() if inputs.mask is None else inputs.mask.sum()))
 
 

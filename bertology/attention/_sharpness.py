@@ -67,8 +67,8 @@ class Offsets(HeadStatistic):
         offsets = positions.gather(2, best) - positions
         bins = offsets.clamp(-FARTHEST - 1, FARTHEST + 1) + FARTHEST + 1
         counted = units.word_rows[:, None].expand_as(bins)
-        over = torch.zeros(*bins.shape[:2], len(self.names), dtype=torch.float64, device=maps.device)
-        over.scatter_add_(2, bins, counted.double())
+        over = torch.zeros(*bins.shape[:2], len(self.names), device=maps.device)
+        over.scatter_add_(2, bins, counted.float())
         under = units.word_rows.sum(-1, keepdim=True).expand(-1, len(self.names))
         self._sums.add(batch.layer, units, over, under)
 

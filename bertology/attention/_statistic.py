@@ -124,11 +124,11 @@ def row_sums(rows: Tensor, counted: Tensor) -> Tensor:
         counted: ``[sentence, unit]``
 
     Returns:
-        ``[sentence, head]`` float64
+        ``[sentence, head]``
     """
     # What stands in rows of padding is not defined, so it is put aside and not multiplied by zero.
-    return torch.where(counted[:, None], rows, 0).sum(-1, dtype=torch.float64)
+    return torch.where(counted[:, None], rows, 0).sum(-1)
 
 
 def _numpy(values: Tensor) -> Floats:
-    return values.double().cpu().numpy()
+    return values.cpu().double().numpy()
