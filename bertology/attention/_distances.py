@@ -40,10 +40,10 @@ class HeadDistances:
 
         Metric multidimensional scaling from the best of four starts.
         """
-        from sklearn.manifold import MDS
+        from sklearn.manifold import smacof
 
-        scaling = MDS(2, metric="precomputed", n_init=4, init="random", random_state=seed, normalized_stress="auto")
-        return np.asarray(scaling.fit_transform(self.matrix), dtype=np.float64)
+        places, _ = smacof(self.matrix, n_components=2, n_init=4, random_state=seed, eps=1e-6, normalized_stress=False)
+        return np.asarray(places, dtype=np.float64)
 
     def clusters(self, n_clusters: int) -> NDArray[np.int64]:
         """``[head]`` cluster of each, from 1 in order of their first heads, by average linkage.
@@ -66,7 +66,7 @@ class Divergences(HeadStatistic):
     """Jensen–Shannon divergence of the attention of every two heads, averaged over words (Clark et al. 2019, §6).
 
     All pairs of 144 heads make 10,296 distributions a word, so words are drawn: up to ``rows`` of each sentence (or
-    window), the same whatever else is read with it, each standing for as many words as were not drawn.
+    window), the same ones whatever it is batched with; each stands for its share of the words that were not drawn.
 
     Args:
         scope: what the pass reads.
