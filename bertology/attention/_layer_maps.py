@@ -51,18 +51,17 @@ class LayerMaps:
     @contextlib.contextmanager
     def hooked(self) -> Iterator[None]:
         """Hooks on every block, and the plain attention, for the length of the block."""
-        encoder, handles = self._encoder, contextlib.ExitStack()
-        blocks = encoder.model.blocks
-        with handles, _plain_attention(encoder), watching(encoder.model.body, blocks) as watch:
-            self._watch = watch
+        encoder, blocks = self._encoder, self._encoder.model.blocks
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_plain_attention(encoder))
+            self._watch = stack.enter_context(watching(encoder.model.body, blocks))
             for block in dict.fromkeys(blocks):
                 for module in block.modules():
                     # Before the hooks by which transformers gathers them: it then finds nothing to gather.
-                    handle = module.register_forward_hook(self._take, prepend=True)
-                    handles.callback(handle.remove)
+                    stack.callback(module.register_forward_hook(self._take, prepend=True).remove)
                 if self._norms:
                     projection = block.get_submodule(_VALUES[encoder.family])
-                    handles.callback(projection.register_forward_hook(self._keep_values).remove)
+                    stack.callback(projection.register_forward_hook(self._keep_values).remove)
             yield
 
     def run(self, input_ids: Tensor, attention_mask: Tensor | None, on_layer: OnLayer) -> None:
@@ -121,13 +120,10 @@ class LayerMaps:
 
 @contextlib.contextmanager
 def _plain_attention(encoder: Encoder) -> Iterator[None]:
-    try:
-        switched = encoder._plain_attention()
-        switched.__enter__()
-    except (ValueError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0][:120]
-        raise ModelError(f"model {encoder.name} has no plain attention, so gives no maps ({reason})") from None
-    try:
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(encoder._plain_attention())
+        except (ValueError, NotImplementedError) as error:
+            reason = str(error).splitlines()[0][:120]
+            raise ModelError(f"model {encoder.name} has no plain attention, so gives no maps ({reason})") from None
         yield
-    finally:
-        switched.__exit__(None, None, None)

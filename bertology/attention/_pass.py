@@ -16,7 +16,7 @@ from bertology._workers import Workers
 from bertology.activations import Progress, silent
 from bertology.activations._batches import Batch
 from bertology.attention._batch import Level, MapBatch, Scope
-from bertology.attention._layer_maps import LayerMaps, check_norms
+from bertology.attention._layer_maps import LayerMaps, OnLayer, check_norms
 from bertology.attention._statistic import HeadStatistic, MakeStatistic
 from bertology.attention._texts import Inputs, MapText
 from bertology.corpora import Sentence, Sentences
@@ -139,7 +139,7 @@ def _read(
             progress.advance(int(inputs.ids.numel() if inputs.mask is None else inputs.mask.sum()))
 
 
-def _shown_to(statistics: Sequence[HeadStatistic], inputs: Inputs) -> Any:
+def _shown_to(statistics: Sequence[HeadStatistic], inputs: Inputs) -> OnLayer:
     def show(layer: int, maps: Tensor, value_norms: Tensor | None) -> None:
         norms = None if value_norms is None else inputs.merged(maps.float() * value_norms[:, :, None])
         batch = MapBatch(layer, inputs.merged(maps), norms, inputs.units)

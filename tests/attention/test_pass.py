@@ -233,6 +233,15 @@ def test_windows(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
     assert int(read.results[1][0].under[3].sum()) == sentences.n_words
 
 
+def test_windows_of_pieces(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    narrow = encoder("bert", max_pieces=16)
+    pieces = narrow.tokenize(sentences)
+    read = stream_maps(narrow, sentences, [Recorder], level="piece", layers=[1]).results[0]
+    counted = torch.cat([batch.units.word[batch.units.word_rows] for batch in read])
+    n_pieces = np.bincount(counted.numpy(), minlength=sentences.n_words)
+    np.testing.assert_array_equal(n_pieces, pieces.word_last - pieces.word_first)
+
+
 def test_long_sentences_are_skipped_and_counted(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
     narrow = encoder("bert", max_pieces=16)
     long = {word.sentence_id for word in narrow.tokenize(sentences, on_long="skip").skipped}
