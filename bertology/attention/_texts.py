@@ -22,6 +22,9 @@ _MAP_VALUES = 1 << 23
 """Of one layer in a batch; a single window may have more."""
 _WORD, _CLS, _SEP, _OTHER = range(4)
 _UNBOUNDED = 1 << 30
+_UNITS_IN_BAND = 64
+
+_Bands = tuple[tuple[slice, slice], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +38,9 @@ class Inputs:
     member: Tensor | None
     """``[sentence, unit, piece]`` 1 where a piece belongs to a unit; None at piece level."""
     units: Units
+    bands: _Bands
+    """Runs of units, and the pieces that belong to any of them: in long texts ``member`` is nothing but a band of ones,
+    and a product with all of it would take longer than the model does."""
 
     def merged(self, maps: Tensor) -> Tensor:
         """Maps between pieces ``[sentence, head, piece, piece]`` as maps between units."""
@@ -42,9 +48,11 @@ class Inputs:
         if self.member is None:
             return maps
         n_heads, n_pieces = maps.shape[1:3]
-        shares = self.member / self.member.sum(-1, keepdim=True).clamp_min(1)
-        to_units = torch.bmm(maps.flatten(1, 2), self.member.transpose(1, 2))  # [sentence, head · piece, unit]
-        return shares[:, None] @ to_units.view(len(maps), n_heads, n_pieces, -1)
+        flat, turned = maps.flatten(1, 2), self.member.transpose(1, 2)
+        columns = [torch.bmm(flat[..., pieces], turned[:, pieces, units]) for units, pieces in self.bands]
+        to_units = torch.cat(columns, dim=-1).view(len(maps), n_heads, n_pieces, -1)
+        shares = (self.member / self.member.sum(-1, keepdim=True).clamp_min(1))[:, None]
+        return torch.cat([shares[:, :, units, pieces] @ to_units[:, :, pieces] for units, pieces in self.bands], dim=2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +115,12 @@ class MapText:
             ids[row, : len(own)], mask[row, : len(own)] = own, 1
         lengths = mask.sum(1)
         if self._level == "piece":
-            units, member = self._piece_units(batch, lengths, seen), None
+            member, units = None, self._piece_units(batch, lengths, seen)
         else:
             units, member = self._word_units(batch, lengths, seen)
-        return Inputs(torch.from_numpy(ids), torch.from_numpy(mask) if batch.is_padded else None, member, units)
+        padding = torch.from_numpy(mask) if batch.is_padded else None
+        bands = _bands(member.cpu().numpy()) if member is not None else ()
+        return Inputs(torch.from_numpy(ids), padding, member, units, bands)
 
     def _seen(self, window: int) -> _Seen:
         pieces, own = self.pieces, self._words[self._starts[window] : self._starts[window + 1]]
@@ -210,6 +220,16 @@ class _Table:
         self.kind = np.full(shape, _OTHER, dtype=np.int64)
         self.position = np.zeros(shape, dtype=np.int64)
         self.counts = np.zeros(shape, dtype=bool)
+
+
+def _bands(member: NDArray[np.float32]) -> _Bands:
+    """Cut ``[sentence, unit, piece]`` into runs of units and the range of pieces that each needs."""
+    needed = np.asarray(member.any(axis=0))  # [unit, piece]
+    found = []
+    for start in range(0, len(needed), _UNITS_IN_BAND):
+        pieces = np.flatnonzero(needed[start : start + _UNITS_IN_BAND].any(0))
+        found.append((slice(start, start + _UNITS_IN_BAND), slice(int(pieces[0]), int(pieces[-1]) + 1)))
+    return tuple(found)
 
 
 def _form_codes(sentences: Sentences) -> tuple[Integers, NDArray[np.bool_]]:

@@ -171,6 +171,16 @@ def family_of_padding(request: pytest.FixtureRequest, encoder: Callable[..., Enc
     return encoder(request.param)
 
 
+def test_long_texts_are_merged_in_bands(
+    encoder: Callable[..., Encoder], sentences: Sentences, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = stream_maps(encoder("bert"), sentences, [Recorder]).results[0]
+    monkeypatch.setattr("bertology.attention._texts._UNITS_IN_BAND", 3)
+    in_bands = stream_maps(encoder("bert"), sentences, [Recorder]).results[0]
+    for one, other in zip(whole, in_bands, strict=True):
+        torch.testing.assert_close(other.maps, one.maps)
+
+
 def test_one_layer_at_a_time(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
     read = stream_maps(encoder("electra"), sentences, [Recorder], layers=[3, 1])
     assert read.scope.layers == (1, 3)
