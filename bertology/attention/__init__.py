@@ -1,4 +1,4 @@
-"""Attention heads: what they look at, and a viewer of their maps.
+"""Attention heads: what each looks at, in one streaming pass over the maps of a text; and a viewer of a sentence's maps.
 
 Importing this package imports no torch.
 """
@@ -9,20 +9,60 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bertology.attention._batch import Level, MapBatch, Scope, Units
+    from bertology.attention._distances import Divergences, HeadDistances
+    from bertology.attention._head_statistics import HeadStatistics, head_statistics
+    from bertology.attention._masses import Masses, NormShares
+    from bertology.attention._pass import MapPass, stream_maps
+    from bertology.attention._paths import SentenceMaps, attention_flow, attention_rollout, sentence_maps
+    from bertology.attention._sharpness import Offsets, Sharpness
+    from bertology.attention._statistic import ClusterSums, HeadRatios, HeadStatistic, row_sums
     from bertology.attention.viewer import AttentionReading, AttentionView, read_attention, view
 
-__all__ = ["AttentionReading", "AttentionView", "read_attention", "view"]
+__all__ = [
+    "AttentionReading",
+    "AttentionView",
+    "ClusterSums",
+    "Divergences",
+    "HeadDistances",
+    "HeadRatios",
+    "HeadStatistic",
+    "HeadStatistics",
+    "Level",
+    "MapBatch",
+    "MapPass",
+    "Masses",
+    "NormShares",
+    "Offsets",
+    "Scope",
+    "SentenceMaps",
+    "Sharpness",
+    "Units",
+    "attention_flow",
+    "attention_rollout",
+    "head_statistics",
+    "read_attention",
+    "row_sums",
+    "sentence_maps",
+    "stream_maps",
+    "view",
+]
 
-# Found when first used.
 _HOME = {
-    "AttentionReading": "viewer",
-    "AttentionView": "viewer",
-    "read_attention": "viewer",
-    "view": "viewer",
+    "_batch": ("Level", "MapBatch", "Scope", "Units"),
+    "_distances": ("Divergences", "HeadDistances"),
+    "_head_statistics": ("HeadStatistics", "head_statistics"),
+    "_masses": ("Masses", "NormShares"),
+    "_pass": ("MapPass", "stream_maps"),
+    "_paths": ("SentenceMaps", "attention_flow", "attention_rollout", "sentence_maps"),
+    "_sharpness": ("Offsets", "Sharpness"),
+    "_statistic": ("ClusterSums", "HeadRatios", "HeadStatistic", "row_sums"),
+    "viewer": ("AttentionReading", "AttentionView", "read_attention", "view"),
 }
+_FOUND_IN = {name: module for module, names in _HOME.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _FOUND_IN:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_FOUND_IN[name]}"), name)

@@ -1,0 +1,188 @@
+"""What every head of an encoder looks at, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bertology.activations import Progress, silent
+from bertology.attention._batch import Level
+from bertology.attention._distances import Divergences, HeadDistances
+from bertology.attention._masses import Masses, NormShares
+from bertology.attention._pass import MapPass, stream_maps
+from bertology.attention._sharpness import Offsets, Sharpness
+from bertology.attention._statistic import Floats, HeadRatios, MakeStatistic
+from bertology.corpora import Corpus, Sentences, load_corpus
+from bertology.encoders import Encoder, load_encoder
+from bertology.encoders._tokenize import OnLong
+from bertology.errors import ResultsError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class HeadStatistics:
+    """Statistics of every head with intervals, and how far heads are from each other."""
+
+    model: str
+    level: Level
+    names: tuple[str, ...]
+    """Of the statistics; see :class:`Masses`, :class:`Sharpness`, :class:`Offsets` and :class:`NormShares`."""
+    layers: tuple[int, ...]
+    values: Floats
+    """``[statistic, layer, head]``; NaN where there was nothing to count."""
+    ci_low: Floats
+    """``[statistic, layer, head]`` 95 % interval, bootstrap over sentences; of more than a thousand sentences
+    neighbours are drawn together."""
+    ci_high: Floats
+    """``[statistic, layer, head]``"""
+    distances: HeadDistances | None
+    """None where they were not asked for."""
+    n_sentences: int
+    n_words: int
+    n_skipped: int
+    """Words that were not read."""
+    skipped: dict[str, int]
+    """How many, by reason."""
+
+    @property
+    def n_heads(self) -> int:
+        """Heads in each layer."""
+        return int(self.values.shape[2])
+
+    def of(self, name: str) -> Floats:
+        """``[layer, head]`` values of one statistic.
+
+        Raises:
+            ResultsError: there is none of that name.
+        """
+        return np.asarray(self.values[self._number(name)])
+
+    def top(self, name: str, n: int = 5) -> list[tuple[str, float]]:
+        """The heads with the highest values of one statistic, the highest first.
+
+        Raises:
+            ResultsError: there is none of that name.
+        """
+        values = self.of(name)
+        order = np.argsort(-values.ravel(), kind="stable")[:n]
+        cells = [divmod(int(place), self.n_heads) for place in order]
+        return [(f"L{self.layers[layer]}H{head + 1}", float(values[layer, head])) for layer, head in cells]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row a head: ``layer``, ``head`` (``L3H5``), and of each statistic its value, ``_low`` and ``_high``."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {
+            "layer": np.repeat(self.layers, self.n_heads),
+            "head": [f"L{layer}H{head}" for layer in self.layers for head in range(1, self.n_heads + 1)],
+        }
+        for number, name in enumerate(self.names):
+            columns[name] = self.values[number].ravel()
+            columns[f"{name}_low"] = self.ci_low[number].ravel()
+            columns[f"{name}_high"] = self.ci_high[number].ravel()
+        return pd.DataFrame(columns)
+
+    def plot(self, names: Sequence[str] | None = None) -> Figure:
+        """Layers by heads as shades, a panel a statistic.
+
+        Args:
+            names: which statistics; all that have values when left out.
+
+        Raises:
+            ResultsError: there is none of that name.
+        """
+        from bertology.attention._plot import plot_heads
+
+        if names is None:
+            names = [name for name in self.names if np.isfinite(self.of(name)).any()]
+        return plot_heads([(name, self.of(name)) for name in names], self.layers)
+
+    def _number(self, name: str) -> int:
+        if name not in self.names:
+            raise ResultsError(f"no statistic {name!r}: there are {', '.join(self.names)}")
+        return self.names.index(name)
+
+
+def head_statistics(
+    model: str | Path | Encoder = "pocket",
+    corpus: str | Path | Corpus | Sentences = "pocket",
+    *,
+    split: str = "test",
+    layers: Sequence[int] | None = None,
+    level: Level = "word",
+    norms: bool = False,
+    distances: bool = True,
+    on_long: OnLong = "window",
+    device: str = "auto",
+    seed: int = 0,
+    progress: Progress = silent,
+) -> HeadStatistics:
+    """What every head looks at, how sharply, how far away, and which heads are alike: one pass over a text.
+
+    >>> from bertology.attention import head_statistics
+    >>> table = head_statistics("pocket", "pocket")  # doctest: +SKIP
+    >>> table.top("previous")  # doctest: +SKIP
+
+    Args:
+        model: an encoder, or the name or path of one.
+        corpus: sentences, a corpus, or the name or path of one.
+        split: which split of the corpus is read.
+        layers: from 1; all when left out.
+        level: units of the maps.
+        norms: also the shares of what heads add by ‖αf(x)‖, for models built as BERT is.
+        distances: also Jensen–Shannon divergences between heads, over eight words of each sentence.
+        on_long: what to do with a sentence longer than the model takes.
+        device: where a model given by name computes.
+        seed: of the bootstrap and of the words drawn for distances.
+        progress: told how far the pass is.
+
+    Raises:
+        BertologyError: the model or corpus cannot be read, the model gives no maps, or nothing can be read.
+    """
+    encoder = model if isinstance(model, Encoder) else load_encoder(str(model), device=device, attention="eager")
+    if not isinstance(corpus, Corpus | Sentences):
+        corpus = load_corpus(corpus)
+    sentences = corpus[split] if isinstance(corpus, Corpus) else corpus
+    makers: list[MakeStatistic] = [Masses, Sharpness, Offsets, *([NormShares] if norms else [])]
+    if distances:
+        makers.append(lambda scope: Divergences(scope, seed=seed))
+    read = stream_maps(
+        encoder, sentences, makers, layers=layers, level=level, norms=norms, on_long=on_long, progress=progress
+    )
+    ratios = [part for found in read.results if isinstance(found, tuple) for part in found]
+    between = read.results[-1] if distances else None
+    return _table(encoder.name, read, ratios, between, seed)
+
+
+def _table(
+    model: str, read: MapPass, ratios: Sequence[HeadRatios], distances: HeadDistances | None, seed: int
+) -> HeadStatistics:
+    names, bounds = [], []
+    shape = (len(read.scope.layers), read.scope.n_heads)
+    for part in ratios:
+        for name in part.names:
+            found = part.intervals(name, seed=seed)
+            names.append(name)
+            bounds.append([values.reshape(shape) for values in (found.values, found.ci_low, found.ci_high)])
+    values, low, high = np.array(bounds).swapaxes(0, 1)
+    return HeadStatistics(
+        model=model,
+        level=read.scope.level,
+        names=tuple(names),
+        layers=read.scope.layers,
+        values=values,
+        ci_low=low,
+        ci_high=high,
+        distances=distances,
+        n_sentences=read.n_sentences,
+        n_words=read.n_words,
+        n_skipped=read.n_skipped,
+        skipped=read.skipped,
+    )

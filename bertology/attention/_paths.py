@@ -1,0 +1,155 @@
+"""Attention through several layers: rollout and flow, for single sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bertology.attention._batch import Level, MapBatch, Scope
+from bertology.attention._pass import stream_maps
+from bertology.attention._statistic import Floats, HeadStatistic
+from bertology.corpora import Sentence
+from bertology.encoders import Encoder
+from bertology.errors import ModelError
+
+_CAPACITY = 10**9
+"""Of an attention weight of 1, as the integer that scipy's flow reckons with; twice that still fits 32 bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceMaps:
+    """All attention maps of one sentence."""
+
+    units: tuple[str, ...]
+    """``[unit]`` words or pieces and special tokens, as they are written."""
+    layers: tuple[int, ...]
+    maps: Floats
+    """``[layer, head, unit, unit]`` from (rows) each unit to (columns) each unit."""
+    norms: Floats | None
+    """``[layer, head, unit, unit]`` ‖αf(x)‖ where asked for."""
+
+
+def sentence_maps(
+    encoder: Encoder,
+    sentence: Sentence,
+    *,
+    layers: Sequence[int] | None = None,
+    level: Level = "word",
+    norms: bool = False,
+) -> SentenceMaps:
+    """The maps of one sentence, for looking at; of many sentences they should not be kept (:func:`stream_maps`).
+
+    Raises:
+        ModelError: the sentence does not fit one window, or what :func:`stream_maps` raises.
+        CorpusError: it has no word that can be read.
+    """
+    read = stream_maps(encoder, [sentence], [_Kept], layers=layers, level=level, norms=norms, on_long="error")
+    kept: _Filled = read.results[0]
+    pieces = encoder.tokenize([sentence]).window(0)
+    tokens = list(encoder.tokenizer.convert_ids_to_tokens(pieces.tolist()))
+    if level == "word":
+        closing = len(tokens) - encoder.n_suffix
+        words = [sentence.words[number] for number in kept.words if number >= 0]
+        tokens = [*tokens[: encoder.n_prefix], *words, *tokens[closing:]]
+    return SentenceMaps(tuple(tokens), read.scope.layers, kept.maps, kept.norms)
+
+
+@dataclass(frozen=True, eq=False)
+class _Filled:
+    words: list[int]
+    maps: Floats
+    norms: Floats | None
+
+
+class _Kept(HeadStatistic):
+    """The maps themselves."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._words: list[int] = []
+        self._maps: list[Floats] = []
+        self._norms: list[Floats] = []
+
+    def update(self, batch: MapBatch) -> None:
+        """Keep the maps of one layer."""
+        self._words = batch.units.word[0].tolist()
+        self._maps.append(batch.maps[0].double().cpu().numpy())
+        if batch.norms is not None:
+            self._norms.append(batch.norms[0].double().cpu().numpy())
+
+    def merge(self, other: _Kept) -> None:
+        """Take the maps of the thread that read the sentence."""
+        self._words, self._maps = self._words or other._words, self._maps + other._maps
+        self._norms += other._norms
+
+    def finish(self) -> _Filled:
+        """All layers together."""
+        return _Filled(self._words, np.stack(self._maps), np.stack(self._norms) if self._norms else None)
+
+
+def attention_rollout(maps: ArrayLike, *, residual: float = 0.5) -> Floats:
+    """How much of each input unit is in each unit of each layer, if attention mixed them linearly.
+
+    Heads are averaged, the residual connection is a share of identity, and layers are multiplied (Abnar & Zuidema
+    2020, section 3.2).
+
+    Args:
+        maps: ``[layer, head, unit, unit]``, or ``[layer, unit, unit]`` averaged already; from layer 1 on. Of pieces,
+            as the model mixes them.
+        residual: the share of the residual connection.
+
+    Returns:
+        ``[layer, unit, unit]`` from (rows) each unit of a layer to (columns) the input units.
+
+    Raises:
+        ModelError: maps of another shape, or a share outside 0…1.
+    """
+    mixing = _mixing(maps, residual)
+    found = [mixing[0]]
+    for step in mixing[1:]:
+        found.append(step @ found[-1])
+    return np.stack(found)
+
+
+def attention_flow(maps: ArrayLike, *, residual: float = 0.5) -> Floats:
+    """The most that can flow from each unit of the last layer to each input unit, attention weights being capacities.
+
+    Edges lead from each unit to those that it attends to, one layer lower (Abnar & Zuidema 2020, section 3.3). Every
+    pair is a maximum flow of its own: seconds for a sentence, not for a corpus. Right to about 1e-8.
+
+    Args:
+        maps: as of :func:`attention_rollout`; give the first layers only for the flow from an earlier layer.
+        residual: the share of the residual connection.
+
+    Returns:
+        ``[unit, unit]`` from (rows) units of the last layer of ``maps`` to (columns) the input units.
+
+    Raises:
+        ModelError: maps of another shape, or a share outside 0…1.
+    """
+    from scipy.sparse import coo_array, csr_array
+    from scipy.sparse.csgraph import maximum_flow
+
+    mixing = _mixing(maps, residual)
+    n_layers, n = mixing.shape[:2]
+    layer, source, target = np.indices(mixing.shape)
+    capacity = np.rint(mixing * _CAPACITY).astype(np.int32).ravel()
+    edges = ((layer + 1) * n + source).ravel(), (layer * n + target).ravel()
+    n_nodes = (n_layers + 1) * n
+    graph = csr_array(coo_array((capacity, edges), shape=(n_nodes, n_nodes)))
+    flow = [[maximum_flow(graph, n_layers * n + top, bottom).flow_value for bottom in range(n)] for top in range(n)]
+    return np.array(flow, dtype=np.float64) / _CAPACITY
+
+
+def _mixing(maps: ArrayLike, residual: float) -> Floats:
+    """``[layer, unit, unit]`` what each layer takes from the one below, the residual connection included."""
+    given = np.asarray(maps, dtype=np.float64)
+    if given.ndim == 4:
+        given = given.mean(1)
+    if given.ndim != 3 or given.shape[1] != given.shape[2] or not given.size:
+        raise ModelError(f"maps of shape {np.shape(maps)}: give [layer, head, unit, unit] or [layer, unit, unit]")
+    if not 0 <= residual <= 1:
+        raise ModelError(f"residual {residual}: the share of the residual connection is from 0 to 1")
+    return np.asarray(residual * np.eye(given.shape[1]) + (1 - residual) * given)

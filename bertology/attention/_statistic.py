@@ -1,0 +1,134 @@
+"""What a head statistic is, and sums by clusters of sentences from which intervals are made."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertology.attention._batch import MapBatch, Scope, Units
+from bertology.measures import Bootstrap, bootstrap_ratio
+
+Floats = NDArray[np.float64]
+
+
+class HeadStatistic(ABC):
+    """Sums over attention maps, made batch by batch.
+
+    A statistic begins empty, for a :class:`Scope`. :func:`stream_maps` is given what makes it, a class or a
+    ``functools.partial`` of one: each thread fills one of its own, and they are merged at the end.
+    """
+
+    @abstractmethod
+    def update(self, batch: MapBatch) -> None:
+        """Add the maps of one layer of a batch; its layers come one after another, in ascending order."""
+
+    @abstractmethod
+    def merge(self, other: Self) -> None:
+        """Add the sums of another thread."""
+
+    @abstractmethod
+    def finish(self) -> Any:
+        """What it comes to, as a frozen result."""
+
+
+MakeStatistic = Callable[[Scope], HeadStatistic]
+
+
+@dataclass(frozen=True, eq=False)
+class HeadRatios:
+    """Some statistics of every head, each a ratio of two sums, with the sums of each cluster of sentences."""
+
+    names: tuple[str, ...]
+    layers: tuple[int, ...]
+    over: Floats
+    """``[statistic, layer, head, cluster]``"""
+    under: Floats
+    """``[statistic, layer, head, cluster]``, or 1 in the place of layers and heads where all share it."""
+
+    @cached_property
+    def values(self) -> Floats:
+        """``[statistic, layer, head]``; NaN where there was nothing to count."""
+        over, under = np.broadcast_arrays(self.over.sum(-1), self.under.sum(-1))
+        values = np.full(over.shape, np.nan)
+        np.divide(over, under, out=values, where=under > 0)
+        return values
+
+    def of(self, name: str) -> Floats:
+        """``[layer, head]`` values of one statistic."""
+        return np.asarray(self.values[self.names.index(name)])
+
+    def intervals(self, name: str, *, n_resamples: int = 2000, level: float = 0.95, seed: int = 0) -> Bootstrap:
+        """One statistic bootstrapped over clusters, heads in the place of layers: those of the first layer first."""
+        number = self.names.index(name)
+        over = self.over[number].reshape(-1, self.over.shape[-1])
+        under = np.broadcast_to(self.under[number], self.over[number].shape).reshape(over.shape)
+        return bootstrap_ratio(over, under, metric=name, n_resamples=n_resamples, level=level, seed=seed)
+
+
+class ClusterSums:
+    """Adds up ratios over clusters of sentences: the sums that most statistics keep.
+
+    Args:
+        scope: what the pass reads.
+        names: of the statistics.
+        shared: whether what is divided by is the same for all heads, as a number of rows is.
+    """
+
+    def __init__(self, scope: Scope, names: Sequence[str], *, shared: bool) -> None:
+        self._scope, self._names, self._shared = scope, tuple(names), shared
+        shape = (len(names), len(scope.layers), scope.n_heads, scope.n_clusters)
+        self._over = np.zeros(shape)
+        self._under = np.zeros((shape[0], 1, 1, shape[3]) if shared else shape)
+
+    def add(self, layer: int, units: Units, over: Tensor, under: Tensor) -> None:
+        """Add sums over the rows of each sentence.
+
+        Args:
+            layer: from 1.
+            units: of the batch.
+            over: ``[sentence, head, statistic]``
+            under: ``[sentence, statistic]`` where heads share it, else ``[sentence, head, statistic]``.
+        """
+        place = self._scope.layers.index(layer)
+        clusters = self._scope.clusters(units.sentences)
+        # A cluster may stand in a batch more than once, which plain indexed addition would count once.
+        np.add.at(self._over[:, place].transpose(2, 0, 1), clusters, _numpy(over).transpose(0, 2, 1))
+        if not self._shared:
+            np.add.at(self._under[:, place].transpose(2, 0, 1), clusters, _numpy(under).transpose(0, 2, 1))
+        elif place == 0:
+            np.add.at(self._under[:, 0, 0].T, clusters, _numpy(under))
+
+    def merge(self, other: ClusterSums) -> None:
+        """Add the sums of another thread."""
+        self._over += other._over
+        self._under += other._under
+
+    def finish(self) -> HeadRatios:
+        """The ratios."""
+        return HeadRatios(self._names, self._scope.layers, self._over, self._under)
+
+
+def row_sums(rows: Tensor, counted: Tensor) -> Tensor:
+    """Values of rows summed over the counted rows of each sentence.
+
+    Args:
+        rows: ``[sentence, head, unit]``
+        counted: ``[sentence, unit]``
+
+    Returns:
+        ``[sentence, head]``
+    """
+    # What stands in rows of padding is not defined, so it is put aside and not multiplied by zero.
+    return torch.where(counted[:, None], rows, 0).sum(-1)
+
+
+def _numpy(values: Tensor) -> Floats:
+    return values.cpu().double().numpy()

@@ -1,0 +1,211 @@
+"""Every statistic against loops over Hugging Face's maps of one sentence at a time, in every family."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.spatial.distance import jensenshannon
+
+from bertology.attention import (
+    Divergences,
+    HeadRatios,
+    Masses,
+    NormShares,
+    Offsets,
+    Sharpness,
+    sentence_maps,
+    stream_maps,
+)
+from bertology.corpora import Sentences
+from bertology.encoders import Encoder
+
+MARKS = {*string.punctuation, "“", "”", "…"}
+
+
+class Ratios:
+    """Numerators and denominators by name, each ``[layer, head]``."""
+
+    def __init__(self) -> None:
+        self.over: dict[str, Any] = defaultdict(float)
+        self.under: dict[str, Any] = defaultdict(float)
+
+    def add(self, name: str, over: Any, under: Any = 1.0) -> None:
+        self.over[name] = self.over[name] + over
+        self.under[name] = self.under[name] + under
+
+
+def entropy(row: NDArray[np.float64]) -> NDArray[np.float64]:
+    shares = row / row.sum(-1, keepdims=True)
+    return np.asarray(-np.sum(shares * np.log(np.where(shares > 0, shares, 1)), -1))
+
+
+def add_sentence(ratios: Ratios, found: Any, forms: list[str]) -> None:
+    """One sentence, row by row."""
+    word_columns = [i for i, word in enumerate(found.words) if word >= 0]
+    for row, word in enumerate(found.words):
+        maps = found.maps[:, :, row]  # [layer, head, unit]
+        if found.is_cls[row]:
+            ratios.add("cls_entropy_nats", entropy(maps))
+        if word < 0:
+            continue
+        groups = {
+            "cls": [i for i, flag in enumerate(found.is_cls) if flag],
+            "sep": [i for i, flag in enumerate(found.is_sep) if flag],
+            "self": [row],
+            "previous": [i for i in word_columns if found.words[i] == word - 1],
+            "next": [i for i in word_columns if found.words[i] == word + 1],
+            "same_word": [i for i in word_columns if i != row and forms[found.words[i]].lower() == forms[word].lower()],
+        }
+        for name, columns in groups.items():
+            if columns:
+                ratios.add(name, maps[:, :, columns].sum(-1))
+        marks = [i for i in word_columns if set(forms[found.words[i]]) <= MARKS]
+        ratios.add("punctuation", maps[:, :, marks].sum(-1))
+        ratios.add("entropy_nats", entropy(maps))
+        to_words = maps[:, :, word_columns]
+        ratios.add("confidence", to_words.max(-1))
+        gaps = np.array([found.words[i] - word for i in word_columns])
+        ratios.add("distance", (to_words * np.abs(gaps)).sum(-1), to_words.sum(-1))
+        best = gaps[to_words.argmax(-1)]
+        for name in Offsets.names:
+            place = name.removeprefix("argmax_")
+            hit = best < -3 if place == "before" else best > 3 if place == "after" else best == int(place)
+            ratios.add(name, hit.astype(float))
+
+
+def test_all_statistics(
+    family: str, encoder: Callable[..., Encoder], sentences: Sentences, word_maps: Callable[..., Any]
+) -> None:
+    loaded = encoder(family)
+    expected = Ratios()
+    for sentence in sentences:
+        add_sentence(expected, word_maps(loaded, sentence), list(sentence.words))
+    read = stream_maps(loaded, sentences, [Masses, Sharpness, Offsets])
+    found: list[HeadRatios] = [part for parts in read.results for part in parts]
+    names = [name for part in found for name in part.names]
+    assert names == [*Masses.names, *Sharpness.names, *Offsets.names]
+    assert read.n_words == sentences.n_words
+    for part in found:
+        for name in part.names:
+            if name in expected.over:
+                quotient = expected.over[name] / expected.under[name]
+                np.testing.assert_allclose(part.of(name), quotient, rtol=1e-6, atol=1e-6, err_msg=name)
+            else:
+                assert name in {"cls", "sep", "cls_entropy_nats"}
+                assert np.isnan(part.of(name)).all()
+
+
+def test_maps_of_single_sentences(
+    family: str, encoder: Callable[..., Encoder], sentences: Sentences, word_maps: Callable[..., Any]
+) -> None:
+    loaded = encoder(family)
+    for sentence in (sentences[0], sentences[3]):
+        expected = word_maps(loaded, sentence)
+        found = sentence_maps(loaded, sentence)
+        np.testing.assert_allclose(found.maps, expected.maps, atol=1e-6)
+        words = [unit for unit, word in zip(found.units, expected.words, strict=True) if word >= 0]
+        assert words == list(sentence.words)
+
+
+@pytest.mark.parametrize("family", ["bert", "albert", "modernbert", "gpt2"])
+def test_divergences(
+    family: str, encoder: Callable[..., Encoder], sentences: Sentences, word_maps: Callable[..., Any]
+) -> None:
+    loaded = encoder(family)
+    rows = []
+    for sentence in sentences:
+        found = word_maps(loaded, sentence)
+        flat = found.maps.reshape(-1, *found.maps.shape[2:])
+        rows += [flat[:, row] for row, word in enumerate(found.words) if word >= 0]
+    expected = np.mean([[[jensenshannon(a, b) ** 2 for a in row] for b in row] for row in rows], axis=0)
+    read = stream_maps(loaded, sentences, [partial(Divergences, rows=None), Divergences])
+    np.testing.assert_allclose(read.results[0].matrix, expected, atol=1e-6)
+    assert read.results[0].n_rows == sentences.n_words
+    assert read.results[1].n_rows == sum(min(8, len(sentence)) for sentence in sentences)
+    assert np.abs(read.results[1].matrix - expected).max() < 0.1
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta", "electra"])
+def test_norms(family: str, encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    loaded = encoder(family)
+    body: Any = loaded.model.body
+    sentence = sentences[0]
+    ids = torch.tensor([loaded.tokenize([sentence]).window(0).tolist()])
+    maps = loaded.attentions(ids, layers=range(1, loaded.n_layers + 1))
+    states = loaded.hidden_states(ids, layers=range(loaded.n_layers))
+    found = sentence_maps(loaded, sentence, level="piece", norms=True)
+    for layer in range(1, loaded.n_layers + 1):
+        attention = body.encoder.layer[layer - 1].attention
+        with torch.inference_mode():
+            values = attention.self.value(states[layer - 1])[0]
+            for head in range(loaded.n_heads):
+                own = slice(head * (loaded.dim // loaded.n_heads), (head + 1) * (loaded.dim // loaded.n_heads))
+                moved = values[:, own] @ attention.output.dense.weight[:, own].T  # [piece, dim]
+                added = maps[layer][0, head][:, :, None] * moved[None]  # [piece, piece, dim]
+                expected = added.norm(dim=-1).numpy()
+                assert found.norms is not None
+                np.testing.assert_allclose(found.norms[layer - 1, head], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_norm_shares(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    loaded = encoder("bert")
+    over: Any = np.zeros((4, loaded.n_layers, loaded.n_heads))
+    under: Any = 0.0
+    for sentence in sentences:
+        norms = sentence_maps(loaded, sentence, norms=True).norms
+        assert norms is not None
+        marks = [i for i, form in enumerate(sentence.words, start=1) if set(form) <= MARKS]
+        for row in range(1, len(sentence) + 1):
+            for kind, columns in enumerate(([0], [len(sentence) + 1], marks, [row])):
+                over[kind] += norms[:, :, row, columns].sum(-1)
+            under = under + norms[:, :, row].sum(-1)
+    (found,) = stream_maps(loaded, sentences, [NormShares], norms=True).results[0]
+    np.testing.assert_allclose(found.values, over / under, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_pieces(family: str, encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    loaded = encoder(family)
+    over: Any = defaultdict(float)
+    under: Any = defaultdict(float)
+    for sentence in sentences:
+        maps = sentence_maps(loaded, sentence, level="piece").maps
+        pieces = loaded.tokenize([sentence])
+        of_piece = dict.fromkeys(range(maps.shape[-1]), -1)
+        for word in reversed(range(len(sentence))):
+            of_piece |= dict.fromkeys(range(pieces.word_first[word], pieces.word_last[word]), word)
+        rows = [piece for piece, word in of_piece.items() if word >= 0]
+        for row in rows:
+            cells = {"sep": [maps.shape[-1] - 1], "previous": [row - 1] if row - 1 in rows else []}
+            form = sentence.words[of_piece[row]].lower()
+            cells["same_word"] = [
+                i for i in rows if sentence.words[of_piece[i]].lower() == form and of_piece[i] != of_piece[row]
+            ]
+            for name, columns in cells.items():
+                over[name] += maps[:, :, row, columns].sum(-1) if columns else 0
+                under[name] += bool(columns)
+    found = stream_maps(loaded, sentences, [Masses], level="piece").results[0][0]
+    for name in ("sep", "previous", "same_word"):
+        np.testing.assert_allclose(found.of(name), over[name] / under[name], atol=1e-6, err_msg=name)
+
+
+def test_bounds(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    read = stream_maps(encoder("bert"), sentences, [Masses, Sharpness, Offsets, Divergences])
+    masses, sharpness, offsets = read.results[0][0], read.results[1][0], read.results[2][0]
+    assert ((masses.values >= 0) & (masses.values <= 1)).all()
+    longest = max(len(sentence) for sentence in sentences) + 2
+    assert ((sharpness.of("entropy_nats") > 0) & (sharpness.of("entropy_nats") < math.log(longest))).all()
+    np.testing.assert_allclose(offsets.values.sum(0), 1)
+    matrix = read.results[3].matrix
+    assert ((matrix >= 0) & (matrix <= math.log(2))).all()
+    np.testing.assert_array_equal(matrix, matrix.T)
+    assert (np.diag(matrix) == 0).all()

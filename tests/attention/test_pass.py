@@ -1,0 +1,339 @@
+"""The pass: batches, threads, windows, heads planted in it, and what it refuses."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from bertology.activations._batches import Batch
+from bertology.attention import (
+    Divergences,
+    HeadRatios,
+    HeadStatistic,
+    MapBatch,
+    Masses,
+    NormShares,
+    Offsets,
+    Scope,
+    Sharpness,
+    Units,
+    stream_maps,
+)
+from bertology.attention._texts import MapText
+from bertology.corpora import Sentence, Sentences
+from bertology.encoders import Encoder
+from bertology.errors import CorpusError, ModelError
+
+ALL = [Masses, Sharpness, Offsets, Divergences]
+
+
+class Recorder(HeadStatistic):
+    """Keeps everything it is shown."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.batches: list[MapBatch] = []
+
+    def update(self, batch: MapBatch) -> None:
+        self.batches.append(batch)
+
+    def merge(self, other: Recorder) -> None:
+        self.batches += other.batches
+
+    def finish(self) -> list[MapBatch]:
+        return self.batches
+
+
+def ratios(results: tuple[Any, ...]) -> list[HeadRatios]:
+    return [part for parts in results if isinstance(parts, tuple) for part in parts]
+
+
+@contextlib.contextmanager
+def threads(n: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(n)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def units_of(encoder: Encoder, sentences: Sentences) -> Units:
+    text = MapText(encoder, sentences, level="word", on_long="error")
+    longest = int(text.pieces.window_lengths.max())
+    return text.inputs(Batch(text.windows, longest, True)).units
+
+
+def planted(units: Units, looks_at: Callable[[int, int], int]) -> Tensor:
+    """``[sentence, unit, unit]`` of a head that looks at one unit; given a sentence's length and a row."""
+    maps = torch.zeros(*units.word.shape, units.word.shape[1])
+    for sentence, length in enumerate(units.lengths.tolist()):
+        for row in range(length):
+            maps[sentence, row, looks_at(length, row)] = 1.0
+    return maps
+
+
+def test_planted_heads_are_found(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    units = units_of(encoder("bert"), sentences)
+    heads = {
+        "cls": lambda length, row: 0,
+        "sep": lambda length, row: length - 1,
+        "self": lambda length, row: row,
+        "previous": lambda length, row: max(row - 1, 0),
+        "next": lambda length, row: min(row + 1, length - 1),
+        "fixed word": lambda length, row: 1,
+    }
+    maps = torch.stack([planted(units, looks_at) for looks_at in heads.values()], dim=1)
+    uniform = torch.where((units.is_word | units.is_cls | units.is_sep)[:, None], 1.0, 0.0)
+    uniform = (uniform / uniform.sum(-1, keepdim=True)).expand(-1, maps.shape[-1], -1)
+    maps = torch.cat([maps, uniform[:, None]], dim=1)
+    scope = Scope(len(sentences), (1,), maps.shape[1], "word")
+    statistics: list[HeadStatistic] = [Masses(scope), Sharpness(scope), Offsets(scope), Divergences(scope)]
+    for statistic in statistics:
+        statistic.update(MapBatch(1, maps, None, units))
+    masses, distance, sharpness, offsets = ratios(tuple(statistic.finish() for statistic in statistics))
+    for head, name in enumerate(list(heads)[:-1]):
+        assert masses.of(name)[0, head] == pytest.approx(1)
+        assert masses.of(name).argmax() == head
+        assert sharpness.of("entropy_nats")[0, head] == pytest.approx(0, abs=1e-6)
+    n_words, n_sentences = sentences.n_words, len(sentences)
+    assert offsets.of("argmax_-1")[0, 3] == pytest.approx((n_words - n_sentences) / n_words)
+    assert offsets.of("argmax_0")[0, 2] == 1
+    assert distance.of("distance")[0, [2, 3]] == pytest.approx([0, 1])
+    to_first = [place for sentence in sentences for place in range(len(sentence))]
+    assert distance.of("distance")[0, 5] == pytest.approx(np.mean(to_first))
+    entropies = [np.log(len(sentence) + 2) for sentence in sentences for _ in sentence.words]
+    assert sharpness.of("entropy_nats")[0, 6] == pytest.approx(np.mean(entropies))
+    assert sharpness.of("confidence")[0] == pytest.approx(
+        [
+            0,
+            0,
+            1,
+            (n_words - n_sentences) / n_words,
+            (n_words - n_sentences) / n_words,
+            1,
+            np.mean(np.exp(-np.array(entropies))),
+        ]
+    )
+    matrix = statistics[-1].finish().matrix
+    # Two heads that look at one unit each differ by ln 2 wherever it is not the same one.
+    assert matrix[0, 1] == pytest.approx(np.log(2), abs=1e-6)
+    assert 0 < matrix[0, 3] < np.log(2)
+
+
+def test_threads_change_nothing(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    many = Sentences([*sentences] * 12)
+    loaded = encoder("bert")
+    with threads(1):
+        alone = stream_maps(loaded, many, ALL)
+    with threads(3):
+        together = stream_maps(loaded, many, ALL)
+        again = stream_maps(loaded, many, ALL)
+    for one, three, same in zip(*(ratios(read.results) for read in (alone, together, again)), strict=True):
+        np.testing.assert_allclose(three.over, one.over, rtol=1e-12)
+        np.testing.assert_array_equal(three.under, one.under)
+        np.testing.assert_array_equal(three.over, same.over)
+    np.testing.assert_allclose(together.results[-1].matrix, alone.results[-1].matrix, rtol=1e-12)
+    np.testing.assert_array_equal(together.results[-1].matrix, again.results[-1].matrix)
+
+
+def test_order_of_merging(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    batches = stream_maps(encoder("bert"), sentences, [Recorder]).results[0]
+    scope = Scope(len(sentences), (1, 2, 3), 4, "word")
+    halves = []
+    for order in (slice(None), slice(None, None, -1)):
+        parts = [Masses(scope), Masses(scope)]
+        for batch in batches:
+            parts[int(batch.units.sentences[0]) % 2].update(batch)
+        first, second = parts[order]
+        first.merge(second)
+        halves.append(first.finish()[0])
+    np.testing.assert_array_equal(halves[0].over, halves[1].over)
+    np.testing.assert_array_equal(halves[0].under, halves[1].under)
+
+
+def test_padding_changes_nothing(family_of_padding: Encoder, sentences: Sentences) -> None:
+    together = ratios(stream_maps(family_of_padding, sentences, ALL).results)
+    for number, sentence in enumerate(sentences):
+        alone = ratios(stream_maps(family_of_padding, [sentence], ALL).results)
+        for one, many in zip(alone, together, strict=True):
+            np.testing.assert_allclose(many.over[..., number], one.over[..., 0], rtol=1e-5, atol=1e-5)
+            np.testing.assert_array_equal(many.under[..., number] > 0, one.under[..., 0] > 0)
+
+
+@pytest.fixture(params=["bert", "modernbert", "t5"])
+def family_of_padding(request: pytest.FixtureRequest, encoder: Callable[..., Encoder]) -> Encoder:
+    return encoder(request.param)
+
+
+def test_long_texts_are_merged_in_bands(
+    encoder: Callable[..., Encoder], sentences: Sentences, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = stream_maps(encoder("bert"), sentences, [Recorder]).results[0]
+    monkeypatch.setattr("bertology.attention._texts._UNITS_IN_BAND", 3)
+    in_bands = stream_maps(encoder("bert"), sentences, [Recorder]).results[0]
+    for one, other in zip(whole, in_bands, strict=True):
+        torch.testing.assert_close(other.maps, one.maps)
+
+
+def test_one_layer_at_a_time(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    read = stream_maps(encoder("electra"), sentences, [Recorder], layers=[3, 1])
+    assert read.scope.layers == (1, 3)
+    assert [batch.layer for batch in read.results[0]] == [1, 3] * (len(read.results[0]) // 2)
+    for batch in read.results[0]:
+        assert batch.norms is None
+        real = batch.units.word_rows[:, None]
+        sums = torch.where(real, batch.maps.sum(-1), 1.0)
+        torch.testing.assert_close(sums, torch.ones_like(sums), rtol=1e-5, atol=1e-5)
+
+
+def test_many_sentences_share_clusters() -> None:
+    scope = Scope(2500, (1,), 1, "word")
+    clusters = scope.clusters(np.arange(2500))
+    assert scope.n_clusters == 1000
+    assert np.array_equal(np.unique(clusters), np.arange(1000))
+    assert set(np.bincount(clusters)) == {2, 3}
+    assert np.array_equal(Scope(7, (1,), 1, "word").clusters(np.arange(7)), np.arange(7))
+
+
+def test_gates_hold_during_the_pass(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    loaded = encoder("bert")
+    ids = torch.tensor([loaded.tokenize([sentences[0]]).window(0).tolist()])
+    one = Sentences([sentences[0]])
+    free = stream_maps(loaded, one, [Recorder], level="piece").results[0]
+    with threads(2), loaded.gated_heads({(1, 2): 0.0}):
+        gated = stream_maps(loaded, one, [Recorder], level="piece").results[0]
+        expected = loaded.attentions(ids, layers=[2])[2]
+    torch.testing.assert_close(gated[1].maps, expected)
+    assert not torch.allclose(gated[1].maps, free[1].maps)
+
+
+def test_windows(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    whole, narrow = encoder("bert"), encoder("bert", max_pieces=16)
+    pieces = narrow.tokenize(sentences)
+    read = stream_maps(narrow, sentences, [Recorder, Masses, Divergences])
+    assert read.n_windows > len(sentences)
+    assert (read.n_words, read.n_skipped) == (sentences.n_words, 0)
+    counted = torch.cat([batch.units.word[batch.units.word_rows] for batch in read.results[0] if batch.layer == 1])
+    assert sorted(counted.tolist()) == list(range(sentences.n_words))
+    for batch in read.results[0]:
+        for place, window in enumerate(batch.units.windows.tolist()):
+            ids = pieces.window(window)
+            tokens = narrow.tokenizer.convert_ids_to_tokens(ids.tolist())
+            full = narrow.attentions(torch.tensor([ids.tolist()]), layers=[batch.layer])[batch.layer][0]
+            columns = batch.units.word[place].tolist()
+            start = 1
+            for unit, word in enumerate(columns):
+                if word < 0:
+                    continue
+                # The pieces of a word spell it, and stand after those of the words before it.
+                form = whole.tokenize([Sentence.from_words([sentences.word(word)])]).window(0)[1:-1]
+                spelled = narrow.tokenizer.convert_ids_to_tokens(form.tolist())
+                while tokens[start : start + len(spelled)] != spelled:
+                    start += 1
+                summed = full[:, :, start : start + len(spelled)].sum(-1)
+                torch.testing.assert_close(batch.maps[place, :, 0, unit], summed[:, 0], rtol=1e-5, atol=1e-6)
+                start += len(spelled)
+    assert read.results[2].n_rows > 0
+    assert int(read.results[1][0].under[3].sum()) == sentences.n_words
+
+
+def test_windows_of_pieces(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    narrow = encoder("bert", max_pieces=16)
+    pieces = narrow.tokenize(sentences)
+    read = stream_maps(narrow, sentences, [Recorder], level="piece", layers=[1]).results[0]
+    counted = torch.cat([batch.units.word[batch.units.word_rows] for batch in read])
+    n_pieces = np.bincount(counted.numpy(), minlength=sentences.n_words)
+    np.testing.assert_array_equal(n_pieces, pieces.word_last - pieces.word_first)
+
+
+def test_long_sentences_are_skipped_and_counted(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    narrow = encoder("bert", max_pieces=16)
+    long = {word.sentence_id for word in narrow.tokenize(sentences, on_long="skip").skipped}
+    read = stream_maps(narrow, sentences, [Masses], on_long="skip")
+    n_skipped = sum(len(sentence) for sentence in sentences if sentence.id in long)
+    assert 0 < read.n_skipped == n_skipped == sum(read.skipped.values())
+    assert read.n_sentences == len(sentences) - len(long)
+    assert read.n_words == sentences.n_words - n_skipped
+    with pytest.raises(ModelError, match=r"sentence 's0' has \d+ pieces, the model takes 14"):
+        stream_maps(narrow, sentences, [Masses], on_long="error")
+
+
+def test_one_word_sentences(encoder: Callable[..., Encoder]) -> None:
+    words = [Sentence.from_words([form]) for form in ("fox", "dogs", "!")]
+    masses, distance, sharpness, offsets = ratios(stream_maps(encoder("bert"), words, ALL).results)
+    for name in ("previous", "next", "same_word"):
+        assert np.isnan(masses.of(name)).all()
+        assert np.isnan(masses.intervals(name).ci_low).all()
+    kinds = masses.of("cls") + masses.of("sep") + masses.of("self")
+    np.testing.assert_allclose(kinds, 1, rtol=1e-5)
+    assert (distance.values == 0).all()
+    assert (offsets.of("argmax_0") == 1).all()
+    assert np.isfinite(sharpness.values).all()
+
+
+@pytest.mark.parametrize("text", [[], [Sentence.from_words([])]])
+def test_nothing_to_read(encoder: Callable[..., Encoder], text: list[Sentence]) -> None:
+    with pytest.raises(CorpusError, match="no word to read"):
+        stream_maps(encoder("bert"), text, ALL)
+
+
+@pytest.mark.parametrize("layers", [[0], [1, 4], []])
+def test_layers_that_are_not_there(encoder: Callable[..., Encoder], sentences: Sentences, layers: list[int]) -> None:
+    with pytest.raises(ModelError, match=r"layers 1…3$"):
+        stream_maps(encoder("bert"), sentences, ALL, layers=layers)
+
+
+def test_norms_of_other_families(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    with pytest.raises(ModelError, match="not for distilbert: leave norms out"):
+        stream_maps(encoder("distilbert"), sentences, [NormShares], norms=True)
+    with pytest.raises(ValueError, match="norms=True"):
+        stream_maps(encoder("bert"), sentences, [NormShares])
+
+
+def test_models_without_maps(
+    encoder: Callable[..., Encoder], sentences: Sentences, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = encoder("bert")
+
+    def refuse(implementation: str) -> None:
+        raise ValueError("BertModel does not support an eager attention\nand more")
+
+    with monkeypatch.context() as patch, threads(1):
+        patch.setattr(loaded.model.body, "set_attn_implementation", refuse)
+        with pytest.raises(ModelError, match=r"no plain attention.*eager attention\)$"):
+            stream_maps(loaded, sentences, ALL)
+    with monkeypatch.context() as patch, threads(1):
+        patch.setattr(loaded, "_plain_attention", contextlib.nullcontext)
+        with pytest.raises(ModelError, match="BertModel gives no attention maps"):
+            stream_maps(loaded, sentences, ALL)
+
+
+def test_no_hook_is_left_behind(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    loaded = encoder("bert")
+    body: Any = loaded.model.body
+
+    def n_hooks() -> int:
+        return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in body.modules())
+
+    loaded.attentions(
+        torch.tensor([[1, 2, 3]]), layers=[1]
+    )  # transformers puts hooks of its own there, and leaves them
+    before = n_hooks()
+    stream_maps(loaded, sentences, ALL)
+    with pytest.raises(ZeroDivisionError):
+        stream_maps(loaded, sentences, [Failing])
+    assert n_hooks() == before
+    assert body.config._attn_implementation != "eager"
+
+
+class Failing(Recorder):
+    """A statistic with a mistake in it."""
+
+    def update(self, batch: MapBatch) -> None:
+        raise ZeroDivisionError

@@ -1,0 +1,162 @@
+"""The table of all heads, its picture, distances between heads, rollout and flow."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from bertology.attention import (
+    HeadDistances,
+    HeadStatistics,
+    Masses,
+    attention_flow,
+    attention_rollout,
+    head_statistics,
+    sentence_maps,
+    stream_maps,
+)
+from bertology.corpora import Sentence, Sentences, load_corpus
+from bertology.encoders import Encoder, load_encoder
+from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError
+
+
+@pytest.fixture(scope="module")
+def table(encoder: Callable[..., Encoder], sentences: Sentences) -> HeadStatistics:
+    return head_statistics(encoder("bert"), sentences, norms=True)
+
+
+def test_table(table: HeadStatistics, encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    frame = table.to_pandas()
+    assert frame["head"].tolist() == [f"L{layer}H{head}" for layer in (1, 2, 3) for head in (1, 2, 3, 4)]
+    assert frame["layer"].tolist() == [1] * 4 + [2] * 4 + [3] * 4
+    masses = stream_maps(encoder("bert"), sentences, [Masses]).results[0][0]
+    np.testing.assert_allclose(frame["previous"], masses.of("previous").ravel())
+    for name in table.names:
+        low, value, high = (frame[column].to_numpy() for column in (f"{name}_low", name, f"{name}_high"))
+        assert (low <= value).all(), name
+        assert (value <= high).all(), name
+    assert {"norm_sep", "entropy_nats", "argmax_-1", "distance"} <= set(table.names)
+    best, mass = table.top("previous", 1)[0]
+    assert mass == table.of("previous").max() == frame.set_index("head").loc[best, "previous"]
+    with pytest.raises(ResultsError, match="no statistic 'prev'"):
+        table.of("prev")
+
+
+def test_pocket_heads(tmp_path: Path) -> None:
+    table = head_statistics("pocket", load_corpus("pocket")["test"][:60], device="cpu", distances=False)
+    assert table.distances is None
+    name, mass = table.top("previous", 1)[0]
+    assert mass > 0.8, "the embedded encoder has a head that looks at the previous word"
+    row = table.to_pandas().set_index("head").loc[name]
+    assert row["previous_low"] > 0.7
+    assert row["argmax_-1"] > 0.7
+
+
+def test_by_names_of_model_and_corpus(tiny_bert: Path, tiny_corpus: Path) -> None:
+    by_name = head_statistics(tiny_bert, tiny_corpus, layers=[2], device="cpu")
+    loaded = load_encoder(str(tiny_bert), device="cpu")
+    by_value = head_statistics(loaded, load_corpus(tiny_corpus), layers=[2])
+    np.testing.assert_array_equal(by_name.values, by_value.values)
+    assert (by_name.layers, by_name.n_sentences) == ((2,), 30)
+    with pytest.raises(NameNotFoundError, match="split"):
+        head_statistics(loaded, tiny_corpus, split="tset")
+
+
+def test_plot(table: HeadStatistics) -> None:
+    figure = table.plot()
+    assert len(figure.axes) == len(table.names)
+    assert {text.get_text() for text in figure.axes[0].get_xticklabels()} == {"1", "2", "3", "4"}
+    titles = [ax.get_title() for ax in table.plot(["previous", "argmax_-1"]).axes]
+    assert titles[0].startswith("previous (0.")
+    assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+    with pytest.raises(ResultsError, match="no statistics"):
+        table.plot([])
+
+
+def test_plot_leaves_out_what_has_no_values(encoder: Callable[..., Encoder]) -> None:
+    lone = head_statistics(encoder("gpt2"), Sentences([Sentence.from_words(["fox"])]))
+    drawn = {ax.get_title().split(" (")[0] for ax in lone.plot().axes}
+    assert "self" in drawn
+    assert not drawn & {"cls", "sep", "previous", "next"}
+    lone.plot(["previous"])
+
+
+def test_distances_on_a_plane_and_in_clusters() -> None:
+    places = np.array([[0, 0], [0.1, 0], [1, 1], [1, 1.1], [0, 2], [0.1, 2.1]])
+    matrix = np.linalg.norm(places[:, None] - places, axis=-1)
+    heads = HeadDistances(matrix, (1, 2), 3, 10)
+    assert heads.heads == ("L1H1", "L1H2", "L1H3", "L2H1", "L2H2", "L2H3")
+    assert heads.clusters(3).tolist() == [1, 1, 2, 2, 3, 3]
+    assert heads.clusters(6).tolist() == [1, 2, 3, 4, 5, 6]
+    found = heads.mds()
+    np.testing.assert_allclose(np.linalg.norm(found[:, None] - found, axis=-1), matrix, atol=0.02)
+    np.testing.assert_array_equal(found, heads.mds())
+    with pytest.raises(ResultsError, match="7 clusters of 6 heads"):
+        heads.clusters(7)
+
+
+def random_maps(*shape: int) -> NDArray[np.float64]:
+    logits = np.exp(np.random.default_rng(0).normal(size=shape) * 2)
+    return np.asarray(logits / logits.sum(-1, keepdims=True))
+
+
+def test_rollout() -> None:
+    maps = random_maps(3, 4, 5, 5)
+    expected = np.eye(5)
+    found = attention_rollout(maps)
+    for layer in range(3):
+        expected = (0.5 * maps[layer].mean(0) + 0.5 * np.eye(5)) @ expected
+        np.testing.assert_allclose(found[layer], expected)
+    np.testing.assert_allclose(found.sum(-1), 1)
+    np.testing.assert_allclose(attention_rollout(maps.mean(1)), found)
+    np.testing.assert_allclose(attention_rollout(maps, residual=1.0)[-1], np.eye(5))
+
+
+def test_flow() -> None:
+    maps = random_maps(3, 2, 4, 4)
+    found = attention_flow(maps, residual=0.3)
+    graph = nx.DiGraph()
+    for layer in range(3):
+        mixing = 0.3 * np.eye(4) + 0.7 * maps[layer].mean(0)
+        for row in range(4):
+            for column in range(4):
+                graph.add_edge((layer + 1, row), (layer, column), capacity=mixing[row, column])
+    for row in range(4):
+        for column in range(4):
+            expected = nx.maximum_flow_value(graph, (3, row), (0, column))
+            assert found[row, column] == pytest.approx(expected, abs=1e-6)
+    np.testing.assert_allclose(attention_flow(maps[:1]), attention_rollout(maps)[0], atol=1e-8)
+
+
+@pytest.mark.parametrize("read", [attention_rollout, attention_flow])
+def test_shapes_that_do_not_fit(read: Callable[..., object]) -> None:
+    with pytest.raises(ModelError, match=r"maps of shape \(3, 4\)"):
+        read(np.zeros((3, 4)))
+    with pytest.raises(ModelError, match="residual 2"):
+        read(random_maps(1, 3, 3), residual=2)
+
+
+def test_maps_of_one_sentence(encoder: Callable[..., Encoder]) -> None:
+    sentence = Sentence.from_words(["Coffees", "!"])
+    loaded = encoder("bert")
+    words, pieces = (sentence_maps(loaded, sentence, level=level) for level in ("word", "piece"))
+    assert words.units == ("[CLS]", "Coffees", "!", "[SEP]")
+    assert pieces.units[0] == "[CLS]"
+    assert len(pieces.units) > 4
+    assert words.maps.shape == (3, 4, 4, 4)
+    with pytest.raises(BertologyError, match="pieces, the model takes"):
+        sentence_maps(encoder("bert", max_pieces=16), Sentence.from_words(["fox"] * 20))
+
+
+def test_importing_is_light() -> None:
+    heavy = ("torch", "transformers", "pandas", "matplotlib")
+    code = f"import sys, bertology.attention; print(*[name for name in {heavy!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
