@@ -1,4 +1,4 @@
-"""Attention heads: what each looks at, in one streaming pass over the maps of a text; and a viewer of a sentence's maps.
+"""Attention heads: what each looks at, in one streaming pass over the maps of a text; a viewer of a sentence's maps.
 
 Importing this package imports no torch.
 """
