@@ -4,7 +4,7 @@
 
 Facts are LAMA's (T-REx): each is asked for the best ten, and of the answer for its log-probability and rank; the
 pipeline gives the best ten alone. The answers of all layers stand beside the same, since it has no way to give those.
-Pairs are BLiMP's, scored as wholes; minicons joins in where it is installed (``pip install --no-deps minicons
+Pairs are BLiMP's, scored as wholes; minicons joins in for both where it is installed (``pip install --no-deps minicons
 wonderwords``), with the same weights in the same precision, in batches of ten pairs. Memory is that of a process of its
 own that asks so many different prompts, and so many times as many.
 """
@@ -59,10 +59,11 @@ def run(n_facts: int, *, n_pairs: int, times: int, repeats: int) -> list[Line]:
         what = f"(i) facts of LAMA, {what} ÷ fill-mask, last layer"
         lines.append(side_by_side(what, ours, pipe, repeats=repeats, aim="≤ 0.2" if layers is None else ""))
     if importlib.util.find_spec("minicons"):
-        ours, theirs = asked(encoder, prompts, None), minicons_facts(encoder, prompts)
-        theirs()
-        what = "(i) facts of LAMA, the last layer ÷ minicons"
-        lines.append(side_by_side(what, ours, theirs, repeats=repeats, aim="≤ 0.2"))
+        ours = asked(encoder, prompts, None)
+        for what, step in (("one at a time", 1), (f"{2 * _PAIRS_AT_ONCE} at a time", 2 * _PAIRS_AT_ONCE)):
+            theirs = minicons_facts(encoder, prompts, step)
+            what = f"(i) facts of LAMA, the last layer ÷ minicons, {what}"
+            lines.append(side_by_side(what, ours, theirs, repeats=repeats, aim="≤ 0.2"))
         texts = pairs(n_pairs)
         what = "(j) pairs of BLiMP ÷ minicons"
         ours = scored(encoder, texts)
@@ -127,9 +128,9 @@ def minicons_scorer(encoder: Encoder) -> Any:
     return MaskedLMScorer(encoder.model.with_head, "cpu", tokenizer=tokenizer)
 
 
-def minicons_facts(encoder: Encoder, prompts: Sequence[Prompt]) -> Callable[[], object]:
-    """The distribution at the masks of some prompts at a time, and out of it the best ten."""
-    peer, step = minicons_scorer(encoder), 2 * _PAIRS_AT_ONCE
+def minicons_facts(encoder: Encoder, prompts: Sequence[Prompt], step: int) -> Callable[[], object]:
+    """The distribution at the masks of ``step`` prompts at a time, and out of it the best ten."""
+    peer = minicons_scorer(encoder)
     queries = [(prompt.text.replace(MASK, "blankword"), "blankword") for prompt in prompts]
     parts = [queries[start : start + step] for start in range(0, len(queries), step)]
     return lambda: [peer.cloze_distribution(part).topk(10) for part in parts]
