@@ -208,7 +208,7 @@ class PsycholinguisticDiagnostics(ClozeProbe):
         if source == "pocket":
             if kind.of_pocket is None:
                 raise CorpusError(f"the pocket world does not decide it; give {kind.needs}, its file or folder")
-            return ClozeItems(tuple(kind.of_pocket()), licence="Apache-2.0")
+            return ClozeItems(tuple(kind.of_pocket()))
         sets = read_diagnostics(source)
         items, left = kind.of_sets(sets)
         if not items and not left:

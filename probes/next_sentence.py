@@ -40,7 +40,7 @@ class NextSentence(ClozeProbe):
             return _items(read_documents(source), ordered=True)
         made = pretraining_documents(_POCKET_DOCUMENTS, seed=_POCKET_SEED, stated=())
         documents = [Document(f"document-{number}", tuple(sentences)) for number, sentences in enumerate(made, 1)]
-        return replace(_items(documents, ordered=False), licence="Apache-2.0", language="en")
+        return replace(_items(documents, ordered=False), language="en")
 
 
 def _items(documents: Sequence[Document], *, ordered: bool) -> ClozeItems:

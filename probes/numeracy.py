@@ -57,8 +57,7 @@ class Numeracy(ClozeProbe):
             tuple(
                 ClozeItem(i.id, i.frame, i.group, i.text, i.answer, rivals=i.rivals, blind=i.blind)
                 for i in _KINDS[self.kind][1]()
-            ),
-            licence="Apache-2.0",
+            )
         )
 
 

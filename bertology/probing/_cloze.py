@@ -73,7 +73,6 @@ class ClozeItems:
     """What the source has and cannot be asked, whatever the model."""
     vocabularies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Of ``answers``, by group, the words among which the answer has a place; the model's own vocabulary if none."""
-    licence: str | None = None
     language: str | None = "en"
 
     def __post_init__(self) -> None:
