@@ -331,7 +331,7 @@ class Encoder:
         model's own weights never ask for gradients).
 
         Args:
-            gates: by (layer, head), both from 1.
+            gates: by (layer, head), both from 1: one number, or ``[batch]`` one for each row of the batch.
 
         Raises:
             ModelError: a head that the model does not have, or gates inside gates.

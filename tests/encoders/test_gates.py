@@ -56,6 +56,16 @@ def test_gate_of_zero_silences_the_head(family: str, encoder: Encoders) -> None:
     own = encoder(family)
     ids = ids_for(own)
     before = own.hidden_states(ids, layers=[1, 2, 3])
+    for layer in (1, 2, 3):
+        for head in (1, 2, 3, 4):
+            with own.gated_heads({(layer, head): 0.0}):
+                found = own.hidden_states(ids, layers=[3])[3]
+            restore = silence(own, layer, head)
+            try:
+                by_hand = own.hidden_states(ids, layers=[3])[3]
+            finally:
+                restore()
+            torch.testing.assert_close(found, by_hand, rtol=1e-5, atol=1e-6)
     with own.gated_heads({(2, 3): 0.0}):
         gated = own.hidden_states(ids, layers=[1, 2, 3])
     restore = silence(own, 2, 3)
@@ -135,9 +145,45 @@ def test_heads_out_of_range(encoder: Encoders, head: tuple[int, int], message: s
         raise AssertionError("the gate should have been refused")
 
 
-def test_a_gate_is_one_number(encoder: Encoders) -> None:
-    with pytest.raises(ModelError, match="one number"), encoder("bert").gated_heads({(1, 1): torch.ones(2)}):
+def test_a_gate_is_one_number_or_one_a_row(encoder: Encoders) -> None:
+    own = encoder("bert")
+    with pytest.raises(ModelError, match="one number"), own.gated_heads({(1, 1): torch.ones(2, 2)}):
         raise AssertionError("the gate should have been refused")
+    with own.gated_heads({(1, 1): torch.ones(3)}), pytest.raises(ModelError, match="layer 1: gates of 3 rows"):
+        own.hidden_states(ids_for(own), layers=[1])
+
+
+def test_each_row_has_its_gate(family: str, encoder: Encoders) -> None:
+    """Rows with gates of their own come out as each does in a batch with one gate, and so do their gradients."""
+    own = encoder(family)
+    ids = ids_for(own)
+    expected = []
+    for row, value in enumerate((0.5, 0.0)):
+        with own.gated_heads({(2, 3): value, (2, 4): 0.25}):
+            expected.append(own.hidden_states(ids, layers=[3])[3][row])
+    gates = torch.tensor([0.5, 0.0], requires_grad=True)
+    with own.gated_heads({(2, 3): gates, (2, 4): 0.25}):
+        found = own.hidden_states(ids, layers=[3])[3]
+    torch.testing.assert_close(found.detach(), torch.stack(expected), rtol=1e-6, atol=1e-6)
+    weights = torch.linspace(-1, 1, own.dim)
+    (found * weights).sum().backward()  # type: ignore[no-untyped-call]
+    for row, value in enumerate((0.5, 0.0)):
+        gate = torch.tensor(value, requires_grad=True)
+        with own.gated_heads({(2, 3): gate, (2, 4): 0.25}):
+            (own.hidden_states(ids, layers=[3])[3][row] * weights).sum().backward()  # type: ignore[no-untyped-call]
+        torch.testing.assert_close(gates.grad[row], gate.grad, rtol=1e-4, atol=1e-4)  # type: ignore[index]
+
+
+def test_gates_of_one_change_nothing_in_any_layer(family: str, encoder: Encoders) -> None:
+    """All heads of all layers at 1, as numbers and as rows."""
+    own = encoder(family)
+    ids = ids_for(own)
+    before = own.hidden_states(ids, layers=[1, 2, 3])
+    for gate in (1.0, torch.ones(2)):
+        with own.gated_heads({(layer, head): gate for layer in (1, 2, 3) for head in (1, 2, 3, 4)}):
+            gated = own.hidden_states(ids, layers=[1, 2, 3])
+        for layer in (1, 2, 3):
+            torch.testing.assert_close(gated[layer], before[layer], rtol=1e-6, atol=1e-6)
 
 
 def test_gates_do_not_nest(encoder: Encoders) -> None:
