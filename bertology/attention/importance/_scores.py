@@ -1,0 +1,115 @@
+"""A task done with and without some heads."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertology._workers import Workers
+from bertology.activations import Progress, silent
+from bertology.attention.importance._names import Without
+from bertology.attention.importance._task import ScoredTask, TaskBatch
+from bertology.attention.importance._uniform import uniform_heads
+from bertology.encoders import Encoder
+from bertology.encoders._gates import check_gates
+from bertology.encoders._replay import Replay
+from bertology.errors import ModelError
+
+Floats = NDArray[np.float64]
+_MOST_WORKERS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class TaskScores:
+    """Sums over the items of each cluster of sentences, for several states of a model."""
+
+    bits: Floats
+    """``[state, cluster]`` loss"""
+    right: Floats
+    """``[state, cluster]`` items that were done right"""
+    items: Floats
+    """``[cluster]``"""
+
+
+def scores_without(task: ScoredTask, states: Sequence[Without], *, progress: Progress = silent) -> TaskScores:
+    """Do a task with each of some sets of heads disabled, on the same items.
+
+    Each batch is read once as it is; then, for every state, only from the first layer in which something is disabled,
+    since nothing below has changed. A batch goes to a core.
+
+    Args:
+        task: what is done.
+        states: the heads that are disabled, together.
+        progress: told how many passes are done.
+
+    Raises:
+        ModelError: a head that the model does not have; or the family's heads cannot be disabled in that way.
+    """
+    distinct = list(dict.fromkeys(states))
+    encoder = task.encoder
+    for state in distinct:
+        check_gates(dict.fromkeys(state.heads, 0.0), n_layers=encoder.n_layers, n_heads=encoder.n_heads)
+    workers, readers = workers_for(task)
+    progress.start(len(task.batches) * len(distinct), unit="passes")
+
+    def work(number: int) -> tuple[Floats, Floats]:
+        sums, items = np.zeros((2, len(distinct), task.n_clusters)), np.zeros(task.n_clusters)
+        for batch in task.batches[number :: workers.n]:
+            _add_batch(readers[number], batch, distinct, sums, items, progress)
+        return sums, items
+
+    with workers:
+        parts = workers.map(work, workers.n)
+    progress.finish()
+    sums, items = sum(part[0] for part in parts), sum(part[1] for part in parts)
+    place = [distinct.index(state) for state in states]
+    return TaskScores(bits=sums[0][place], right=sums[1][place], items=items)
+
+
+def workers_for(task: ScoredTask) -> tuple[Workers, list[Encoder]]:
+    """Threads for a task, and an encoder for each.
+
+    Raises:
+        ModelError: heads are gated already, so that nothing would be measured on the model as it is.
+    """
+    encoder = task.encoder
+    if encoder._gates:
+        raise ModelError("heads are gated already: measure them outside gated_heads")
+    workers = Workers(torch.device(encoder.device), most=min(_MOST_WORKERS, len(task.batches)))
+    return workers, [encoder, *(encoder.twin() for _ in range(workers.n - 1))]
+
+
+def _add_batch(
+    encoder: Encoder,
+    batch: TaskBatch,
+    states: Sequence[Without],
+    sums: Floats,
+    items: Floats,
+    progress: Progress,
+) -> None:
+    replay = Replay(encoder)
+    with replay.recording():
+        whole = batch.ask(encoder)
+    cluster = batch.clusters[whole.rows.cpu().numpy()]
+    np.add.at(items, cluster, 1)
+    for number, state in enumerate(states):
+        answers = whole
+        if state.lowest is not None:
+            with replay.from_layer(state.lowest), _disabled(encoder, state):
+                answers = batch.ask(encoder)
+        bits = answers.nats.cpu().double().numpy() / math.log(2)
+        sums[0, number] += np.bincount(cluster, weights=bits, minlength=len(items))
+        sums[1, number] += np.bincount(cluster, weights=answers.right.cpu().numpy(), minlength=len(items))
+        progress.advance(1)
+
+
+def _disabled(encoder: Encoder, state: Without) -> contextlib.AbstractContextManager[None]:
+    if state.way == "uniform":
+        return uniform_heads(encoder, state.heads)
+    return encoder.gated_heads(dict.fromkeys(state.heads, 0.0))
