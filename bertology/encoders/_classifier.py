@@ -83,4 +83,3 @@ def class_logits(
     with gradients_if(need_gradients(encoder._gates)):
         logits: Tensor = model(**inputs, return_dict=True).logits
     return logits
-

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bertology.attention.importance._attention_gradients import attention_gradients
     from bertology.attention.importance._classifier import SequenceClassifier
-    from bertology.attention.importance._curve_ratios import CurveRatios
     from bertology.attention.importance._fitted import FittedTask
     from bertology.attention.importance._gradient import head_importance
-    from bertology.attention.importance._leave_one_out import layers_of_one_head, leave_one_out, without_layers
+    from bertology.attention.importance._leave_one_out import leave_one_layer_out, leave_one_out
     from bertology.attention.importance._masked_words import MaskedWords
     from bertology.attention.importance._names import Way, Without
     from bertology.attention.importance._pruning import pruning_curves
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answers",
-    "CurveRatios",
     "FittedTask",
     "MaskedWords",
     "ScoredTask",
@@ -35,21 +33,19 @@ __all__ = [
     "Without",
     "attention_gradients",
     "head_importance",
-    "layers_of_one_head",
+    "leave_one_layer_out",
     "leave_one_out",
     "pruning_curves",
     "scores_without",
     "uniform_heads",
-    "without_layers",
 ]
 
 _HOME = {
     "_attention_gradients": ("attention_gradients",),
     "_classifier": ("SequenceClassifier",),
-    "_curve_ratios": ("CurveRatios",),
     "_fitted": ("FittedTask",),
     "_gradient": ("head_importance",),
-    "_leave_one_out": ("layers_of_one_head", "leave_one_out", "without_layers"),
+    "_leave_one_out": ("leave_one_layer_out", "leave_one_out"),
     "_masked_words": ("MaskedWords",),
     "_names": ("Way", "Without"),
     "_pruning": ("pruning_curves",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology.activations import Progress, silent
+from bertology.attention import HeadRatios
 from bertology.attention._layer_maps import place_of_maps, plain_attention
-from bertology.attention._statistic import HeadRatios
-from bertology.attention.importance._scores import workers_for
+from bertology.attention.importance._share import summed
 from bertology.attention.importance._task import ScoredTask, TaskBatch, row_loss
 from bertology.encoders import Encoder
 from bertology.encoders._blocks import watching
@@ -28,7 +28,7 @@ TARGETS = ("[CLS]", "[SEP]", "[MASK]", "punctuation", "other")
 STATISTICS = ("attention_gradient_bits", "attention_effect_bits")
 
 
-def attention_gradients(task: ScoredTask, *, progress: Progress = silent) -> HeadRatios:
+def attention_gradients(task: ScoredTask, *, progress: Progress = silent) -> tuple[HeadRatios, HeadRatios]:
     """How much attention to ``[SEP]``, and to other kinds of pieces, matters for the loss (Clark et al. 2019, §3.3).
 
     With α the weight that a head gives from one piece to another, and L the mean loss of a text's items,
@@ -39,39 +39,34 @@ def attention_gradients(task: ScoredTask, *, progress: Progress = silent) -> Hea
 
     Args:
         task: what the model does.
-        progress: told how many batches are done.
+        progress: told how many passes are done.
 
     Returns:
-        Both statistics for each kind of target, which is the group: ``[CLS]``, ``[SEP]``, ``[MASK]``, ``punctuation``,
-        ``other``.
+        ``attention_gradient_bits`` and ``attention_effect_bits``, a statistic a kind of target: ``[CLS]``, ``[SEP]``,
+        ``[MASK]``, ``punctuation``, ``other``.
 
     Raises:
         ModelError: heads are gated already, or the model gives no maps that the loss is computed from.
     """
     encoder = task.encoder
-    workers, readers = workers_for(task)
     kinds = _kinds(encoder)
-    progress.start(len(task.batches), unit="batches")
 
-    def work(number: int) -> tuple[Floats, Floats]:
-        shape = (len(STATISTICS), len(TARGETS), encoder.n_layers, encoder.n_heads, task.n_clusters)
-        over, under = np.zeros(shape), np.zeros((*shape[:2], task.n_clusters))
-        for batch in task.batches[number :: workers.n]:
-            _add_batch(readers[number], batch, kinds, over, under)
-            progress.advance(1)
-        return over, under
+    def add(reader: Encoder, batch: TaskBatch, sums: Sequence[Floats]) -> None:
+        _add_batch(reader, batch, kinds, *sums)
+        progress.advance(1)
 
-    with workers:
-        parts = workers.map(work, workers.n)
-    progress.finish()
-    over, under = sum(part[0] for part in parts), sum(part[1] for part in parts)
-    return HeadRatios(
-        names=tuple(name for name in STATISTICS for _ in TARGETS),
-        layers=tuple(range(1, encoder.n_layers + 1)),
-        over=over.reshape(-1, *over.shape[2:]),
-        under=under.reshape(-1, 1, 1, task.n_clusters),
-        groups=TARGETS * len(STATISTICS),
+    both = len(STATISTICS), len(TARGETS)
+    shapes: list[tuple[int, ...]] = [
+        (*both, encoder.n_layers, encoder.n_heads, task.n_clusters),
+        (*both, task.n_clusters),
+    ]
+    over, under = summed(task, shapes, add, passes=1, progress=progress)
+    layers = tuple(range(1, encoder.n_layers + 1))
+    gradient, effect = (
+        HeadRatios(TARGETS, layers, above, below[:, None, None], metric=metric)
+        for metric, above, below in zip(STATISTICS, over, under, strict=True)
     )
+    return gradient, effect
 
 
 def _add_batch(encoder: Encoder, batch: TaskBatch, kinds: Tensor, over: Floats, under: Floats) -> None:
@@ -90,7 +85,9 @@ def _add_batch(encoder: Encoder, batch: TaskBatch, kinds: Tensor, over: Floats, 
             raise ModelError(f"model {encoder.name}: its maps in layer {layer} are not what the loss is computed from")
         pairs = torch.einsum("bhij,bi,bjt->bth", slope.abs(), rows, member)
         effect = torch.einsum("bhij,bjt->bthi", slope * found.detach(), member).abs()
-        summed = torch.stack([pairs, torch.einsum("bthi,bi->bth", effect, rows)], dim=1)  # [row, statistic, target, head]
+        summed = torch.stack(
+            [pairs, torch.einsum("bthi,bi->bth", effect, rows)], dim=1
+        )  # [row, statistic, target, head]
         np.add.at(over[:, :, layer - 1].transpose(3, 0, 1, 2), clusters, _numpy(summed) / math.log(2))
 
 
@@ -139,7 +136,8 @@ def _recording_gradients(encoder: Encoder) -> Iterator[None]:
 def _kinds(encoder: Encoder) -> Tensor:
     """``[vocabulary]`` the kind of each piece, by its place in ``TARGETS``."""
     tokenizer = encoder.tokenizer
-    n_entries = max(len(tokenizer), int(encoder.model.body.get_input_embeddings().num_embeddings))
+    body: Any = encoder.model.body
+    n_entries = max(len(tokenizer), int(body.get_input_embeddings().num_embeddings))
     kinds = torch.full((n_entries,), TARGETS.index("other"))
     for form, number in tokenizer.get_vocab().items():
         bare = form.removeprefix("##").lstrip("▁Ġ")

@@ -80,9 +80,7 @@ class SequenceClassifier(ScoredTask):
         return TaskBatch(ids, padding, self._scope.clusters(planned.windows), ask)
 
 
-def _check_texts(
-    texts: Sequence[str], labels: Sequence[int], pairs: Sequence[str] | None, *, n_classes: int
-) -> None:
+def _check_texts(texts: Sequence[str], labels: Sequence[int], pairs: Sequence[str] | None, *, n_classes: int) -> None:
     if not texts:
         raise CorpusError("there is no text to sort: give texts with their labels")
     if len(labels) != len(texts) or (pairs is not None and len(pairs) != len(texts)):

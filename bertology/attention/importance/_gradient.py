@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from bertology.activations import Progress, silent
-from bertology.attention._statistic import HeadRatios
-from bertology.attention.importance._scores import workers_for
+from bertology.attention import HeadRatios
+from bertology.attention.importance._share import summed
 from bertology.attention.importance._task import ScoredTask, TaskBatch, row_loss
 from bertology.encoders import Encoder
 from bertology.errors import ModelError
@@ -27,7 +28,7 @@ def head_importance(task: ScoredTask, *, progress: Progress = silent) -> HeadRat
 
     Args:
         task: what the model does.
-        progress: told how many batches are done.
+        progress: told how many passes are done.
 
     Returns:
         Two statistics: ``importance``, where the importances of each layer are divided by their ℓ2 norm, as the paper
@@ -38,23 +39,17 @@ def head_importance(task: ScoredTask, *, progress: Progress = silent) -> HeadRat
         ModelError: heads are gated already, cannot be gated in the model's family, or none has a say in the loss.
     """
     encoder = task.encoder
-    workers, readers = workers_for(task)
-    progress.start(len(task.batches), unit="batches")
 
-    def work(number: int) -> tuple[Floats, Floats]:
-        over, under = np.zeros((encoder.n_layers, encoder.n_heads, task.n_clusters)), np.zeros(task.n_clusters)
-        for batch in task.batches[number :: workers.n]:
-            gradients, counted = _gate_gradients(readers[number], batch)
-            clusters = batch.clusters[counted]
-            np.add.at(over.transpose(2, 0, 1), clusters, np.abs(gradients[:, counted]).transpose(1, 0, 2))
-            np.add.at(under, clusters, 1)
-            progress.advance(1)
-        return over, under
+    def add(reader: Encoder, batch: TaskBatch, sums: Sequence[Floats]) -> None:
+        over, under = sums
+        gradients, counted = _gate_gradients(reader, batch)
+        clusters = batch.clusters[counted]
+        np.add.at(over.transpose(2, 0, 1), clusters, np.abs(gradients[:, counted]).transpose(1, 0, 2))
+        np.add.at(under, clusters, 1)
+        progress.advance(1)
 
-    with workers:
-        parts = workers.map(work, workers.n)
-    progress.finish()
-    over, under = sum(part[0] for part in parts), sum(part[1] for part in parts)
+    shapes: list[tuple[int, ...]] = [(encoder.n_layers, encoder.n_heads, task.n_clusters), (task.n_clusters,)]
+    over, under = summed(task, shapes, add, passes=1, progress=progress)
     norms = np.sqrt(((over.sum(-1) / under.sum()) ** 2).sum(-1))[:, None, None]  # [layer, 1, 1]
     normalised = np.divide(over, norms, out=np.zeros_like(over), where=norms > 0)
     return HeadRatios(

@@ -1,100 +1,102 @@
-"""What the loss and the score of a task become without one head, or without a whole layer's."""
+"""What the loss and the score of a task become without one head, or without a layer's."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology.activations import Progress, silent
-from bertology.attention._statistic import HeadRatios
-from bertology.attention.importance._curve_ratios import CurveRatios
-from bertology.attention.importance._names import Head, Way, Without
+from bertology.attention import HeadRatios
+from bertology.attention.importance._names import Way, Without
 from bertology.attention.importance._scores import TaskScores, scores_without
 from bertology.attention.importance._task import ScoredTask
 from bertology.errors import ModelError
 
 Floats = NDArray[np.float64]
 DELTAS = ("delta_loss_bits", "delta_accuracy")
+"""Changes of the loss, above 0 where heads are missed, and of the score, below 0 where they are; means over items."""
+REDUCED = ("all off", "all but one off")
 
 
 def leave_one_out(
-    task: ScoredTask, *, way: Way = "zero", layers: Sequence[int] | None = None, progress: Progress = silent
-) -> HeadRatios:
+    task: ScoredTask,
+    *,
+    ways: Sequence[Way] = ("off",),
+    layers: Sequence[int] | None = None,
+    progress: Progress = silent,
+) -> tuple[HeadRatios, HeadRatios]:
     """What a task's loss and score change by when one head is disabled, on the same items (Michel et al. 2019, §3.2).
 
     Args:
         task: what the model does.
-        way: ``"zero"``, or ``"uniform"``: the head attends to every piece alike (Kovaleva et al. 2019, section 4.4),
-            in families that are built as BERT is.
+        ways: how: ``"off"`` gates a head by 0; with ``"uniform"`` it attends to every piece alike (Kovaleva et al.
+            2019, section 4.4), in families that are built as BERT is.
         layers: whose heads, from 1; all when left out.
         progress: told how many passes are done.
 
     Returns:
-        ``delta_loss_bits``, above 0 where the head is missed, and ``delta_accuracy``, below 0 where it is; both a mean
-        over items.
+        ``delta_loss_bits`` and ``delta_accuracy`` of each head, a statistic a way.
 
     Raises:
         ModelError: a layer that the model does not have, or its heads cannot be disabled in that way.
     """
-    encoder = task.encoder
-    chosen = checked_layers(task, layers)
-    heads = [(layer, head) for layer in chosen for head in range(1, encoder.n_heads + 1)]
-    states = [Without(frozenset()), *(Without(frozenset({head}), way) for head in heads)]
-    over, under = deltas(scores_without(task, states, progress=progress))
-    shape = (len(DELTAS), len(chosen), encoder.n_heads, task.n_clusters)
-    return HeadRatios(DELTAS, chosen, over.reshape(shape), under[None, None, None].repeat(len(DELTAS), axis=0))
+    chosen, n_heads = checked_layers(task, layers), task.encoder.n_heads
+    _check_ways(ways)
+    heads = [(layer, head) for layer in chosen for head in range(1, n_heads + 1)]
+    states = [Without(frozenset({head}), way) for way in ways for head in heads]
+    scores = scores_without(task, [Without(), *states], progress=progress)
+    loss, score = _changes(scores, shape=(len(ways), len(chosen), n_heads, task.n_clusters))
+    under = np.broadcast_to(scores.items, (len(ways), 1, 1, task.n_clusters))
+    return (
+        HeadRatios(tuple(ways), chosen, loss, under, metric=DELTAS[0]),
+        HeadRatios(tuple(ways), chosen, score, under, metric=DELTAS[1]),
+    )
 
 
-def without_layers(
-    task: ScoredTask, *, way: Way = "zero", layers: Sequence[int] | None = None, progress: Progress = silent
-) -> CurveRatios:
-    """What a task's loss and score change by when all heads of a layer are disabled, layer by layer.
-
-    The residual stream still passes the layer by, and its feed-forward part still works (Kovaleva et al. 2019, section
-    4.4, disable whole layers by uniform attention).
-
-    Args:
-        task: what the model does.
-        way: how heads are disabled.
-        layers: from 1; all when left out.
-        progress: told how many passes are done.
-    """
-    chosen = checked_layers(task, layers)
-    groups = [f"layer {layer}, no head" for layer in chosen]
-    states = [Without(_heads(task, layer), way) for layer in chosen]
-    return _delta_curve(task, groups, states, progress)
-
-
-def layers_of_one_head(
+def leave_one_layer_out(
     task: ScoredTask,
     importance: Floats,
     *,
-    way: Way = "zero",
+    way: Way = "off",
     layers: Sequence[int] | None = None,
     progress: Progress = silent,
-) -> CurveRatios:
-    """What a task's loss and score change by when a layer keeps its most important head alone (Michel et al. 2019, §3.3).
+) -> tuple[HeadRatios, HeadRatios]:
+    """What a task's loss and score change by when a layer keeps none of its heads, or its most important one alone.
+
+    What comes into a layer still passes it by, and its feed-forward part still works (whole layers: Kovaleva et al.
+    2019, section 4.4; layers of one head: Michel et al. 2019, section 3.3).
 
     Args:
         task: what the model does.
-        importance: ``[layer, head]`` of all layers.
-        way: how the other heads are disabled.
+        importance: ``[layer, head]`` of all layers, as ``head_importance(task).of("importance")``.
+        way: how heads are disabled.
         layers: from 1; all when left out.
         progress: told how many passes are done.
+
+    Returns:
+        ``delta_loss_bits`` and ``delta_accuracy`` of each layer, the statistics ``all off`` and ``all but one off``.
+
+    Raises:
+        ModelError: a layer that the model does not have, importances of another model, or the heads cannot be disabled
+            in that way.
     """
     check_importance(task, importance)
+    _check_ways([way])
     chosen = checked_layers(task, layers)
-    best = {layer: int(importance[layer - 1].argmax()) + 1 for layer in chosen}
-    groups = [f"layer {layer}, head {best[layer]} alone" for layer in chosen]
-    states = [Without(_heads(task, layer) - {(layer, best[layer])}, way) for layer in chosen]
-    return _delta_curve(task, groups, states, progress)
-
-
-def deltas(scores: TaskScores) -> tuple[Floats, Floats]:
-    """``[statistic, state, cluster]`` changes of loss and score from the first state, and ``[cluster]`` items."""
-    return np.stack([scores.bits[1:] - scores.bits[0], scores.right[1:] - scores.right[0]]), scores.items
+    all_of = {layer: frozenset((layer, head + 1) for head in range(task.encoder.n_heads)) for layer in chosen}
+    best = {layer: (layer, int(importance[layer - 1].argmax()) + 1) for layer in chosen}
+    states = [Without(all_of[layer], way) for layer in chosen]
+    states += [Without(all_of[layer] - {best[layer]}, way) for layer in chosen]
+    scores = scores_without(task, [Without(), *states], progress=progress)
+    loss, score = _changes(scores, shape=(len(REDUCED), len(chosen), 1, task.n_clusters))
+    under = np.broadcast_to(scores.items, (len(REDUCED), 1, 1, task.n_clusters))
+    return (
+        HeadRatios(REDUCED, chosen, loss, under, metric=DELTAS[0], unit="layer"),
+        HeadRatios(REDUCED, chosen, score, under, metric=DELTAS[1], unit="layer"),
+    )
 
 
 def checked_layers(task: ScoredTask, layers: Sequence[int] | None) -> tuple[int, ...]:
@@ -122,17 +124,16 @@ def check_importance(task: ScoredTask, importance: Floats) -> None:
     if importance.shape != shape or not np.isfinite(importance).all():
         raise ModelError(
             f"importances are {list(importance.shape)}: give finite numbers [layer, head], {list(shape)}, as "
-            "head_importance(task).of('importance') is"
+            "head_importance finds them"
         )
 
 
-def _heads(task: ScoredTask, layer: int) -> frozenset[Head]:
-    return frozenset((layer, head) for head in range(1, task.encoder.n_heads + 1))
+def _changes(scores: TaskScores, *, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """Changes of loss and score from the first state."""
+    return (scores.bits[1:] - scores.bits[0]).reshape(shape), (scores.right[1:] - scores.right[0]).reshape(shape)
 
 
-def _delta_curve(
-    task: ScoredTask, groups: Sequence[str], states: Sequence[Without], progress: Progress
-) -> CurveRatios:
-    scores = scores_without(task, [Without(frozenset()), *states], progress=progress)
-    over, under = deltas(scores)
-    return CurveRatios.of_groups(DELTAS, groups, over, under)
+def _check_ways(ways: Sequence[Way]) -> None:
+    known = get_args(Way)
+    if not ways or set(ways) - set(known):
+        raise ModelError(f"ways to disable heads are {list(ways)}: give {' or '.join(known)}")

@@ -7,7 +7,7 @@ from typing import Literal
 
 Head = tuple[int, int]
 """Layer and head, both from 1."""
-Way = Literal["zero", "uniform"]
+Way = Literal["off", "uniform"]
 """Gated by 0 (Michel et al. 2019), or made to attend to everything alike (Kovaleva et al. 2019)."""
 
 
@@ -15,9 +15,9 @@ Way = Literal["zero", "uniform"]
 class Without:
     """A model with some heads disabled."""
 
-    heads: frozenset[Head]
+    heads: frozenset[Head] = frozenset()
     """None of them: the model as it is."""
-    way: Way = "zero"
+    way: Way = "off"
 
     @property
     def lowest(self) -> int | None:

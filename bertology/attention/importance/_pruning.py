@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.activations import Progress, silent
-from bertology.attention._statistic import HeadRatios
-from bertology.attention.importance._curve_ratios import CurveRatios
+from bertology.attention import HeadRatios
 from bertology.attention.importance._leave_one_out import check_importance
 from bertology.attention.importance._names import Head, Way, Without
 from bertology.attention.importance._scores import scores_without
@@ -29,9 +28,9 @@ def pruning_curves(
     n_steps: int = 10,
     seeds: Sequence[int] = (0, 1, 2),
     folds: int = 2,
-    way: Way = "zero",
+    way: Way = "off",
     progress: Progress = silent,
-) -> CurveRatios:
+) -> tuple[HeadRatios, HeadRatios]:
     """The loss and score of a task as more and more heads are disabled (Michel et al. 2019, section 4.2).
 
     Three orders: the least important heads first; the most important first; and at random, the mean over several
@@ -49,7 +48,8 @@ def pruning_curves(
         progress: told how many passes are done.
 
     Returns:
-        ``loss_bits`` and ``accuracy``, means over items, in groups such as ``least important first, 10 %``.
+        ``loss_bits`` and ``accuracy`` of the whole model, means over items; statistics such as ``least important first,
+        10 %``.
 
     Raises:
         ModelError: importances that do not fit the task, no step or order, or folds without clusters.
@@ -67,10 +67,14 @@ def pruning_curves(
         Without(frozenset(_first(heads, order, step / n_steps)), way) for order in orders for step in range(n_steps + 1)
     ]
     scores = scores_without(task, states, progress=progress)
-    over = np.stack([_curves(sums, len(orders), folds) for sums in (scores.bits, scores.right)])
     percents = [f"{100 * step / n_steps:.3g} %" for step in range(n_steps + 1)]
-    groups = [f"{order}, {percent}" for order in ORDERS for percent in percents]
-    return CurveRatios.of_groups(SCORES, groups, over, scores.items)
+    names = tuple(f"{order}, {percent}" for order in ORDERS for percent in percents)
+    under = np.broadcast_to(scores.items, (len(names), 1, 1, task.n_clusters))
+    loss, score = (_curves(sums, len(orders), folds)[:, None, None] for sums in (scores.bits, scores.right))
+    return (
+        HeadRatios(names, (), loss, under, metric=SCORES[0], unit="model"),
+        HeadRatios(names, (), score, under, metric=SCORES[1], unit="model"),
+    )
 
 
 def _first(heads: Sequence[Head], order: NDArray[np.int64], share: float) -> list[Head]:

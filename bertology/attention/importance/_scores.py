@@ -8,21 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from bertology._workers import Workers
 from bertology.activations import Progress, silent
 from bertology.attention.importance._names import Without
+from bertology.attention.importance._share import summed
 from bertology.attention.importance._task import ScoredTask, TaskBatch
 from bertology.attention.importance._uniform import uniform_heads
 from bertology.encoders import Encoder
 from bertology.encoders._gates import check_gates
 from bertology.encoders._replay import Replay
-from bertology.errors import ModelError
 
 Floats = NDArray[np.float64]
-_MOST_WORKERS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,44 +52,25 @@ def scores_without(task: ScoredTask, states: Sequence[Without], *, progress: Pro
     encoder = task.encoder
     for state in distinct:
         check_gates(dict.fromkeys(state.heads, 0.0), n_layers=encoder.n_layers, n_heads=encoder.n_heads)
-    workers, readers = workers_for(task)
-    progress.start(len(task.batches) * len(distinct), unit="passes")
 
-    def work(number: int) -> tuple[Floats, Floats]:
-        sums, items = np.zeros((2, len(distinct), task.n_clusters)), np.zeros(task.n_clusters)
-        for batch in task.batches[number :: workers.n]:
-            _add_batch(readers[number], batch, distinct, sums, items, progress)
-        return sums, items
+    def add(reader: Encoder, batch: TaskBatch, sums: Sequence[Floats]) -> None:
+        _add_batch(reader, batch, distinct, sums, progress)
 
-    with workers:
-        parts = workers.map(work, workers.n)
-    progress.finish()
-    sums, items = sum(part[0] for part in parts), sum(part[1] for part in parts)
+    by_state = len(distinct), task.n_clusters
+    shapes = [by_state, by_state, (task.n_clusters,)]
+    bits, right, items = summed(task, shapes, add, passes=len(distinct), progress=progress)
     place = [distinct.index(state) for state in states]
-    return TaskScores(bits=sums[0][place], right=sums[1][place], items=items)
-
-
-def workers_for(task: ScoredTask) -> tuple[Workers, list[Encoder]]:
-    """Threads for a task, and an encoder for each.
-
-    Raises:
-        ModelError: heads are gated already, so that nothing would be measured on the model as it is.
-    """
-    encoder = task.encoder
-    if encoder._gates:
-        raise ModelError("heads are gated already: measure them outside gated_heads")
-    workers = Workers(torch.device(encoder.device), most=min(_MOST_WORKERS, len(task.batches)))
-    return workers, [encoder, *(encoder.twin() for _ in range(workers.n - 1))]
+    return TaskScores(bits=bits[place], right=right[place], items=items)
 
 
 def _add_batch(
     encoder: Encoder,
     batch: TaskBatch,
     states: Sequence[Without],
-    sums: Floats,
-    items: Floats,
+    sums: Sequence[Floats],
     progress: Progress,
 ) -> None:
+    loss, right, items = sums
     replay = Replay(encoder)
     with replay.recording():
         whole = batch.ask(encoder)
@@ -104,8 +82,8 @@ def _add_batch(
             with replay.from_layer(state.lowest), _disabled(encoder, state):
                 answers = batch.ask(encoder)
         bits = answers.nats.cpu().double().numpy() / math.log(2)
-        sums[0, number] += np.bincount(cluster, weights=bits, minlength=len(items))
-        sums[1, number] += np.bincount(cluster, weights=answers.right.cpu().numpy(), minlength=len(items))
+        loss[number] += np.bincount(cluster, weights=bits, minlength=len(items))
+        right[number] += np.bincount(cluster, weights=answers.right.cpu().numpy(), minlength=len(items))
         progress.advance(1)
 
 

@@ -43,7 +43,8 @@ def uniform_heads(encoder: Encoder, heads: frozenset[Head]) -> Iterator[None]:
         own = [head for layer, head in heads if layer == watch.current]
         if not own:
             return None
-        mean = _mean(state["values"], state["mask"]).unflatten(-1, (n_heads, -1))  # [batch, 1, head, dim / head]
+        # [batch, 1, head, dim / head]
+        mean = _mean(state["values"], state["mask"]).unflatten(-1, (n_heads, -1))  # type: ignore[no-untyped-call]
         chosen = torch.zeros(n_heads, dtype=torch.bool, device=mean.device)
         chosen[[head - 1 for head in own]] = True
         given = args[0].unflatten(-1, (n_heads, -1))
