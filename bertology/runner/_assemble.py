@@ -80,8 +80,8 @@ class Assembler:
         rows: list[ResultRow] = []
         shared = _shared_task(plan, found.probe, self.experiment)
         if isinstance(found.probe, HeadProbe):
-            for control, cell in found.cells.items():
-                rows += self._heads.of([(None, cell)], found.probe, {**shared, "control": control})
+            for name, cell in found.cells.items():
+                rows += self._heads.of([(None, cell)], found.probe, {**shared, "control": name})
             return Tables(tuple(rows))
         for control, column in self._scorer.baselines(found).items():
             where = {**shared, "control": control}

@@ -172,7 +172,8 @@ def _layers(group: Group) -> tuple[int, ...]:
 
 def _write(group: Group, found: Mapping[str, _Read], run: Path, plan: Plan, provenance: Mapping[str, Any]) -> None:
     test = found["test"]
-    facts = _facts(test.n_words, test.n_sentences, test.skipped, group.reading)
+    chosen_on = {"chosen_on": plan.splits.chosen_on} if len(found) > 1 else {}
+    facts = _facts(test.n_words, test.n_sentences, test.skipped, group.reading, **chosen_on)
     for (_, _, layer), cell in group.cells.items():
         sums = [
             one
@@ -204,7 +205,9 @@ def _sums(ratios: HeadRatios, split: str, layer: int | None) -> Iterator[HeadSum
         )
 
 
-def _facts(n_words: int, n_sentences: int, skipped: Mapping[str, int], reading: Reading) -> dict[str, Any]:
+def _facts(
+    n_words: int, n_sentences: int, skipped: Mapping[str, int], reading: Reading, **params: Any
+) -> dict[str, Any]:
     return {
         "n_train": 0,
         "n_items": n_words,
@@ -213,5 +216,5 @@ def _facts(n_words: int, n_sentences: int, skipped: Mapping[str, int], reading: 
         "n_skipped": sum(skipped.values()),
         "skip_reasons": dict(skipped),
         "n_unseen_label": 0,
-        "params": {"settings": reading.changes} if reading.changes else {},
+        "params": {**({"settings": reading.changes} if reading.changes else {}), **params},
     }
