@@ -38,12 +38,17 @@ _PROJECTIONS = {
 # Where the projection that makes the values lies inside a block, by family: heads side by side, as in the other one.
 _VALUES = {
     "albert": "attention.value",
+    "bart": "self_attn.v_proj",
     "bert": "attention.self.value",
     "camembert": "attention.self.value",
+    "deberta-v2": "attention.self.value_proj",
     "distilbert": "attention.v_lin",
     "electra": "attention.self.value",
+    "mbart": "self_attn.v_proj",
     "mpnet": "attention.attn.v",
+    "mt5": "layer.0.SelfAttention.v",
     "roberta": "attention.self.value",
+    "t5": "layer.0.SelfAttention.v",
     "xlm-roberta": "attention.self.value",
 }
 
@@ -66,7 +71,10 @@ def value_projection(block: nn.Module, family: str) -> nn.Module:
         ModelError: it is not known where this family has it.
     """
     if family not in _VALUES:
-        raise ModelError(f"values of {family} models cannot be read: it is known for {', '.join(sorted(_VALUES))}")
+        raise ModelError(
+            f"heads of {family} models cannot be made to attend to everything alike: where values are projected is "
+            f"known for {', '.join(sorted(_VALUES))}; gate them instead"
+        )
     return block.get_submodule(_VALUES[family])
 
 

@@ -16,7 +16,7 @@ from bertology.attention.importance._share import summed
 from bertology.attention.importance._task import ScoredTask, TaskBatch
 from bertology.attention.importance._uniform import uniform_heads
 from bertology.encoders import Encoder
-from bertology.encoders._gates import check_gates
+from bertology.encoders._gates import check_gates, value_projection
 from bertology.encoders._replay import Replay
 
 Floats = NDArray[np.float64]
@@ -52,6 +52,8 @@ def scores_without(task: ScoredTask, states: Sequence[Without], *, progress: Pro
     encoder = task.encoder
     for state in distinct:
         check_gates(dict.fromkeys(state.heads, 0.0), n_layers=encoder.n_layers, n_heads=encoder.n_heads)
+        if state.way == "uniform":
+            value_projection(encoder.model.blocks[0], encoder.family)
 
     def add(reader: Encoder, batch: TaskBatch, sums: Sequence[Floats]) -> None:
         _add_batch(reader, batch, distinct, sums, progress)

@@ -81,7 +81,7 @@ def total_loss() -> Callable[[MaskedWords], float]:
         for batch in task.batches:
             answers = batch.ask(task.encoder)
             nats, rows = answers.nats.double(), answers.rows
-            total += sum(float(nats[rows == row].mean()) for row in rows.unique())
+            total += sum(float(nats[rows == row].mean()) for row in set(rows.tolist()))
         return total / float(torch.tensor(2.0).log())
 
     return measure

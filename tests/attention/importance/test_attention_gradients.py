@@ -21,7 +21,7 @@ def test_equals_finite_differences(
     own: Encoder, changed_maps: Callable[..., Any], total_loss: Callable[[MaskedWords], float]
 ) -> None:
     """One short sentence, every weight of two heads moved on its own."""
-    sentence = Sentence.from_words("the dog , that sees a cat , sleeps .".split(), id="s0")
+    sentence = Sentence.from_words(["dog", ",", "that", "sees", "."], id="s0")
     task = MaskedWords(own, Sentences([sentence]), share=0.2)
     gradient, effect = attention_gradients(task)
     kinds = [kind_of(own, number) for number in task.batches[0].ids[0].tolist()]

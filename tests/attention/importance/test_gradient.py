@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -31,7 +33,7 @@ def test_equals_finite_differences_text_by_text(own: Encoder, task: MaskedWords)
     assert found.unit == "head"
 
 
-def text_losses(own: Encoder, batch: TaskBatch, layer: int, head: int, gate: float) -> np.ndarray:
+def text_losses(own: Encoder, batch: TaskBatch, layer: int, head: int, gate: float) -> Any:
     with own.gated_heads({(layer, head): gate}):
         answers = batch.ask(own)
     nats, rows = answers.nats.double().numpy(), answers.rows.numpy()

@@ -22,6 +22,7 @@ from bertology.attention.importance import (
 )
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, masked_lm_loss
+from bertology.encoders._gates import head_projection, value_projection
 from bertology.errors import ModelError
 
 # T5, BART and GPT-2 restore no masked words.
@@ -98,7 +99,7 @@ def test_uniform_attention_equals_other_maps(own: Encoder, task: MaskedWords, ch
     assert np.abs(expected - whole).max() > 1e-2
 
 
-@pytest.mark.parametrize("family", ["albert", "distilbert", "mpnet", "roberta", "electra"])
+@pytest.mark.parametrize("family", ["albert", "bart", "deberta-v2", "distilbert", "mpnet", "roberta", "electra", "t5"])
 def test_uniform_heads_give_the_mean_of_values(family: str, encoder: Callable[..., Encoder]) -> None:
     """All pieces then get the same from all heads, so that they differ by what comes in alone."""
     own = encoder(family)
@@ -106,22 +107,28 @@ def test_uniform_heads_give_the_mean_of_values(family: str, encoder: Callable[..
     mask = torch.ones_like(ids)
     mask[1, 6:] = 0
     given: list[Tensor] = []
-    from bertology.encoders._gates import head_projection
-
+    values: list[Tensor] = []
     all_heads = frozenset((layer, head) for layer in (1, 2, 3) for head in (1, 2, 3, 4))
     with uniform_heads(own, all_heads):
         projection = head_projection(own.model.blocks[0], family)
         handle = projection.register_forward_pre_hook(lambda module, args: given.append(args[0]))
+        source = value_projection(own.model.blocks[0], family)
+        other = source.register_forward_hook(lambda module, args, output: values.append(output))
         found = own.hidden_states(ids, mask, layers=[3])[3]
         handle.remove()
+        other.remove()
         short = own.hidden_states(ids[1:, :6], layers=[3])[3]
-    assert (given[0] - given[0][:, :1]).abs().max() == 0
+    for row, length in enumerate((9, 6)):
+        mean = values[0][row, :length].mean(0).expand_as(given[0][row])
+        torch.testing.assert_close(given[0][row], mean, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(found[1, :6], short[0], rtol=1e-5, atol=1e-5)
 
 
 def test_uniform_attention_where_values_are_not_known(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
     task = MaskedWords(encoder("modernbert"), sentences[:3])
-    with pytest.raises(ModelError, match="values of modernbert models cannot be read: it is known for albert"):
+    with pytest.raises(
+        ModelError, match=r"heads of modernbert models cannot be made .* known for albert, .*; gate them instead"
+    ):
         leave_one_out(task, ways=("uniform",))
 
 

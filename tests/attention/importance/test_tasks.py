@@ -53,7 +53,7 @@ def test_what_cannot_be_masked(own: Encoder, encoder: Callable[..., Encoder], se
 def fitted(own: Encoder, sentences: Sentences) -> tuple[FittedAffine, np.ndarray]:
     """A probe for parts of speech on layers 1 and 2, and the labels."""
     tags = [tag for sentence in sentences for tag in sentence.layers["upos"]]
-    labels = np.unique(tags, return_inverse=True)[1].astype(np.int64)
+    labels = np.unique(np.array(tags, dtype=str), return_inverse=True)[1].astype(np.int64)
     vectors = ArrayFeatures(read_words(own, sentences, layers=[1, 2]), layers=(1, 2))
     targets = Targets(labels[None], int(labels.max()) + 1)
     readout = LinearReadout().fit(vectors, targets, dev=vectors, dev_targets=targets)
@@ -193,6 +193,8 @@ def test_an_encoder_of_a_classifier_reads_as_any_other(classifier: Encoder, clas
         torch.testing.assert_close(classifier.hidden_states(ids, layers=[layer])[layer], state)
     assert not classifier.has_masked_lm_head
     twin = classifier.twin()
-    assert twin.model.classifier is not classifier.model.classifier
-    assert twin.model.classifier.base_model is twin.model.body
+    own, other = twin.model.classifier, classifier.model.classifier
+    assert own is not None
+    assert own is not other
+    assert own.base_model is twin.model.body
     assert json.loads((classifier_folder / "config.json").read_text())["model_type"] == classifier.family
