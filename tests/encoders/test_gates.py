@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 
 from bertology.encoders import Encoder
-from bertology.encoders._gates import head_projection
+from bertology.encoders._blocks import find_blocks
+from bertology.encoders._gates import gating, head_projection
 from bertology.errors import ModelError
 
 Encoders = Callable[[str], Encoder]
@@ -79,6 +81,53 @@ def test_gate_of_zero_silences_the_head(family: str, encoder: Encoders) -> None:
         torch.testing.assert_close(gated[layer], expected[layer], rtol=1e-5, atol=1e-6)
     after = own.hidden_states(ids, layers=[3])[3]
     torch.testing.assert_close(after, before[3], rtol=0, atol=0)
+
+
+def kin(family: str) -> torch.nn.Module:
+    """The body of a model built as another family is, of random weights; its name is all that a gate goes by."""
+    common = {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 37}
+    plain = {**common, "num_hidden_layers": 3, "num_attention_heads": 4}
+    mbart = {"vocab_size": 60, "d_model": 32, "encoder_layers": 3, "encoder_attention_heads": 4, "encoder_ffn_dim": 37}
+    mt5 = {"vocab_size": 60, "d_model": 32, "d_kv": 8, "d_ff": 37, "num_layers": 3, "num_heads": 4}
+    configs = {
+        "camembert": lambda: transformers.CamembertConfig(**plain),
+        "deberta": lambda: transformers.DebertaConfig(
+            **plain, relative_attention=True, pos_att_type=["c2p", "p2c"], max_relative_positions=16
+        ),
+        "mbart": lambda: transformers.MBartConfig(**mbart, decoder_layers=1, decoder_attention_heads=2),
+        "mt5": lambda: transformers.MT5Config(**mt5, num_decoder_layers=1),
+    }
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        model: Any = transformers.AutoModel.from_config(configs[family]()).eval()
+        for parameter in model.parameters():
+            parameter.data += 0.1 * torch.randn_like(parameter)
+    body: torch.nn.Module = model.get_encoder() if model.config.is_encoder_decoder else model
+    return body
+
+
+@pytest.mark.parametrize("family", ["camembert", "deberta", "mbart", "mt5"])
+def test_families_built_as_others_are(family: str) -> None:
+    body = kin(family)
+    blocks = find_blocks(body, n_layers=3, family=family)
+    ids = torch.randint(6, 60, (2, 9), generator=torch.Generator().manual_seed(5))
+
+    def read(gates: dict[tuple[int, int], float]) -> torch.Tensor:
+        with torch.no_grad(), gating(body, blocks, gates, n_heads=4, family=family):
+            state: torch.Tensor = body(input_ids=ids, return_dict=True).last_hidden_state
+        return state
+
+    heads = [(layer, head) for layer in (1, 2, 3) for head in (1, 2, 3, 4)]
+    whole = read({})
+    torch.testing.assert_close(read(dict.fromkeys(heads, 1.0)), whole, rtol=1e-6, atol=1e-6)
+    for layer, head in heads:
+        gated = read({(layer, head): 0.0})
+        weight: Any = head_projection(blocks[layer - 1], family).weight
+        saved = weight.data.clone()
+        weight.data[:, 8 * (head - 1) : 8 * head] = 0
+        torch.testing.assert_close(gated, read({}), rtol=1e-5, atol=1e-6)
+        weight.data = saved
+        assert (gated - whole).abs().max() > 1e-3
 
 
 def test_albert_gates_one_layer_of_a_shared_block(encoder: Encoders) -> None:

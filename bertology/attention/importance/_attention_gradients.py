@@ -83,8 +83,9 @@ def _add_batch(encoder: Encoder, batch: TaskBatch, kinds: Tensor, over: Floats, 
         slope = found.grad
         if slope is None:
             raise ModelError(f"model {encoder.name}: its maps in layer {layer} are not what the loss is computed from")
+        slope, weights = slope.float(), found.detach().float()
         pairs = torch.einsum("bhij,bi,bjt->bth", slope.abs(), rows, member)
-        effect = torch.einsum("bhij,bjt->bthi", slope * found.detach(), member).abs()
+        effect = torch.einsum("bhij,bjt->bthi", slope * weights, member).abs()
         summed = torch.stack(
             [pairs, torch.einsum("bthi,bi->bth", effect, rows)], dim=1
         )  # [row, statistic, target, head]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from torch import Tensor
 
-from bertology.attention.importance import MaskedWords, attention_gradients
+from bertology.attention.importance import MaskedWords, attention_gradients, head_importance, leave_one_out
 from bertology.corpora import Sentence, Sentences
-from bertology.encoders import Encoder
+from bertology.encoders import Encoder, load_encoder
 
 STEP = 0.02
 PUNCTUATION = {".", ",", "?", "!", ";", ":", "'", '"', "-"}
@@ -85,3 +86,13 @@ def test_other_families_tell_too(family: str, encoder: Callable[..., Encoder], s
     for found in (gradient, effect):
         assert (found.of("other") > 0).all()
         assert found.of("[SEP]").shape == (3, 4)
+
+
+def test_half_precision_comes_close(tiny_bert: Path, own: Encoder, sentences: Sentences) -> None:
+    half = MaskedWords(load_encoder(str(tiny_bert), device="cpu", dtype="bfloat16"), sentences)
+    for one, other in zip(attention_gradients(half), attention_gradients(MaskedWords(own, sentences)), strict=True):
+        np.testing.assert_allclose(one.values, other.values, rtol=0.2, atol=0.02)
+    importance = head_importance(half).of("importance")
+    np.testing.assert_allclose(importance, head_importance(MaskedWords(own, sentences)).of("importance"), atol=0.1)
+    loss, _ = leave_one_out(half, ways=("off", "uniform"))
+    assert np.isfinite(loss.values).all()

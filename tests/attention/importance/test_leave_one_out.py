@@ -20,7 +20,7 @@ from bertology.attention.importance import (
     scores_without,
     uniform_heads,
 )
-from bertology.corpora import Sentences
+from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder, masked_lm_loss
 from bertology.encoders._gates import head_projection, value_projection
 from bertology.errors import ModelError
@@ -59,6 +59,18 @@ def test_in_every_family_that_restores_words(
     for layer, head in ((1, 2), (2, 4), (3, 1)):
         without = by_hand(own, few, {(layer, head): 0.0}).sentence_bits
         np.testing.assert_allclose(loss.over[0, layer - 1, head - 1], without - whole, rtol=1e-4, atol=1e-4)
+
+
+def test_sentences_over_the_limit_and_of_one_word(own: Encoder) -> None:
+    """One is read in windows, and all of them belong to its cluster."""
+    texts = [["dog"], ["the", "dog", "sees", "a", "cat", ","] * 15, ["cats", "sleep"]]
+    long = Sentences(Sentence.from_words(words, id=f"s{i}") for i, words in enumerate(texts))
+    loss, _ = leave_one_out(MaskedWords(own, long))
+    whole, without = masked_lm_loss(own, long), by_hand(own, long, {(2, 2): 0.0})
+    assert own.tokenize(long).n_windows > 3
+    assert loss.under[0, 0, 0].tolist() == whole.sentence_words.tolist() == [1, 14, 1]
+    np.testing.assert_allclose(loss.over[0, 1, 1], without.sentence_bits - whole.sentence_bits, rtol=1e-4, atol=1e-4)
+    assert (head_importance(MaskedWords(own, long)).of("importance") > 0).all()
 
 
 def test_some_layers_alone(task: MaskedWords) -> None:
