@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bertology.attention._masses import Masses, NormShares
     from bertology.attention._pass import MapPass, stream_maps
     from bertology.attention._paths import SentenceMaps, attention_flow, attention_rollout, sentence_maps
+    from bertology.attention._plot import plot_heads
     from bertology.attention._ratios import HeadRatios, RatioUnit
     from bertology.attention._sharpness import Offsets, Sharpness
     from bertology.attention._statistic import ClusterSums, HeadStatistic, MakeStatistic, row_sums
@@ -44,6 +45,7 @@ __all__ = [
     "attention_flow",
     "attention_rollout",
     "head_statistics",
+    "plot_heads",
     "read_attention",
     "row_sums",
     "sentence_maps",
@@ -57,6 +59,7 @@ _HOME = {
     "_head_statistics": ("HeadStatistics", "head_statistics"),
     "_masses": ("Masses", "NormShares"),
     "_pass": ("MapPass", "stream_maps"),
+    "_plot": ("plot_heads",),
     "_paths": ("SentenceMaps", "attention_flow", "attention_rollout", "sentence_maps"),
     "_sharpness": ("Offsets", "Sharpness"),
     "_ratios": ("HeadRatios", "RatioUnit"),
