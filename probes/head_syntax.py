@@ -144,7 +144,7 @@ _INSTANCES: dict[str, HeadProbe] = {"trees": Trees(), "coreference": Coreference
 def _make(argument: str) -> HeadProbe:
     if argument not in _INSTANCES:
         raise BertologyError(
-            f"task head_syntax:{argument}: write head_syntax, or one of it with {', '.join(_INSTANCES)}"
+            f"task head_syntax:{argument}: write head_syntax alone, or with {' or '.join(_INSTANCES)} after the colon"
         )
     return _INSTANCES[argument]
 
