@@ -3,8 +3,8 @@
 Clark et al. (2019), *What Does BERT Look At?*, §3: mean attention to special tokens, punctuation, the word itself, its
 neighbours and words of the same form, and entropy; Voita et al. (2019), §4 and §5.1: confidence, the mean of the
 largest weight, and at which offset it lies; Vig & Belinkov (2019), §4.3: mean distance. With the setting
-``with_norms`` also what heads add to words, by ‖αf(x)‖ (Kobayashi et al. 2020), of models built as BERT is: a large weight
-on a vector that is mapped to nearly nothing has no effect.
+``with_norms`` also what heads add to words, by ‖αf(x)‖ (Kobayashi et al. 2020), of models built as BERT is: a large
+weight on a vector that is mapped to nearly nothing has no effect.
 
 Nothing is gold here, so there is no best head and no baseline but a model with random weights.
 """
