@@ -1,61 +1,25 @@
-"""Batches of maps in which heads look where a test wants, and arcs drawn by lot."""
+"""Heads planted in maps, and trees drawn by lot."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 
-import numpy as np
 import pytest
-import torch
 
-from bertology.activations._batches import Batch
-from bertology.attention import HeadRatios, HeadStatistic, MapBatch, Scope
-from bertology.attention._texts import MapText
+from bertology.attention import HeadRatios
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
-
-LooksAt = Callable[[int, int, int], int | None]
-"""From number of the sentence, its length and a word's place to the place of the word it looks at; None for the token
-that closes the text."""
+from tests.attention.planted import planted_ratios, random_trees
 
 
 @pytest.fixture(scope="session")
 def planted(encoder: Callable[..., Encoder]) -> Callable[..., list[HeadRatios]]:
     """What a statistic makes of heads that look at one unit each."""
-
-    def read(
-        make: Callable[[Scope], HeadStatistic], sentences: Sentences, heads: Sequence[LooksAt]
-    ) -> list[HeadRatios]:
-        text = MapText(encoder("bert"), sentences, level="word", on_long="error")
-        units = text.inputs(Batch(text.windows, int(text.pieces.window_lengths.max()), True)).units
-        maps = torch.zeros(len(units), len(heads), *units.word.shape[1:] * 2)
-        for row, sentence in enumerate(units.sentences.tolist()):
-            n_words = int(units.is_word[row].sum())
-            for head, looks_at in enumerate(heads):
-                for place in range(n_words):
-                    target = looks_at(sentence, n_words, place)
-                    # The unit before the first word opens the text, the one after the last closes it.
-                    maps[row, head, 1 + place, n_words + 1 if target is None else 1 + target] = 1.0
-        statistic = make(Scope(len(sentences), (1,), len(heads), "word"))
-        statistic.update(MapBatch(1, maps, None, units))
-        return list(statistic.finish())
-
-    return read
+    return partial(planted_ratios, encoder("bert"))
 
 
 @pytest.fixture(scope="session")
-def random_heads() -> Callable[..., list[list[int]]]:
-    """A tree by lot over the words of each sentence: heads as CoNLL-U numbers them."""
-
-    def draw(sentences: Sentences, seed: int) -> list[list[int]]:
-        lot = np.random.default_rng(seed)
-        trees = []
-        for sentence in sentences:
-            order = lot.permutation(len(sentence))
-            heads = [0] * len(sentence)
-            for place in range(1, len(order)):
-                heads[order[place]] = int(order[lot.integers(place)]) + 1
-            trees.append(heads)
-        return trees
-
-    return draw
+def random_heads() -> Callable[[Sentences, int], list[list[int]]]:
+    """A tree by lot over the words of each sentence."""
+    return random_trees

@@ -260,7 +260,8 @@ def test_groups_that_the_other_text_lacks_take_its_best_offset(sentences: Senten
 
 
 def test_picks() -> None:
-    text = Sentences([Sentence.from_words("The dog saw a dog , and a fox saw the Dog".split())])
+    words = ["The", "dog", "saw", "a", "dog", ",", "and", "a", "fox", "saw", "the", "Dog"]
+    text = Sentences([Sentence.from_words(words)])
     # Of the last dog and of the fox; right are the first dog, and the second.
     asked = Candidates(
         asked=np.array([8, 11]),
