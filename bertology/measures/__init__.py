@@ -4,6 +4,9 @@ from bertology._layer_weights import (
     center_of_gravity,
     kl_from_uniform,
 )
+from bertology.measures._arborescences import (
+    spanning_arborescences,
+)
 from bertology.measures._baselines import (
     majority,
     majority_labels,
@@ -153,6 +156,7 @@ __all__ = [
     "seed_spread",
     "selectivity",
     "spanning_arborescence",
+    "spanning_arborescences",
     "spanning_tree",
     "spanning_trees",
     "tree_depths",
