@@ -9,7 +9,8 @@ every sentence are masked, always the same ones, and the loss is that of restori
   alike (Kovaleva et al. 2019, §4.4); and of whole layers, when all heads are off or all but the most important one
   (their §3.3; it is named by the same sentences, which flatters it a little).
 - ``loss_bits`` and ``accuracy`` of the model as more and more heads are off (their §4.2): the least important first,
-  the most important first, or at random. Half of the sentences rank the heads for the other half.
+  the most important first, or at random, and their differences from the whole model. Half of the sentences rank the
+  heads for the other half.
 - ``attention_gradient_bits`` (Clark et al. 2019, §3.3): how much the loss would change with the attention to
   ``[SEP]``, to other special tokens, to punctuation and to everything else; ``attention_effect_bits`` weighs it by the
   attention that there is.
