@@ -48,7 +48,7 @@ def test_all_that_is_measured(own):
     with own.gated_heads({(3, 2): 0.0}):
         without = masked_lm_loss(own, sentences)
     assert deltas[0].of("off")[1, 1] == pytest.approx(without.bits - whole.bits, abs=1e-5)
-    assert curve.of("random, 0 %").item() == pytest.approx(whole.bits, rel=1e-5)
+    assert curve.of("random 0 %").item() == pytest.approx(whole.bits, rel=1e-5)
 
 
 def test_a_model_that_restores_no_words(own, tiny_bert, tmp_path):

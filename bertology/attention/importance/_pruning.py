@@ -16,7 +16,8 @@ from bertology.attention.importance._task import ScoredTask
 from bertology.errors import ModelError
 
 Floats = NDArray[np.float64]
-ORDERS = ("least important first", "most important first", "random")
+ORDERS = ("least important", "most important", "random")
+"""Which heads are off."""
 SCORES = ("loss_bits", "accuracy")
 
 
@@ -50,7 +51,7 @@ def pruning_curves(
     Returns:
         ``loss_bits`` and ``accuracy``, means over items, then how much they differ from those of the whole model on the
         same items, ``delta_loss_bits`` and ``delta_accuracy``, whose intervals tell from where on heads are missed.
-        Statistics are called such as ``least important first, 10 %``.
+        Statistics are called by the heads that are off, such as ``least important 10 %``.
 
     Raises:
         ModelError: importances that do not fit the task, no step or order, or folds without clusters.
@@ -69,7 +70,7 @@ def pruning_curves(
     ]
     scores = scores_without(task, states, progress=progress)
     percents = [f"{100 * step / n_steps:.3g} %" for step in range(n_steps + 1)]
-    names = tuple(f"{order}, {percent}" for order in ORDERS for percent in percents)
+    names = tuple(f"{order} {percent}" for order in ORDERS for percent in percents)
     under = np.broadcast_to(scores.items, (len(names), 1, 1, task.n_clusters))
     curves = [_curves(sums, len(orders), folds) for sums in (scores.bits, scores.right)]
     # The first state of every order is the whole model.
