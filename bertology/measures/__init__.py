@@ -74,7 +74,9 @@ from bertology.measures._metrics import (
     micro_f1,
 )
 from bertology.measures._ratios import (
+    RatioIntervals,
     bootstrap_ratio,
+    ratio_intervals,
 )
 from bertology.measures._tree_scores import (
     CORRELATED_LENGTHS,
@@ -114,6 +116,7 @@ __all__ = [
     "Grouped",
     "LabelScores",
     "Metric",
+    "RatioIntervals",
     "Tally",
     "benjamini_hochberg",
     "best_set",
@@ -145,6 +148,7 @@ __all__ = [
     "mean_over_seeds",
     "micro_f1",
     "over_layers",
+    "ratio_intervals",
     "read_edges",
     "read_heads",
     "read_root",
