@@ -11,7 +11,8 @@ Three questions, each of every head by itself:
   ``offset``: each word joined to the next.
 - ``head_syntax:coreference``: of mentions with an antecedent in their sentence, those that look at one of them more
   than at any other mention before (Clark et al. 2019, §4.3, who read whole passages). Baselines ``nearest``: the
-  nearest mention; ``head_match``: the nearest with the same head word.
+  nearest mention; ``head_match``: the nearest with the same head word; ``rule``: the nearest of those with the same
+  words, or else with the same head word, or else of the same number, gender and person, or else of all.
 
 The word itself and special tokens do not compete; punctuation is not asked about.
 """
@@ -124,7 +125,7 @@ class Coreference(AttentionProbe):
     level = "word"
     norms = False
     chooses = True
-    baselines = ("nearest", "head_match")
+    baselines = ("nearest", "head_match", "rule")
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """Hits by kind of mention."""
@@ -132,12 +133,12 @@ class Coreference(AttentionProbe):
         return [partial(arcs.CandidateHits, candidates=asked, metric=self.metrics[0].name)]
 
     def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
-        """The nearest mention, or the nearest with the same head word."""
+        """The nearest mention, the nearest with the same head word, or what rules choose."""
         asked = antecedents(sentences, self.mentions, mention_head=self.mention_head)
-        pick: arcs.Pick = "nearest" if name == "nearest" else "same_form"
-        return [arcs.pick_baseline(asked, sentences, pick=pick, metric=self.metrics[0].name)]
+        return [arcs.pick_baseline(asked, sentences, pick=_PICKS[name], metric=self.metrics[0].name)]
 
 
+_PICKS: dict[str, arcs.Pick] = {"nearest": "nearest", "head_match": "same_form", "rule": "rule"}
 _INSTANCES: dict[str, HeadProbe] = {"trees": Trees(), "coreference": Coreference()}
 
 

@@ -24,6 +24,7 @@ _BESIDE = {
     "offset": "the word at that distance which is right most often where heads are chosen",
     "nearest": "the candidate that stands nearest",
     "head_match": "the nearest candidate with the same word, else the nearest",
+    "rule": "what the rules of the probe choose",
 }
 
 

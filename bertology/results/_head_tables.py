@@ -17,6 +17,7 @@ HEAD_BASELINES = {
     "offset": "best offset",
     "nearest": "nearest",
     "head_match": "same word",
+    "rule": "rule",
 }
 """Baselines that need no head, and what tables call them."""
 

@@ -167,7 +167,13 @@ def with_mentions() -> Sentences:
         for place, one in enumerate(spans)
         for other in list(spans)[place + 1 :]
     )
-    plain = Sentence.from_words(words, layers={"upos": upos}, heads=(2, 0, 5, 5, 2, 8, 8, 2, 10, 8, 2))
+    feats = [None] * len(words)
+    for place in (0, 6, 8):
+        feats[place] = "Gender=Fem|Number=Sing"
+    for place in (4, 9):
+        feats[place] = "Gender=Neut|Number=Sing"
+    layers = {"upos": upos, "feats": tuple(feats)}
+    plain = Sentence.from_words(words, layers=layers, heads=(2, 0, 5, 5, 2, 8, 8, 2, 10, 8, 2))
     return Sentences([replace(plain, targets={"coref": targets})])
 
 
@@ -186,13 +192,15 @@ def test_antecedents() -> None:
         [(0, True), (4, False), (6, True)],
         [(0, False), (4, True), (6, False), (8, False)],
     ]
-    nearest, same = (
+    nearest, same, rule = (
         probe("head_syntax:coreference").baseline(name, chosen_on=with_mentions(), sentences=with_mentions())[0]
-        for name in ("nearest", "head_match")
+        for name in ("nearest", "head_match", "rule")
     )
     assert nearest.of("all")[0, 0] == pytest.approx(1 / 3)
     assert same.of("all")[0, 0] == pytest.approx(2 / 3)
     assert same.of("nominal")[0, 0] == 1.0
+    assert asked.ranks.tolist() == [2, 3, 2, 3, 2, 3, 1, 3, 3]
+    assert rule.of("all")[0, 0] == 1.0
 
 
 def test_mentions_without_a_tree() -> None:

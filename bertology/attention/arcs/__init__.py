@@ -15,21 +15,34 @@ from bertology.attention.arcs._trees import TextTrees, chain_baseline
 if TYPE_CHECKING:
     from bertology.attention.arcs._candidate_hits import CandidateHits
     from bertology.attention.arcs._hits import ArcHits
+    from bertology.attention.arcs._parser import AttentionParser, ParsedText, ParserSettings, fit_attention_parser
     from bertology.attention.arcs._tree_hits import TreeHits
 
 __all__ = [
     "ArcHits",
     "Arcs",
+    "AttentionParser",
     "CandidateHits",
     "Candidates",
+    "ParsedText",
+    "ParserSettings",
     "TextTrees",
     "TreeHits",
     "chain_baseline",
+    "fit_attention_parser",
     "offset_baseline",
     "pick_baseline",
 ]
 
-_NEED_TORCH = {"ArcHits": "_hits", "CandidateHits": "_candidate_hits", "TreeHits": "_tree_hits"}
+_NEED_TORCH = {
+    "ArcHits": "_hits",
+    "AttentionParser": "_parser",
+    "CandidateHits": "_candidate_hits",
+    "ParsedText": "_parser",
+    "ParserSettings": "_parser",
+    "TreeHits": "_tree_hits",
+    "fit_attention_parser": "_parser",
+}
 
 
 def __getattr__(name: str) -> Any:
