@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology.attention.patterns._kinds import CLS, PIECE, PUNCTUATION, SEP
+
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from bertology.corpora import Sentence, Sentences
     from bertology.encoders import Encoder
 
-PIECE, CLS, SEP, PUNCTUATION = range(4)
-"""What a row and column of a map is."""
 SHORTEST: Final = 8
 LONGEST: Final = 128
 """Pieces of a map drawn by lot, special ones counted."""
@@ -94,3 +96,14 @@ def draw_places(encoder: Encoder, sentences: Sentences, n: int, *, seed: int) ->
         if SHORTEST <= sum(lengths[list(numbers)]) + special + is_pair <= most and all(lengths[list(numbers)] > 0):
             places[Place(numbers, layer, head)] = None
     return list(places)
+
+
+def stacked(maps: Sequence[PieceMap]) -> Tensor:
+    """``[map, 1, piece, piece]`` the weights of some maps, padded with zeros to the longest."""
+    import torch
+
+    longest = max(map(len, maps))
+    table = torch.zeros(len(maps), 1, longest, longest)
+    for own, row in zip(maps, table, strict=True):
+        row[0, : len(own), : len(own)] = torch.from_numpy(own.weights)
+    return table
