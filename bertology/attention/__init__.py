@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from bertology.attention._masses import Masses, NormShares
     from bertology.attention._pass import MapPass, stream_maps
     from bertology.attention._paths import SentenceMaps, attention_flow, attention_rollout, sentence_maps
+    from bertology.attention._plot import plot_heads
+    from bertology.attention._ratios import HeadRatios, RatioUnit
     from bertology.attention._sharpness import Offsets, Sharpness
-    from bertology.attention._statistic import ClusterSums, HeadRatios, HeadStatistic, row_sums
+    from bertology.attention._statistic import ClusterSums, HeadStatistic, MakeStatistic, row_sums
     from bertology.attention.viewer import AttentionReading, AttentionView, read_attention, view
 
 __all__ = [
@@ -29,11 +31,13 @@ __all__ = [
     "HeadStatistic",
     "HeadStatistics",
     "Level",
+    "MakeStatistic",
     "MapBatch",
     "MapPass",
     "Masses",
     "NormShares",
     "Offsets",
+    "RatioUnit",
     "Scope",
     "SentenceMaps",
     "Sharpness",
@@ -41,6 +45,7 @@ __all__ = [
     "attention_flow",
     "attention_rollout",
     "head_statistics",
+    "plot_heads",
     "read_attention",
     "row_sums",
     "sentence_maps",
@@ -54,9 +59,11 @@ _HOME = {
     "_head_statistics": ("HeadStatistics", "head_statistics"),
     "_masses": ("Masses", "NormShares"),
     "_pass": ("MapPass", "stream_maps"),
+    "_plot": ("plot_heads",),
     "_paths": ("SentenceMaps", "attention_flow", "attention_rollout", "sentence_maps"),
     "_sharpness": ("Offsets", "Sharpness"),
-    "_statistic": ("ClusterSums", "HeadRatios", "HeadStatistic", "row_sums"),
+    "_ratios": ("HeadRatios", "RatioUnit"),
+    "_statistic": ("ClusterSums", "HeadStatistic", "MakeStatistic", "row_sums"),
     "viewer": ("AttentionReading", "AttentionView", "read_attention", "view"),
 }
 _FOUND_IN = {name: module for module, names in _HOME.items() for name in names}

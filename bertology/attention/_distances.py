@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology.attention._batch import MapBatch, Scope, Units
-from bertology.attention._statistic import Floats, HeadStatistic
+from bertology.attention._ratios import Floats
+from bertology.attention._statistic import HeadStatistic
 from bertology.errors import ResultsError
 
 _CHUNK_VALUES = 1 << 17

@@ -14,8 +14,9 @@ from bertology.attention._batch import Level
 from bertology.attention._distances import Divergences, HeadDistances
 from bertology.attention._masses import Masses, NormShares
 from bertology.attention._pass import MapPass, stream_maps
+from bertology.attention._ratios import Floats, HeadRatios
 from bertology.attention._sharpness import Offsets, Sharpness
-from bertology.attention._statistic import Floats, HeadRatios, MakeStatistic
+from bertology.attention._statistic import MakeStatistic
 from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.encoders import Encoder, load_encoder
 from bertology.encoders._tokenize import OnLong

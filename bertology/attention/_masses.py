@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from bertology.attention._batch import MapBatch, Scope, Units
-from bertology.attention._statistic import ClusterSums, HeadRatios, HeadStatistic
+from bertology.attention._ratios import HeadRatios
+from bertology.attention._statistic import ClusterSums, HeadStatistic
 
 
 class Masses(HeadStatistic):
@@ -27,7 +28,7 @@ class Masses(HeadStatistic):
     names = ("cls", "sep", "punctuation", "self", "previous", "next", "same_word", "distance")
 
     def __init__(self, scope: Scope) -> None:
-        self._means = ClusterSums(scope, self.names[:-1], shared=True)
+        self._means = ClusterSums(scope, self.names[:-1], shared=True, metric="attention_mass")
         self._distance = ClusterSums(scope, self.names[-1:], shared=False)
         self._weights = _Weights()
 
@@ -60,7 +61,7 @@ class NormShares(HeadStatistic):
     names = ("norm_cls", "norm_sep", "norm_punctuation", "norm_self")
 
     def __init__(self, scope: Scope) -> None:
-        self._shares = ClusterSums(scope, self.names, shared=False)
+        self._shares = ClusterSums(scope, self.names, shared=False, metric="norm_share")
         self._weights = _Weights()
 
     def update(self, batch: MapBatch) -> None:

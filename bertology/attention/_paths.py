@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from bertology.attention._batch import Level, MapBatch, Scope
 from bertology.attention._pass import stream_maps
-from bertology.attention._statistic import Floats, HeadStatistic
+from bertology.attention._ratios import Floats
+from bertology.attention._statistic import HeadStatistic
 from bertology.corpora import Sentence
 from bertology.encoders import Encoder
 from bertology.errors import ModelError

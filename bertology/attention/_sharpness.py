@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from bertology.attention._batch import MapBatch, Scope
-from bertology.attention._statistic import ClusterSums, HeadRatios, HeadStatistic, row_sums
+from bertology.attention._ratios import HeadRatios
+from bertology.attention._statistic import ClusterSums, HeadStatistic, row_sums
 
 FARTHEST = 3
 """Offsets are told apart up to this many words to either side."""
@@ -57,7 +58,7 @@ class Offsets(HeadStatistic):
     names = ("argmax_before", *(f"argmax_{d:+d}" if d else "argmax_0" for d in range(-3, 4)), "argmax_after")
 
     def __init__(self, scope: Scope) -> None:
-        self._sums = ClusterSums(scope, self.names, shared=True)
+        self._sums = ClusterSums(scope, self.names, shared=True, metric="argmax_share")
 
     def update(self, batch: MapBatch) -> None:
         """Add the maps of one layer."""

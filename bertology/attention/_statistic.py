@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology.attention._batch import MapBatch, Scope, Units
-from bertology.measures import Bootstrap, bootstrap_ratio
-
-Floats = NDArray[np.float64]
+from bertology.attention._ratios import Floats, HeadRatios
 
 
 class HeadStatistic(ABC):
@@ -42,37 +37,6 @@ class HeadStatistic(ABC):
 MakeStatistic = Callable[[Scope], HeadStatistic]
 
 
-@dataclass(frozen=True, eq=False)
-class HeadRatios:
-    """Some statistics of every head, each a ratio of two sums, with the sums of each cluster of sentences."""
-
-    names: tuple[str, ...]
-    layers: tuple[int, ...]
-    over: Floats
-    """``[statistic, layer, head, cluster]``"""
-    under: Floats
-    """``[statistic, layer, head, cluster]``, or 1 in the place of layers and heads where all share it."""
-
-    @cached_property
-    def values(self) -> Floats:
-        """``[statistic, layer, head]``; NaN where there was nothing to count."""
-        over, under = np.broadcast_arrays(self.over.sum(-1), self.under.sum(-1))
-        values = np.full(over.shape, np.nan)
-        np.divide(over, under, out=values, where=under > 0)
-        return values
-
-    def of(self, name: str) -> Floats:
-        """``[layer, head]`` values of one statistic."""
-        return np.asarray(self.values[self.names.index(name)])
-
-    def intervals(self, name: str, *, n_resamples: int = 2000, level: float = 0.95, seed: int = 0) -> Bootstrap:
-        """One statistic bootstrapped over clusters, heads in the place of layers: those of the first layer first."""
-        number = self.names.index(name)
-        over = self.over[number].reshape(-1, self.over.shape[-1])
-        under = np.broadcast_to(self.under[number], self.over[number].shape).reshape(over.shape)
-        return bootstrap_ratio(over, under, metric=name, n_resamples=n_resamples, level=level, seed=seed)
-
-
 class ClusterSums:
     """Adds up ratios over clusters of sentences: the sums that most statistics keep.
 
@@ -80,10 +44,11 @@ class ClusterSums:
         scope: what the pass reads.
         names: of the statistics.
         shared: whether what is divided by is the same for all heads, as a number of rows is.
+        metric: what is measured, if the names are only what it is measured of.
     """
 
-    def __init__(self, scope: Scope, names: Sequence[str], *, shared: bool) -> None:
-        self._scope, self._names, self._shared = scope, tuple(names), shared
+    def __init__(self, scope: Scope, names: Sequence[str], *, shared: bool, metric: str = "") -> None:
+        self._scope, self._names, self._shared, self._metric = scope, tuple(names), shared, metric
         shape = (len(names), len(scope.layers), scope.n_heads, scope.n_clusters)
         self._over = np.zeros(shape)
         self._under = np.zeros((shape[0], 1, 1, shape[3]) if shared else shape)
@@ -113,7 +78,7 @@ class ClusterSums:
 
     def finish(self) -> HeadRatios:
         """The ratios."""
-        return HeadRatios(self._names, self._scope.layers, self._over, self._under)
+        return HeadRatios(self._names, self._scope.layers, self._over, self._under, self._metric)
 
 
 def row_sums(rows: Tensor, counted: Tensor) -> Tensor:

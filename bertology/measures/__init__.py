@@ -49,6 +49,9 @@ from bertology.measures._depths import (
 from bertology.measures._fractions import (
     fraction_mask,
 )
+from bertology.measures._head_scores import (
+    head_metric,
+)
 from bertology.measures._layers import (
     LEAST_GAIN,
     ExpectedLayer,
@@ -130,6 +133,7 @@ __all__ = [
     "find_metric",
     "fraction_mask",
     "grouped_macro_f1",
+    "head_metric",
     "kl_from_uniform",
     "label_scores",
     "majority",

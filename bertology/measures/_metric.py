@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Tally = Literal["labels", "edges", "roots", "arcs", "answers", "choices", "changes", "agreement"]
+Tally = Literal["labels", "edges", "roots", "arcs", "answers", "choices", "changes", "agreement", "heads"]
 """What is counted: labels of items; of trees undirected edges, roots, or directed arcs with their relations; of what a
-masked language model says places of answers, choices, what a change of the text moves, or answers that agree."""
+masked language model says places of answers, choices, what a change of the text moves, or answers that agree; sums over
+attention maps."""
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,20 @@ from bertology.probing._examples import (
     target_examples,
     word_examples,
 )
+from bertology.probing._heads import AttentionProbe, GateProbe, HeadBaseline, HeadProbe
 from bertology.probing._registry import Registered, get_probe, registered_probes
 from bertology.probing._trees import TreeAsks, TreeExamples, scored_words, tree_examples, tree_marks
 
 __all__ = [
+    "AttentionProbe",
     "ClozeAsks",
     "ClozeItem",
     "ClozeItems",
     "ClozeProbe",
     "Examples",
+    "GateProbe",
+    "HeadBaseline",
+    "HeadProbe",
     "LeftOut",
     "Probe",
     "ProbeFamily",

@@ -44,7 +44,7 @@ class Registered:
         if not isinstance(found, Probe | ProbeFamily):
             raise BertologyError(
                 f"probe {name}: {target} is of type {type(found).__name__}; "
-                "it should be a RepresentationProbe, a ClozeProbe or a ProbeFamily"
+                "it should be a RepresentationProbe, a ClozeProbe, an AttentionProbe, a GateProbe or a ProbeFamily"
             )
         if isinstance(found, Probe):
             self.check_name(found)

@@ -15,9 +15,9 @@ class ReadoutKind:
 
     name: str
     """Registered name, with its version."""
-    reads: Literal["words", "spans", "trees", "prompts"] = "words"
+    reads: Literal["words", "spans", "trees", "prompts", "maps", "gates"] = "words"
     """Whether it takes one vector an item, the vectors of all words in an item's spans, those of whole sentences whose
-    trees it is to find, or texts, which the model's own head answers."""
+    trees it is to find; texts, which the model's own head answers; attention maps; or what closing gates does."""
     columns: Literal["layer", "below", "all"] = "layer"
     """What a score is of: a layer alone, a layer and all below it, or all layers together and so none of them."""
     has_posterior: bool = False
@@ -39,6 +39,8 @@ _KINDS: Mapping[str, ReadoutKind] = {
         ReadoutKind("structural.v1", reads="trees"),
         ReadoutKind("masked_lm.v1", reads="prompts"),
         ReadoutKind("next_sentence.v1", reads="prompts"),
+        ReadoutKind("attention.v1", reads="maps"),
+        ReadoutKind("gates.v1", reads="gates"),
     )
 }
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
-from typing import Any, get_type_hints
+from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import to_json
-
-from bertology._names import name_not_found
+from bertology._settings import checked_settings
 from bertology.errors import FitError
 from bertology.readouts._base import Readout, Settings
 from bertology.readouts._bayes import BayesReadout
@@ -64,19 +60,7 @@ def make_readout(name: str, **settings: Any) -> Settings:
         FitError: a setting is of another kind than it should be.
     """
     full_name = readout_kind(name).name
+    if full_name not in _READOUTS:
+        raise FitError(f"readout {full_name} is about attention heads: it reads no vectors")
     make = _READOUTS[full_name]
-    known_settings: list[str] = [field.name for field in fields(make)] if is_dataclass(make) else []
-    for setting in settings:
-        if setting not in known_settings:
-            raise name_not_found(f"setting of readout {full_name}", setting, known_settings)
-    kinds = get_type_hints(make)
-    return make(**{name: _checked(full_name, name, value, kinds[name]) for name, value in settings.items()})
-
-
-def _checked(readout: str, name: str, value: Any, kind: Any) -> Any:
-    """A setting as its readout has it: what a file writes as a list may be a tuple there."""
-    try:
-        return TypeAdapter(kind).validate_json(to_json(value), strict=True)
-    except ValidationError as error:
-        reason = error.errors()[0]["msg"]
-        raise FitError(f"setting {name} of readout {readout} is {value!r}: {reason[0].lower()}{reason[1:]}") from None
+    return make(**checked_settings(settings, make, owner=f"readout {full_name}", fixed=frozenset()))

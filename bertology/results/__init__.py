@@ -4,6 +4,7 @@ from bertology.results._cloze_predictions import ClozeOutcomes, ClozePredictions
 from bertology.results._formats import View
 from bertology.results._grid_view import GridView
 from bertology.results._groups import GroupLine, GroupTable, group_scores
+from bertology.results._head_sums import HeadSums, read_head_sums, write_head_sums
 from bertology.results._labels import confusion, per_label_scores
 from bertology.results._predictions import (
     SET_MARK,
@@ -33,6 +34,7 @@ __all__ = [
     "GridView",
     "GroupLine",
     "GroupTable",
+    "HeadSums",
     "LayerLine",
     "LayerTable",
     "PredictedLabels",
@@ -50,6 +52,7 @@ __all__ = [
     "per_label_scores",
     "prediction_schema",
     "read_comparison_rows",
+    "read_head_sums",
     "read_labels",
     "read_outcomes",
     "read_predictions",
@@ -60,6 +63,7 @@ __all__ = [
     "result_schema",
     "score_of",
     "split_sets",
+    "write_head_sums",
     "write_predictions",
     "write_results",
 ]

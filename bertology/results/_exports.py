@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bertology.results._grid import STAR, Cell, Grid, GridLine, Note, layer_label
+from bertology.results._head_tables import HeadTable, StepTable
 from bertology.results._view import LayerTable, Score
 
 
@@ -249,11 +250,16 @@ _OF_ONE_ROW = frozenset(
 )
 
 
-def tables_to_json(tables: Sequence[LayerTable]) -> str:
+def tables_to_json(
+    tables: Sequence[LayerTable], heads: Sequence[HeadTable] = (), steps: Sequence[StepTable] = ()
+) -> str:
     """The tables with all their fields; numbers are those of ``results.parquet``, not percentages."""
     plain = []
     for table in tables:
         fields = dataclasses.asdict(dataclasses.replace(table, skip_reasons=dict(table.skip_reasons)))
+        fields["about"] = {name: value for name, value in fields["about"].items() if name not in _OF_ONE_ROW}
+        plain.append(fields)
+    for fields in (*map(dataclasses.asdict, heads), *map(dataclasses.asdict, steps)):
         fields["about"] = {name: value for name, value in fields["about"].items() if name not in _OF_ONE_ROW}
         plain.append(fields)
     return json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -10,13 +10,16 @@ from bertology.results._exports import (
     grid_to_html,
     grid_to_latex,
     grid_to_markdown,
+    grids_to_csv,
     tables_to_csv,
     tables_to_json,
 )
 from bertology.results._grid import Grid, layer_grid, summary_grid
 from bertology.results._grid_view import GridView
 from bertology.results._groups import GroupTable, group_grid, group_table_of
-from bertology.results._other_grids import head_grids, model_grid, seed_grid
+from bertology.results._head_grids import best_head_grid, every_head_grid, head_table_of, step_grid
+from bertology.results._head_tables import HeadTable, StepTable
+from bertology.results._other_grids import model_grid, seed_grid
 from bertology.results._pipeline import CUMULATIVE, PipelineLine, pipeline_grid
 from bertology.results._view import LayerTable
 
@@ -35,6 +38,10 @@ class View:
     """Of tasks that were read by mixtures of layers."""
     groups: tuple[GroupTable, ...] = ()
     """Of tasks whose items stand in groups."""
+    head_tables: tuple[HeadTable, ...] = ()
+    """Of tasks that ask attention heads."""
+    step_tables: tuple[StepTable, ...] = ()
+    """Of tasks that ask what becomes of the whole model with more and more heads off."""
 
     @property
     def overview(self) -> tuple[LayerTable, ...]:
@@ -53,7 +60,8 @@ class View:
             if id(table) in of_table:
                 grids.append(group_grid(of_table[id(table)]))
         summary = (summary_grid(self.overview),) if len(self.overview) > 1 else ()
-        return (*grids, *summary, *((pipeline_grid(self.pipelines),) if self.pipelines else ()))
+        heads = (*map(best_head_grid, self.head_tables), *map(step_grid, self.step_tables))
+        return (*grids, *summary, *((pipeline_grid(self.pipelines),) if self.pipelines else ()), *heads)
 
     def to_markdown(self) -> str:
         """Pipe tables."""
@@ -68,12 +76,14 @@ class View:
         return "\n".join(grid_to_html(grid) for grid in self.grids())
 
     def to_csv(self) -> str:
-        """One line a layer and baseline; fractions, not percentages."""
+        """One line a layer and baseline, or where only heads are asked one a number; fractions, not percentages."""
+        if not self.tables and self.head_tables:
+            return grids_to_csv([*map(every_head_grid, self.head_tables), *map(step_grid, self.step_tables)])
         return tables_to_csv(self.tables)
 
     def to_json(self) -> str:
         """The tables with all their fields; fractions, not percentages."""
-        return tables_to_json(self.tables)
+        return tables_to_json(self.tables, self.head_tables, self.step_tables)
 
     def to_text(self, *, width: int = 100) -> str:
         """As in a terminal of ``width`` columns, without colour."""
@@ -94,6 +104,8 @@ class View:
         """
         from bertology.results._plot import plot_tables
 
+        if ax is None and not self.tables and self.head_tables:
+            return self.plot_heads()
         return plot_tables(self.tables, ax=ax)
 
     def heatmap(self) -> Figure:
@@ -111,12 +123,23 @@ class View:
         return GridView((model_grid(self.tables),))
 
     def heads(self) -> GridView:
-        """Attention heads by tasks (a relation is a task), the best head of each marked; a table for each model.
+        """Attention heads by all that they are asked, such as relations, the best head of each marked.
 
         Raises:
             ResultsError: no score is that of a head.
         """
-        return GridView(head_grids(self.tables))
+        head_table_of(self.head_tables)
+        return GridView(tuple(map(every_head_grid, self.head_tables)))
+
+    def plot_heads(self, task: str | None = None) -> Figure:
+        """The same of one task as a picture, layers by heads, a panel for each thing asked.
+
+        Raises:
+            ResultsError: no score is that of a head.
+        """
+        from bertology.results._head_plot import plot_head_table
+
+        return plot_head_table(head_table_of(self.head_tables, task))
 
     def seeds(self) -> GridView:
         """Layers by seeds, a table for each task."""
@@ -170,9 +193,10 @@ class View:
         return self.to_text()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from bertology.results._terminal import render_tables
+        from bertology.results._terminal import render_heads, render_tables
 
         yield render_tables(self.tables, self.overview, self.pipelines, self.groups, width=options.max_width)
+        yield render_heads(self.head_tables, self.step_tables, width=options.max_width)
 
 
 def _question(table: LayerTable) -> tuple[str | None, ...]:

@@ -26,8 +26,10 @@ _TITLES = {
     **{f"p_at_{most}": f"P@{most}" for most in (1, 5, 10, 100)},
 }
 _THREE_DECIMALS = frozenset({"dspr", "nspr", "mrr"})
-_NOT_FRACTIONS = frozenset({"codelength_bits", "compression"}) | _THREE_DECIMALS
-_OWN_HEADS = frozenset({"masked_lm", "next_sentence"})
+_NOT_FRACTIONS = frozenset({"codelength_bits", "compression", "distance"}) | _THREE_DECIMALS
+_UNITS = ("_bits", "_nats", "_words")
+"""What numbers that are no fractions are counted in, as their metrics' names end."""
+_OWN_HEADS = frozenset({"masked_lm", "next_sentence", "attention", "gates"})
 """Readouts that are the model's own, of which nothing is trained."""
 _INTERVALS = {
     "cluster-bootstrap-bca": "bootstrap over sentences (BCa)",
@@ -97,7 +99,7 @@ def layer_label(layer: int) -> str:
 
 def is_fraction(metric: str) -> bool:
     """Whether a metric is shown in percent."""
-    return metric not in _NOT_FRACTIONS
+    return metric not in _NOT_FRACTIONS and not metric.endswith(_UNITS)
 
 
 def number(value: float, *, metric: str = "accuracy") -> str:
@@ -108,6 +110,8 @@ def number(value: float, *, metric: str = "accuracy") -> str:
 
 def decimals(metric: str) -> int:
     """How many a metric is shown with."""
+    if metric.endswith(_UNITS) and metric not in _NOT_FRACTIONS:
+        return 2
     return 3 if metric in _THREE_DECIMALS else 1
 
 

@@ -42,7 +42,8 @@ def group_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tup
     """The groups of those tables whose items stand in several, in order of first appearance."""
     of_table: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     for row in rows:
-        if row.group is not None and row.control == "none" and row.layer is not None and row.status == "ok":
+        of_layer = row.layer is not None and row.head is None
+        if row.group is not None and row.control == "none" and of_layer and row.status == "ok":
             of_table[_key(row)].append(row)
     found = []
     for table in tables:
@@ -109,7 +110,7 @@ def _names(rows: Sequence[ResultRow]) -> list[str]:
 
 
 def _key(row: ResultRow) -> tuple[object, ...]:
-    same = row.task, row.corpus, row.corpus_fingerprint, row.split, row.model, row.init, row.pooling, row.head
+    same = row.task, row.corpus, row.corpus_fingerprint, row.split, row.model, row.init, row.pooling
     return (*same, reading_of(row))
 
 

@@ -1,11 +1,9 @@
-"""Tables that look across models, seeds and heads, as text in cells."""
+"""Tables that look across models and seeds, as text in cells."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from bertology.errors import ResultsError
 from bertology.results._grid import (
     NOTHING,
     Cell,
@@ -65,71 +63,6 @@ def seed_grid(table: LayerTable) -> Grid:
     return Grid(title, (*(f"seed {seed}" for seed in seeds), "mean", "s.d."), tuple(lines), notes)
 
 
-def head_grids(tables: Sequence[LayerTable]) -> tuple[Grid, ...]:
-    """Heads by tasks (a relation is a task), a grid for each model; the best head of each task is marked.
-
-    Raises:
-        ResultsError: no score is that of a head.
-    """
-    of_heads = [table for table in tables if table.about.head is not None]
-    if not of_heads:
-        raise ResultsError("no score is that of an attention head: there is no table of heads")
-    models = list(dict.fromkeys(map(_model_of_heads, of_heads)))
-    return tuple(
-        _head_grid([table for table in of_heads if _model_of_heads(table) == model], _name(model, models))
-        for model in models
-    )
-
-
-def _head_grid(tables: Sequence[LayerTable], model: str) -> Grid:
-    questions = list(dict.fromkeys(map(_question, tables)))
-    metrics = {question: question[1] for question in questions}
-    scores = {(str(t.about.head), _question(t)): line.main for t in tables for line in t.lines if line.main}
-    order = {str(t.about.head): _head_place(str(t.about.head)) for t in tables}
-    heads = sorted(order, key=order.__getitem__)
-    best = {question: _best_head(question, tables) for question in questions}
-    lines = [
-        GridLine(
-            head,
-            tuple(score_cell(scores.get((head, question)), metrics[question]) for question in questions),
-            frozenset(column for column, question in enumerate(questions) if best[question] == head),
-        )
-        for head in heads
-    ]
-    for control, label in BASELINES.items():
-        found = [_baseline(control, question, tables) for question in questions]
-        if any(score for score, _ in found):
-            lines.append(GridLine(label, tuple(score_cell(*pair) for pair in found), baseline=True))
-    notes = (
-        Note("model", model),
-        Note("data", "; ".join(dict.fromkeys(f"{table.about.corpus} {table.about.split}" for table in tables))),
-        Note("best", "marked: the head that scores best in the split shown, which flatters it a little"),
-    )
-    headers = tuple(_header(question, questions) for question in questions)
-    return Grid("heads by tasks" + _unit(tables), headers, tuple(lines), notes, corner="Head")
-
-
-def _head_place(head: str) -> tuple[int, ...]:
-    """Layer and number of a head named as L8H10."""
-    return tuple(int(part) for part in re.findall(r"[0-9]+", head))
-
-
-def _best_head(question: tuple[str, ...], tables: Sequence[LayerTable]) -> str:
-    sign = {table.task: 1 if table.higher_is_better else -1 for table in tables}
-    scored = [
-        (sign[table.task] * line.main.value, str(table.about.head))
-        for table in tables
-        if _question(table) == question
-        for line in table.lines
-        if line.main
-    ]
-    return max(scored, default=(0.0, ""))[1]
-
-
-def _model_of_heads(table: LayerTable) -> tuple[str, ...]:
-    return _model(table)[:-1]
-
-
 def _over_seeds(line: LayerLine, metric: str) -> tuple[Cell, Cell]:
     mean = score_cell(line.main, metric, interval=False)
     if line.seed_spread is None:
@@ -156,7 +89,7 @@ def _model(table: LayerTable) -> tuple[str, ...]:
     about = table.about
     reading = table.reading if table.one_of_several else ""
     weights = INITS[about.init or "pretrained"]
-    return (str(about.model), weights, str(about.pooling), reading, str(about.head or ""))
+    return (str(about.model), weights, str(about.pooling), reading)
 
 
 def _name(model: tuple[str, ...], models: Sequence[tuple[str, ...]]) -> str:

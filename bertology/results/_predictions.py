@@ -110,7 +110,7 @@ def write_predictions(folder: Path, cell_id: str, predictions: Predictions) -> s
     if predictions.label_sets:
         schema = schema.with_metadata({**(schema.metadata or {}), **_SETS})
     content = to_parquet(pa.Table.from_arrays(columns, schema=schema))
-    write_atomically(_path(folder, cell_id), content)
+    write_atomically(predictions_path(folder, cell_id), content)
     return hashlib.sha256(content).hexdigest()
 
 
@@ -183,12 +183,12 @@ class PredictionFolder(Mapping[str, Predictions]):
 
     def copy(self, cell_id: str, folder: Path) -> None:
         """Put one cell's file under ``folder`` as well, byte for byte: its checksum stands in the rows."""
-        here, there = _path(self.folder, cell_id), _path(folder, cell_id)
+        here, there = predictions_path(self.folder, cell_id), predictions_path(folder, cell_id)
         if here.resolve() != there.resolve():
             write_atomically(there, here.read_bytes())
 
     def __contains__(self, cell_id: object) -> bool:
-        return isinstance(cell_id, str) and _path(self.folder, cell_id).exists()
+        return isinstance(cell_id, str) and predictions_path(self.folder, cell_id).exists()
 
     def __iter__(self) -> Iterator[str]:
         return (path.stem for path in sorted((self.folder / FOLDER).glob("*.parquet")))
@@ -199,7 +199,7 @@ class PredictionFolder(Mapping[str, Predictions]):
 
 def _read(folder: Path, cell_id: str, columns: Sequence[str] | None) -> pa.Table:
     """The file of a cell, or some of its columns."""
-    path = _path(folder, cell_id)
+    path = predictions_path(folder, cell_id)
     table = read_parquet(path, what="the predictions of a cell", columns=columns)
     wanted = prediction_schema().names if columns is None else columns
     missing = [name for name in wanted if name not in table.column_names]
@@ -223,7 +223,8 @@ def _texts_kept(values: tuple[str, ...]) -> pa.Array:
     return pa.array(values, pa.string())
 
 
-def _path(folder: Path, cell_id: str) -> Path:
+def predictions_path(folder: Path, cell_id: str) -> Path:
+    """Where a cell's predictions are kept."""
     return folder / FOLDER / f"{cell_id}.parquet"
 
 

@@ -15,6 +15,7 @@ from bertology.errors import ResultsError
 from bertology.results._cloze_predictions import is_cloze
 from bertology.results._formats import View
 from bertology.results._groups import group_scores, group_tables
+from bertology.results._head_tables import head_tables, step_tables
 from bertology.results._labels import confusion, per_label_scores
 from bertology.results._pipeline import pipeline_lines
 from bertology.results._predictions import PredictionFolder, Predictions, write_predictions
@@ -82,9 +83,10 @@ class Results:
         """
         tables = layer_tables(self.rows, self.comparisons, metric=metric)
         pipelines = pipeline_lines(self.rows, tables)
-        if not tables and not pipelines:
+        heads, steps = head_tables(self.rows), step_tables(self.rows)
+        if not tables and not pipelines and not heads and not steps:
             raise ResultsError("there are no scores of any layer to show")
-        return View(tables, pipelines, group_tables(self.rows, tables))
+        return View(tables, pipelines, group_tables(self.rows, tables), heads, steps)
 
     def to_pandas(self) -> pd.DataFrame:
         """All rows and columns of ``results.parquet``."""
@@ -213,7 +215,8 @@ class Results:
             folder: made if absent. It will hold ``results.parquet``, ``comparisons.parquet``,
                 ``predictions/<cell_id>.parquet``, ``layers.md``, ``layers.png`` … and, of several
                 tables, ``heatmap.png`` …; where items stand in 2 to 40 groups ``groups.png`` …, of several
-                tasks ``groups-<task>.png`` …, and with the format csv ``groups.csv``.
+                tasks ``groups-<task>.png`` …, and with the format csv ``groups.csv``; of attention heads
+                ``heads-<task>.png`` … and ``heads.csv``.
             tables: formats of the tables.
             plots: formats of the plot.
 
@@ -239,6 +242,8 @@ class Results:
         if "csv" in tables and view.groups:
             # The lines of layers.csv are layers.
             write_atomically(folder / "groups.csv", view.by_group().to_csv().encode())
+        if "csv" in tables and view.head_tables:
+            write_atomically(folder / "heads.csv", view.heads().to_csv().encode())
         if plots:
             from bertology.results._plot import figure_bytes
 
@@ -276,12 +281,16 @@ def read_results(folder: str | Path) -> Results:
 def _figures(view: View) -> dict[str, Figure]:
     """The figures there are, by the names of their files."""
     from bertology.results._group_plot import plot_groups
+    from bertology.results._head_plot import plot_head_table
 
     figures = {"layers": view.plot()} if view.tables else {}
     if len(view.overview) > 1:
         figures["heatmap"] = view.heatmap()
     if view.pipelines:
         figures["pipeline"] = view.plot_pipeline()
+    for table in view.head_tables:
+        name = re.sub(r"[^\w.-]+", "-", "-".join(filter(None, ["heads", table.task, table.metric])))
+        figures.setdefault(name, plot_head_table(table))
     shown = [groups for groups in view.groups if 2 <= len(groups.lines) <= _MOST_GROUPS]
     times: Counter[str] = Counter()
     for groups in shown:

@@ -17,7 +17,17 @@ from bertology.measures import Bootstrap, Comparison
 
 SCHEMA_VERSION = 2
 
-Control = Literal["none", "majority", "word_majority", "linear_chain", "control_task", "blind"]
+Control = Literal[
+    "none",
+    "majority",
+    "word_majority",
+    "linear_chain",
+    "control_task",
+    "blind",
+    "offset",
+    "nearest",
+    "head_match",
+]
 
 
 class _Row:

@@ -13,6 +13,8 @@ from rich.text import Text
 
 from bertology.results._grid import STAR, Grid, GridLine, layer_grid, summary_grid
 from bertology.results._groups import GroupTable, group_grid
+from bertology.results._head_grids import best_head_grid, step_grid
+from bertology.results._head_tables import HeadTable, StepTable
 from bertology.results._names import shortened
 from bertology.results._pipeline import PipelineLine, pipeline_grid
 from bertology.results._view import LayerTable, Score
@@ -45,6 +47,12 @@ def render_tables(
     if pipelines:
         parts.append(_rendered(pipeline_grid(pipelines), width=width))
     return Group(*parts)
+
+
+def render_heads(heads: Sequence[HeadTable], steps: Sequence[StepTable], *, width: int) -> RenderableType:
+    """Tables of attention heads, one under the other."""
+    grids = [*map(best_head_grid, heads), *map(step_grid, steps)]
+    return Group(*(_rendered(grid, width=width) for grid in grids))
 
 
 def _fitting(groups: GroupTable, width: int) -> Grid:

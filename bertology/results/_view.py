@@ -113,7 +113,7 @@ def layer_tables(
         NameNotFoundError: a task has no such metric.
     """
     _refuse_mixtures(rows)
-    rows = [row for row in rows if row.group is None]
+    rows = [row for row in rows if row.group is None and row.head is None]
     groups: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     baselines: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     for row in rows:
@@ -121,7 +121,7 @@ def layer_tables(
         if row.control in BASELINES:
             baselines[question].append(row)
         elif row.layer is not None:
-            groups[*question, row.model, row.pooling, row.head, reading_of(row)].append(row)
+            groups[*question, row.model, row.pooling, reading_of(row)].append(row)
     times = Counter(key[:-1] for key in groups)
     return tuple(
         _table(group, baselines[key[:3]], comparisons, metric, one_of_several=times[key[:-1]] > 1)

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from bertology.measures import Bootstrap, Metric, compare, expected_layer, mean_over_seeds, over_layers, selectivity
-from bertology.probing import ClozeProbe, Probe
+from bertology.probing import ClozeProbe, HeadProbe, Probe, RepresentationProbe
 from bertology.results import ComparisonRow, PredictionFolder, ResultRow, Results, comparison_rows, score_of
+from bertology.runner._head_rows import HeadRows
 from bertology.runner._plan import BaselineCells, Group, Plan, RowControl
 from bertology.runner._scored import Column, Scored, Scorer, metrics_of
 
@@ -42,6 +43,10 @@ class Assembler:
     def _scorer(self) -> Scorer:
         return Scorer(self.run, self.n_resamples, self.seed)
 
+    @property
+    def _heads(self) -> HeadRows:
+        return HeadRows(self.run, self.n_resamples, self.seed)
+
     def of_plan(self, plan: Plan) -> Results:
         """The results of a plan whose cells are all finished."""
         parts = [self.of_group(plan, group) for group in plan.groups]
@@ -51,6 +56,10 @@ class Assembler:
 
     def of_group(self, plan: Plan, group: Group) -> Tables:
         """Scores of a group, and the comparisons of its layers."""
+        if isinstance(group.probe, HeadProbe):
+            cells = [(layer, cell) for (_, _, layer), cell in group.cells.items()]
+            found = self._heads.of(cells, group.probe, _shared(plan, group, self.experiment))
+            return Tables(tuple(found))
         rows: list[ResultRow] = []
         columns = self._scorer.group(group)
         shared, metrics = _shared(plan, group, self.experiment), metrics_of(group)
@@ -69,8 +78,13 @@ class Assembler:
     def of_baselines(self, plan: Plan, found: BaselineCells) -> Tables:
         """Scores of the baselines of a task."""
         rows: list[ResultRow] = []
+        shared = _shared_task(plan, found.probe, self.experiment)
+        if isinstance(found.probe, HeadProbe):
+            for name, cell in found.cells.items():
+                rows += self._heads.of([(None, cell)], found.probe, {**shared, "control": name})
+            return Tables(tuple(rows))
         for control, column in self._scorer.baselines(found).items():
-            where = {**_shared_task(plan, found.probe, self.experiment), "control": control}
+            where = {**shared, "control": control}
             rows += _rows(column, 0, where, metrics=found.probe.scores)
         return Tables(tuple(rows))
 
@@ -128,7 +142,7 @@ def _shared(plan: Plan, group: Group, experiment: str) -> dict[str, Any]:
         "model_fingerprint": plan.fingerprints[group.init],
         "init": group.init,
         "n_layers": plan.shape.n_layers,
-        "pooling": None if isinstance(group.probe, ClozeProbe) else plan.request.pooling,
+        "pooling": plan.request.pooling if isinstance(group.probe, RepresentationProbe) else None,
         "readout": name,
         "readout_version": version,
         "dtype": plan.request.dtype,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from bertology._files import canonical_json, digest, signature, write_atomically
-from bertology.results import Predictions, write_predictions
+from bertology.results import HeadSums, Predictions, write_head_sums, write_predictions
 
 CELL_FORMAT = 1
 _FOLDER = "cells"
@@ -106,14 +106,17 @@ def all_finished(run: Path, cells: Iterable[Cell]) -> bool:
 def write_cell(
     run: Path,
     cell: Cell,
-    predictions: Predictions,
+    predictions: Predictions | Sequence[HeadSums],
     *,
     facts: Mapping[str, Any],
     provenance: Mapping[str, Any],
     notes: tuple[str, ...] = (),
 ) -> None:
-    """Write a cell's predictions, then its record, which makes it finished."""
-    checksum = write_predictions(run, cell.id, predictions)
+    """Write a cell's predictions, or sums, then its record, which makes it finished."""
+    if isinstance(predictions, Predictions):
+        checksum = write_predictions(run, cell.id, predictions)
+    else:
+        checksum = write_head_sums(run, cell.id, predictions)
     record = {
         "cell_id": cell.id,
         "identity": dict(cell.identity),

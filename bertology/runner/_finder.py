@@ -12,9 +12,9 @@ from bertology.corpora import Corpus, Sentences, annotate_text, load_corpus
 from bertology.encoders import ModelShape, ModelSource, model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, CorpusError
 from bertology.measures import METRICS
-from bertology.probing import ClozeItems, ClozeProbe, Probe, RepresentationProbe, get_probe
+from bertology.probing import ClozeItems, ClozeProbe, HeadProbe, Probe, RepresentationProbe, get_probe
 from bertology.runner._request import ProbeRequest
-from bertology.runner._task_data import Splits, choose_splits
+from bertology.runner._task_data import Splits, choose_splits, splits_to_read
 
 Init = Literal["pretrained", "random", "random_blocks"]
 
@@ -83,9 +83,14 @@ class Finder:
         tasks = tuple(probe.task for probe in probes)
         key = (id(corpus), request.train_split, request.test_split, request.max_items, tasks)
         if key not in self._splits:
-            nothing = Splits(_NO_SENTENCES, _NO_SENTENCES, _NO_SENTENCES, ())
             fits = any(isinstance(probe, RepresentationProbe) for probe in probes)
-            found = choose_splits(corpus, train=request.train_split, test=request.test_split) if fits else nothing
+            heads = [probe for probe in probes if isinstance(probe, HeadProbe)]
+            if fits:
+                found = choose_splits(corpus, train=request.train_split, test=request.test_split)
+            elif heads:
+                found = splits_to_read(corpus, test=request.test_split, choose=any(probe.chooses for probe in heads))
+            else:
+                found = Splits(_NO_SENTENCES, _NO_SENTENCES, _NO_SENTENCES, ())
             prompts = {
                 probe.task: self._items(probe, request.corpus, request.max_items)
                 for probe in probes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -11,7 +11,16 @@ from bertology._files import canonical_json, digest
 from bertology.corpora import Corpus
 from bertology.encoders import ModelShape, ModelSource
 from bertology.errors import BertologyError
-from bertology.probing import ClozeProbe, Probe, get_probe
+from bertology.probing import (
+    AttentionProbe,
+    ClozeProbe,
+    GateProbe,
+    HeadBaseline,
+    HeadProbe,
+    Probe,
+    RepresentationProbe,
+    get_probe,
+)
 from bertology.readouts import ReadoutKind, readout_kind
 from bertology.runner._cells import Cell
 from bertology.runner._finder import Finder, Init, read_vocabulary
@@ -22,7 +31,7 @@ from bertology.runner._task_data import Splits
 # Of what was left out of a corpus so many places are told; all are in Corpus.skipped.
 _LISTED = 5
 RowControl = Literal["none", "control_task", "blind"]
-Baseline = Literal["majority", "word_majority", "linear_chain"]
+Baseline = Literal["majority", "word_majority", "linear_chain"] | HeadBaseline
 # By what a task's readout reads.
 _BASELINES: Mapping[str, tuple[Baseline, ...]] = {
     "words": ("majority", "word_majority"),
@@ -105,6 +114,7 @@ class Plan:
             (init, probe.task): tuple(self._family(probe, found, init) for found in self.ways_of(probe))
             for init in self.fingerprints
             for probe in self.probes
+            if init in inits_of(probe, self.fingerprints, own=self.request.init)
         }
 
     @cached_property
@@ -114,7 +124,7 @@ class Plan:
             BaselineCells(
                 probe,
                 {
-                    control: Cell({**self._task_identity(probe), "control": control})
+                    control: Cell({**self._task_identity(probe), **self._baseline_settings(probe), "control": control})
                     for control in baselines_of(probe, self.request.controls)
                 },
             )
@@ -172,10 +182,18 @@ class Plan:
         of_task = {"task": probe.task, "task_version": probe.version}
         if isinstance(probe, ClozeProbe):
             return {**of_task, "items_fingerprint": self.splits.prompts[probe.task].fingerprint}
+        if isinstance(probe, HeadProbe):
+            names = ("dev", "test") if probe.chooses else ("test",)
+            return {**of_task, **{f"{name}_fingerprint": self.splits.by_name[name].fingerprint for name in names}}
         return {
             **of_task,
             **{f"{name}_fingerprint": split.fingerprint for name, split in self.splits.by_name.items()},
         }
+
+    def _baseline_settings(self, probe: Probe) -> dict[str, Any]:
+        """What of a task's settings decides its baselines: of heads all, as the first reading has them."""
+        changes = self.readings_of(probe)[0].changes if isinstance(probe, HeadProbe) else {}
+        return {"reading": changes} if changes else {}
 
     def _family(self, probe: Probe, readings: Sequence[Reading], init: Init) -> Group:
         first, *others = (self._group(probe, reading, init) for reading in readings)
@@ -193,6 +211,8 @@ class Plan:
         if isinstance(probe, ClozeProbe):
             if words := reading.settings.get("vocabulary"):
                 shared["vocabulary_fingerprint"] = digest([canonical_json(read_vocabulary(str(words)))])
+        elif isinstance(probe, HeadProbe):
+            shared["on_long"] = request.on_long
         else:
             shared |= {name: getattr(request, name) for name in ("pooling", "stored_dtype", "on_long")}
         if reading.changes:
@@ -211,7 +231,7 @@ class Plan:
 
     def n_seeds_of(self, probe: Probe) -> int:
         """How many fits of a task there are; of one that fits nothing, one."""
-        return 1 if isinstance(probe, ClozeProbe) else self.request.seeds
+        return self.request.seeds if isinstance(probe, RepresentationProbe) else 1
 
     def controls_of(self, probe: Probe, init: Init) -> tuple[RowControl, ...]:
         """What is computed of a task on one initialisation."""
@@ -220,13 +240,19 @@ class Plan:
         if isinstance(probe, ClozeProbe):
             can_be_blind = any(item.blind for item in self.splits.prompts[probe.task].items)
             return ("none", "blind") if "blind" in asked and can_be_blind else ("none",)
+        if isinstance(probe, HeadProbe):
+            return ("none",)
         # The control task asks what the model's vectors allow by heart; trees are no labels that could be learnt so.
         with_control = "control_task" in asked and _reads(probe) != "trees"
         return ("none", "control_task") if with_control else ("none",)
 
     def columns_of(self, reading: Reading) -> tuple[int | None, ...]:
         """What a reading scores: each layer, or None for all of them together."""
-        return (None,) if readout_kind(str(reading.readout)).columns == "all" else self.layers_of(reading)
+        kind = readout_kind(str(reading.readout))
+        if kind.reads in ("maps", "gates"):
+            # What becomes of a model as ever more heads go belongs to none of its layers.
+            return (*self.layers_of(reading), *([None] if kind.reads == "gates" else []))
+        return (None,) if kind.columns == "all" else self.layers_of(reading)
 
     def layers_of(self, reading: Reading) -> tuple[int, ...]:
         """The layers that a reading reads.
@@ -235,6 +261,8 @@ class Plan:
             NameNotFoundError: the model has no such layer.
             BertologyError: it is not among the layers that are asked about.
         """
+        if readout_kind(str(reading.readout)).reads in ("maps", "gates"):
+            return self._layers_with_heads(reading)
         if reading.layers is None:
             return self.layers
         found = parse_layers(reading.layers, self.shape.n_layers)
@@ -245,6 +273,14 @@ class Plan:
                 "name it in layers too"
             )
         return found
+
+    def _layers_with_heads(self, reading: Reading) -> tuple[int, ...]:
+        asked = self.layers if reading.layers is None else parse_layers(reading.layers, self.shape.n_layers)
+        if found := tuple(layer for layer in asked if layer > 0):
+            return found
+        raise BertologyError(
+            f"layer 0 is the embeddings, which have no attention heads: ask for layers 1…{self.shape.n_layers}"
+        )
 
     def _mixed(self, reading: Reading, layer: int | None) -> dict[str, Any]:
         """Which layers a score is of, where they are several: part of what it means."""
@@ -259,7 +295,14 @@ def baselines_of(probe: Probe, controls: Collection[str]) -> tuple[Baseline, ...
         # Of two texts neither is the more frequent answer; and where each item has rivals of its own, what is most
         # frequent among the answers is mostly what is never asked as a rival.
         return ()
+    if isinstance(probe, HeadProbe):
+        return tuple(name for name in probe.baselines if name in controls) if isinstance(probe, AttentionProbe) else ()
     return tuple(name for name in _BASELINES[_reads(probe)] if name in controls)
+
+
+def inits_of(probe: Probe, inits: Iterable[Init], *, own: Init) -> tuple[Init, ...]:
+    """The initialisations of a model that a task is put to: what a random one loses without a head says nothing."""
+    return tuple(init for init in inits if init == own or not isinstance(probe, GateProbe))
 
 
 def _reads(probe: Probe) -> str:

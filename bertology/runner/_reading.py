@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from bertology._files import canonical_json
 from bertology.errors import BertologyError
-from bertology.probing import Probe
+from bertology.probing import HeadProbe, Probe
 from bertology.readouts import readout_kind
 
 Codelength = Literal["online", "variational"]
@@ -114,6 +114,15 @@ def sweep(
     )
 
 
+_SPECIAL = {
+    "trees": "trees",
+    "prompts": "what a model says of texts",
+    "maps": "attention maps",
+    "gates": "what a model loses without its heads",
+}
+"""What is read by readouts that read nothing else."""
+
+
 def check_reading(probe: Probe, reading: Reading, *, width: int) -> None:
     """Refuse a readout that cannot read what a task is about, or more than vectors of that width have.
 
@@ -121,21 +130,23 @@ def check_reading(probe: Probe, reading: Reading, *, width: int) -> None:
         BertologyError: it does not fit.
     """
     asked, own = readout_kind(str(reading.readout)), readout_kind(probe.readout)
-    special = {"trees", "prompts"} & {asked.reads, own.reads}
+    special = _SPECIAL.keys() & {asked.reads, own.reads}
     unlike = asked.reads != own.reads or (own.reads == "prompts" and asked.name != own.name)
     if special and unlike:
-        what = {"trees": "trees", "prompts": "what a model says of texts"}.get(own.reads, "labels")
+        what = _SPECIAL.get(own.reads, "labels")
         raise BertologyError(
             f"task {probe.task} is about {what}, which {reading.readout} cannot read; "
             f"leave the readout out, or take {probe.readout}"
         )
     if own.reads == "trees" and (reading.codelength is not None or reading.erase is not None):
         raise BertologyError(f"task {probe.task}: trees have no codelength here, and nothing is erased before them")
-    if own.reads == "prompts" and (reading.codelength or reading.erase or reading.fraction != 1):
+    if own.reads in ("prompts", "maps", "gates") and (reading.codelength or reading.erase or reading.fraction != 1):
         raise BertologyError(
             f"task {probe.task}: nothing is fitted to it, so that there is no share of training data, no codelength "
             "and nothing to erase"
         )
+    if isinstance(probe, HeadProbe):
+        probe.with_settings(reading.settings)
     rank = reading.settings.get("rank")
     if own.reads == "trees" and isinstance(rank, int) and rank > width:
         raise BertologyError(f"task {probe.task}: rank {rank} of vectors that are {width} wide: give 1 to {width}")

@@ -10,7 +10,9 @@ from bertology._names import name_not_found
 from bertology.errors import BertologyError, NameNotFoundError
 from bertology.runner._reading import Reading
 
-Control = Literal["majority", "word_majority", "linear_chain", "random", "control_task", "blind"]
+Control = Literal[
+    "majority", "word_majority", "linear_chain", "random", "control_task", "blind", "offset", "nearest", "head_match"
+]
 CONTROLS: tuple[Control, ...] = get_args(Control)
 _CHOICES: dict[str, tuple[str, ...]] = {
     "pooling": ("mean", "first", "last"),

@@ -12,12 +12,14 @@ from bertology._cache import cache_folder
 from bertology._files import canonical_json, write_atomically
 from bertology.activations import Entry, Progress, Recipe, silent
 from bertology.corpora import Corpus, Sentences
+from bertology.probing import ClozeProbe, HeadProbe, RepresentationProbe
 from bertology.results import Results
 from bertology.runner._assemble import Assembler
 from bertology.runner._cells import all_finished
 from bertology.runner._finder import Init
 from bertology.runner._fit import fit_group, write_baselines
-from bertology.runner._plan import Group, Plan, make_plan
+from bertology.runner._heads import read_heads, write_head_baselines
+from bertology.runner._plan import BaselineCells, Group, Plan, make_plan
 from bertology.runner._prompts import GetEncoder, ask_group, write_majority
 from bertology.runner._request import ProbeRequest
 from bertology.runner._sources import erased_data
@@ -64,16 +66,13 @@ def run_probes(
     data = {
         probe.task: TaskData.of(probe, plan.splits)
         for probe in plan.probes
-        if probe.task in unfinished and probe.task not in plan.splits.prompts
+        if probe.task in unfinished and isinstance(probe, RepresentationProbe)
     }
     for task in dict.fromkeys(group.reading.erase for group in groups if group.reading.erase is not None):
         erased_data(task, plan.splits)
     device = check_components(groups, device=request.device) if groups else ""
     for found in baselines:
-        if found.probe.task in plan.splits.prompts:
-            write_majority(found, plan.splits.prompts[found.probe.task], run)
-        else:
-            write_baselines(found, data[found.probe.task], run)
+        write_baselines_of(found, plan, run, data=data.get(found.probe.task))
     for init in plan.fingerprints:
         _compute(plan, init, [group for group in groups if group.init == init], data, run, device, progress)
     results = Assembler(run, experiment).of_plan(plan)
@@ -96,13 +95,36 @@ def _compute(
     # One reading of the model is for all tasks.
     reads = any(group.probe.task in data for group in groups)
     entries = extract_splits(plan, init, get_encoder, progress) if reads else {}
+    who = f"{'random ' if init == 'random' else ''}{plan.source.name}"
     for group in groups:
-        label = f"{'random ' if init == 'random' else ''}{plan.source.name}, {group.probe.task}"
+        label = f"{who}, {group.probe.task}"
         if group.probe.task in data:
             found = data[group.probe.task]
             fit_group(group, found, entries, run, plan=plan, device=device, progress=progress(label))
-        else:
+        elif isinstance(group.probe, ClozeProbe):
             ask_group(group, run, plan=plan, get_encoder=get_encoder, device=device, progress=progress(label))
+    heads = [group for group in groups if isinstance(group.probe, HeadProbe)]
+    if heads:
+        # All that is asked of maps is asked in one pass.
+        label = f"{who}, heads"
+        read_heads(heads, run, plan=plan, get_encoder=get_encoder, device=device, progress=progress(label))
+
+
+def write_baselines_of(found: BaselineCells, plan: Plan, run: Path, *, data: TaskData | None) -> None:
+    """Compute the baselines of a task, of whatever kind, and write their cells into ``run``.
+
+    Args:
+        found: the cells.
+        plan: what they are part of.
+        run: the run's folder.
+        data: the items, of a task that has vectors read.
+    """
+    if isinstance(found.probe, ClozeProbe):
+        write_majority(found, plan.splits.prompts[found.probe.task], run)
+    elif isinstance(found.probe, HeadProbe):
+        write_head_baselines(found, plan.splits, run, reading=plan.readings_of(found.probe)[0])
+    else:
+        write_baselines(found, data or TaskData.of(found.probe, plan.splits), run)
 
 
 def left_of(run: Path, group: Group) -> Group | None:
@@ -122,6 +144,8 @@ def check_components(groups: Iterable[Group], *, device: str) -> str:
 
     for group in groups:
         for one in group.family:
+            if isinstance(one.probe, HeadProbe):
+                continue  # its settings were checked when it was planned
             make_readout(one.readout.name, **one.reading.settings)
     return str(choose_device(device))
 

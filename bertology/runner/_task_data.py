@@ -32,6 +32,8 @@ class Splits:
     notes: tuple[str, ...]
     prompts: Mapping[str, ClozeItems] = field(default_factory=dict)
     """By task, what cloze probes ask."""
+    chosen_on: str = "dev"
+    """What the corpus calls the split to choose by."""
 
     @property
     def by_name(self) -> Mapping[str, Sentences]:
@@ -63,6 +65,26 @@ def choose_splits(corpus: Corpus, *, train: str, test: str) -> Splits:
     kept = Sentences(whole[i] for i in range(len(whole)) if i not in held_out)
     note = f"no dev split: every {_HELD_OUT_EVERY}th sentence of {train} is held out to choose the strength by"
     return Splits(kept, Sentences(whole[i] for i in sorted(held_out)), corpus[test], (note,))
+
+
+def splits_to_read(corpus: Corpus, *, test: str, choose: bool) -> Splits:
+    """The splits of ``corpus`` where nothing is fitted: what is scored and, to choose by, dev or else train.
+
+    Raises:
+        NameNotFoundError: there is no test split of that name.
+    """
+    if test not in corpus:
+        remedy = "choose another by --test-split, or give a corpus that has it"
+        raise name_not_found(f"split of corpus {corpus.name}", test, corpus.splits, remedy=remedy)
+    nothing = Sentences()
+    if not choose:
+        return Splits(nothing, nothing, corpus[test], ())
+    to_choose = next((name for name in ("dev", "train") if name in corpus and name != test), None)
+    if to_choose is None:
+        note = f"{corpus.name} has no split to choose heads on: they are chosen on {test}, which flatters them"
+        return Splits(nothing, nothing, corpus[test], (note,))
+    notes = () if to_choose == "dev" else (f"no dev split: heads are chosen on {to_choose}",)
+    return Splits(nothing, corpus[to_choose], corpus[test], notes, chosen_on=to_choose)
 
 
 @dataclass(frozen=True)

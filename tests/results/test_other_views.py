@@ -56,19 +56,21 @@ def test_models_of_one_name_are_told_apart(pos):
     assert [line.label for line in grid.lines[:2]] == ["pocket · mean", "pocket · first"]
 
 
-def test_heads_by_tasks(two_tasks):
+def test_heads_by_relations(two_tasks):
     """A score for each head and relation; heads in the order of their numbers, not of their letters."""
     heads = ["L1H2", "L1H10", "L2H1"]
     rows = [
-        dataclasses.replace(row, head=head, layer=int(head[1]), value=value, cell_id=f"{task}-{head}", task=task)
-        for task, values in (("nsubj", (0.2, 0.5, 0.4)), ("obj", (0.7, 0.1, 0.3)))
+        dataclasses.replace(
+            row, head=head, layer=int(head[1]), value=value, cell_id=head, metric="relation_accuracy", group=relation
+        )
+        for relation, values in (("nsubj", (0.2, 0.5, 0.4)), ("obj", (0.7, 0.1, 0.3)))
         for head, value in zip(reversed(heads), reversed(values), strict=True)
         for row in two_tasks.rows
         if (row.task, row.layer, row.seed, row.init, row.control, row.metric)
         == ("pos", 1, 0, "pretrained", "none", "accuracy")
     ]
     (grid,) = Results(tuple(rows), ()).view().heads().grids
-    assert grid.headers == ("nsubj accuracy", "obj accuracy")
+    assert grid.headers == ("nsubj", "obj")
     assert [line.label for line in grid.lines] == heads
     assert [[cell.score.value for cell in line.cells] for line in grid.lines] == [[0.2, 0.7], [0.5, 0.1], [0.4, 0.3]]
     assert [sorted(line.best) for line in grid.lines] == [[1], [0], []]

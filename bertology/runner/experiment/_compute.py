@@ -10,12 +10,13 @@ from typing import Literal
 from filelock import Timeout
 
 from bertology.activations import Entry, find_entry, silent
-from bertology.probing import ClozeProbe
+from bertology.probing import ClozeProbe, RepresentationProbe
 from bertology.runner._finder import Init
-from bertology.runner._fit import fit_group, write_baselines
-from bertology.runner._plan import BaselineCells, Plan
-from bertology.runner._prompts import ask_group, write_majority
-from bertology.runner._run import extract_splits, left_of, opener, recipe_of
+from bertology.runner._fit import fit_group
+from bertology.runner._heads import read_heads
+from bertology.runner._plan import BaselineCells, Group, Plan
+from bertology.runner._prompts import ask_group
+from bertology.runner._run import extract_splits, left_of, opener, recipe_of, write_baselines_of
 from bertology.runner._task_data import TaskData
 from bertology.runner.experiment._folder import RunFolder, finished, forget_failures, write_failure
 from bertology.runner.experiment._work import Unit
@@ -50,16 +51,16 @@ def compute_unit(unit: Unit, run: Path, *, device: str, wait: bool) -> Outcome |
 
 def _compute(unit: Unit, run: Path, device: str) -> None:
     plan, part = unit.plan, unit.part
-    if isinstance(part.probe, ClozeProbe):
-        _ask(unit, run, device)
-        return
-    data = TaskData.of(part.probe, plan.splits)
     if isinstance(part, BaselineCells):
-        write_baselines(part, data, run)
+        write_baselines_of(part, plan, run, data=None)
         return
     left = left_of(run, part)
     if left is None:
         return
+    if not isinstance(part.probe, RepresentationProbe):
+        _ask(plan, left, run, device)
+        return
+    data = TaskData.of(part.probe, plan.splits)
     entries = _stored(plan, part.init)
     if entries is None:
         entries = extract_splits(plan, part.init, opener(plan, part.init, device), lambda _: silent)
@@ -67,17 +68,14 @@ def _compute(unit: Unit, run: Path, device: str) -> None:
         fit_group(left, data, entries, run, plan=plan, device=device, progress=silent)
 
 
-def _ask(unit: Unit, run: Path, device: str) -> None:
-    plan, part = unit.plan, unit.part
-    if isinstance(part, BaselineCells):
-        write_majority(part, plan.splits.prompts[part.probe.task], run)
-        return
-    left = left_of(run, part)
-    if left is None:
-        return
+def _ask(plan: Plan, group: Group, run: Path, device: str) -> None:
+    """Put texts to the model, or look at its heads."""
+    opened = opener(plan, group.init, device)
     with one_thread():
-        opened = opener(plan, part.init, device)
-        ask_group(left, run, plan=plan, get_encoder=opened, device=device, progress=silent)
+        if isinstance(group.probe, ClozeProbe):
+            ask_group(group, run, plan=plan, get_encoder=opened, device=device, progress=silent)
+        else:
+            read_heads([group], run, plan=plan, get_encoder=opened, device=device, progress=silent)
 
 
 def _stored(plan: Plan, init: Init) -> dict[str, Entry] | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from bertology.activations import find_entry
 from bertology.errors import BertologyError
-from bertology.probing import ClozeProbe
+from bertology.probing import AttentionProbe, ClozeProbe, HeadProbe, RepresentationProbe
 from bertology.runner._finder import Init
 from bertology.runner._plan import Group, Plan
 from bertology.runner._run import recipe_of
@@ -119,8 +119,10 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None, tasks: _Tasks)
     left = [unit for unit in units if unit not in done]
     failed = [unit for unit in left if folder is not None and failure_of(folder, unit) is not None]
     data, problems = tasks.of(plan)
-    missing = {init: _missing_words(plan, init) for init in plan.fingerprints}
-    n_words = sum(split.n_words for split in plan.splits.by_name.values())
+    # Of tasks that are asked of the model itself no vectors are read.
+    reads = any(isinstance(probe, RepresentationProbe) for probe in plan.probes)
+    missing = {init: _missing_words(plan, init) if reads else 0 for init in plan.fingerprints}
+    n_words = sum(split.n_words for split in plan.splits.by_name.values()) if reads else 0
     width = np.dtype(plan.request.stored_dtype).itemsize * len(plan.layers) * plan.shape.dim
     block = 24 * plan.shape.dim**2
     groups = [group for unit in left for group in unit.groups if group.probe.task in data]
@@ -153,12 +155,22 @@ def _n_items(unit: Unit, data: Mapping[str, TaskData]) -> int:
 
 def _asking_flops(group: Group, plan: Plan) -> float:
     """What it takes to put texts to a model: sentences are read once for each of their pieces."""
+    if isinstance(group.probe, HeadProbe):
+        return _heads_flops(group, plan)
     items = plan.splits.prompts[group.probe.task]
     lengths = np.array([_PIECES_A_WORD * (len(item.text.split()) + len(item.other.split())) for item in items.items])
     whole = isinstance(group.probe, ClozeProbe) and group.probe.asks == "sentences"
     pieces = float((lengths**2 / 2 if whole else lengths).sum())
     n_passes = len({control for control, _, _ in group.cells})
     return pieces * n_passes * 24 * plan.shape.dim**2 * max(plan.layers, default=0)
+
+
+def _heads_flops(group: Group, plan: Plan) -> float:
+    """What it takes to look at heads: once at the text for maps, and once for each head that is closed."""
+    splits = plan.splits.by_name
+    once = splits["test"].n_words + (splits["dev"].n_words if isinstance(group.probe, AttentionProbe) else 0)
+    times = 1 if isinstance(group.probe, AttentionProbe) else len(group.layers) * plan.shape.n_heads
+    return once * times * _PIECES_A_WORD * 24 * plan.shape.dim**2 * max(plan.layers, default=0)
 
 
 class _Tasks:
@@ -172,7 +184,7 @@ class _Tasks:
         data: dict[str, TaskData] = {}
         problems: list[str] = []
         for probe in plan.probes:
-            if isinstance(probe, ClozeProbe):
+            if not isinstance(probe, RepresentationProbe):
                 continue
             key = (id(plan.splits), probe.task)
             if key not in self._found:

@@ -11,12 +11,12 @@ from bertology._files import canonical_json, digest
 from bertology._names import name_not_found
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
-from bertology.probing import ClozeProbe
+from bertology.probing import ClozeProbe, RepresentationProbe
 from bertology.readouts import readout_kind
 from bertology.results import ResultRow
 from bertology.runner._cells import Cell
 from bertology.runner._finder import Finder, Init, find_corpus, prompts_corpus
-from bertology.runner._plan import BaselineCells, Group, Plan, baselines_of, make_plan
+from bertology.runner._plan import BaselineCells, Group, Plan, baselines_of, inits_of, make_plan
 from bertology.runner._reading import fitted_together
 from bertology.runner._request import ProbeRequest
 from bertology.runner.experiment._settings import CorpusSettings, Experiment, ModelSettings, TaskSettings
@@ -51,7 +51,7 @@ class Unit:
     @property
     def reads_vectors(self) -> bool:
         """Whether it needs the model's vectors of the corpus."""
-        return isinstance(self.part, Group) and self.part.readout.reads != "prompts"
+        return isinstance(self.part, Group) and isinstance(self.part.probe, RepresentationProbe)
 
     @property
     def title(self) -> str:
@@ -253,6 +253,7 @@ def _all_places(experiment: Experiment) -> Iterator[Place]:
                 yield from (
                     Place(model, corpus, init, task, reading, weight)
                     for task, asked in enumerate(tasks)
+                    if init in inits_of(probes[task], inits, own=settings.init)
                     for reading in range(len(fitted_together(asked.readings, own=probes[task].readout)) or 1)
                 )
 
@@ -292,7 +293,7 @@ def fewest_cells(experiment: Experiment) -> int:
     finder = Finder()
     of_a_model = sum(
         (1 if reading is not None and readout_kind(str(reading.readout)).columns == "all" else layers)
-        * (1 if isinstance(finder.probe(task.name), ClozeProbe) else experiment.seeds)
+        * (experiment.seeds if isinstance(finder.probe(task.name), RepresentationProbe) else 1)
         for _, tasks in _tasks_by_corpus(experiment)
         for task in tasks
         for reading in task.readings or (None,)

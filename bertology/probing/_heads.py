@@ -1,0 +1,108 @@
+"""What probes of attention heads ask: what heads look at, and what a model loses without them."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from bertology._settings import checked_settings
+from bertology.corpora import Sentences
+from bertology.probing._contract import Probe
+
+if TYPE_CHECKING:
+    from bertology.activations import Progress
+    from bertology.attention import HeadRatios, MakeStatistic
+    from bertology.encoders import Encoder
+
+HeadBaseline = Literal["offset", "nearest", "head_match"]
+"""Scores that need no head: always the word at one place from here, the nearest candidate, or the nearest candidate
+with the same word in it."""
+
+
+class HeadProbe(Probe):
+    """A question put to attention heads. What comes out are ratios of sums by cluster of sentences, of every head.
+
+    Subclasses are frozen dataclasses without state; their fields, but for those that say what they are, are settings.
+    """
+
+    @property
+    @abstractmethod
+    def chooses(self) -> bool:
+        """Whether a table names the best head: then dev is read as well, heads are chosen on it and scored on test."""
+
+    def with_settings(self, settings: Mapping[str, Any]) -> Self:
+        """The same question with other settings.
+
+        Raises:
+            NameNotFoundError: there is no such setting.
+            FitError: a setting is of another kind than it should be.
+        """
+        what_it_is = (name for kind in type(self).__mro__ for name in getattr(kind, "__abstractmethods__", ()))
+        chosen = checked_settings(settings, type(self), owner=f"task {self.task}", fixed=frozenset(what_it_is))
+        # That a probe is a dataclass is part of the contract, which types cannot say of an abstract class.
+        return dataclasses.replace(self, **chosen) if chosen else self  # type: ignore[type-var]
+
+
+class AttentionProbe(HeadProbe):
+    """A question put to attention maps: sums over the maps of each head, in one pass that keeps no map."""
+
+    @property
+    @abstractmethod
+    def level(self) -> Literal["word", "piece"]:
+        """Units of the maps."""
+
+    @property
+    @abstractmethod
+    def norms(self) -> bool:
+        """Whether ‖αf(x)‖ is looked at as well (Kobayashi et al. 2020), which not every family of models tells."""
+
+    @property
+    @abstractmethod
+    def baselines(self) -> tuple[HeadBaseline, ...]:
+        """What the heads stand beside; :meth:`baseline` scores each."""
+
+    @abstractmethod
+    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+        """What is summed over the maps of a text; each finishes to a :class:`HeadRatios`, or a tuple of them.
+
+        Raises:
+            CorpusError: the text lacks what is asked about.
+        """
+
+    @abstractmethod
+    def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
+        """What can be had without a head, as ratios of the whole text, called as those of heads are.
+
+        Args:
+            name: one of :attr:`baselines`.
+            chosen_on: where it may be fitted, such as which offset is best.
+            sentences: what it is scored on.
+        """
+
+
+class GateProbe(HeadProbe):
+    """What a model loses without a head: not read off its maps, but asked by closing gates."""
+
+    @abstractmethod
+    def measure(
+        self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
+    ) -> Sequence[HeadRatios]:
+        """What the heads of some layers do for the model.
+
+        Args:
+            encoder: the model.
+            sentences: what it reads.
+            layers: from 1.
+            on_long: what to do with sentences longer than the model takes.
+            progress: told how far it is.
+
+        Returns:
+            Ratios of heads; of whole layers, or of the whole model with more and more heads off, where these are asked
+            for too.
+
+        Raises:
+            ModelError: the model lacks what it takes.
+            CorpusError: there is nothing to measure on.
+        """

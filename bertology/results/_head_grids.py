@@ -1,0 +1,137 @@
+"""Tables of attention heads as text in cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bertology.errors import ResultsError
+from bertology.results._grid import (
+    NOTHING,
+    STAR,
+    Cell,
+    Grid,
+    GridLine,
+    Note,
+    is_fraction,
+    metric_title,
+    number,
+    score_cell,
+)
+from bertology.results._head_tables import HEAD_BASELINES, HeadLine, HeadTable, StepTable, head_place
+from bertology.results._view import INITS, Score
+
+_BESIDE = {
+    "offset": "the word at that distance which is right most often where heads are chosen",
+    "nearest": "the candidate that stands nearest",
+    "head_match": "the nearest candidate with the same word, else the nearest",
+}
+
+
+def best_head_grid(table: HeadTable) -> Grid:
+    """Of each thing asked the head that stands out, the one after it, and what they stand beside."""
+    known = [name for name in HEAD_BASELINES if any(name in line.baselines for line in table.lines)]
+    with_random = any(line.random_init for line in table.lines)
+    headers = ["items", "head", "score", "next", "mean", *(HEAD_BASELINES[name] for name in known)]
+    lines = []
+    for line in table.lines:
+        cells = [
+            Cell(f"{line.n_items:,}", score=Score(line.n_items)),
+            Cell(line.best.head),
+            score_cell(line.best.score, line.metric),
+            _runner_up(line),
+            Cell(number(line.mean, metric=line.metric), score=Score(line.mean)),
+            *(score_cell(line.baselines.get(name), line.metric, interval=False) for name in known),
+        ]
+        if with_random:
+            cells.append(score_cell(line.random_init.score if line.random_init else None, line.metric, interval=False))
+        label = line.name if table.metric else metric_title(line.metric)
+        lines.append(GridLine(label, tuple(cells), frozenset({2}) if line.stands_out else frozenset()))
+    if with_random:
+        headers.append("random init")
+    unit = ", %" if is_fraction(table.metric or table.lines[0].metric) else ""
+    title = f"{table.task} · {metric_title(table.metric)} by head{unit}" if table.metric else f"{table.task} · by head"
+    return Grid(title, tuple(headers), tuple(lines), tuple(_notes(table, known, with_random)), corner="Asked")
+
+
+def every_head_grid(table: HeadTable) -> Grid:
+    """All heads by all that is asked of them, the head that was chosen marked."""
+    heads = sorted({head for line in table.lines for head in line.heads}, key=head_place)
+    lines = [
+        GridLine(
+            head,
+            tuple(score_cell(line.heads.get(head), line.metric, interval=False) for line in table.lines),
+            frozenset(column for column, line in enumerate(table.lines) if line.best.head == head),
+        )
+        for head in heads
+    ]
+    for name, label in HEAD_BASELINES.items():
+        if any(name in line.baselines for line in table.lines):
+            cells = tuple(score_cell(line.baselines.get(name), line.metric, interval=False) for line in table.lines)
+            lines.append(GridLine(label, cells, baseline=True))
+    notes = (*_data(table), Note(STAR, f"the best head, chosen on {table.chosen_on}"))
+    headers = tuple(line.name if table.metric else metric_title(line.metric) for line in table.lines)
+    title = f"{table.task} · heads" if not table.metric else f"{table.task} · {metric_title(table.metric)}, all heads"
+    return Grid(title, headers, tuple(lines), notes, corner="Head")
+
+
+def step_grid(table: StepTable) -> Grid:
+    """Steps by metrics, with intervals."""
+    lines = [
+        GridLine(step, tuple(score_cell(scores.get(metric), metric) for metric in table.metrics))
+        for step, scores in table.lines.items()
+    ]
+    about = table.about
+    notes = (Note("data", f"{about.corpus} {about.split}"), Note("model", str(about.model)), _INTERVAL)
+    headers = tuple(f"{metric_title(metric)}{', %' if is_fraction(metric) else ''}" for metric in table.metrics)
+    return Grid(f"{table.task} · the whole model", headers, tuple(lines), notes, corner="Step")
+
+
+def head_table_of(tables: Sequence[HeadTable], task: str | None = None) -> HeadTable:
+    """The first table of heads there is, or that of a task.
+
+    Raises:
+        ResultsError: there is none.
+    """
+    found = next((table for table in tables if task in (None, table.task)), None)
+    if found is None:
+        raise ResultsError(f"no score{'' if task is None else f' of task {task}'} is that of an attention head")
+    return found
+
+
+_INTERVAL = Note(
+    "interval", "[ ] 95 %, bootstrap over sentences (neighbours together, where there are over a thousand)"
+)
+
+
+def _runner_up(line: HeadLine) -> Cell:
+    if len(line.order) < 2:
+        return Cell(NOTHING)
+    head = line.order[1]
+    score = line.heads[head]
+    return Cell(f"{head} {number(score.value, metric=line.metric)}", score=score)
+
+
+def _data(table: HeadTable) -> list[Note]:
+    about = table.about
+    skipped = f", {about.n_skipped:,} words skipped" if about.n_skipped else ""
+    silver = ", labels made by a program (silver)" if about.annotation == "silver" else ""
+    return [
+        Note("data", f"{about.corpus} {about.split}{skipped}{silver}"),
+        Note("model", ", ".join(filter(None, [str(about.model), INITS[about.init or "pretrained"]]))),
+    ]
+
+
+def _notes(table: HeadTable, baselines: Sequence[str], with_random: bool) -> list[Note]:
+    notes = []
+    if any(line.stands_out for line in table.lines):
+        notes.append(Note(STAR, "the interval lies above those of all that the head stands beside"))
+    notes += _data(table)
+    if table.chosen_on == table.about.split:
+        notes.append(Note("heads", "are named by the scores shown, which flatters the best of them"))
+    else:
+        notes.append(Note("heads", f"are chosen on {table.chosen_on} and scored on {table.about.split}"))
+    notes.append(_INTERVAL)
+    notes += [Note(HEAD_BASELINES[name], _BESIDE[name]) for name in baselines]
+    if with_random:
+        notes.append(Note("random init", "the best head of a model with random weights, chosen in the same way"))
+    return notes
