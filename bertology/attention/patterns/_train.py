@@ -75,13 +75,15 @@ def train_classifiers(
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "features.safetensors", save(fit_features(train, recipe)))
     say("training the network")
-    write_atomically(folder / "cnn.safetensors", save(fit_network(train, recipe, say)))
+    network = fit_network(train, recipe, say)
+    write_atomically(folder / "cnn.safetensors", save(network))
     record: dict[str, Any] = {
         "patterns": list(PATTERNS),
         "features": list(FEATURES),
         "confidence": CONFIDENCE,
         "temperature": dict.fromkeys(KINDS, 1.0),
         "recipe": asdict(recipe),
+        "network_weights": sum(values.numel() for values in network.values()),
     }
     _write(folder, record)
     # Read back as they will be used, so that what is calibrated is what is stored.
