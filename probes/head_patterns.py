@@ -10,14 +10,20 @@ A score is the share of a head's maps that are of one class; a map of which no c
 Sentences are read one by one, so no map is block: that class is of pairs.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
-from bertology.attention import ClassifierKind, HeadRatios, MakeStatistic, PatternShares
+from bertology.attention import ClassifierKind
 from bertology.corpora import Sentences
 from bertology.measures import head_metric
 from bertology.probing import AttentionProbe, HeadBaseline
+
+if TYPE_CHECKING:
+    from bertology.attention import HeadRatios, MakeStatistic
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,9 @@ class HeadPatterns(AttentionProbe):
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """The share of every class."""
+        # Imported here, for it brings torch, which nobody needs who only asks what tasks there are.
+        from bertology.attention import PatternShares
+
         return (partial(PatternShares, classifier=self.classifier, confidence=self.confidence),)
 
     def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:

@@ -10,16 +10,20 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from bertology.attention.patterns._kinds import CLS, PADDING, PATTERNS, PIECE, PUNCTUATION, SEP, Pattern
+from bertology.attention.patterns._kinds import (
+    CLS,
+    CONFIDENCE,
+    PADDING,
+    PATTERNS,
+    PIECE,
+    PUNCTUATION,
+    SEP,
+    ClassifierKind,
+    Pattern,
+)
 
 if TYPE_CHECKING:
-    from bertology.attention.patterns._classifier import (
-        CONFIDENCE,
-        ClassifierKind,
-        PatternClassifier,
-        assigned,
-        load_classifier,
-    )
+    from bertology.attention.patterns._classifier import PatternClassifier, assigned, load_classifier
     from bertology.attention.patterns._features import FEATURES, features
     from bertology.attention.patterns._labels import LabelledMap, labelled_maps, read_labels
     from bertology.attention.patterns._layout import Layout
@@ -66,7 +70,7 @@ __all__ = [
 ]
 
 _HOME = {
-    "_classifier": ("CONFIDENCE", "ClassifierKind", "PatternClassifier", "assigned", "load_classifier"),
+    "_classifier": ("PatternClassifier", "assigned", "load_classifier"),
     "_features": ("FEATURES", "features"),
     "_labels": ("LabelledMap", "labelled_maps", "read_labels"),
     "_layout": ("Layout",),

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from bertology._files import write_atomically
-from bertology.attention.patterns._classifier import KINDS, RECORD, WEIGHTS, ClassifierKind
-from bertology.attention.patterns._kinds import PATTERNS
+from bertology.attention.patterns._classifier import RECORD, WEIGHTS
+from bertology.attention.patterns._kinds import KINDS, PATTERNS, ClassifierKind
 from bertology.attention.patterns._labels import LabelledMap, labelled_maps, read_labels
 from bertology.attention.patterns._maps import PieceMap
 from bertology.attention.patterns._score import PatternScore, score_classifier

@@ -7,23 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from bertology.attention.patterns._features import FEATURES, features
-from bertology.attention.patterns._kinds import PATTERNS
+from bertology.attention.patterns._kinds import CONFIDENCE, KINDS, PATTERNS, ClassifierKind
 from bertology.attention.patterns._layout import Layout
 from bertology.attention.patterns._picture import PatternNetwork, pictures
 from bertology.errors import ModelError
 
-ClassifierKind = Literal["features", "cnn"]
-KINDS: Final[tuple[ClassifierKind, ...]] = ("features", "cnn")
 WEIGHTS: Final = Path(__file__).with_name("weights")
 RECORD: Final = "training.json"
-CONFIDENCE: Final = 0.5
-"""The least probability at which a map is put into a class other than ``heterogeneous``."""
 _CELLS_TOGETHER = 1 << 20
 _PICTURES_TOGETHER = 256
 

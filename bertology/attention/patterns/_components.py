@@ -63,7 +63,7 @@ def columns(generator: Generator, kinds: Kinds) -> Floats:
         weights[:, generator.integers(n)] += generator.uniform(0.1, 0.6)
     spread = generator.uniform(0, 0.8)
     weights *= np.exp(generator.normal(0, spread, (n, n)))
-    return weights / weights.sum(1, keepdims=True)
+    return _rows_to_one(weights)
 
 
 def line(generator: Generator, kinds: Kinds) -> Floats:
@@ -84,7 +84,7 @@ def line(generator: Generator, kinds: Kinds) -> Floats:
     weights[centre < 0, 0] += 1
     weights[centre >= n, -1] += 1
     weights += 1e-12
-    return weights / weights.sum(1, keepdims=True)
+    return _rows_to_one(weights)
 
 
 def squares(generator: Generator, kinds: Kinds) -> Floats:
@@ -93,7 +93,7 @@ def squares(generator: Generator, kinds: Kinds) -> Floats:
     is_second = np.arange(n) >= second_from(kinds)
     own = is_second[:, None] == is_second
     weights = without_structure(generator, kinds) * np.where(own, 1, generator.uniform(0, 0.35))
-    return weights / weights.sum(1, keepdims=True)
+    return _rows_to_one(weights)
 
 
 def without_structure(generator: Generator, kinds: Kinds) -> Floats:
@@ -116,7 +116,11 @@ def without_structure(generator: Generator, kinds: Kinds) -> Floats:
     special = (kinds == CLS) | (kinds == SEP)
     scores[:, special] += generator.normal(generator.choice([0.0, -1.0, 0.5]), 0.5)
     weights = np.exp(scores - scores.max(1, keepdims=True))
-    return weights / weights.sum(1, keepdims=True)
+    return _rows_to_one(weights)
+
+
+def _rows_to_one(weights: Floats) -> Floats:
+    return np.asarray(weights / weights.sum(1, keepdims=True))
 
 
 def row_shares(generator: Generator, length: int, mean: float) -> Floats:

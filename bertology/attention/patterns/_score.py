@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertology.attention.patterns._classifier import CONFIDENCE, ClassifierKind, assigned
-from bertology.attention.patterns._kinds import PATTERNS
+from bertology.attention.patterns._classifier import assigned
+from bertology.attention.patterns._kinds import CONFIDENCE, PATTERNS, ClassifierKind
 from bertology.attention.patterns._labels import LabelledMap
 from bertology.attention.patterns._maps import PieceMap
 from bertology.attention.patterns._train import probabilities

@@ -9,8 +9,8 @@ import torch
 from bertology.attention._batch import MapBatch, Scope, Units
 from bertology.attention._ratios import HeadRatios
 from bertology.attention._statistic import ClusterSums, HeadStatistic
-from bertology.attention.patterns._classifier import ClassifierKind, assigned, load_classifier
-from bertology.attention.patterns._kinds import PATTERNS
+from bertology.attention.patterns._classifier import assigned, load_classifier
+from bertology.attention.patterns._kinds import PATTERNS, ClassifierKind
 from bertology.attention.patterns._layout import Layout
 from bertology.errors import BertologyError
 

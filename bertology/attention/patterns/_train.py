@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._files import write_atomically
-from bertology.attention.patterns._classifier import CONFIDENCE, KINDS, RECORD, WEIGHTS, ClassifierKind, load_classifier
+from bertology.attention.patterns._classifier import RECORD, WEIGHTS, load_classifier
 from bertology.attention.patterns._features import FEATURES
-from bertology.attention.patterns._kinds import PATTERNS
+from bertology.attention.patterns._kinds import CONFIDENCE, KINDS, PATTERNS, ClassifierKind
 from bertology.attention.patterns._layout import Layout
 from bertology.attention.patterns._maps import PieceMap, stacked
 from bertology.attention.patterns._picture import PatternNetwork, pictures
@@ -38,7 +38,7 @@ class PatternRecipe:
     """Maps of each class for calibration, and as many more for the figures on synthetic maps."""
     inverse_penalty: float = 1.0
     """``C`` of the logistic regression (scikit-learn)."""
-    epochs: int = 14
+    epochs: int = 10
     batch_size: int = 64
     learning_rate: float = 2e-3
     weight_decay: float = 1e-2
@@ -127,7 +127,9 @@ def fit_network(train: SyntheticMaps, recipe: PatternRecipe, say: Say) -> dict[s
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, recipe.epochs * per_epoch)
     for epoch in range(recipe.epochs):
         total = 0.0
-        for chosen in torch.randperm(len(labels), generator=shuffled).split(recipe.batch_size):
+        order = torch.randperm(len(labels), generator=shuffled)
+        for start in range(0, len(order), recipe.batch_size):
+            chosen = order[start : start + recipe.batch_size]
             loss = torch.nn.functional.cross_entropy(network(shown[chosen].float()), labels[chosen])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
