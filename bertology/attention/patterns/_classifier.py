@@ -20,6 +20,7 @@ from bertology.errors import ModelError
 
 WEIGHTS: Final = Path(__file__).with_name("weights")
 RECORD: Final = "training.json"
+_BLOCK = PATTERNS.index("block")
 _CELLS_TOGETHER = 1 << 20
 _PICTURES_TOGETHER = 256
 
@@ -59,7 +60,10 @@ class PatternClassifier:
             for start in range(0, len(maps), step):
                 part = slice(start, start + step)
                 found.append(self._logits(maps[part], Layout(layout.kinds[part])))
-        return (torch.cat(found) / self.temperature).softmax(-1)
+        logits = torch.cat(found) / self.temperature
+        # Squares of two sentences are not to be had of one.
+        impossible = ~layout.is_pair[:, None, None] & (torch.arange(len(PATTERNS), device=maps.device) == _BLOCK)
+        return logits.masked_fill(impossible, -torch.inf).softmax(-1)
 
     def classes(self, maps: Tensor, layout: Layout) -> Tensor:
         """``[text, head]`` the class of each map, as a number in :data:`PATTERNS`."""

@@ -32,13 +32,13 @@ class PatternRecipe:
     """All that decides what is trained."""
 
     seed: int = 0
-    n_train: int = 3000
+    n_train: int = 2000
     """Maps of each class."""
-    n_held_out: int = 500
+    n_held_out: int = 300
     """Maps of each class for calibration, and as many more for the figures on synthetic maps."""
     inverse_penalty: float = 1.0
     """``C`` of the logistic regression (scikit-learn)."""
-    epochs: int = 10
+    epochs: int = 8
     batch_size: int = 64
     learning_rate: float = 2e-3
     weight_decay: float = 1e-2
@@ -135,7 +135,7 @@ def fit_network(train: SyntheticMaps, recipe: PatternRecipe, say: Say) -> dict[s
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
-            total += float(loss) * len(chosen)
+            total += float(loss.detach()) * len(chosen)
         say(f"epoch {epoch + 1} of {recipe.epochs}: loss {total / len(labels):.4f}")
     return {name: values.detach().contiguous() for name, values in network.state_dict().items()}
 
