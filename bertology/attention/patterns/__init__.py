@@ -1,7 +1,7 @@
 """Patterns of attention maps: vertical, diagonal, vertical + diagonal, block, heterogeneous (Kovaleva et al. 2019).
 
-Two classifiers trained on synthetic maps, and what they are worth on real ones that a person labelled (README.md of
-this package). ``python -m bertology.attention.patterns`` trains and scores them. Importing this package imports no
+Two classifiers trained on synthetic maps, and what they are worth on real ones labelled by eye (README.md of this
+package). ``python -m bertology.attention.patterns`` trains and scores them. Importing this package imports no
 torch.
 """
 

@@ -1,4 +1,4 @@
-"""Real maps that a person labelled: which they are, and what they look like in a model at hand."""
+"""Real maps that were labelled by eye: which they are, and what they look like in a model at hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Part = Literal["adjust", "test"]
 
 @dataclass(frozen=True)
 class LabelledMap:
-    """One map that a person looked at."""
+    """One map that was looked at."""
 
     map: str
     """Its name: m for the MiniLM, p for Pocket BERT, and its number in the lot."""

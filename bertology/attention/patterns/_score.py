@@ -1,4 +1,4 @@
-"""How well classifiers of maps agree with the person who labelled real ones, and how far their confidence goes."""
+"""How well classifiers of maps agree with labels of real ones given by eye, and how far their confidence goes."""
 
 from __future__ import annotations
 
