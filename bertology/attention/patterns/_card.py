@@ -126,7 +126,8 @@ share that is right. ECE above is the mean distance of the two, weighted by maps
 ## Limits
 
 - One labeller, a vision-language model that looked at pictures and not a human annotator; it also wrote the generator,
-  and had seen all maps before. There is no second labeller, so how far labellers agree is not known. {n_second} of the {n_test} maps have a second label.
+  and had seen all maps before. There is no second labeller, so how far labellers agree is not known. {n_second} of the
+  {n_test} maps have a second label.
 - Two small models, English, texts of 8 to 128 pieces. Labels are far from even: `block` occurs in one of them alone.
 - Probabilities are calibrated on synthetic maps, of which there are as many of each class; real ones are not so.
 - `block` needs a pair of sentences with `[SEP]` between them: of single sentences no map is `block`.

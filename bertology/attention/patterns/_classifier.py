@@ -21,7 +21,7 @@ from bertology.errors import ModelError
 WEIGHTS: Final = Path(__file__).with_name("weights")
 RECORD: Final = "training.json"
 _BLOCK = PATTERNS.index("block")
-_CELLS_TOGETHER = 1 << 20
+_CELLS_TOGETHER = 1 << 18
 _PICTURES_TOGETHER = 256
 
 Logits = Callable[[Tensor, Layout], Tensor]

@@ -11,6 +11,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from bertology.attention._masses import weighted_sums
+from bertology.attention._sharpness import row_entropy
 from bertology.attention.patterns._kinds import CLS, PUNCTUATION, SEP
 from bertology.attention.patterns._layout import Layout
 
@@ -29,6 +31,8 @@ _NEAR = 2
 _FLOOR = 0.1
 """Of the attention of a uniform map."""
 _TINY = 1e-9
+_NOT_COUNTED = 9.0
+"""More than any shade."""
 
 FEATURES: Final[tuple[str, ...]] = (
     *(f"column_rows_{contrast}" for contrast in COLUMN_CONTRASTS),
@@ -89,23 +93,27 @@ def shaded(maps: Tensor, layout: Layout) -> Tensor:
 
 
 def _row_means(values: Tensor, layout: Layout) -> Tensor:
-    """``[text, head, row]`` averaged over rows of words."""
+    """``[text, head]`` of ``[text, head, row]``, averaged over rows of words."""
     rows = layout.rows[:, None]
     return torch.where(rows, values, 0).sum(-1) / rows.sum(-1).clamp_min(1)
 
 
+def _row_sums(rows: Tensor, maps: Tensor) -> Tensor:
+    """``[text, head, kind, column]`` of ``[text, kind, row]`` weights and maps."""
+    return rows[:, None].to(maps.dtype) @ maps
+
+
 def _columns(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
     contrast = shades - _beside(shades, layout)
-    in_sentence = layout.in_sentence.float()
-    n_rows = in_sentence.sum(-1)  # [text, sentence]
+    n_rows = layout.in_sentence.sum(-1)  # [text, sentence]
     found, whole = [], contrast
     for least in COLUMN_CONTRASTS:
-        counts = torch.einsum("tsi,thij->thsj", in_sentence, (contrast >= least).float())
-        shares = (counts / n_rows[:, None, :, None].clamp_min(1)).amax(-1)  # [text, head, sentence]
+        counts = _row_sums(layout.in_sentence, (contrast >= least).to(maps.dtype))  # [text, head, sentence, column]
+        shares = (counts / n_rows[:, None, :, None].clamp_min(1)).amax(-1)
         found.append(torch.where(n_rows[:, None] > 0, shares, 1).amin(-1))
         if least == COLUMN_CONTRASTS[1]:
             whole = (counts.sum(2) / n_rows.sum(-1)[:, None, None].clamp_min(1)).amax(-1)
-    mass = torch.einsum("ti,thij->thj", layout.rows.float(), maps) / n_rows.sum(-1)[:, None, None].clamp_min(1)
+    mass = _row_sums(layout.rows[:, None], maps)[:, :, 0] / n_rows.sum(-1)[:, None, None].clamp_min(1)
     best = torch.nn.functional.pad(mass, (0, 3)).topk(3, dim=-1).values
     density = (best[..., 0] * layout.lengths[:, None]).clamp_min(_TINY).log()
     kinds = [torch.where((layout.kinds == kind)[:, None], mass, 0).sum(-1) for kind in (CLS, SEP, PUNCTUATION)]
@@ -115,69 +123,66 @@ def _columns(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
 def _beside(shades: Tensor, layout: Layout) -> Tensor:
     """The darker of both sides of each piece, as means over a few columns: a bright neighbour hides no column."""
     n = shades.shape[-1]
-    sums = torch.nn.functional.pad(shades.cumsum(-1), (1, 0))  # [..., n + 1]
+    sums = torch.nn.functional.pad(shades.cumsum(-1), (_SIDE + 1, 0))
+    # Nothing is added by columns of padding, so that the last sum goes on for all that would lie behind the text.
+    sums = torch.cat([sums, sums[..., -1:].expand(*sums.shape[:-1], _SIDE)], dim=-1)  # sums[_SIDE + j]: before column j
     place = torch.arange(n, device=shades.device)
-    low, high = (place - _SIDE).clamp_min(0), (place + 1 + _SIDE).clamp_max(n)
-    left = (sums[..., place] - sums[..., low]) / (place - low).clamp_min(1)
-    # The last columns of a padded text have fewer beside them than the widest text's.
-    end = torch.minimum(high[None], layout.lengths.long()[:, None])  # [text, piece]
-    right = sums.gather(-1, end[:, None, None].expand(*shades.shape[:3], n)) - sums[..., place + 1]
-    n_right = (end - place - 1)[:, None, None]
-    right = torch.where(n_right > 0, right / n_right.clamp_min(1), torch.inf)
-    return torch.minimum(torch.where(place > 0, left, torch.inf), right)
+    n_left = place.clamp_max(_SIDE)
+    n_right = (layout.lengths.long()[:, None] - place - 1).clamp(0, _SIDE)[:, None, None]
+    left = (sums[..., _SIDE : _SIDE + n] - sums[..., :n]) * n_left.clamp_min(1).reciprocal()
+    right = (sums[..., 2 * _SIDE + 1 :] - sums[..., _SIDE + 1 : _SIDE + 1 + n]) * n_right.clamp_min(1).reciprocal()
+    # A side without columns does not count.
+    return torch.minimum(left + (n_left == 0) * _NOT_COUNTED, right + (n_right == 0) * _NOT_COUNTED)
 
 
 def _lines(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
-    margin = FARTHEST + _NEAR + 1
-    words = torch.where(layout.rows[:, None, None], shades, 0)
-    left = _padded(words.cummax(-1).values, margin, after=True)
-    right = _padded(words.flip(-1).cummax(-1).values.flip(-1), margin, after=False)
-    words, weights = _padded(words, margin), _padded(maps, margin)
-    is_word = _padded(layout.rows[:, None, None].expand(-1, 1, maps.shape[2], -1).float(), margin)
-    n_words = layout.rows.sum(-1)[:, None]
-    mean = torch.where(layout.rows[:, None, None], shades, 0).sum(-1) / n_words[..., None].clamp_min(1)
+    n_words = layout.rows.sum(-1)[:, None]  # [text, 1]
+    words = shades * layout.rows[:, None, None]
+    strip = _diagonals(words)  # [text, head, row, offset], offsets as far as a line's surroundings
+    place = torch.arange(maps.shape[-1], device=maps.device)
+    is_far = (place[:, None] - place).abs() > FARTHEST + _NEAR
+    far = (words * is_far).amax(-1, keepdim=True)
+    # The most looked at on either side of a line: what is far, and what is near but not of the line.
+    before = torch.cat([far, far, strip], dim=-1).cummax(-1).values
+    after = torch.cat([strip, far, far], dim=-1).flip(-1).cummax(-1).values.flip(-1)
+    n_lines = 2 * FARTHEST + 1
+    band = torch.stack([strip[..., _NEAR + step : _NEAR + step + n_lines] for step in (-1, 0, 1)]).amax(0)
+    outside = torch.maximum(before[..., 1 : 1 + n_lines], after[..., 2 * _NEAR + 1 : 2 * _NEAR + 1 + n_lines])
+    mean = words.sum(-1, keepdim=True) / n_words[..., None, None].clamp_min(1)
 
-    def along(padded: Tensor, offset: int) -> Tensor:
-        return padded.diagonal(offset + margin, -2, -1)[..., : maps.shape[2]]
-
-    shares, masses = [], []
-    for offset in range(-FARTHEST, FARTHEST + 1):
-        band = torch.stack([along(words, offset + step) for step in (-1, 0, 1)]).amax(0)
-        outside = torch.maximum(along(left, offset - _NEAR - 1), along(right, offset + _NEAR + 1))
-        counted = layout.rows[:, None] & (along(is_word, offset) > 0)  # [text, 1, row]
-        seen = [(band >= ratio * outside) & (band >= _FAINTEST) for ratio in LINE_RATIOS]
-        seen += [band - mean >= contrast for contrast in LINE_CONTRASTS]
-        n_counted = counted.sum(-1)
-        share = torch.stack([(hit & counted).sum(-1) for hit in seen], dim=-1) / n_counted[..., None].clamp_min(1)
-        enough = (2 * n_counted >= n_words)[..., None]
-        shares.append(torch.where(enough, share, 0))
-        masses.append(torch.where(counted, along(weights, offset), 0).sum(-1) / n_words.clamp_min(1))
-    share, mass = torch.stack(shares), torch.stack(masses)  # [offset, text, head, …]
-    line_mass, best = mass.max(0)
-    within = [mass[FARTHEST - near : FARTHEST + near + 1].sum(0) for near in (1, 2, FARTHEST)]
-    rest = [line_mass, (best - FARTHEST).abs().float(), *within]
-    return torch.cat([share.amax(0), torch.stack(rest, dim=-1)], dim=-1)
+    inner = slice(_NEAR, _NEAR + n_lines)
+    counted = _diagonals(layout.rows[:, None, None].expand(-1, 1, maps.shape[-1], -1).float())[..., inner]
+    counted = counted * layout.rows[:, None, :, None]  # [text, 1, row, line]
+    n_counted = counted.sum(-2)
+    hits = [(band >= ratio * outside) & (band >= _FAINTEST) for ratio in LINE_RATIOS]
+    hits += [band - mean >= contrast for contrast in LINE_CONTRASTS]
+    enough = 2 * n_counted >= n_words[..., None]
+    shares = [((hit * counted).sum(-2) / n_counted.clamp_min(1) * enough).amax(-1) for hit in hits]
+    mass = (_diagonals(maps)[..., inner] * counted).sum(-2) / n_words[..., None].clamp_min(1)  # [text, head, line]
+    line_mass, best = mass.max(-1)
+    within = [mass[..., FARTHEST - near : FARTHEST + near + 1].sum(-1) for near in (1, 2, FARTHEST)]
+    return torch.stack([*shares, line_mass, (best - FARTHEST).abs().float(), *within], dim=-1)
 
 
-def _padded(maps: Tensor, margin: int, *, after: bool | None = None) -> Tensor:
-    """More columns on both sides: of zeros, or going on with the last (``after``) or the first one's values."""
-    wider = torch.nn.functional.pad(maps, (margin, margin))
-    if after is True:
-        wider[..., -margin:] = maps[..., -1:]
-    elif after is False:
-        wider[..., :margin] = maps[..., :1]
-    return wider
+def _diagonals(maps: Tensor) -> Tensor:
+    """``[text, head, row, offset]`` what each row gives to the columns around its own; 0 outside of the text."""
+    margin = FARTHEST + _NEAR
+    padded = torch.nn.functional.pad(maps, (margin, margin))
+    *outer, of_row, of_column = padded.stride()
+    # Each row begins one column further, so that the same offsets of all rows stand below each other.
+    shape = (*maps.shape[:3], 2 * margin + 1)
+    return padded.as_strided(shape, (*outer, of_row + of_column, of_column)).contiguous()
 
 
 def _spread(maps: Tensor, layout: Layout) -> Tensor:
     top = layout.lengths.log().clamp_min(_TINY)[:, None]
-    total = maps.sum(-1, keepdim=True).clamp_min(_TINY)
-    shares = maps / total
-    entropy = -(shares * shares.clamp_min(1e-30).log()).sum(-1)  # [text, head, row]
+    total = maps.sum(-1)
+    entropy = row_entropy(maps)  # [text, head, row]
     mean = _row_means(entropy, layout)
     spread = _row_means((entropy - mean[..., None]).square(), layout).sqrt()
-    column = torch.einsum("ti,thij->thj", layout.rows.float(), shares)
-    column = column / layout.rows.sum(-1)[:, None, None].clamp_min(1)
+    # Rows are weighed so that each counts as one.
+    weights = layout.rows[:, None] / total.clamp_min(_TINY) / layout.rows.sum(-1)[:, None, None].clamp_min(1)
+    column = (weights[:, :, None] @ maps)[:, :, 0]
     column_entropy = -(column * column.clamp_min(1e-30).log()).sum(-1)
     confidence = _row_means(maps.amax(-1), layout)
     information = column_entropy - mean
@@ -185,26 +190,22 @@ def _spread(maps: Tensor, layout: Layout) -> Tensor:
 
 
 def _blocks(maps: Tensor, layout: Layout) -> Tensor:
+    if not layout.is_pair.any():
+        return maps.new_zeros(*maps.shape[:2], 3)
     words = layout.rows[:, :, None] & layout.rows[:, None]  # [text, row, column]
     place = torch.arange(maps.shape[-1], device=maps.device)
     far = (place[:, None] - place).abs() > _NEAR
-    own, other = layout.same_sentence, words & ~layout.same_sentence & layout.is_pair[:, None, None]
+    own = layout.same_sentence
+    across = words & ~own & layout.is_pair[:, None, None]
+    first, second = layout.in_sentence[:, 0, :, None], layout.in_sentence[:, 1, :, None]
+    cells = torch.stack([side & rows for rows in (first, second) for side in (own, across, own & far, across & far)], 1)
+    sums = weighted_sums(maps, cells.to(maps.dtype))  # [text, head, cell kind]
     # Where both are next to nothing, as beside a column that takes all, their ratio says nothing.
-    floor = _FLOOR / layout.lengths[:, None]
-    ratios = []
-    for cells in (words, words & far):
-        by_sentence = []
-        for number in (0, 1):
-            rows = layout.in_sentence[:, number, :, None]
-            inside, outside = (_mean_over(maps, side & cells & rows) for side in (own, other))
-            by_sentence.append(((inside + floor) / (outside + floor)).log())
-        ratios.append(torch.where(layout.is_pair[:, None], torch.minimum(*by_sentence), 0))
+    means = sums / cells.sum((-1, -2))[:, None].clamp_min(1) + _FLOOR / layout.lengths[:, None, None]
+    by_sentence = means.log().view(*maps.shape[:2], 2, 2, 2)  # [text, head, sentence, everywhere or far, own or across]
+    ratios = (by_sentence[..., 0] - by_sentence[..., 1]).amin(2)
+    within, between = sums[..., 0] + sums[..., 4], sums[..., 1] + sums[..., 5]
     expected = (own.sum((-1, -2)) / words.sum((-1, -2)).clamp_min(1))[:, None]
-    within = torch.einsum("thij,tij->th", maps, own.float())
-    share = within / torch.einsum("thij,tij->th", maps, words.float()).clamp_min(_TINY)
-    excess = torch.where(layout.is_pair[:, None], share - expected, 0)
-    return torch.stack([*ratios, excess], dim=-1)
-
-
-def _mean_over(maps: Tensor, cells: Tensor) -> Tensor:
-    return torch.einsum("thij,tij->th", maps, cells.float()) / cells.sum((-1, -2)).clamp_min(1)[:, None]
+    excess = within / (within + between).clamp_min(_TINY) - expected
+    found = torch.cat([ratios, excess[..., None]], dim=-1)
+    return torch.where(layout.is_pair[:, None, None], found, 0)

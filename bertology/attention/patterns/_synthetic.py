@@ -121,8 +121,8 @@ def _mix(generator: Generator, weights: Floats, component: Floats, mean: float) 
 def _looks_like(values: NDArray[np.float32], generator: Generator) -> Pattern:
     """The class of a map by the rule, with thresholds as unsteady as an eye."""
     seen = dict(zip(FEATURES, values.tolist(), strict=True))
-    column = seen["column_rows_0.16"] >= generator.normal(0.60, 0.06)
-    column = column and seen["column_density_log"] >= generator.normal(0.82, 0.12)
+    column = seen["column_rows_0.16"] >= generator.normal(0.57, 0.07)
+    column = column and seen["column_density_log"] >= generator.normal(0.74, 0.12)
     # The longer the text, the more words compete with those on a line, and the more rows it is seen by.
     enough = 0.62 - 0.16 * (seen["length_log"] - np.log(20))
     is_line = seen["line_rows_ratio_1.1"] >= generator.normal(enough, 0.06)

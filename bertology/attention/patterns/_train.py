@@ -32,13 +32,13 @@ class PatternRecipe:
     """All that decides what is trained."""
 
     seed: int = 0
-    n_train: int = 2000
+    n_train: int = 3000
     """Maps of each class."""
-    n_held_out: int = 300
+    n_held_out: int = 400
     """Maps of each class for calibration, and as many more for the figures on synthetic maps."""
     inverse_penalty: float = 1.0
     """``C`` of the logistic regression (scikit-learn)."""
-    epochs: int = 8
+    epochs: int = 16
     batch_size: int = 64
     learning_rate: float = 2e-3
     weight_decay: float = 1e-2
