@@ -53,7 +53,7 @@ class LayerMaps:
         """Hooks on every block, and the plain attention, for the length of the block."""
         encoder, blocks = self._encoder, self._encoder.model.blocks
         with contextlib.ExitStack() as stack:
-            stack.enter_context(_plain_attention(encoder))
+            stack.enter_context(plain_attention(encoder))
             self._watch = stack.enter_context(watching(encoder.model.body, blocks))
             for block in dict.fromkeys(blocks):
                 for module in block.modules():
@@ -86,7 +86,7 @@ class LayerMaps:
         layer = self._watch.current
         if layer in self._given or not isinstance(output, tuple):
             return None
-        place = self._place_of_maps(output)
+        place = place_of_maps(output, self._encoder.n_heads)
         if place is None:
             return None
         self._given.add(layer)
@@ -96,14 +96,6 @@ class LayerMaps:
         if layer == max(self._layers):
             raise StopForward
         return (*output[:place], None, *output[place + 1 :])
-
-    def _place_of_maps(self, output: tuple[Any, ...]) -> int | None:
-        """Where in what a module returns the maps are: last, since a bias of positions may have the same shape."""
-        for place in reversed(range(len(output))):
-            part = output[place]
-            if isinstance(part, Tensor) and part.ndim == 4 and part.shape[1] == self._encoder.n_heads:
-                return place if part.shape[2] == part.shape[3] else None
-        return None
 
     def _value_norms(self, layer: int) -> Tensor:
         """‖f(x)‖ of every piece and head (Kobayashi et al. 2020, equation 5): ``[batch, head, piece]``."""
@@ -118,8 +110,22 @@ class LayerMaps:
         return squared.clamp_min(0).sqrt().transpose(1, 2)
 
 
+def place_of_maps(output: tuple[Any, ...], n_heads: int) -> int | None:
+    """Where in what a module returns the maps are: last, since a bias of positions may have the same shape."""
+    for place in reversed(range(len(output))):
+        part = output[place]
+        if isinstance(part, Tensor) and part.ndim == 4 and part.shape[1] == n_heads:
+            return place if part.shape[2] == part.shape[3] else None
+    return None
+
+
 @contextlib.contextmanager
-def _plain_attention(encoder: Encoder) -> Iterator[None]:
+def plain_attention(encoder: Encoder) -> Iterator[None]:
+    """The attention that gives maps, for the length of the block.
+
+    Raises:
+        ModelError: the model has none.
+    """
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(encoder._plain_attention())

@@ -15,6 +15,7 @@ from bertology.encoders._shape import model_shape
 from bertology.encoders._source import ModelShape, ModelSource
 
 if TYPE_CHECKING:
+    from bertology.encoders._classifier import class_logits, load_classifier
     from bertology.encoders._devices import bfloat16_is_fast, choose_device
     from bertology.encoders._encoder import Encoder
     from bertology.encoders._load import load_encoder
@@ -30,7 +31,9 @@ __all__ = [
     "SkippedWord",
     "bfloat16_is_fast",
     "choose_device",
+    "class_logits",
     "known_models",
+    "load_classifier",
     "load_encoder",
     "masked_lm_loss",
     "model_fingerprint",
@@ -44,6 +47,8 @@ _NEED_TORCH = {
     "MaskedLoss": "_masked_loss",
     "bfloat16_is_fast": "_devices",
     "choose_device": "_devices",
+    "class_logits": "_classifier",
+    "load_classifier": "_classifier",
     "load_encoder": "_load",
     "masked_lm_loss": "_masked_loss",
     "word_attentions": "_word_maps",

@@ -36,13 +36,15 @@ class LoadedModel:
     """Its blocks in the order they run."""
     with_head: Any | None
     """The model with its masked-LM head around the body; ``None`` for a model without one."""
+    classifier: Any | None = None
+    """The model with its classifier of texts around the body, where it was loaded with one."""
 
     def twin(self) -> LoadedModel:
         """Modules of their own around the same weights, so that two threads can run them side by side.
 
         What runs is told by hooks, and a module's hooks are everyone's.
         """
-        outer = self.body if self.with_head is None else self.with_head
+        outer = self.with_head or self.classifier or self.body
         shared = {id(tensor): tensor for tensor in (*outer.parameters(), *outer.buffers())}
         return copy.deepcopy(self, shared)
 
@@ -331,7 +333,7 @@ class Encoder:
         model's own weights never ask for gradients).
 
         Args:
-            gates: by (layer, head), both from 1.
+            gates: by (layer, head), both from 1: one number, or ``[batch]`` one for each row of the batch.
 
         Raises:
             ModelError: a head that the model does not have, or gates inside gates.

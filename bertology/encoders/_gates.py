@@ -13,7 +13,7 @@ from bertology.encoders._blocks import watching
 from bertology.errors import ModelError
 
 Gates = Mapping[tuple[int, int], "float | Tensor"]
-"""Gate by (layer, head), both from 1."""
+"""Gate by (layer, head), both from 1: one number, or ``[batch]`` one for each row of the batch."""
 
 # Where the projection that mixes the heads lies inside a block, by family.
 _PROJECTIONS = {
@@ -35,6 +35,23 @@ _PROJECTIONS = {
     "xlm-roberta": "attention.output.dense",
 }
 
+# Where the projection that makes the values lies inside a block, by family: heads side by side, as in the other one.
+_VALUES = {
+    "albert": "attention.value",
+    "bart": "self_attn.v_proj",
+    "bert": "attention.self.value",
+    "camembert": "attention.self.value",
+    "deberta-v2": "attention.self.value_proj",
+    "distilbert": "attention.v_lin",
+    "electra": "attention.self.value",
+    "mbart": "self_attn.v_proj",
+    "mpnet": "attention.attn.v",
+    "mt5": "layer.0.SelfAttention.v",
+    "roberta": "attention.self.value",
+    "t5": "layer.0.SelfAttention.v",
+    "xlm-roberta": "attention.self.value",
+}
+
 
 def head_projection(block: nn.Module, family: str) -> nn.Module:
     """The attention output projection of a block; its input is all heads side by side, head 1 first.
@@ -47,11 +64,25 @@ def head_projection(block: nn.Module, family: str) -> nn.Module:
     return block.get_submodule(_PROJECTIONS[family])
 
 
+def value_projection(block: nn.Module, family: str) -> nn.Module:
+    """The projection of a block that makes the values; its output is all heads side by side, head 1 first.
+
+    Raises:
+        ModelError: it is not known where this family has it.
+    """
+    if family not in _VALUES:
+        raise ModelError(
+            f"heads of {family} models cannot be made to attend to everything alike: where values are projected is "
+            f"known for {', '.join(sorted(_VALUES))}; gate them instead"
+        )
+    return block.get_submodule(_VALUES[family])
+
+
 def check_gates(gates: Gates, *, n_layers: int, n_heads: int) -> None:
     """Refuse gates of heads that the model does not have.
 
     Raises:
-        ModelError: a layer or head is out of range, or a gate is not one number.
+        ModelError: a layer or head is out of range, or a gate is neither one number nor one for each row.
     """
     for (layer, head), gate in gates.items():
         name = f"L{layer}H{head}"
@@ -59,8 +90,11 @@ def check_gates(gates: Gates, *, n_layers: int, n_heads: int) -> None:
             raise ModelError(f"head {name}: the model has {n_layers} layers, so gates are of layers 1…{n_layers}")
         if not 1 <= head <= n_heads:
             raise ModelError(f"head {name}: each layer has {n_heads} heads, so heads are 1…{n_heads}")
-        if isinstance(gate, Tensor) and gate.numel() != 1:
-            raise ModelError(f"head {name}: a gate is one number, not a tensor of shape {tuple(gate.shape)}")
+        if isinstance(gate, Tensor) and gate.numel() != 1 and gate.ndim != 1:
+            raise ModelError(
+                f"head {name}: a gate is one number, or one for each row of the batch, "
+                f"not a tensor of shape {tuple(gate.shape)}"
+            )
 
 
 def need_gradients(gates: Gates) -> bool:
@@ -78,7 +112,7 @@ def gating(body: nn.Module, blocks: list[nn.Module], gates: Gates, *, n_heads: i
             if factors is None:
                 return None
             heads = args[0].unflatten(-1, (n_heads, -1))  # [batch, piece, head, dim / head]
-            return ((heads * factors[:, None]).flatten(-2), *args[1:])
+            return ((heads * factors[..., None, :, None]).flatten(-2), *args[1:])
 
         for projection in dict.fromkeys(head_projection(block, family) for block in blocks):
             stack.callback(projection.register_forward_pre_hook(scale).remove)
@@ -86,10 +120,15 @@ def gating(body: nn.Module, blocks: list[nn.Module], gates: Gates, *, n_heads: i
 
 
 def _factors(gates: Gates, layer: int, n_heads: int, like: Tensor) -> Tensor | None:
-    """``[head]`` gates of one layer, 1 where none is set; ``None`` where the layer has none."""
+    """``[head]`` or ``[batch, head]`` gates of one layer, 1 where none is set; ``None`` where the layer has none."""
     own = {head: gate for (of, head), gate in gates.items() if of == layer}
     if not own:
         return None
     one = like.new_ones(())
-    values = (own.get(head, one) for head in range(1, n_heads + 1))
-    return torch.stack([torch.as_tensor(value).to(like).reshape(()) for value in values])
+    values = [torch.as_tensor(own.get(head, one)).to(like) for head in range(1, n_heads + 1)]
+    rows = {value.numel() for value in values if value.numel() != 1}
+    if rows - {len(like)}:
+        raise ModelError(f"layer {layer}: gates of {max(rows - {len(like)})} rows for a batch of {len(like)}")
+    if not rows:
+        return torch.stack([value.reshape(()) for value in values])
+    return torch.stack([value.reshape(-1).expand(len(like)) for value in values], dim=1)

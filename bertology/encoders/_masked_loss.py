@@ -85,36 +85,33 @@ def masked_lm_loss(
         ModelError: no masked-LM head, a layer that the model does not have, a layer without a change or the other way
             round, a share outside 0…1, or no word to mask.
     """
-    if not encoder.has_masked_lm_head:
-        raise ModelError(f"model {encoder.name}: no masked-LM head in its weights; choose a masked language model")
-    if not 0 < share <= 1:
-        raise ModelError(f"the share of masked words is {share}: give a number above 0, at most 1")
     if (layer is None) != (change is None):
         raise ModelError("a layer and its change belong together: give both or none")
     if layer is not None and not 0 <= layer <= encoder.n_layers:
         raise ModelError(f"layer {layer}: the model has {encoder.n_layers}, so layers are 0…{encoder.n_layers}")
-    pieces = encoder.tokenize(sentences, on_long=on_long)
-    places = _choose(pieces, sentences, share, seed)
-    if not len(places.word):
-        raise ModelError("there is no word to mask: give sentences that the model can read")
+    text = MaskedText(encoder, sentences, share=share, seed=seed, on_long=on_long)
+    places = text.places
+    bits, right = np.empty(len(places.word)), np.empty(len(places.word), dtype=bool)
     with contextlib.ExitStack() as stack:
         if layer is not None and change is not None:
             stack.enter_context(changing(encoder.model.body, encoder.model.blocks, layer, change))
-        bits, right = _ask(encoder, pieces, places)
+        for batch in text.batches():
+            nats, best = batch.ask(encoder)
+            bits[batch.places], right[batch.places] = nats.cpu().double().numpy() / np.log(2), best.cpu().numpy()
     words, first = np.unique(places.word, return_index=True)
-    sentence = pieces.window_sentence[places.window[first]]
+    sentence = text.pieces.window_sentence[places.window[first]]
     of_word = np.searchsorted(words, places.word)
     n_sentences = len(sentences)
     return MaskedLoss(
         sentence_bits=np.bincount(sentence[of_word], weights=bits, minlength=n_sentences).astype(np.float64),
         sentence_right=np.bincount(sentence[np.bincount(of_word, weights=~right) == 0], minlength=n_sentences),
         sentence_words=np.bincount(sentence, minlength=n_sentences),
-        n_skipped=int(np.count_nonzero(pieces.word_window < 0)),
+        n_skipped=int(np.count_nonzero(text.pieces.word_window < 0)),
     )
 
 
 @dataclass(frozen=True)
-class _Places:
+class Places:
     """The masked pieces, one row a piece of a word, by window."""
 
     word: NDArray[np.int64]
@@ -123,7 +120,75 @@ class _Places:
     """Counted inside the window."""
 
 
-def _choose(pieces: Pieces, sentences: Sentences, share: float, seed: int) -> _Places:
+@dataclass(frozen=True, eq=False)
+class MaskedBatch:
+    """A few windows in which words are masked, as the model takes them."""
+
+    ids: Tensor
+    """``[window, piece]`` with the mask's number where something is to be predicted."""
+    mask: Tensor | None
+    """``[window, piece]`` None where nothing is padded."""
+    windows: NDArray[np.int64]
+    """``[window]`` their numbers."""
+    places: NDArray[np.int64]
+    """``[place]`` which of all masked pieces are asked for, in rising order."""
+    positions: Tensor
+    """``[place, 2]`` row in the batch and piece in the row."""
+    gold: Tensor
+    """``[place]`` the vocabulary number that stood there."""
+
+    def ask(self, encoder: Encoder) -> tuple[Tensor, Tensor]:
+        """What a piece costs, and whether it is the most probable one.
+
+        Returns:
+            ``[place]`` −ln of its probability, from which gradients flow to the gates of the encoder's heads, and
+            ``[place]`` bool.
+        """
+        logits = encoder.masked_logits(self.ids, self.positions, attention_mask=self.mask)[encoder.n_layers]
+        gold = self.gold.to(logits.device)
+        log_prob = logits.float().log_softmax(1)
+        return -log_prob.gather(1, gold[:, None])[:, 0], log_prob.detach().argmax(1) == gold
+
+
+class MaskedText:
+    """A text with some of its words masked, in batches: always the same words, whatever is done to the model.
+
+    Args:
+        encoder: a masked language model.
+        sentences: what to read.
+        share: of a sentence's words that are masked, at least one.
+        seed: of the choice of words.
+        on_long: what to do with a sentence longer than the model takes.
+
+    Raises:
+        ModelError: no masked-LM head, a share outside 0…1, or no word to mask.
+    """
+
+    def __init__(self, encoder: Encoder, sentences: Sentences, *, share: float, seed: int, on_long: OnLong) -> None:
+        if not encoder.has_masked_lm_head:
+            raise ModelError(f"model {encoder.name}: no masked-LM head in its weights; choose a masked language model")
+        if not 0 < share <= 1:
+            raise ModelError(f"the share of masked words is {share}: give a number above 0, at most 1")
+        self.pieces = encoder.tokenize(sentences, on_long=on_long)
+        self.places = _choose(self.pieces, sentences, share, seed)
+        self._mask_id = encoder.mask_id
+        if not len(self.places.word):
+            raise ModelError("there is no word to mask: give sentences that the model can read")
+
+    def batches(self) -> Iterator[MaskedBatch]:
+        """Every window in which something is masked, once, with others of about its length."""
+        for windows in _batches(self.pieces.window_lengths, np.unique(self.places.window)):
+            here = np.flatnonzero(np.isin(self.places.window, windows))
+            row = np.searchsorted(windows, self.places.window[here])
+            ids, mask = _padded(self.pieces, windows)
+            positions = torch.from_numpy(np.stack([row, self.places.piece[here]], axis=1))
+            rows, columns = positions.unbind(1)
+            gold = ids[rows, columns]
+            ids[rows, columns] = self._mask_id
+            yield MaskedBatch(ids, None if bool(mask.all()) else mask, windows, here, positions, gold)
+
+
+def _choose(pieces: Pieces, sentences: Sentences, share: float, seed: int) -> Places:
     """The words to be masked: in each sentence as many as ``share`` asks for, of those that can be read."""
     chosen = []
     for number, (first, last) in enumerate(zip(sentences.starts[:-1], sentences.starts[1:], strict=True)):
@@ -136,31 +201,11 @@ def _choose(pieces: Pieces, sentences: Sentences, share: float, seed: int) -> _P
     lengths = (pieces.word_last - pieces.word_first)[masked]
     within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     first_piece = pieces.word_first[masked].astype(np.int64)
-    return _Places(
+    return Places(
         np.repeat(masked, lengths),
         np.repeat(pieces.word_window[masked].astype(np.int64), lengths),
         np.repeat(first_piece, lengths) + within,
     )
-
-
-def _ask(encoder: Encoder, pieces: Pieces, places: _Places) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Bits of each masked piece, and whether it is the most probable one: ``[place]`` both."""
-    bits, right = np.empty(len(places.word)), np.empty(len(places.word), dtype=bool)
-    for windows in _batches(pieces.window_lengths, np.unique(places.window)):
-        here = np.flatnonzero(np.isin(places.window, windows))
-        row = np.searchsorted(windows, places.window[here])
-        ids, mask = _padded(pieces, windows)
-        gold = ids[row, places.piece[here]]
-        ids[row, places.piece[here]] = encoder.mask_id
-        logits = encoder.masked_logits(
-            ids,
-            torch.from_numpy(np.stack([row, places.piece[here]], axis=1)),
-            attention_mask=None if mask.all() else mask,
-        )[encoder.n_layers]
-        log_prob = logits.float().log_softmax(1).cpu()
-        bits[here] = -log_prob.gather(1, gold[:, None])[:, 0].double().numpy() / np.log(2)
-        right[here] = (log_prob.argmax(1) == gold).numpy()
-    return bits, right
 
 
 def _batches(lengths: NDArray[np.int64], windows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:

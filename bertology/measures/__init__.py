@@ -4,6 +4,9 @@ from bertology._layer_weights import (
     center_of_gravity,
     kl_from_uniform,
 )
+from bertology.measures._arborescences import (
+    spanning_arborescences,
+)
 from bertology.measures._baselines import (
     majority,
     majority_labels,
@@ -71,7 +74,9 @@ from bertology.measures._metrics import (
     micro_f1,
 )
 from bertology.measures._ratios import (
+    RatioIntervals,
     bootstrap_ratio,
+    ratio_intervals,
 )
 from bertology.measures._tree_scores import (
     CORRELATED_LENGTHS,
@@ -111,6 +116,7 @@ __all__ = [
     "Grouped",
     "LabelScores",
     "Metric",
+    "RatioIntervals",
     "Tally",
     "benjamini_hochberg",
     "best_set",
@@ -142,6 +148,7 @@ __all__ = [
     "mean_over_seeds",
     "micro_f1",
     "over_layers",
+    "ratio_intervals",
     "read_edges",
     "read_heads",
     "read_root",
@@ -149,6 +156,7 @@ __all__ = [
     "seed_spread",
     "selectivity",
     "spanning_arborescence",
+    "spanning_arborescences",
     "spanning_tree",
     "spanning_trees",
     "tree_depths",

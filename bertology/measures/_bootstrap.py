@@ -252,25 +252,59 @@ def summarised(
             low[layer], high[layer] = _exact(value, n_clusters, tail)
             methods[layer] = EXACT
         else:
-            low[layer], high[layer] = np.quantile(column, _bca_shares(value, column, jackknife[:, layer], tail))
+            known = jackknife[np.isfinite(jackknife[:, layer]), layer]
+            shares = _bca_shares(values[[layer]], column[None], known[None], tail)[0]
+            low[layer], high[layer] = np.quantile(column, shares)
             methods[layer] = BCA
     return Bootstrap(metric, values, stderr, low, high, tuple(methods), replicates, jackknife, n_clusters, level, seed)
 
 
-def _bca_shares(value: float, replicates: Floats, jackknife: Floats, tail: float) -> Floats:
-    """Which two quantiles of the replicates bound the interval (Efron 1987, eq. 2.3 and 6.6)."""
+def _bca_shares(values: Floats, replicates: Floats, jackknife: Floats, tail: float) -> Floats:
+    """Which two quantiles of the replicates bound the interval of each column (Efron 1987, eq. 2.3 and 6.6).
+
+    Args:
+        values: ``[column]``
+        replicates: ``[column, resample]``
+        jackknife: ``[column, cluster]``, none where it is not known.
+        tail: left out on either side.
+
+    Returns:
+        ``[column, 2]``
+    """
     from scipy.special import ndtr, ndtri
 
+    n = replicates.shape[1]
     # Scores of few items come in steps: a replicate equal to the value counts half on either side.
-    below = np.mean(replicates < value) + np.mean(replicates == value) / 2
-    bias = ndtri(np.clip(below, 1 / (len(replicates) + 1), len(replicates) / (len(replicates) + 1)))
-    jackknife = jackknife[np.isfinite(jackknife)]
-    lag = jackknife.mean() - jackknife if len(jackknife) else np.zeros(1)
-    scale = float(np.sum(lag**2)) ** 1.5
-    acceleration = float(np.sum(lag**3)) / (6 * scale) if scale > 0 else 0.0
+    below = (replicates < values[:, None]).mean(axis=1) + (replicates == values[:, None]).mean(axis=1) / 2
+    bias = ndtri(np.clip(below, 1 / (n + 1), n / (n + 1)))[:, None]
+    lag = jackknife.mean(axis=1, keepdims=True) - jackknife if jackknife.shape[1] else np.zeros((len(values), 1))
+    scale = (lag**2).sum(axis=1) ** 1.5
+    acceleration = np.zeros(len(values))
+    np.divide((lag**3).sum(axis=1), 6 * scale, out=acceleration, where=scale > 0)
     reach = bias + ndtri(np.array([tail, 1 - tail]))
     # |acceleration| ≤ 1/6, so the divisor only nears zero when nearly all replicates lie on one side of the value.
-    return np.asarray(ndtr(bias + reach / np.maximum(1 - acceleration * reach, 0.05)), dtype=np.float64)
+    divisor = np.maximum(1 - acceleration[:, None] * reach, 0.05)
+    return np.asarray(ndtr(bias + reach / divisor), dtype=np.float64)
+
+
+def bca_bounds(values: Floats, replicates: Floats, jackknife: Floats, *, level: float) -> tuple[Floats, Floats, Floats]:
+    """Standard errors and both bounds of many columns at once, all of whose replicates are defined.
+
+    Args:
+        values: ``[column]``
+        replicates: ``[column, resample]``
+        jackknife: ``[column, cluster]``
+        level: of the intervals.
+    """
+    shares = _bca_shares(values, replicates, jackknife, (1 - level) / 2)
+    # As np.quantile has it, which takes the same quantiles of all columns.
+    ordered, last = np.sort(replicates, axis=1), replicates.shape[1] - 1
+    place = shares * last
+    first = np.floor(place).astype(np.int64)
+    near = np.take_along_axis(ordered, first, axis=1)
+    far = np.take_along_axis(ordered, np.minimum(first + 1, last), axis=1)
+    bounds = near + (far - near) * (place - first)
+    return replicates.std(axis=1, ddof=1), bounds[:, 0], bounds[:, 1]
 
 
 def _exact(value: float, n_clusters: int, tail: float) -> tuple[float, float]:

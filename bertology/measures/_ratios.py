@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bertology.measures._bootstrap import Bootstrap, summarised, weight_blocks
+from bertology.measures._bootstrap import BCA, NO_INTERVAL, Bootstrap, bca_bounds, summarised, weight_blocks
 from bertology.measures._metric import Floats
+
+_COLUMNS = 1024
+"""That are resampled together."""
 
 
 def bootstrap_ratio(
@@ -44,6 +49,72 @@ def bootstrap_ratio(
     values = _quotient(total_above, total_below)
     # a ratio of 1 may well be exceeded, so that no value is certain by its bounds
     return summarised(metric, values, replicates, jackknife, level=level, seed=seed, bounded=False)
+
+
+@dataclass(frozen=True)
+class RatioIntervals:
+    """Ratios of very many columns, with their intervals; the replicates are not kept."""
+
+    values: Floats
+    """``[column]``, NaN where there is nothing to divide by."""
+    stderr: Floats
+    """``[column]``"""
+    ci_low: Floats
+    """``[column]``"""
+    ci_high: Floats
+    """``[column]``"""
+    ci_methods: tuple[str, ...]
+
+
+def ratio_intervals(
+    over: ArrayLike, under: ArrayLike, *, n_resamples: int = 2000, level: float = 0.95, seed: int = 0
+) -> RatioIntervals:
+    """The intervals of :func:`bootstrap_ratio`, of very many columns, such as heads by relations.
+
+    Args:
+        over: ``[column, cluster]``
+        under: ``[column, cluster]``, 0 or more.
+        n_resamples: as there.
+        level: as there.
+        seed: as there.
+    """
+    above, below = np.broadcast_arrays(np.asarray(over, dtype=np.float64), np.asarray(under, dtype=np.float64))
+    parts = [
+        _interval_block(above[start : start + _COLUMNS], below[start : start + _COLUMNS], n_resamples, level, seed)
+        for start in range(0, len(above), _COLUMNS)
+    ]
+    values, stderr, low, high = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "stderr", "ci_low", "ci_high")
+    )
+    return RatioIntervals(values, stderr, low, high, tuple(method for part in parts for method in part.ci_methods))
+
+
+def _interval_block(above: Floats, below: Floats, n_resamples: int, level: float, seed: int) -> RatioIntervals:
+    n_columns, n_clusters = above.shape
+    replicates = np.empty((n_columns, n_resamples))
+    for rows, weights in weight_blocks(n_clusters, n_resamples, seed, dtype=np.float64):
+        replicates[:, rows] = _quotient(above @ weights.T, below @ weights.T)
+    total_above, total_below = above.sum(axis=1), below.sum(axis=1)
+    values = _quotient(total_above, total_below)
+    jackknife = _quotient(total_above[:, None] - above, total_below[:, None] - below)
+    # Where a resample holds nothing to divide by, each column has as many replicates as are defined: one at a time.
+    whole = np.isfinite(replicates).all(axis=1) & np.isfinite(jackknife).all(axis=1) & (n_clusters > 1)
+    stderr, low, high = (np.full(n_columns, np.nan) for _ in range(3))
+    methods = [NO_INTERVAL] * n_columns
+    chosen = np.flatnonzero(whole)
+    if len(chosen):
+        stderr[chosen], low[chosen], high[chosen] = bca_bounds(
+            values[chosen], replicates[chosen], jackknife[chosen], level=level
+        )
+    for column in np.flatnonzero(~whole).tolist():
+        one = summarised(
+            "", values[[column]], replicates[[column]].T, jackknife[[column]].T, level=level, seed=seed, bounded=False
+        )
+        stderr[column], low[column], high[column] = one.stderr[0], one.ci_low[0], one.ci_high[0]
+        methods[column] = one.ci_methods[0]
+    for column in chosen.tolist():
+        methods[column] = BCA
+    return RatioIntervals(values, stderr, low, high, tuple(methods))
 
 
 def _quotient(over: Floats, under: Floats) -> Floats:

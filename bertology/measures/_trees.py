@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bertology.measures._arborescences import spanning_arborescences
+
 Heads = Sequence[int]
 """Of each word its head, numbered from 1 as CoNLL-U does, 0 for the root."""
 Edge = tuple[int, int]
@@ -144,7 +146,7 @@ def rooted(edges: Sequence[Edge], root: int, *, n_words: int) -> tuple[int, ...]
 
 
 def spanning_arborescence(scores: ArrayLike, *, root: int) -> tuple[int, ...]:
-    """The directed tree of highest total score (Chu & Liu 1965; Edmonds 1967).
+    """The directed tree of highest total score: :func:`spanning_arborescences` of one matrix.
 
     Args:
         scores: ``[head, dependent]`` how well one word is the head of another.
@@ -153,20 +155,5 @@ def spanning_arborescence(scores: ArrayLike, *, root: int) -> tuple[int, ...]:
     Returns:
         Heads as CoNLL-U numbers them.
     """
-    import networkx
-
-    found = np.asarray(scores, dtype=np.float64)
-    graph = networkx.DiGraph()
-    graph.add_nodes_from(range(len(found)))
-    graph.add_weighted_edges_from(
-        (head, word, float(found[head, word]))
-        for word in range(len(found))
-        if word != root
-        for head in range(len(found))
-        if head != word
-    )
-    tree = networkx.maximum_spanning_arborescence(graph)
-    heads = [0] * len(found)
-    for head, word in tree.edges:
-        heads[word] = int(head) + 1
-    return tuple(heads)
+    heads = spanning_arborescences(np.asarray(scores)[None], [root])[0]
+    return tuple((heads + 1).tolist())

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from bertology.measures import Bootstrap, bootstrap_ratio
+from bertology.measures import ratio_intervals
 from bertology.probing import Probe
-from bertology.results import HeadSums, ResultRow, read_head_sums, score_of
+from bertology.results import HeadSums, ResultRow, read_head_sums
 from bertology.runner._cells import Cell, CellRecord, read_cell
 
 
@@ -43,21 +43,41 @@ class HeadRows:
             if record is None:
                 raise RuntimeError(f"cell {cell.id} is not finished")
             of_cell = {**shared, **_columns(record), "layer": layer}
-            for sums in read_head_sums(self.run, cell.id):
-                of_sums = {
-                    "split": shared["split"] if sums.split == "test" else sums.split,
-                    "group": sums.group or None,
-                    "higher_is_better": better.get(sums.metric, True),
-                    "main_metric": sums.metric == main,
-                }
-                scores = self._scores(sums)
-                for place in range(len(sums.over)):
-                    head = f"L{layer}H{place + 1}" if sums.unit == "head" else None
-                    counted = _counted(sums, place, of_cell)
-                    yield ResultRow(**{**of_cell, **of_sums, **counted, "head": head, **score_of(scores, place)})
+            kept = read_head_sums(self.run, cell.id)
+            for split in dict.fromkeys(sums.split for sums in kept):
+                where = {"split": shared["split"] if split == "test" else split}
+                some = [sums for sums in kept if sums.split == split]
+                for row in self._rows(some, {**of_cell, **where}):
+                    metric = row["metric"]
+                    yield ResultRow(**row, higher_is_better=better.get(metric, True), main_metric=metric == main)
 
-    def _scores(self, sums: HeadSums) -> Bootstrap:
-        return bootstrap_ratio(sums.over, sums.under, metric=sums.metric, n_resamples=self.n_resamples, seed=self.seed)
+    def _rows(self, kept: Sequence[HeadSums], shared: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """The columns of each ratio of one split of one cell; all of them are drawn from the same clusters."""
+        n_clusters = 1 + max((int(sums.clusters[-1]) for sums in kept if len(sums.clusters)), default=0)
+        n_rows = sum(len(sums.over) for sums in kept)
+        over, under = np.zeros((n_rows, n_clusters)), np.zeros((n_rows, n_clusters))
+        first = 0
+        for sums in kept:
+            over[first : first + len(sums.over), sums.clusters] = sums.over
+            under[first : first + len(sums.over), sums.clusters] = sums.under
+            first += len(sums.over)
+        found = ratio_intervals(over, under, n_resamples=self.n_resamples, seed=self.seed)
+        place = 0
+        for sums in kept:
+            for number in range(len(sums.over)):
+                yield {
+                    **shared,
+                    **_counted(sums, number, shared),
+                    "group": sums.group or None,
+                    "head": f"L{shared['layer']}H{number + 1}" if sums.unit == "head" else None,
+                    "metric": sums.metric,
+                    "value": float(found.values[place]),
+                    "stderr": float(found.stderr[place]),
+                    "ci_low": float(found.ci_low[place]),
+                    "ci_high": float(found.ci_high[place]),
+                    "ci_method": found.ci_methods[place],
+                }
+                place += 1
 
 
 def _columns(record: CellRecord) -> dict[str, Any]:

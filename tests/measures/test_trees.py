@@ -10,6 +10,7 @@ from bertology.measures import (
     check_tree,
     rooted,
     spanning_arborescence,
+    spanning_arborescences,
     spanning_tree,
     spanning_trees,
     tree_depths,
@@ -95,6 +96,23 @@ def test_the_arborescence_is_the_best_of_all(seed):
         if heads.index(0) == 2 and total > best:
             best, found = total, heads
     assert spanning_arborescence(scores, root=2) == found
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 15])
+def test_many_arborescences_are_those_of_networkx(n):
+    draw = np.random.default_rng(n)
+    # Some are sharp, as attention is: there many words choose one head, and circles lie in circles.
+    scores = np.concatenate([draw.random((6, n, n)), draw.dirichlet(np.full(n, 0.05), size=(6, n))])
+    roots = draw.integers(0, n, len(scores))
+    found = spanning_arborescences(scores, roots)
+    for one, root, heads in zip(scores, roots, found, strict=True):
+        graph = networkx.DiGraph()
+        graph.add_nodes_from(range(n))
+        edges = [(i, j, one[i, j]) for i in range(n) for j in range(n) if i != j and j != root]
+        graph.add_weighted_edges_from(edges)
+        expected = networkx.maximum_spanning_arborescence(graph)
+        assert {(head, word) for word, head in enumerate(heads) if head >= 0} == set(expected.edges)
+        assert np.flatnonzero(heads < 0).tolist() == [root]
 
 
 @pytest.mark.parametrize(

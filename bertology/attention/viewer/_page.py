@@ -13,7 +13,8 @@ _HERE = "attention/viewer/assets/"
 _STYLES = ("results/report/assets/page.css", _HERE + "viewer.css")
 _THEME = "results/report/assets/theme.js"
 _SCRIPTS = tuple(
-    f"{_HERE}{name}.js" for name in ("start", "maps", "pens", "model", "heads", "word", "stage", "controls", "export")
+    f"{_HERE}{name}.js"
+    for name in ("start", "maps", "pens", "model", "heads", "word", "stage", "controls", "export", "outside")
 )
 
 

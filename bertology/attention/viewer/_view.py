@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from bertology._files import write_atomically
 from bertology._names import name_not_found
@@ -49,6 +50,20 @@ class AttentionView:
             raise StoreError(f"cannot write {path}: it is a folder; name a file")
         write_atomically(path, self.html.encode(), remedy="name another file")
         return path
+
+    def widget(self, **state: Any) -> Any:
+        """The page as a widget for notebooks, whose ``state`` tells what is looked at, and sets it.
+
+        Args:
+            state: what to look at first: ``view`` (``model``, ``heads``, ``word``), ``layer``, ``heads`` (numbers),
+                ``word`` (its place), ``head``, ``side``, ``level``, ``weights``, ``specials``, ``gold``.
+
+        Raises:
+            BertologyError: anywidget is not installed.
+        """
+        from bertology.attention.viewer._widget import make_widget
+
+        return make_widget(self.html, state)
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own, where its style and script do not meet the notebook's."""

@@ -7,6 +7,7 @@ from html import escape
 
 from bertology import __version__
 from bertology._page import asset, embedded_json, fill, policy
+from bertology.results.report._heads import heads_section
 from bertology.results.report._overview import overview_table
 from bertology.results.report._payload import payload
 from bertology.results.report._provenance import provenance
@@ -43,7 +44,8 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
     questions = group_questions(runs)
     title = "bertology report: " + ", ".join(run.name for run in runs)
     style = "\n".join(asset(_HERE + name) for name in _STYLES)
-    script = "\n".join(asset(_HERE + name) for name in _SCRIPTS)
+    # Charts and details are of layers: where heads alone were asked there is nothing for their scripts to do.
+    script = "\n".join(asset(_HERE + name) for name in (_SCRIPTS if questions else ()))
     theme = asset(_HERE + _THEME)
     data = embedded_json(payload(questions, texts or SentenceTexts()))
     compared = any(entry.table.compared for question in questions for entry in question.entries)
@@ -56,6 +58,9 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         "caveats": "".join(f'<p class="caveat">{escape(text)}</p>' for text in caveats(questions)),
         "apart": _apart(questions),
         "filters": _filters(questions, compared=compared),
+        "layers_hidden": "" if questions else "hidden",
+        "heads": heads_section(runs),
+        "heads_link": '<a href="#heads">Heads</a>' if any(run.head_tables or run.step_tables for run in runs) else "",
         "overview": overview_table(questions),
         "provenance": "".join(_provenance(run) for run in runs),
         "version": escape(__version__),

@@ -9,6 +9,7 @@ from typing import Any
 
 from bertology.errors import ResultsError
 from bertology.results._grid import metric_title
+from bertology.results._head_tables import HeadTable, StepTable
 from bertology.results._results import Results, read_results
 from bertology.results._view import LayerTable
 
@@ -32,6 +33,8 @@ class Run:
     folder: Path
     results: Results
     tables: tuple[LayerTable, ...]
+    head_tables: tuple[HeadTable, ...] = ()
+    step_tables: tuple[StepTable, ...] = ()
     asked: tuple[AskedCorpus, ...] = ()
     """The corpora as the person named them; none where the folder does not tell."""
 
@@ -79,10 +82,10 @@ def _read(folder: Path, name: str) -> Run:
         raise ResultsError(f"{folder}: not a run, it holds no results.parquet; name a folder that --out left")
     results = read_results(folder)
     try:
-        tables = results.view().tables
+        view = results.view()
     except ResultsError as error:
         raise ResultsError(f"{folder}: {error}") from error
-    return Run(name, folder, results, tables, _asked_corpora(folder))
+    return Run(name, folder, results, view.tables, view.head_tables, view.step_tables, _asked_corpora(folder))
 
 
 def _asked_corpora(folder: Path) -> tuple[AskedCorpus, ...]:
@@ -177,7 +180,7 @@ def _reader_labels(pairs: Sequence[tuple[Run, LayerTable]]) -> dict[tuple[str, i
 def _apart(described: Sequence[Sequence[str]]) -> list[str]:
     """Of each description the first part, and those of the others that are needed to tell all of them apart."""
     kept = [0]
-    for part in range(1, len(described[0])):
+    for part in range(1, len(described[0] if described else ())):
         labels = {tuple(d[k] for k in kept) for d in described}
         more = {tuple(d[k] for k in (*kept, part)) for d in described}
         if len(more) > len(labels):

@@ -38,6 +38,8 @@ class Summary:
 
 def headline(runs: Sequence[Run], questions: Sequence[Question]) -> str:
     """One sentence on all there is."""
+    if not questions:
+        return _headline_of_heads(runs)
     readers = {entry.label for question in questions for entry in question.entries}
     tables = [entry.table for question in questions for entry in question.entries]
     layers = {line.layer for table in tables for line in table.lines}
@@ -58,6 +60,17 @@ def headline(runs: Sequence[Run], questions: Sequence[Question]) -> str:
     return (
         f"{counted(len(questions), 'question')} put to {counted(len(layers), 'layer')} of "
         f"{counted(len(models), 'model')}{ways}; answers scored on {' and '.join(scored)}{where}."
+    )
+
+
+def _headline_of_heads(runs: Sequence[Run]) -> str:
+    tables = [table for run in runs for table in run.head_tables]
+    asked = len({(table.task, table.metric, line.name) for table in tables for line in table.lines})
+    n_heads = max((len(line.heads) for table in tables for line in table.lines), default=0)
+    models = {table.about.model for table in tables}
+    return (
+        f"{counted(asked, 'thing')} asked of {counted(n_heads, 'attention head')} of {counted(len(models), 'model')}. "
+        "What a head looks at is not what the model makes of it: attention is no explanation by itself."
     )
 
 

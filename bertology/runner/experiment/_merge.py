@@ -98,7 +98,7 @@ def _check_names(experiment: Experiment, rows: Iterable[ResultRow]) -> None:
 def _put_row(rows: dict[_Key, ResultRow], row: ResultRow, where: Path) -> None:
     """Add a row; parts may have cells in common, of which the first stays."""
     # Models of one architecture share the cells of their random weights, and each has rows of its own.
-    key = (row.cell_id, row.metric, row.group, row.model)
+    key = (row.cell_id, row.metric, row.group, row.model, row.head, row.split)
     known = rows.get(key)
     if known is None or known.status == "failed":
         rows[key] = row

@@ -49,11 +49,11 @@ def test_planted_patterns_are_named(kind, n, plant):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [6, 15, 50, 120])
+@pytest.mark.parametrize("n", [10, 25, 50, 120])
 def test_even_attention_has_no_pattern(kind, n, kinds_of):
     even = PieceMap(np.full((n, n), 1 / n, dtype=np.float32), kinds_of(n))
     noisy = np.random.default_rng(n).dirichlet(np.full(n, 3.0), size=n).astype(np.float32)
-    pair = PieceMap(noisy, kinds_of(n, pair=n > 6))
+    pair = PieceMap(noisy, kinds_of(n, pair=n > 10))
     assert classes(kind, even, pair) == ["heterogeneous"] * 2
 
 

@@ -105,3 +105,8 @@ def test_settings_that_cannot_be(encoder: Callable[..., Encoder], sentences: Sen
         stream_maps(encoder("bert"), sentences, [PatternShares])
     with pytest.raises(BertologyError, match="0 to 1"):
         stream_maps(encoder("bert"), sentences, [partial(PatternShares, confidence=7)], level="piece")
+
+
+def test_every_family(encoder: Callable[..., Encoder], sentences: Sentences, family: str) -> None:
+    found = stream_maps(encoder(family), sentences, [PatternShares], level="piece").results[0]
+    np.testing.assert_allclose(found.values.sum(0), 1)

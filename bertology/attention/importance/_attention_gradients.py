@@ -1,0 +1,156 @@
+"""How much the loss would change with each attention weight (Clark et al. 2019, section 3.3)."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from bertology.activations import Progress, silent
+from bertology.attention import HeadRatios
+from bertology.attention._layer_maps import place_of_maps, plain_attention
+from bertology.attention.importance._share import summed
+from bertology.attention.importance._task import ScoredTask, TaskBatch, row_loss
+from bertology.encoders import Encoder
+from bertology.encoders._blocks import watching
+from bertology.encoders._change import changing
+from bertology.errors import ModelError
+
+Floats = NDArray[np.float64]
+TARGETS = ("[CLS]", "[SEP]", "[MASK]", "punctuation", "other")
+STATISTICS = ("attention_gradient_bits", "attention_effect_bits")
+
+
+def attention_gradients(task: ScoredTask, *, progress: Progress = silent) -> tuple[HeadRatios, HeadRatios]:
+    """How much attention to ``[SEP]``, and to other kinds of pieces, matters for the loss (Clark et al. 2019, §3.3).
+
+    With α the weight that a head gives from one piece to another, and L the mean loss of a text's items,
+    ``attention_gradient_bits`` is the mean of |∂L/∂α| over all pairs whose target is of a kind: the paper's figure 4.
+    It says how much the loss would change with more attention there, not how much attention there is. For that,
+    ``attention_effect_bits`` is the mean over pieces of |Σ α · ∂L/∂α|, summed over all targets of a kind: what the loss
+    would change by, to first order, if a piece's attention to them were scaled.
+
+    Args:
+        task: what the model does.
+        progress: told how many passes are done.
+
+    Returns:
+        ``attention_gradient_bits`` and ``attention_effect_bits``, a statistic a kind of target: ``[CLS]``, ``[SEP]``,
+        ``[MASK]``, ``punctuation``, ``other``.
+
+    Raises:
+        ModelError: heads are gated already, or the model gives no maps that the loss is computed from.
+    """
+    encoder = task.encoder
+    kinds = _kinds(encoder)
+
+    def add(reader: Encoder, batch: TaskBatch, sums: Sequence[Floats]) -> None:
+        _add_batch(reader, batch, kinds, *sums)
+        progress.advance(1)
+
+    both = len(STATISTICS), len(TARGETS)
+    shapes: list[tuple[int, ...]] = [
+        (*both, encoder.n_layers, encoder.n_heads, task.n_clusters),
+        (*both, task.n_clusters),
+    ]
+    over, under = summed(task, shapes, add, passes=1, progress=progress)
+    layers = tuple(range(1, encoder.n_layers + 1))
+    gradient, effect = (
+        HeadRatios(TARGETS, layers, above, below[:, None, None], metric=metric)
+        for metric, above, below in zip(STATISTICS, over, under, strict=True)
+    )
+    return gradient, effect
+
+
+def _add_batch(encoder: Encoder, batch: TaskBatch, kinds: Tensor, over: Floats, under: Floats) -> None:
+    real = batch.real.to(encoder.device)
+    kind = torch.where(real, kinds[batch.ids].to(encoder.device), len(TARGETS))
+    member = torch.nn.functional.one_hot(kind, len(TARGETS) + 1)[..., :-1].float()  # [row, piece, target]
+    maps, counted = _maps_with_gradients(encoder, batch)
+    rows = (real & counted[:, None]).float()  # pieces that attend, in texts with items
+    clusters = batch.clusters
+    n_targets, n_rows = member.sum(1), rows.sum(1)  # [row, target], [row]
+    present = (n_targets > 0) * n_rows[:, None]
+    np.add.at(under.transpose(2, 0, 1), clusters, _numpy(torch.stack([n_targets * n_rows[:, None], present], dim=1)))
+    for layer, found in maps.items():
+        slope = found.grad
+        if slope is None:
+            raise ModelError(f"model {encoder.name}: its maps in layer {layer} are not what the loss is computed from")
+        slope, weights = slope.float(), found.detach().float()
+        pairs = torch.einsum("bhij,bi,bjt->bth", slope.abs(), rows, member)
+        effect = torch.einsum("bhij,bjt->bthi", slope * weights, member).abs()
+        summed = torch.stack(
+            [pairs, torch.einsum("bthi,bi->bth", effect, rows)], dim=1
+        )  # [row, statistic, target, head]
+        np.add.at(over[:, :, layer - 1].transpose(3, 0, 1, 2), clusters, _numpy(summed) / math.log(2))
+
+
+def _maps_with_gradients(encoder: Encoder, batch: TaskBatch) -> tuple[dict[int, Tensor], Tensor]:
+    """Maps ``[row, head, piece, piece]`` by layer after a backward pass, and ``[row]`` bool which rows have items."""
+    maps: dict[int, Tensor] = {}
+
+    def ask_for_maps(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        return args, {**kwargs, "output_attentions": True}
+
+    def keep(module: nn.Module, args: Any, output: Any) -> None:
+        place = place_of_maps(output, encoder.n_heads) if isinstance(output, tuple) else None
+        if place is not None and watch.current not in maps:
+            output[place].retain_grad()
+            maps[watch.current] = output[place]
+
+    body, blocks = encoder.model.body, encoder.model.blocks
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(plain_attention(encoder))
+        stack.enter_context(_recording_gradients(encoder))
+        watch = stack.enter_context(watching(body, blocks))
+        stack.callback(body.register_forward_pre_hook(ask_for_maps, with_kwargs=True).remove)
+        for block in dict.fromkeys(blocks):
+            for module in block.modules():
+                stack.callback(module.register_forward_hook(keep, prepend=True).remove)
+        answers = batch.ask(encoder)
+        losses, counted = row_loss(answers, len(batch.ids))
+        if not maps:
+            raise ModelError(f"model {encoder.name}: {type(body).__name__} gives no attention maps")
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+    return maps, counted
+
+
+@contextlib.contextmanager
+def _recording_gradients(encoder: Encoder) -> Iterator[None]:
+    """Let passes be recorded from the embeddings on: no map of the first layer comes after a gate."""
+    neutral = torch.ones((), requires_grad=True)
+    with (
+        torch.enable_grad(),
+        encoder.gated_heads({(1, 1): neutral}),
+        changing(encoder.model.body, encoder.model.blocks, 0, lambda state: state.detach().requires_grad_()),
+    ):
+        yield
+
+
+def _kinds(encoder: Encoder) -> Tensor:
+    """``[vocabulary]`` the kind of each piece, by its place in ``TARGETS``."""
+    tokenizer = encoder.tokenizer
+    body: Any = encoder.model.body
+    n_entries = max(len(tokenizer), int(body.get_input_embeddings().num_embeddings))
+    kinds = torch.full((n_entries,), TARGETS.index("other"))
+    for form, number in tokenizer.get_vocab().items():
+        bare = form.removeprefix("##").lstrip("▁Ġ")
+        if bare and all(unicodedata.category(letter).startswith("P") for letter in bare):
+            kinds[number] = TARGETS.index("punctuation")
+    special = (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id)
+    for place, number in enumerate(special):
+        if number is not None:
+            kinds[number] = place
+    return kinds
+
+
+def _numpy(values: Tensor) -> Floats:
+    found: Floats = values.detach().cpu().double().numpy()
+    return found

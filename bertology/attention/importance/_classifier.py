@@ -1,0 +1,104 @@
+"""A fine-tuned classifier as a scored task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from bertology.activations._batches import Batch, plan_batches
+from bertology.attention._batch import Scope
+from bertology.attention.importance._task import Answers, ScoredTask, TaskBatch
+from bertology.encoders import Encoder, class_logits
+from bertology.errors import CorpusError, ModelError
+
+
+class SequenceClassifier(ScoredTask):
+    """Sort texts with a model that was fine-tuned to (Michel et al. 2019, section 2.3): an item is a text.
+
+    Args:
+        encoder: from :func:`load_classifier`.
+        texts: what to sort; where pairs are sorted, the first of each.
+        labels: ``[text]`` the right class of each, as the model numbers them.
+        pairs: the second text of each.
+
+    Raises:
+        ModelError: the encoder has no classifier, or a text is longer than the model takes.
+        CorpusError: no texts, or not a label (and a second text) for each, or a label that the model does not have.
+    """
+
+    def __init__(
+        self, encoder: Encoder, texts: Sequence[str], labels: Sequence[int], *, pairs: Sequence[str] | None = None
+    ) -> None:
+        if encoder.model.classifier is None:
+            raise ModelError(f"model {encoder.name} has no classifier of texts: load one with load_classifier")
+        _check_texts(texts, labels, pairs, n_classes=int(encoder.model.classifier.config.num_labels))
+        self._encoder, self._labels = encoder, torch.tensor(list(labels))
+        self._ids, self._types = _encoded(encoder, texts, pairs)
+        self._scope = Scope(len(texts), tuple(range(1, encoder.n_layers + 1)), encoder.n_heads, "piece")
+        lengths = np.array([len(ids) for ids in self._ids])
+        self._batches = tuple(self._batch(planned) for planned in plan_batches(lengths))
+
+    @property
+    def name(self) -> str:
+        """``classifier``."""
+        return "classifier"
+
+    @property
+    def encoder(self) -> Encoder:
+        """What is asked."""
+        return self._encoder
+
+    @property
+    def n_clusters(self) -> int:
+        """One a text, as long as there are few enough."""
+        return self._scope.n_clusters
+
+    @property
+    def batches(self) -> tuple[TaskBatch, ...]:
+        """All texts."""
+        return self._batches
+
+    def _batch(self, planned: Batch) -> TaskBatch:
+        ids = torch.full((len(planned.windows), planned.length), self._encoder.pad_id)
+        mask, types = torch.zeros_like(ids), torch.zeros_like(ids)
+        for row, text in enumerate(planned.windows.tolist()):
+            length = len(self._ids[text])
+            ids[row, :length], mask[row, :length] = torch.tensor(self._ids[text]), 1
+            if self._types is not None:
+                types[row, :length] = torch.tensor(self._types[text])
+        padding, segments = mask if planned.is_padded else None, None if self._types is None else types
+        gold = self._labels[torch.from_numpy(planned.windows)]
+
+        def ask(encoder: Encoder) -> Answers:
+            logits = class_logits(encoder, ids, padding, token_type_ids=segments).float()
+            labels = gold.to(logits.device)
+            nats = -logits.log_softmax(1).gather(1, labels[:, None])[:, 0]
+            return Answers(nats, logits.detach().argmax(1) == labels, torch.arange(len(labels), device=logits.device))
+
+        return TaskBatch(ids, padding, self._scope.clusters(planned.windows), ask)
+
+
+def _check_texts(texts: Sequence[str], labels: Sequence[int], pairs: Sequence[str] | None, *, n_classes: int) -> None:
+    if not texts:
+        raise CorpusError("there is no text to sort: give texts with their labels")
+    if len(labels) != len(texts) or (pairs is not None and len(pairs) != len(texts)):
+        second = "" if pairs is None else f" and {len(pairs)} second texts"
+        raise CorpusError(f"{len(texts)} texts have {len(labels)} labels{second}: give one for each")
+    for number, label in enumerate(labels):
+        if not 0 <= label < n_classes:
+            raise CorpusError(f"text {number} has label {label}: the model's classes are 0…{n_classes - 1}")
+
+
+def _encoded(
+    encoder: Encoder, texts: Sequence[str], pairs: Sequence[str] | None
+) -> tuple[list[list[int]], list[list[int]] | None]:
+    """Vocabulary numbers and segments of each text; no segments where the model has none."""
+    encoded = encoder.tokenizer(list(texts), None if pairs is None else list(pairs), verbose=False)
+    for number, ids in enumerate(encoded["input_ids"]):
+        if len(ids) > encoder.max_pieces:
+            raise ModelError(
+                f"text {number} has {len(ids)} pieces: model {encoder.name} takes {encoder.max_pieces}; shorten it"
+            )
+    return encoded["input_ids"], encoded.get("token_type_ids")

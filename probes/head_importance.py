@@ -1,0 +1,104 @@
+"""Importance of attention heads: what does the model lose without each of them?
+
+After Michel et al. (2019), *Are Sixteen Heads Really Better than One?*, asked of the model's own task: some words of
+every sentence are masked, always the same ones, and the loss is that of restoring them.
+
+- ``importance`` (their equation 2): the expected magnitude of the loss's gradient at a gate on the head, divided by the
+  ℓ2 norm of its layer; ``gradient_bits`` is the same undivided.
+- ``delta_loss_bits`` and ``delta_accuracy`` (their §3.2): what changes when the head is off, or attends to every piece
+  alike (Kovaleva et al. 2019, §4.4); and of whole layers, when all heads are off or all but the most important one
+  (their §3.3; it is named by the same sentences, which flatters it a little).
+- ``loss_bits`` and ``accuracy`` of the model as more and more heads are off (their §4.2): the least important first,
+  the most important first, or at random. Half of the sentences rank the heads for the other half.
+- ``attention_gradient_bits`` (Clark et al. 2019, §3.3): how much the loss would change with the attention to
+  ``[SEP]``, to other special tokens, to punctuation and to everything else; ``attention_effect_bits`` weighs it by the
+  attention that there is.
+
+A head that is not missed alone may be missed together with another that does the same, which is what the curves are
+for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from bertology.corpora import Sentences
+from bertology.measures import head_metric
+from bertology.probing import GateProbe
+
+if TYPE_CHECKING:
+    from bertology.activations import Progress
+    from bertology.attention import HeadRatios
+    from bertology.encoders import Encoder
+
+
+@dataclass(frozen=True)
+class HeadImportance(GateProbe):
+    """What does the model lose without each of its heads?"""
+
+    task = "head_importance"
+    version = 1
+    question = "What does the model lose, in restoring masked words, without each of its heads?"
+    reference = "Michel et al. 2019"
+    readout = "gates.v1"
+    metrics = (
+        head_metric("importance", "mean |gradient| of the loss at the head's gate, over the layer's ℓ2 norm"),
+        head_metric("gradient_bits", "mean |gradient| of the loss at the head's gate"),
+        head_metric("delta_loss_bits", "loss of a masked word without the head, less that with it"),
+        head_metric(
+            "delta_accuracy", "masked words restored without the head, less those with it", higher_is_better=False
+        ),
+        head_metric("loss_bits", "loss of a masked word with some heads off", higher_is_better=False),
+        head_metric("accuracy", "masked words restored with some heads off"),
+        head_metric("attention_gradient_bits", "mean |gradient| of the loss at an attention weight"),
+        head_metric("attention_effect_bits", "mean |attention · gradient|, summed over the targets of a piece"),
+    )
+    chooses = False
+
+    share: float = 0.15
+    """Of the words of a sentence that are masked."""
+    seed: int = 0
+    """Of the choice of words."""
+    ways: tuple[Literal["off", "uniform"], ...] = ("off", "uniform")
+    """How single heads are disabled; ``uniform`` in families whose values are projected apart, as BERT's are."""
+    order_seeds: tuple[int, ...] = (0, 1, 2)
+    """Of the random orders in which heads are taken out."""
+
+    def measure(
+        self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
+    ) -> tuple[HeadRatios, ...]:
+        """Gradients and curves of all heads, and what the model loses without those of ``layers``.
+
+        Raises:
+            ModelError: the model restores no masked words, or its heads cannot be gated.
+        """
+        # What computes needs torch, which listing the tasks should not wait for.
+        from bertology.attention.importance import (
+            MaskedWords,
+            attention_gradients,
+            head_importance,
+            leave_one_layer_out,
+            leave_one_out,
+            pruning_curves,
+        )
+
+        task = MaskedWords(
+            encoder,
+            sentences,
+            share=self.share,
+            seed=self.seed,
+            on_long=on_long,  # type: ignore[arg-type]
+        )
+        importance = head_importance(task, progress=progress)
+        return (
+            importance,
+            *leave_one_out(task, ways=self.ways, layers=layers, progress=progress),
+            *leave_one_layer_out(task, importance.of("importance"), layers=layers, progress=progress),
+            *pruning_curves(task, importance, seeds=self.order_seeds, progress=progress),
+            *attention_gradients(task, progress=progress),
+        )
+
+
+PROBE = HeadImportance()

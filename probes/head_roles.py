@@ -1,0 +1,113 @@
+"""Roles of heads: does one look at a neighbour, along one relation, or at rare words?
+
+After Voita et al. (2019), *Analyzing Multi-Head Self-Attention: Specialized Heads Do the Heavy Lifting, the Rest Can
+Be Pruned*, §5. What is measured are shares of words whose maximum lies on the previous word, on the next one, on a
+word to which a relation joins them (``nsubj``, ``obj``, ``amod``, ``advmod``, in both directions: on the head, or on
+any such dependent), or on the rarest word of the sentence. Special tokens do not compete; the word itself does.
+
+``PROBE.named`` says which head plays which role by the paper's thresholds, which are settings: positional if 90 % of
+maxima lie at one place, syntactic if a relation's share is 10 % above that of the best fixed offset. The paper sets no
+threshold for rare words; here it is half of all words, and above the offset by the same 10 %.
+
+A word is as rare as its form, whatever its case, in the text that is read, or, better, in the train split of the
+corpus that ``frequencies`` names. Words of equal frequency are all the rarest. Baseline ``offset``: the word at a
+fixed place from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bertology.attention import arcs
+from bertology.corpora import Sentences
+from bertology.measures import head_metric
+from bertology.probing import AttentionProbe, HeadBaseline
+from probes._dependency_arcs import dependency_arcs
+from probes._rarest import rarest_words
+
+if TYPE_CHECKING:
+    from bertology.attention import HeadRatios, MakeStatistic
+
+RAREST = "rarest word"
+POSITIONS = {"previous": -1, "next": 1}
+
+
+@dataclass(frozen=True)
+class Roles(AttentionProbe):
+    """Which role does a head play?"""
+
+    relations: tuple[str, ...] = ("nsubj", "obj", "amod", "advmod")
+    """Those of syntactic heads."""
+    positional: float = 0.9
+    """The least share of maxima at one place."""
+    gain: float = 0.1
+    """How much a share must be above that of the best offset."""
+    relative: bool = False
+    """Whether ``gain`` is a part of the offset's share, or else is added to it."""
+    rare: float = 0.5
+    """The least share of maxima on the rarest word."""
+    frequencies: str = ""
+    """Name or path of the corpus in whose train split words are counted; the text itself if empty."""
+    farthest: int = 3
+    """Offsets of the baseline, to either side."""
+    task = "head_roles"
+    version = 1
+    question = "Does a head look at a neighbour, along one relation, or at rare words?"
+    reference = "Voita et al. 2019, §5"
+    readout = "attention.v1"
+    metrics = (head_metric("role_share", "share of words whose maximum lies where the role has it"),)
+    level = "word"
+    norms = False
+    chooses = True
+    baselines = ("offset",)
+
+    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+        """Hits by role."""
+        asked = [_neighbours(sentences), *self._beside_offsets(sentences)]
+        return [partial(arcs.ArcHits, arcs=own, metric=self.metrics[0].name, self_competes=True) for own in asked]
+
+    def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
+        """The best fixed offset, of relations and rare words; neighbours are one themselves."""
+        pairs = zip(self._beside_offsets(sentences), self._beside_offsets(chosen_on), strict=True)
+        return [
+            arcs.offset_baseline(own, sentences, chosen_on=other, metric=self.metrics[0].name, farthest=self.farthest)[
+                0
+            ]
+            for own, other in pairs
+        ]
+
+    def named(self, shares: Mapping[str, float], offsets: Mapping[str, float]) -> tuple[str, ...]:
+        """The roles of a head: ``positional: previous``, ``syntactic: nsubj: dependent → head``, ``rare words``.
+
+        Args:
+            shares: of one head, by group.
+            offsets: of the baseline, by group.
+        """
+        roles = [f"positional: {name}" for name in POSITIONS if shares.get(name, 0.0) >= self.positional]
+        for name, offset in offsets.items():
+            least = offset * (1 + self.gain) if self.relative else offset + self.gain
+            if name == RAREST:
+                roles += ["rare words"] * (shares.get(name, 0.0) >= max(least, self.rare))
+            elif shares.get(name, 0.0) >= least:
+                roles.append(f"syntactic: {name}")
+        return tuple(roles)
+
+    def _beside_offsets(self, sentences: Sentences) -> list[arcs.Arcs]:
+        return [
+            dependency_arcs(sentences, downward="row", relations=self.relations),
+            arcs.Arcs.of([(RAREST, *rarest_words(sentences, frequencies=self.frequencies))]),
+        ]
+
+
+def _neighbours(sentences: Sentences) -> arcs.Arcs:
+    words, of_word = np.arange(sentences.n_words), sentences.sentence_of_word
+    pairs = words[1:][np.diff(of_word) == 0]
+    return arcs.Arcs.of([("previous", pairs, pairs - 1), ("next", pairs - 1, pairs)])
+
+
+PROBE = Roles()

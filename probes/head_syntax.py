@@ -1,0 +1,159 @@
+"""Syntax in heads: does what a head looks at most stand in one relation to the word that looks?
+
+Three questions, each of every head by itself:
+
+- ``head_syntax``: by relation, the share of words whose most attended word is their head, and of those that their head
+  looks at most, of all words (Clark et al. 2019, *What Does BERT Look At?*, §4.2). Baseline ``offset``: the word at a
+  fixed place from here, by relation. The paper chose the best head on the text on which it reports it; here it is
+  chosen on dev and scored on test.
+- ``head_syntax:trees``: the share of undirected edges that a head's maxima find, and its maximum spanning tree from
+  the true root (Htut et al. 2019, *Do Attention Heads in BERT Track Syntactic Dependencies?*, §3). Baseline
+  ``offset``: each word joined to the next.
+- ``head_syntax:coreference``: of mentions with an antecedent in their sentence, those that look at one of them more
+  than at any other mention before (Clark et al. 2019, §4.3, who read whole passages). Baselines ``nearest``: the
+  nearest mention; ``head_match``: the nearest with the same head word.
+
+The word itself and special tokens do not compete; punctuation is not asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from bertology.attention import arcs
+from bertology.corpora import Sentences
+from bertology.errors import BertologyError
+from bertology.measures import head_metric
+from bertology.probing import AttentionProbe, HeadBaseline, HeadProbe, ProbeFamily, tree_examples
+from probes._dependency_arcs import Downward, dependency_arcs
+from probes._mentions import MentionHead, antecedents
+
+if TYPE_CHECKING:
+    from bertology.attention import HeadRatios, MakeStatistic
+
+_QUESTION = "Does a head look at the syntactic head, or at a dependent in one relation?"
+_REFERENCE = "Clark et al. 2019, §4; Htut et al. 2019"
+
+
+@dataclass(frozen=True)
+class Relations(AttentionProbe):
+    """Does a head look at the word that a relation joins to this one?"""
+
+    fewest_arcs: int = 20
+    """Relations with fewer arcs are not shown."""
+    downward: Downward = "column"
+    """``column``: of all words the head looks at its dependent most, as the authors' code has it; ``row``: a head word
+    looks at one of its dependents most."""
+    farthest: int = 3
+    """Offsets of the baseline, to either side."""
+    task = "head_syntax"
+    version = 1
+    question = _QUESTION
+    reference = "Clark et al. 2019, §4.2"
+    readout = "attention.v1"
+    metrics = (head_metric("relation_accuracy", "share of words whose maximum is the word that the relation joins"),)
+    level = "word"
+    norms = False
+    chooses = True
+    baselines = ("offset",)
+
+    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+        """Hits by relation and direction."""
+        asked = dependency_arcs(sentences, downward=self.downward, fewest=self.fewest_arcs)
+        return [partial(arcs.ArcHits, arcs=asked, metric=self.metrics[0].name)]
+
+    def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
+        """The best fixed offset of each relation."""
+        asked = dependency_arcs(sentences, downward=self.downward, fewest=self.fewest_arcs)
+        chosen = dependency_arcs(chosen_on, downward=self.downward)
+        metric = self.metrics[0].name
+        ratios, _ = arcs.offset_baseline(asked, sentences, chosen_on=chosen, metric=metric, farthest=self.farthest)
+        return [ratios]
+
+
+@dataclass(frozen=True)
+class Trees(AttentionProbe):
+    """Is a head's map the tree?"""
+
+    most_sentences: int = 1000
+    """Of more sentences so many are drawn by lot."""
+    task = "head_syntax:trees"
+    version = 1
+    question = "Do the edges that a head's weights make form the tree?"
+    reference = "Htut et al. 2019, §3"
+    readout = "attention.v1"
+    metrics = (head_metric("head_uuas", "share of undirected edges that the head finds, punctuation left out"),)
+    level = "word"
+    norms = False
+    chooses = True
+    baselines = ("offset",)
+
+    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+        """Edges of maxima and of spanning trees."""
+        return [partial(arcs.TreeHits, trees=self._trees(sentences), metric=self.metrics[0].name)]
+
+    def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
+        """Each word joined to one at a fixed distance."""
+        ratios, _ = arcs.chain_baseline(
+            self._trees(sentences), sentences, chosen_on=self._trees(chosen_on), metric=self.metrics[0].name
+        )
+        return [ratios]
+
+    def _trees(self, sentences: Sentences) -> arcs.TextTrees:
+        found = tree_examples(sentences, "distances")
+        return arcs.TextTrees(sentences.starts, found.heads, found.scored, found.clusters).some(self.most_sentences)
+
+
+@dataclass(frozen=True)
+class Coreference(AttentionProbe):
+    """Does a mention look at its antecedent?"""
+
+    mentions: str = "coref"
+    """The layer of pairs of mentions; ``winograd`` is another."""
+    mention_head: MentionHead = "tree"
+    """The word that stands for a mention: the one whose head lies outside, or the last."""
+    task = "head_syntax:coreference"
+    version = 1
+    question = "Does a mention look at its antecedent more than at other mentions?"
+    reference = "Clark et al. 2019, §4.3"
+    readout = "attention.v1"
+    metrics = (head_metric("antecedent_accuracy", "share of mentions that look at an antecedent most"),)
+    level = "word"
+    norms = False
+    chooses = True
+    baselines = ("nearest", "head_match")
+
+    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+        """Hits by kind of mention."""
+        asked = antecedents(sentences, self.mentions, mention_head=self.mention_head)
+        return [partial(arcs.CandidateHits, candidates=asked, metric=self.metrics[0].name)]
+
+    def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
+        """The nearest mention, or the nearest with the same head word."""
+        asked = antecedents(sentences, self.mentions, mention_head=self.mention_head)
+        pick: arcs.Pick = "nearest" if name == "nearest" else "same_form"
+        return [arcs.pick_baseline(asked, sentences, pick=pick, metric=self.metrics[0].name)]
+
+
+_INSTANCES: dict[str, HeadProbe] = {"trees": Trees(), "coreference": Coreference()}
+
+
+def _make(argument: str) -> HeadProbe:
+    if argument not in _INSTANCES:
+        raise BertologyError(
+            f"task head_syntax:{argument}: write head_syntax alone, or with {' or '.join(_INSTANCES)} after the colon"
+        )
+    return _INSTANCES[argument]
+
+
+PROBE = ProbeFamily(
+    argument="what is asked",
+    instances=tuple(_INSTANCES),
+    question=_QUESTION,
+    reference=_REFERENCE,
+    make=_make,
+    default=Relations(),
+)

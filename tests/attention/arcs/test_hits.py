@@ -1,0 +1,283 @@
+"""Arcs and candidates against loops over Hugging Face's maps, and planted heads."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bertology.attention import HeadRatios, HeadStatistic, MapBatch, Scope, stream_maps
+from bertology.attention.arcs import ArcHits, Arcs, CandidateHits, Candidates, offset_baseline, pick_baseline
+from bertology.corpora import Sentence, Sentences
+from bertology.encoders import Encoder
+from bertology.errors import CorpusError
+
+FAMILIES = ["bert", "roberta", "modernbert", "gpt2", "t5"]
+
+
+def drawn_arcs(sentences: Sentences, seed: int = 0, *, itself: bool = False) -> Arcs:
+    """Some arcs of two groups, one of which is asked of columns; words have one answer or several."""
+    lot = np.random.default_rng(seed)
+    groups = []
+    for name in ("rows", "columns"):
+        pairs = []
+        for first, last in zip(sentences.starts[:-1].tolist(), sentences.starts[1:].tolist(), strict=True):
+            for word in range(first, last):
+                others = [other for other in range(first, last) if itself or other != word]
+                wanted = min(len(others), int(lot.integers(0, 4)))
+                pairs += [(word, other) for other in lot.choice(others, wanted, replace=False)] if wanted else []
+        asked, answers = np.array(pairs).T
+        groups.append((name, asked, answers))
+    return Arcs.of(groups, looked_at=frozenset({"columns"}))
+
+
+def answers_of(arcs: Arcs) -> dict[tuple[int, int], set[int]]:
+    """By word and group what is right."""
+    found: dict[tuple[int, int], set[int]] = defaultdict(set)
+    for asked, answer, group in zip(arcs.asked.tolist(), arcs.answers.tolist(), arcs.groups.tolist(), strict=True):
+        found[asked, group].add(answer)
+    return found
+
+
+def drawn_candidates(sentences: Sentences) -> Candidates:
+    lot = np.random.default_rng(4)
+    asked, words, right, questions = [], [], [], []
+    for first, last in zip(sentences.starts[:-1].tolist(), sentences.starts[1:].tolist(), strict=True):
+        for word in range(first + 2, last, 2):
+            chosen = lot.choice(np.arange(first, word), min(3, word - first), replace=False)
+            questions += [len(asked)] * len(chosen)
+            right += [place == 0 or bool(lot.integers(2)) for place in range(len(chosen))]
+            words += chosen.tolist()
+            asked.append(word)
+    is_in = np.stack([np.ones(len(asked), dtype=bool), np.arange(len(asked)) % 2 == 0], axis=1)
+    arrays = (np.array(part) for part in (questions, words, right))
+    return Candidates(np.array(asked), is_in, ("all", "even"), *arrays)
+
+
+class Recorder(HeadStatistic):
+    """Keeps everything it is shown."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.batches: list[MapBatch] = []
+
+    def update(self, batch: MapBatch) -> None:
+        self.batches.append(batch)
+
+    def merge(self, other: Recorder) -> None:
+        self.batches += other.batches
+
+    def finish(self) -> list[MapBatch]:
+        return self.batches
+
+
+def best_other(found: Any, word: int, *, column: bool, itself: bool) -> Any:
+    """``[layer, head]`` the word at which another looks most, or which looks at it most; −1 if there is none."""
+    unit = found.words.index(word)
+    units = [i for i, other in enumerate(found.words) if other >= 0 and (itself or other != word)]
+    if not units:
+        return np.full(found.maps.shape[:2], -1)
+    weights = found.maps[:, :, units, unit] if column else found.maps[:, :, unit, units]
+    return np.array([found.words[i] for i in units])[weights.argmax(-1)]
+
+
+@pytest.mark.parametrize(("family", "itself"), [*((family, False) for family in FAMILIES), ("bert", True)])
+def test_arcs(
+    family: str, itself: bool, encoder: Callable[..., Encoder], sentences: Sentences, word_maps: Callable[..., Any]
+) -> None:
+    loaded, arcs = encoder(family), drawn_arcs(sentences, itself=itself)
+    maps = [word_maps(loaded, sentence) for sentence in sentences]
+    shape = (2, loaded.n_layers, loaded.n_heads, len(sentences))
+    over, under = np.zeros(shape), np.zeros(shape)
+    for (word, group), right in answers_of(arcs).items():
+        sentence = int(sentences.sentence_of_word[word])
+        start = int(sentences.starts[sentence])
+        best = best_other(maps[sentence], word - start, column=group == 1, itself=itself)
+        over[group, :, :, sentence] += np.isin(best, [answer - start for answer in right])
+        under[group, :, :, sentence] += 1
+    (found,) = stream_maps(
+        loaded, sentences, [partial(ArcHits, arcs=arcs, metric="hits", self_competes=itself)]
+    ).results[0]
+    assert (found.names, found.metric, found.unit) == (("rows", "columns"), "hits", "head")
+    np.testing.assert_array_equal(found.over, over)
+    np.testing.assert_array_equal(np.broadcast_to(found.under, shape), under)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_candidates(
+    family: str, encoder: Callable[..., Encoder], sentences: Sentences, word_maps: Callable[..., Any]
+) -> None:
+    loaded, asked = encoder(family), drawn_candidates(sentences)
+    maps = [word_maps(loaded, sentence) for sentence in sentences]
+    shape = (2, loaded.n_layers, loaded.n_heads, len(sentences))
+    over, under = np.zeros(shape), np.zeros(shape)
+    for number, word in enumerate(asked.asked.tolist()):
+        sentence = int(sentences.sentence_of_word[word])
+        start, words = int(sentences.starts[sentence]), maps[sentence].words
+        own = slice(*asked.starts[number : number + 2])
+        columns = [words.index(other - start) for other in asked.words[own].tolist()]
+        weights = maps[sentence].maps[:, :, words.index(word - start), columns]
+        right = asked.is_right[own]
+        # Heads that see their neighbourhood alone give several candidates nothing: a tie.
+        wins = weights[..., right].max(-1) > weights[..., ~right].max(-1, initial=-1.0)
+        for group in np.flatnonzero(asked.is_in[number]):
+            over[group, :, :, sentence] += wins
+            under[group, :, :, sentence] += 1
+    (found,) = stream_maps(loaded, sentences, [partial(CandidateHits, candidates=asked, metric="hits")]).results[0]
+    np.testing.assert_array_equal(found.over, over)
+    np.testing.assert_array_equal(np.broadcast_to(found.under, shape), under)
+
+
+def test_planted_heads_are_found(planted: Callable[..., list[HeadRatios]], sentences: Sentences) -> None:
+    arcs = drawn_arcs(sentences)
+    answer = {key: min(right) for key, right in answers_of(arcs).items()}
+
+    def along(sentence: int, length: int, place: int) -> int | None:
+        start = int(sentences.starts[sentence])
+        found = answer.get((start + place, 0))
+        return None if found is None else found - start
+
+    heads = [along, lambda s, n, place: max(place - 1, 0), lambda s, n, place: None]
+    (found,) = planted(partial(ArcHits, arcs=arcs, metric="hits"), sentences, heads)
+    assert found.of("rows")[0, 0] == 1.0
+    before = [word - 1 in right for (word, group), right in answers_of(arcs).items() if group == 0]
+    # The first word of a sentence looks at itself, and so at the first of the others.
+    assert np.mean(before) <= found.of("rows")[0, 1] < 0.7
+    assert found.of("rows")[0, 2] < 0.7
+
+
+def test_planted_antecedents_are_found(planted: Callable[..., list[HeadRatios]], sentences: Sentences) -> None:
+    asked = drawn_candidates(sentences)
+    right = {
+        word: int(asked.words[first:last][asked.is_right[first:last]][0])
+        for word, first, last in zip(asked.asked.tolist(), asked.starts[:-1], asked.starts[1:], strict=True)
+    }
+
+    def along(sentence: int, length: int, place: int) -> int | None:
+        start = int(sentences.starts[sentence])
+        found = right.get(start + place)
+        return None if found is None else found - start
+
+    (found,) = planted(
+        partial(CandidateHits, candidates=asked, metric="hits"), sentences, [along, lambda s, n, place: None]
+    )
+    # Who looks at no candidate chooses none of them, unless there are but right ones.
+    only_right = [asked.is_right[first:last].all() for first, last in zip(asked.starts, asked.starts[1:], strict=False)]
+    assert found.of("all")[0].tolist() == [1.0, pytest.approx(np.mean(only_right))]
+    assert int(found.under[0].sum()) == len(asked)
+
+
+def test_windows(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    narrow = encoder("bert", max_pieces=16)
+    arcs, asked = drawn_arcs(sentences), drawn_candidates(sentences)
+    makers = [
+        Recorder,
+        partial(ArcHits, arcs=arcs, metric="hits"),
+        partial(CandidateHits, candidates=asked, metric="hits"),
+    ]
+    read = stream_maps(narrow, sentences, makers, layers=[2])
+    assert read.n_windows > len(sentences)
+    over, n_unseen = np.zeros((2, narrow.n_heads)), 0
+    for (word, group), right in answers_of(arcs).items():
+        batch, row, unit = next(
+            (batch, row, int(torch.nonzero(batch.units.word[row] == word)))
+            for batch in read.results[0]
+            for row in range(len(batch.units))
+            if bool(((batch.units.word[row] == word) & batch.units.counts[row]).any())
+        )
+        words = batch.units.word[row].tolist()
+        others = [i for i, other in enumerate(words) if other >= 0 and other != word]
+        n_unseen += not right & set(words)
+        weights = batch.maps[row, :, others, unit] if group else batch.maps[row, :, unit, others]
+        for head, best in enumerate(weights.argmax(-1).tolist()):
+            over[group, head] += words[others[best]] in right
+    assert n_unseen > 0
+    ((hits,), (chosen,)) = read.results[1:]
+    np.testing.assert_array_equal(hits.over[:, 0].sum(-1), over)
+    assert hits.under[:, 0, 0].sum(-1).tolist() == [int(arcs.opens[arcs.groups == group].sum()) for group in (0, 1)]
+    assert int(chosen.under[0].sum()) == len(asked)
+    assert (chosen.over <= chosen.under).all()
+
+
+def test_threads_change_nothing(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    many = Sentences([*sentences] * 12)
+    makers = [
+        partial(ArcHits, arcs=drawn_arcs(many), metric="hits"),
+        partial(CandidateHits, candidates=drawn_candidates(many), metric="hits"),
+    ]
+    before, results = torch.get_num_threads(), []
+    for n in (1, 3):
+        torch.set_num_threads(n)
+        results.append(stream_maps(encoder("bert"), many, makers).results)
+    torch.set_num_threads(before)
+    for (alone,), (together,) in zip(*results, strict=True):
+        np.testing.assert_array_equal(alone.over, together.over)
+        np.testing.assert_array_equal(alone.under, together.under)
+
+
+def test_one_word_sentences(encoder: Callable[..., Encoder]) -> None:
+    words = Sentences(
+        [Sentence.from_words([form]) for form in ("fox", "dogs")] + [Sentence.from_words(["Two", "dogs"])]
+    )
+    arcs = Arcs.of([("back", np.array([3]), np.array([2]))])
+    (found,) = stream_maps(encoder("bert"), words, [partial(ArcHits, arcs=arcs, metric="hits")]).results[0]
+    # Of two words there is but one other.
+    assert (found.values == 1).all()
+    assert found.under.sum() == 1
+
+
+def test_maps_of_pieces_are_refused(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    with pytest.raises(ValueError, match="arcs join words"):
+        stream_maps(
+            encoder("bert"), sentences, [partial(ArcHits, arcs=drawn_arcs(sentences), metric="x")], level="piece"
+        )
+
+
+def test_offset_baseline(sentences: Sentences) -> None:
+    arcs, chosen_on = drawn_arcs(sentences, 1), drawn_arcs(sentences, 2)
+    found, offsets = offset_baseline(arcs, sentences, chosen_on=chosen_on, metric="hits", farthest=4)
+
+    def share(own: Arcs, group: int, offset: int) -> float:
+        questions = [(word, right) for (word, of), right in answers_of(own).items() if of == group]
+        return float(np.mean([word + offset in right for word, right in questions]))
+
+    for group, name in enumerate(arcs.names):
+        tried = [offset for offset in range(-4, 5) if offset]
+        assert share(chosen_on, group, offsets[name]) == max(share(chosen_on, group, offset) for offset in tried)
+        assert found.of(name)[0, 0] == pytest.approx(share(arcs, group, offsets[name]))
+    assert (found.unit, found.layers, found.over.shape) == ("model", (), (2, 1, 1, len(sentences)))
+
+
+def test_groups_that_the_other_text_lacks_take_its_best_offset(sentences: Sentences) -> None:
+    words = np.arange(1, 5)
+    arcs = Arcs.of([("here", words, words - 1), ("there", words, words - 1)])
+    chosen_on = Arcs.of([("here", words, words + 2)])
+    assert offset_baseline(arcs, sentences, chosen_on=chosen_on, metric="hits")[1] == {"here": 2, "there": 2}
+
+
+def test_picks() -> None:
+    words = ["The", "dog", "saw", "a", "dog", ",", "and", "a", "fox", "saw", "the", "Dog"]
+    text = Sentences([Sentence.from_words(words)])
+    # Of the last dog and of the fox; right are the first dog, and the second.
+    asked = Candidates(
+        asked=np.array([8, 11]),
+        is_in=np.array([[True, True], [True, False]]),
+        names=("all", "fox"),
+        questions=np.array([0, 0, 1, 1, 1]),
+        words=np.array([1, 4, 1, 4, 8]),
+        is_right=np.array([False, True, False, True, False]),
+    )
+    nearest = pick_baseline(asked, text, pick="nearest", metric="hits")
+    assert nearest.values[:, 0, 0].tolist() == [0.5, 1.0]
+    same = pick_baseline(asked, text, pick="same_form", metric="hits")
+    assert same.values[:, 0, 0].tolist() == [1.0, 1.0]
+    assert (same.unit, same.metric) == ("model", "hits")
+
+
+def test_no_arc_at_all() -> None:
+    with pytest.raises(CorpusError, match="no arc between words"):
+        Arcs.of([("nothing", np.zeros(0, np.int64), np.zeros(0, np.int64))])

@@ -1,0 +1,158 @@
+"""Trees of heads against loops over Hugging Face's maps and against networkx, and planted trees."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import networkx
+import numpy as np
+import pytest
+
+from bertology.attention import HeadRatios, stream_maps
+from bertology.attention.arcs import TextTrees, TreeHits, chain_baseline
+from bertology.corpora import Sentence, Sentences
+from bertology.encoders import Encoder
+
+MARKS = {",", ".", "!", "…", ":", ";", "“", "”"}
+WAYS = ("maximum attention", "spanning tree")
+
+
+def trees_of(sentences: Sentences, heads: list[list[int]]) -> TextTrees:
+    """All trees, punctuation left out."""
+    scored = np.array([form not in MARKS for sentence in sentences for form in sentence.words])
+    counted = np.add.reduceat(scored, sentences.starts[:-1])
+    return TextTrees(sentences.starts, np.array(list(itertools.chain(*heads))), scored, np.flatnonzero(counted > 1))
+
+
+def edges_of(trees: TextTrees, number: int) -> tuple[list[int], set[frozenset[int]], int]:
+    """Of a sentence the words that count, the edges between them, and the word from which trees are made."""
+    first, last = trees.starts[number : number + 2]
+    heads, words = trees.heads[first:last].tolist(), np.flatnonzero(trees.scored[first:last]).tolist()
+    edges = {frozenset((word, heads[word] - 1)) for word in words if heads[word] and heads[word] - 1 in words}
+    without = [word for word in words if not heads[word] or heads[word] - 1 not in words]
+    root = heads.index(0)
+    return words, edges, root if root in words else without[0]
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_trees(
+    family: str,
+    encoder: Callable[..., Encoder],
+    sentences: Sentences,
+    word_maps: Callable[..., Any],
+    random_heads: Callable[..., Any],
+) -> None:
+    loaded, trees = encoder(family), trees_of(sentences, random_heads(sentences, 0))
+    over, under = np.zeros((2, loaded.n_layers, loaded.n_heads)), 0
+    for number in trees.sentences.tolist():
+        found = word_maps(loaded, sentences[number])
+        words, edges, root = edges_of(trees, number)
+        under += len(edges)
+        for layer, head in np.ndindex(loaded.n_layers, loaded.n_heads):
+            weights = found.maps[layer, head]
+            at = {word: found.words.index(word) for word in words}
+            best = {
+                word: max((other for other in words if other != word), key=lambda o, w=word: weights[at[w], at[o]])  # type: ignore[misc]
+                for word in words
+            }
+            over[0, layer, head] += len(edges & {frozenset(pair) for pair in best.items()})
+            graph = networkx.DiGraph()
+            pairs = [(a, b, weights[at[a], at[b]]) for a in words for b in words if a != b and b != root]
+            graph.add_weighted_edges_from(pairs)
+            tree = networkx.maximum_spanning_arborescence(graph)
+            over[1, layer, head] += len(edges & {frozenset(pair) for pair in tree.edges})
+    (found,) = stream_maps(loaded, sentences, [partial(TreeHits, trees=trees, metric="uuas")]).results[0]
+    assert (found.names, found.metric) == (WAYS, "uuas")
+    np.testing.assert_array_equal(found.over.sum(-1), over)
+    assert found.under.sum(-1).ravel().tolist() == [under, under]
+
+
+def test_planted_trees_are_found(
+    planted: Callable[..., list[HeadRatios]], sentences: Sentences, random_heads: Callable[..., Any]
+) -> None:
+    heads = random_heads(sentences, 3)
+    trees = TextTrees(
+        sentences.starts,
+        np.array(list(itertools.chain(*heads))),
+        np.ones(sentences.n_words, dtype=bool),
+        np.flatnonzero(np.diff(sentences.starts) > 1),
+    )
+
+    def up(sentence: int, length: int, place: int) -> int | None:
+        return heads[sentence][place] - 1 if heads[sentence][place] else None
+
+    def previous(sentence: int, length: int, place: int) -> int | None:
+        return max(place - 1, 0)
+
+    (found,) = planted(partial(TreeHits, trees=trees, metric="uuas"), sentences, [up, previous])
+    assert found.of("maximum attention")[0, 0] == 1.0
+    # A word that looks at its head gives nothing downwards, along which trees are made.
+    assert found.of("spanning tree")[0, 0] < 1.0
+    assert found.of("maximum attention")[0, 1] < 0.6
+
+
+def test_a_planted_head_that_looks_down_makes_the_tree(
+    planted: Callable[..., list[HeadRatios]], sentences: Sentences
+) -> None:
+    # Each word hangs from the one before, so that a head which looks at the next one looks along the tree.
+    heads = np.concatenate([np.arange(len(sentence)) for sentence in sentences])
+    scored = np.ones(sentences.n_words, dtype=bool)
+    trees = TextTrees(sentences.starts, heads, scored, np.flatnonzero(np.diff(sentences.starts) > 1))
+    (found,) = planted(
+        partial(TreeHits, trees=trees, metric="uuas"), sentences, [lambda s, n, place: min(place + 1, n - 1)]
+    )
+    np.testing.assert_array_equal(found.values, 1.0)
+    baseline, distance = chain_baseline(trees, sentences, chosen_on=trees, metric="uuas")
+    assert distance == 1
+    np.testing.assert_array_equal(baseline.values, 1.0)
+
+
+def test_sentences_in_windows_are_left_out(
+    encoder: Callable[..., Encoder], sentences: Sentences, random_heads: Callable[..., Any]
+) -> None:
+    trees = trees_of(sentences, random_heads(sentences, 0))
+    narrow = encoder("bert", max_pieces=16)
+    n_windows = np.bincount(narrow.tokenize(sentences).window_sentence)
+    whole = [number for number in trees.sentences.tolist() if n_windows[number] == 1]
+    assert 0 < len(whole) < len(trees.sentences)
+    (found,) = stream_maps(narrow, sentences, [partial(TreeHits, trees=trees, metric="uuas")]).results[0]
+    assert found.under[0].sum() == sum(len(edges_of(trees, number)[1]) for number in whole)
+
+
+def test_some_trees_are_the_same_every_time(sentences: Sentences, random_heads: Callable[..., Any]) -> None:
+    trees = trees_of(sentences, random_heads(sentences, 0))
+    some = trees.some(3)
+    assert len(some.sentences) == 3
+    assert set(some.sentences) <= set(trees.sentences)
+    assert np.array_equal(some.sentences, trees.some(3).sentences)
+    assert trees.some(100) is trees
+
+
+def test_chain_baseline(sentences: Sentences, random_heads: Callable[..., Any]) -> None:
+    trees = trees_of(sentences, random_heads(sentences, 0))
+    chosen_on = trees_of(sentences, random_heads(sentences, 1))
+
+    def share(own: TextTrees, distance: int) -> float:
+        right = total = 0
+        for number in own.sentences.tolist():
+            words, edges, _ = edges_of(own, number)
+            right += len(edges & {frozenset(pair) for pair in zip(words, words[distance:], strict=False)})
+            total += len(edges)
+        return right / total
+
+    found, distance = chain_baseline(trees, sentences, chosen_on=chosen_on, metric="uuas")
+    assert share(chosen_on, distance) == max(share(chosen_on, d) for d in (1, 2, 3))
+    np.testing.assert_allclose(found.values, share(trees, distance))
+    assert (found.names, found.unit) == (WAYS, "model")
+
+
+def test_a_root_that_does_not_count(encoder: Callable[..., Encoder]) -> None:
+    text = Sentences([Sentence.from_words(["!", "lazy", "dogs", "jump"])])
+    trees = TextTrees(text.starts, np.array([0, 3, 1, 3]), np.array([False, True, True, True]), np.array([0]))
+    assert trees.parents(0)[0].tolist() == [1, -1, 1]
+    assert trees.parents(0)[1] == 1
+    (found,) = stream_maps(encoder("bert"), text, [partial(TreeHits, trees=trees, metric="uuas")]).results[0]
+    assert found.under.sum(-1).ravel().tolist() == [2, 2]

@@ -1,0 +1,87 @@
+"""A tiny BERT that reads the pocket world, and its attention taken apart by hand."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from bertology.attention.importance import MaskedWords
+from bertology.corpora import Sentences
+from bertology.encoders import Encoder, load_encoder
+from bertology.encoders._gates import head_projection
+from bertology.pocket import load_corpus as load_pocket
+
+ChangeMaps = Callable[[int, Tensor, Tensor | None], Tensor]
+"""From a layer (from 1), its maps and its additive mask to other maps."""
+
+
+@pytest.fixture
+def own(tiny_bert: Path) -> Encoder:
+    """Loaded anew for every test, so that weights can be changed."""
+    return load_encoder(str(tiny_bert), device="cpu")
+
+
+@pytest.fixture(scope="session")
+def sentences() -> Sentences:
+    return load_pocket()["test"][:24]
+
+
+@pytest.fixture
+def task(own: Encoder, sentences: Sentences) -> MaskedWords:
+    return MaskedWords(own, sentences, share=0.3, seed=2)
+
+
+@pytest.fixture
+def useless(own: Encoder) -> tuple[int, int]:
+    """A head that does nothing: its part of the output projection is zero."""
+    layer, head = 2, 3
+    projection: Any = head_projection(own.model.blocks[layer - 1], own.family)
+    projection.weight.data[:, 8 * (head - 1) : 8 * head] = 0
+    return layer, head
+
+
+@pytest.fixture(scope="session")
+def changed_maps() -> Callable[[Encoder, ChangeMaps], contextlib.AbstractContextManager[None]]:
+    """Let a BERT compute with other attention maps than its own: written anew from softmax to weighted sum."""
+    from transformers.models.bert import modeling_bert
+
+    @contextlib.contextmanager
+    def changing(encoder: Encoder, change: ChangeMaps) -> Iterator[None]:
+        def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **_: Any) -> Any:
+            scores = query @ key.transpose(2, 3) / query.shape[-1] ** 0.5
+            maps = (scores if mask is None else scores + mask).softmax(-1)
+            maps = change(module.layer_idx + 1, maps, mask)
+            return (maps @ value).transpose(1, 2), maps
+
+        body: Any = encoder.model.body
+        before, own_way = body.config._attn_implementation, modeling_bert.eager_attention_forward
+        body.set_attn_implementation("eager")
+        modeling_bert.eager_attention_forward = attend  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            modeling_bert.eager_attention_forward = own_way
+            body.set_attn_implementation(before)
+
+    return changing
+
+
+@pytest.fixture(scope="session")
+def total_loss() -> Callable[[MaskedWords], float]:
+    """The sum over texts of the mean loss of a text's items, in bits."""
+
+    def measure(task: MaskedWords) -> float:
+        total = 0.0
+        for batch in task.batches:
+            answers = batch.ask(task.encoder)
+            nats, rows = answers.nats.double(), answers.rows
+            total += sum(float(nats[rows == row].mean()) for row in set(rows.tolist()))
+        return total / float(torch.tensor(2.0).log())
+
+    return measure

@@ -1,0 +1,98 @@
+"""Gradients at attention weights, against moving each weight by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from torch import Tensor
+
+from bertology.attention.importance import MaskedWords, attention_gradients, head_importance, leave_one_out
+from bertology.corpora import Sentence, Sentences
+from bertology.encoders import Encoder, load_encoder
+
+STEP = 0.02
+PUNCTUATION = {".", ",", "?", "!", ";", ":", "'", '"', "-"}
+
+
+def test_equals_finite_differences(
+    own: Encoder, changed_maps: Callable[..., Any], total_loss: Callable[[MaskedWords], float]
+) -> None:
+    """One short sentence, every weight of two heads moved on its own."""
+    sentence = Sentence.from_words(["dog", ",", "that", "sees", "."], id="s0")
+    task = MaskedWords(own, Sentences([sentence]), share=0.2)
+    gradient, effect = attention_gradients(task)
+    kinds = [kind_of(own, number) for number in task.batches[0].ids[0].tolist()]
+    assert set(kinds) == {"[CLS]", "[SEP]", "[MASK]", "punctuation", "other"}
+
+    def loss_with(layer: int, head: int, place: tuple[int, int], step: float) -> float:
+        def move(here: int, maps: Tensor, mask: Tensor | None) -> Tensor:
+            if here == layer:
+                maps = maps.clone()
+                maps[0, head - 1, *place] += step
+            return maps
+
+        with changed_maps(own, move):
+            return total_loss(task)
+
+    pieces = range(len(kinds))
+    for layer, head in ((1, 2), (3, 4)):
+        slopes = np.array([[loss_with(layer, head, (i, j), STEP) for j in pieces] for i in pieces])
+        slopes -= [[loss_with(layer, head, (i, j), -STEP) for j in pieces] for i in pieces]
+        slopes /= 2 * STEP
+        weights = own.attentions(task.batches[0].ids, layers=[layer])[layer][0, head - 1].double().numpy()
+        for kind in set(kinds):
+            columns = [place for place, other in enumerate(kinds) if other == kind]
+            mean = np.abs(slopes[:, columns]).mean()
+            assert gradient.of(kind)[layer - 1, head - 1] == pytest.approx(mean, rel=0.03, abs=2e-4)
+            summed = np.abs((weights * slopes)[:, columns].sum(1)).mean()
+            assert effect.of(kind)[layer - 1, head - 1] == pytest.approx(summed, rel=0.03, abs=1e-4)
+
+
+def kind_of(own: Encoder, number: int) -> str:
+    form = own.tokenizer.convert_ids_to_tokens(number)
+    if form in {"[CLS]", "[SEP]", "[MASK]"}:
+        return str(form)
+    return "punctuation" if form in PUNCTUATION else "other"
+
+
+def test_batches_and_padding_do_not_matter(
+    own: Encoder, sentences: Sentences, task: MaskedWords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert any(batch.mask is not None for batch in task.batches)
+    together = attention_gradients(task)
+    monkeypatch.setattr("bertology.encoders._masked_loss._PIECES_IN_BATCH", 1)
+    alone = attention_gradients(MaskedWords(own, sentences, share=0.3, seed=2))
+    for one, other in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(one.under, other.under)
+        np.testing.assert_allclose(one.over, other.over, rtol=1e-3, atol=1e-4)
+
+
+def test_nothing_depends_on_a_useless_head(task: MaskedWords, useless: tuple[int, int]) -> None:
+    layer, head = useless
+    gradient, effect = attention_gradients(task)
+    for kind in gradient.names:
+        for found in (gradient.of(kind), effect.of(kind)):
+            assert found[layer - 1, head - 1] == 0
+            assert (np.delete(found.ravel(), 4 * (layer - 1) + head - 1) > 0).all()
+
+
+@pytest.mark.parametrize("family", ["albert", "deberta-v2", "distilbert", "electra", "modernbert", "mpnet", "roberta"])
+def test_other_families_tell_too(family: str, encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    gradient, effect = attention_gradients(MaskedWords(encoder(family), sentences[:4]))
+    for found in (gradient, effect):
+        assert (found.of("other") > 0).all()
+        assert found.of("[SEP]").shape == (3, 4)
+
+
+def test_half_precision_comes_close(tiny_bert: Path, own: Encoder, sentences: Sentences) -> None:
+    half = MaskedWords(load_encoder(str(tiny_bert), device="cpu", dtype="bfloat16"), sentences)
+    for one, other in zip(attention_gradients(half), attention_gradients(MaskedWords(own, sentences)), strict=True):
+        np.testing.assert_allclose(one.values, other.values, rtol=0.2, atol=0.02)
+    importance = head_importance(half).of("importance")
+    np.testing.assert_allclose(importance, head_importance(MaskedWords(own, sentences)).of("importance"), atol=0.1)
+    loss, _ = leave_one_out(half, ways=("off", "uniform"))
+    assert np.isfinite(loss.values).all()

@@ -1,0 +1,200 @@
+"""Scored tasks, each against the same scores had in another way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bertology.activations import read_words
+from bertology.attention.importance import (
+    FittedTask,
+    MaskedWords,
+    ScoredTask,
+    SequenceClassifier,
+    Without,
+    head_importance,
+    leave_one_out,
+    scores_without,
+)
+from bertology.corpora import Sentences
+from bertology.encoders import Encoder, load_classifier, load_encoder, masked_lm_loss
+from bertology.errors import CorpusError, FitError, ModelError
+from bertology.readouts import ArrayFeatures, FittedAffine, LinearReadout, Targets
+
+TEXTS = ["the dog sees the cat .", "a bird sleeps .", "the old woman reads a book in the garden .", "dogs bark ."] * 3
+
+
+def whole(task: ScoredTask) -> Any:
+    return scores_without(task, [Without()])
+
+
+def test_masked_words_are_those_of_the_masked_loss(own: Encoder, sentences: Sentences, task: MaskedWords) -> None:
+    scores, expected = whole(task), masked_lm_loss(own, sentences, share=0.3, seed=2)
+    np.testing.assert_allclose(scores.bits[0], expected.sentence_bits, rtol=1e-6)
+    np.testing.assert_array_equal(scores.right[0], expected.sentence_right)
+    np.testing.assert_array_equal(scores.items, expected.sentence_words)
+    assert task.name == "masked_words"
+
+
+def test_what_cannot_be_masked(own: Encoder, encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    with pytest.raises(ModelError, match="no masked-LM head"):
+        MaskedWords(encoder("t5"), sentences)
+    with pytest.raises(ModelError, match="no word to mask"):
+        MaskedWords(own, sentences[:0])
+
+
+@pytest.fixture
+def fitted(own: Encoder, sentences: Sentences) -> tuple[FittedAffine, np.ndarray]:
+    """A probe for parts of speech on layers 1 and 2, and the labels."""
+    tags = [tag for sentence in sentences for tag in sentence.layers["upos"]]
+    labels = np.unique(np.array(tags, dtype=str), return_inverse=True)[1].astype(np.int64)
+    vectors = ArrayFeatures(read_words(own, sentences, layers=[1, 2]), layers=(1, 2))
+    targets = Targets(labels[None], int(labels.max()) + 1)
+    readout = LinearReadout().fit(vectors, targets, dev=vectors, dev_targets=targets)
+    labels[::7] = -1
+    return readout, labels
+
+
+def test_a_fitted_probe_reads_as_it_was_fitted(
+    own: Encoder, sentences: Sentences, fitted: tuple[FittedAffine, np.ndarray]
+) -> None:
+    readout, labels = fitted
+    task = FittedTask(own, sentences, labels, readout=readout, layer=2, layers=(1, 2))
+    vectors = ArrayFeatures(read_words(own, sentences, layers=[1, 2]), layers=(1, 2))
+    nats = -readout.log_probs(vectors, labels[None])[0, 1]
+    right = readout.predict(vectors).labels[0, 1] == labels
+    sentence, used = sentences.sentence_of_word, labels >= 0
+    scores = whole(task)
+    np.testing.assert_allclose(
+        scores.bits[0], np.bincount(sentence[used], weights=nats[used] / np.log(2)), rtol=1e-3, atol=1e-4
+    )
+    np.testing.assert_array_equal(scores.right[0], np.bincount(sentence[used], weights=right[used]))
+    np.testing.assert_array_equal(scores.items, np.bincount(sentence[used]))
+
+
+def test_heads_above_the_probe_do_not_matter(
+    own: Encoder, sentences: Sentences, fitted: tuple[FittedAffine, np.ndarray]
+) -> None:
+    readout, labels = fitted
+    task = FittedTask(own, sentences, labels, readout=readout, layer=2, layers=(1, 2), pooling="first")
+    importance, (loss, score) = head_importance(task), leave_one_out(task)
+    assert (importance.of("gradient_bits")[:2] > 0).all()
+    assert (importance.of("gradient_bits")[2] == 0).all()
+    assert (importance.of("importance")[2] == 0).all()
+    assert (loss.of("off")[:2] != 0).all()
+    assert (loss.of("off")[2] == 0).all()
+    with own.gated_heads({(1, 3): 0.0}):
+        vectors = read_words(own, sentences, layers=[2], pooling="first")
+    logits = vectors[0] @ readout.regressions.coefficients[0, 1, 0].T + readout.regressions.intercepts[0, 1, 0]
+    used = labels >= 0
+    accuracy = float((logits.argmax(1).numpy() == labels)[used].mean())
+    assert score.of("off")[0, 2] == pytest.approx(accuracy - whole(task).right.sum() / used.sum())
+
+
+def test_probes_that_cannot_be_read(
+    own: Encoder, sentences: Sentences, fitted: tuple[FittedAffine, np.ndarray]
+) -> None:
+    readout, labels = fitted
+
+    def ask(**changes: Any) -> FittedTask:
+        settings: dict[str, Any] = {"readout": readout, "layer": 2, "layers": (1, 2)} | changes
+        return FittedTask(own, sentences, settings.pop("labels", labels), **settings)
+
+    with pytest.raises(FitError, match="say with `layers` which of the 4 of 32"):
+        ask(layers=None)
+    with pytest.raises(FitError, match="layer 3: the readout can be read through heads in layers 1, 2"):
+        ask(layer=3)
+    with pytest.raises(FitError, match="problem 1"):
+        ask(problem=1)
+    with pytest.raises(FitError, match="no word has a label"):
+        ask(labels=np.full_like(labels, -1))
+    with pytest.raises(FitError, match="give integers below"):
+        ask(labels=labels + 50)
+
+
+@pytest.fixture(scope="module")
+def classifier_folder(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier with random weights, its tokenizer that of the tiny BERT."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    folder = tmp_path_factory.mktemp("classifiers") / "tiny"
+    config = BertConfig.from_pretrained(tiny_bert, num_labels=3)
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        BertForSequenceClassification(config).save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).write_bytes((tiny_bert / name).read_bytes())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def classifier(classifier_folder: Path) -> Encoder:
+    return load_classifier(str(classifier_folder), device="cpu")
+
+
+def reference(folder: Path, texts: list[str], seconds: list[str] | None, off: tuple[int, int] | None = None) -> Any:
+    """``[text, class]`` logits of Hugging Face's own model, a head's part of the projection zeroed."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    if off is not None:
+        weight = model.bert.encoder.layer[off[0] - 1].attention.output.dense.weight
+        weight.data[:, 8 * (off[1] - 1) : 8 * off[1]] = 0
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    with torch.no_grad():
+        return model(**tokenizer(texts, seconds, padding=True, return_tensors="pt")).logits.double()
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_a_classifier_sorts_as_hugging_face_has_it(classifier: Encoder, classifier_folder: Path, pairs: bool) -> None:
+    labels = [0, 1, 2, 1] * 3
+    seconds = TEXTS[1:] + TEXTS[:1] if pairs else None
+    task = SequenceClassifier(classifier, TEXTS, labels, pairs=seconds)
+    scores = whole(task)
+    gold = torch.tensor(labels)[:, None]
+    before = reference(classifier_folder, TEXTS, seconds)
+    bits = -before.log_softmax(1).gather(1, gold)[:, 0].numpy() / np.log(2)
+    np.testing.assert_allclose(scores.bits[0], bits, rtol=1e-5)
+    np.testing.assert_array_equal(scores.right[0], (before.argmax(1) == gold[:, 0]).numpy())
+    loss, _ = leave_one_out(task)
+    after = reference(classifier_folder, TEXTS, seconds, off=(2, 3))
+    lost = -after.log_softmax(1).gather(1, gold)[:, 0].numpy() / np.log(2) - bits
+    np.testing.assert_allclose(loss.over[0, 1, 2], lost, rtol=1e-3, atol=1e-5)
+    assert (head_importance(task).of("gradient_bits") > 0).all()
+
+
+def test_classifiers_that_cannot_be_asked(
+    own: Encoder, classifier: Encoder, classifier_folder: Path, tiny_bert: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ModelError, match="load one with load_classifier"):
+        SequenceClassifier(own, TEXTS, [0] * 12)
+    with pytest.raises(CorpusError, match="12 texts have 3 labels"):
+        SequenceClassifier(classifier, TEXTS, [0, 1, 2])
+    with pytest.raises(CorpusError, match="text 1 has label 3: the model's classes are 0…2"):
+        SequenceClassifier(classifier, TEXTS, [0, 3] * 6)
+    with pytest.raises(CorpusError, match="no text to sort"):
+        SequenceClassifier(classifier, [], [])
+    with pytest.raises(ModelError, match=r"text 0 has .* pieces: model .* takes 64"):
+        SequenceClassifier(classifier, ["the dog sees the cat " * 40], [0])
+    with pytest.raises(ModelError, match=r"no classifier in its weights \(.* is missing\)"):
+        load_classifier(str(tiny_bert), device="cpu")
+
+
+def test_an_encoder_of_a_classifier_reads_as_any_other(classifier: Encoder, classifier_folder: Path) -> None:
+    plain = load_encoder(str(classifier_folder), device="cpu")
+    ids = torch.randint(6, 200, (2, 9), generator=torch.Generator().manual_seed(1))
+    for layer, state in plain.hidden_states(ids, layers=[0, 3]).items():
+        torch.testing.assert_close(classifier.hidden_states(ids, layers=[layer])[layer], state)
+    assert not classifier.has_masked_lm_head
+    twin = classifier.twin()
+    own, other = twin.model.classifier, classifier.model.classifier
+    assert own is not None
+    assert own is not other
+    assert own.base_model is twin.model.body
+    assert json.loads((classifier_folder / "config.json").read_text())["model_type"] == classifier.family

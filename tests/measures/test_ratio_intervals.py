@@ -1,0 +1,37 @@
+"""Very many ratios at once are as each by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bertology.measures import bootstrap_ratio, ratio_intervals
+
+
+def test_many_ratios_are_as_each_by_itself() -> None:
+    rng = np.random.default_rng(0)
+    under = rng.integers(0, 4, size=(1500, 40)).astype(np.float64)
+    over = under * rng.random(under.shape)
+    # A ratio of which most resamples hold nothing, one of nothing at all, one that never varies, one cluster only.
+    under[3], under[4], over[5] = 0, 0, under[5]
+    under[3, 7], over[3, 7] = 2, 1
+    over[4] = 0
+    found = ratio_intervals(over, under, n_resamples=300, seed=1)
+    for column in (0, 3, 4, 5, 700, 1499):
+        alone = bootstrap_ratio(over[column], under[column], metric="m", n_resamples=300, seed=1)
+        for many, one in (
+            (found.values, alone.values),
+            (found.stderr, alone.stderr),
+            (found.ci_low, alone.ci_low),
+            (found.ci_high, alone.ci_high),
+        ):
+            np.testing.assert_allclose(many[column], one[0], rtol=1e-10, equal_nan=True)
+        assert found.ci_methods[column] == alone.ci_methods[0]
+    assert np.isnan(found.values[4])
+
+
+def test_one_cluster_has_no_interval() -> None:
+    found = ratio_intervals(np.array([[1.0]]), np.array([[2.0]]), n_resamples=100)
+    assert found.values[0] == pytest.approx(0.5)
+    assert np.isnan(found.ci_low[0])
+    assert found.ci_methods == ("none",)

@@ -1,0 +1,59 @@
+"""What a model loses without a head, from the probe to what is measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from bertology.activations import silent
+from bertology.encoders import load_encoder, masked_lm_loss
+from bertology.errors import FitError, ModelError, NameNotFoundError
+from bertology.pocket import load_corpus
+from probes.head_importance import PROBE
+
+
+@pytest.fixture(scope="module")
+def own(tiny_bert):
+    return load_encoder(str(tiny_bert), device="cpu")
+
+
+def test_settings():
+    assert PROBE.with_settings({"share": 0.3, "order_seeds": [5], "ways": ["off"]}).order_seeds == (5,)
+    with pytest.raises(NameNotFoundError, match="setting of task head_importance"):
+        PROBE.with_settings({"shares": 0.3})
+    with pytest.raises(FitError, match="ways"):
+        PROBE.with_settings({"ways": ["zero"]})
+
+
+def test_all_that_is_measured(own):
+    sentences = load_corpus()["test"][:12]
+    probe = PROBE.with_settings({"order_seeds": [5]})
+    found = probe.measure(own, sentences, layers=[2, 3], on_long="window", progress=silent)
+    of_heads = [one for one in found if one.unit == "head"]
+    metrics = [metric for one in of_heads for metric in ([one.metric] if one.metric else one.names)]
+    metrics += [one.metric for one in found if one.unit == "model"]
+    assert metrics == [metric.name for metric in PROBE.scores if metric.name not in {"loss_bits", "accuracy"}] + [
+        "loss_bits",
+        "accuracy",
+    ]
+    deltas = [one for one in found if one.metric == "delta_loss_bits"]
+    assert [(one.unit, one.names, one.layers) for one in deltas] == [
+        ("head", ("off", "uniform"), (2, 3)),
+        ("layer", ("all off", "all but one off"), (2, 3)),
+    ]
+    whole = masked_lm_loss(own, sentences)
+    with own.gated_heads({(3, 2): 0.0}):
+        without = masked_lm_loss(own, sentences)
+    assert deltas[0].of("off")[1, 1] == pytest.approx(without.bits - whole.bits, abs=1e-5)
+    curve = next(one for one in found if one.metric == "loss_bits")
+    assert curve.of("random, 0 %").item() == pytest.approx(whole.bits, rel=1e-5)
+
+
+def test_a_model_that_restores_no_words(own, tiny_bert, tmp_path):
+    from transformers import BertConfig, BertModel
+
+    BertModel(BertConfig.from_pretrained(tiny_bert)).save_pretrained(tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_bytes((tiny_bert / name).read_bytes())
+    headless = load_encoder(str(tmp_path), device="cpu")
+    with pytest.raises(ModelError, match="no masked-LM head"):
+        PROBE.measure(headless, load_corpus()["test"][:3], layers=[1], on_long="window", progress=silent)

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bertology.attention import HeadRatios, stream_maps
+from bertology.corpora import Corpus, Sentence, Sentences, Target
+from bertology.encoders import load_encoder
+from bertology.errors import BertologyError, CorpusError, NameNotFoundError
+from bertology.measures import bootstrap_ratio
+from bertology.pocket import load_corpus
+from bertology.probing import AttentionProbe, get_probe
+from bertology.runner import ProbeRequest, run_probes
+from tests.attention.planted import planted_ratios, random_trees
+
+UP, DOWN = "dependent → head", "head → dependent"
+
+
+def probe(name: str) -> AttentionProbe:
+    found = get_probe(name)
+    assert isinstance(found, AttentionProbe)
+    return found
+
+
+def treebank(*, n: int = 60) -> Sentences:
+    return load_corpus()["test"][:n]
+
+
+def with_heads(sentences: Sentences, heads: list[list[int]]) -> Sentences:
+    return Sentences(replace(one, heads=tuple(own)) for one, own in zip(sentences, heads, strict=True))
+
+
+def one_sentence() -> Sentences:
+    plain = Sentence.from_words(
+        ["the", "old", "dogs", "saw", "a", "fox", "."],
+        layers={
+            "upos": ("DET", "ADJ", "NOUN", "VERB", "DET", "NOUN", "PUNCT"),
+            "deprel": ("det", "amod", "nsubj:outer", "root", "det", "obj", "punct"),
+        },
+        heads=(3, 3, 4, 0, 6, 4, 4),
+    )
+    return Sentences([plain])
+
+
+def arcs_of(asked: AttentionProbe, sentences: Sentences) -> dict[str, list[tuple[int, int]]]:
+    (make,) = asked.statistics(sentences)
+    arcs = make.keywords["arcs"]  # type: ignore[attr-defined]
+    pairs: dict[str, list[tuple[int, int]]] = {name: [] for name in arcs.names}
+    for word, answer, group in zip(arcs.asked.tolist(), arcs.answers.tolist(), arcs.groups.tolist(), strict=True):
+        pairs[arcs.names[group]].append((word, answer))
+    return pairs
+
+
+def test_arcs_by_relation_without_root_and_punctuation() -> None:
+    found = arcs_of(probe("head_syntax").with_settings({"fewest_arcs": 1}), one_sentence())
+    assert [name for name in found if name.endswith(UP)] == [
+        f"{name}: {UP}" for name in ("all", "det", "amod", "nsubj", "obj")
+    ]
+    assert found[f"all: {UP}"] == [(0, 2), (1, 2), (2, 3), (4, 5), (5, 3)]
+    # Of a head's columns the dependent is asked: which word looks at it most?
+    assert found[f"det: {DOWN}"] == found[f"det: {UP}"] == [(0, 2), (4, 5)]
+    rows = arcs_of(probe("head_syntax").with_settings({"fewest_arcs": 1, "downward": "row"}), one_sentence())
+    assert rows[f"det: {DOWN}"] == [(2, 0), (5, 4)]
+
+
+def test_small_relations_are_left_out() -> None:
+    asked = probe("head_syntax").with_settings({"fewest_arcs": 2})
+    assert {name.partition(":")[0] for name in arcs_of(asked, one_sentence())} == {"all", "det"}
+    with pytest.raises(CorpusError, match="no relation has 20 arcs: give more text"):
+        probe("head_syntax").statistics(one_sentence())
+
+
+def test_planted_heads_stand_out(tiny_bert: Path) -> None:
+    encoder, text = load_encoder(str(tiny_bert), device="cpu"), treebank()
+
+    def up(sentence: int, length: int, place: int) -> int | None:
+        head = (text[sentence].heads or ())[place]
+        return head - 1 if head else None
+
+    def down_to_determiner(sentence: int, length: int, place: int) -> int | None:
+        own = text[sentence]
+        pairs = zip(own.heads or (), own.layers["deprel"], strict=True)
+        found = [word for word, (head, relation) in enumerate(pairs) if head == place + 1 and relation == "det"]
+        return found[0] if found else None
+
+    heads = [up, down_to_determiner, lambda s, n, place: max(place - 1, 0), lambda s, n, place: None]
+    (make,) = probe("head_syntax").statistics(text)
+    (found,) = planted_ratios(encoder, make, text, heads)  # type: ignore[arg-type]
+    (offsets,) = probe("head_syntax").baseline("offset", chosen_on=text, sentences=text)
+    assert found.names == offsets.names
+    for name in found.names:
+        if name.endswith(UP):
+            assert found.of(name)[0].argmax() == 0
+            assert found.of(name)[0, 0] == 1.0
+        # What looks at no word says nothing; ties go to the first word.
+        assert found.of(name)[0, 3] < 0.5
+    assert found.of(f"det: {DOWN}")[0, 1] == 1.0
+    assert found.of(f"det: {DOWN}")[0, 1] > offsets.of(f"det: {DOWN}")[0, 0] + 0.1
+
+
+def test_shuffled_gold_is_not_found() -> None:
+    whole, asked = load_corpus(), probe("head_syntax").with_settings({"fewest_arcs": 100})
+    encoder = load_encoder("pocket", device="cpu")
+    dev, test = (with_heads(whole[split][:250], random_trees(whole[split][:250], 1)) for split in ("dev", "test"))
+    (by_dev,) = stream_maps(encoder, dev, asked.with_settings({"fewest_arcs": 1}).statistics(dev)).results[0]
+    (found,) = stream_maps(encoder, test, asked.statistics(test)).results[0]
+    (offsets,) = asked.baseline("offset", chosen_on=dev, sentences=test)
+    assert len(found.names) >= 12
+    for number, name in enumerate(found.names):
+        best = int(np.argmax(by_dev.of(name)))
+        over, under = found.over[number].reshape(-1, found.over.shape[-1])[best], found.under[number, 0, 0]
+        low = bootstrap_ratio(over, under, metric=name).ci_low[0]
+        assert low <= offsets.intervals(name).ci_high[0], name
+
+
+def test_a_corpus_without_heads_is_refused(sentences_of: Callable[..., Sentences]) -> None:
+    plain = sentences_of("a dog barks", upos=["DET", "NOUN", "VERB"])
+    with pytest.raises(
+        CorpusError, match="no word has a head and a relation to it: give a treebank; the annotation layers are upos"
+    ):
+        probe("head_syntax").statistics(plain)
+    with pytest.raises(CorpusError, match="no word has a head: give a treebank"):
+        probe("head_syntax:trees").statistics(plain)
+    with pytest.raises(CorpusError, match="no mention is joined to another in layer 'coref'"):
+        probe("head_syntax:coreference").statistics(plain)
+
+
+def test_no_such_question_or_setting() -> None:
+    with pytest.raises(BertologyError, match="write head_syntax alone, or with trees or coreference"):
+        get_probe("head_syntax:nsubj")
+    with pytest.raises(NameNotFoundError, match="setting of task head_syntax"):
+        probe("head_syntax").with_settings({"few": 1})
+    with pytest.raises(BertologyError, match="setting downward of task head_syntax is 'up'"):
+        probe("head_syntax").with_settings({"downward": "up"})
+
+
+def test_planted_trees_are_found(tiny_bert: Path) -> None:
+    encoder, text = load_encoder(str(tiny_bert), device="cpu"), treebank()
+
+    def up(sentence: int, length: int, place: int) -> int | None:
+        head = (text[sentence].heads or ())[place]
+        return head - 1 if head else None
+
+    asked = probe("head_syntax:trees")
+    (make,) = asked.statistics(text)
+    (found,) = planted_ratios(encoder, make, text, [up, lambda s, n, place: None])  # type: ignore[arg-type]
+    (chain,) = asked.baseline("offset", chosen_on=text, sentences=text)
+    assert found.of("maximum attention")[0, 0] == 1.0
+    assert chain.of("maximum attention")[0, 0] < 0.6
+    assert found.of("maximum attention")[0, 1] < 0.6
+    some = asked.with_settings({"most_sentences": 5}).statistics(text)
+    assert len(some[0].keywords["trees"].sentences) == 5  # type: ignore[attr-defined]
+
+
+def with_mentions() -> Sentences:
+    """Ann and the old dog, she and it; her dog is a mention that holds another."""
+    words = ["Ann", "saw", "the", "old", "dog", "when", "she", "fed", "her", "dog", "."]
+    upos = ("PROPN", "VERB", "DET", "ADJ", "NOUN", "SCONJ", "PRON", "VERB", "PRON", "NOUN", "PUNCT")
+    spans = {(0, 1): "ann", (2, 5): "dog", (6, 7): "ann", (8, 9): "ann", (8, 10): "dog"}
+    targets = tuple(
+        Target(one, "1" if spans[one] == spans[other] else "0", other)
+        for place, one in enumerate(spans)
+        for other in list(spans)[place + 1 :]
+    )
+    plain = Sentence.from_words(words, layers={"upos": upos}, heads=(2, 0, 5, 5, 2, 8, 8, 2, 10, 8, 2))
+    return Sentences([replace(plain, targets={"coref": targets})])
+
+
+def test_antecedents() -> None:
+    (make,) = probe("head_syntax:coreference").statistics(with_mentions())
+    asked = make.keywords["candidates"]  # type: ignore[attr-defined]
+    assert asked.asked.tolist() == [6, 8, 9]
+    assert asked.names == ("all", "pronoun", "nominal")
+    assert asked.is_in.tolist() == [[True, True, False], [True, True, False], [True, False, True]]
+    found = [
+        list(zip(asked.words[first:last].tolist(), asked.is_right[first:last].tolist(), strict=True))
+        for first, last in zip(asked.starts, asked.starts[1:], strict=False)
+    ]
+    assert found == [
+        [(0, True), (4, False)],
+        [(0, True), (4, False), (6, True)],
+        [(0, False), (4, True), (6, False), (8, False)],
+    ]
+    nearest, same = (
+        probe("head_syntax:coreference").baseline(name, chosen_on=with_mentions(), sentences=with_mentions())[0]
+        for name in ("nearest", "head_match")
+    )
+    assert nearest.of("all")[0, 0] == pytest.approx(1 / 3)
+    assert same.of("all")[0, 0] == pytest.approx(2 / 3)
+    assert same.of("nominal")[0, 0] == 1.0
+
+
+def test_mentions_without_a_tree() -> None:
+    bare = Sentences([replace(with_mentions()[0], heads=None)])
+    with pytest.raises(CorpusError, match="set mention_head to last_word"):
+        probe("head_syntax:coreference").statistics(bare)
+    (make,) = probe("head_syntax:coreference").with_settings({"mention_head": "last_word"}).statistics(bare)
+    assert make.keywords["candidates"].asked.tolist() == [6, 8, 9]  # type: ignore[attr-defined]
+
+
+def test_mentions_of_nothing_else() -> None:
+    (whole,) = with_mentions()
+    apart = tuple(replace(target, label="0") for target in whole.targets["coref"])
+    with pytest.raises(CorpusError, match="no two mentions of a sentence mean the same"):
+        probe("head_syntax:coreference").statistics(Sentences([replace(whole, targets={"coref": apart})]))
+
+
+def planted_mentions(tiny_bert: Path) -> HeadRatios:
+    encoder = load_encoder(str(tiny_bert), device="cpu")
+    antecedent = {6: 0, 8: 6, 9: 4}
+    (make,) = probe("head_syntax:coreference").statistics(with_mentions())
+    heads: list[Any] = [lambda s, n, place: antecedent.get(place), lambda s, n, place: max(place - 1, 0)]
+    return planted_ratios(encoder, make, with_mentions(), heads)[0]  # type: ignore[arg-type]
+
+
+def test_a_planted_coreference_head_is_found(tiny_bert: Path) -> None:
+    found = planted_mentions(tiny_bert)
+    assert found.of("all")[0].tolist() == [1.0, 0.0]
+
+
+def test_rows(tiny_bert: Path) -> None:
+    names = ("head_syntax", "head_syntax:trees", "head_syntax:coreference")
+    corpus = Corpus("small", {split: load_corpus()[split][:120] for split in ("dev", "test")})
+    rows = run_probes(ProbeRequest(tasks=names, model=str(tiny_bert)), corpus=corpus).rows
+    for name in names:
+        own = [row for row in rows if row.task == name]
+        assert {row.init for row in own if row.head} == {"pretrained", "random"}
+        assert {row.control for row in own if row.head is None} == set(probe(name).baselines)
+        assert {row.split for row in own if row.head} == {"dev", "test"}
+        assert {row.metric for row in own} == {probe(name).scores[0].name}
+        assert all(0 <= row.value <= 1 for row in own if row.value is not None)

@@ -1,0 +1,78 @@
+"""Two probes of heads as anyone might write them, for tests of all that is around a probe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from bertology.activations import Progress
+from bertology.attention import HeadRatios
+from bertology.corpora import Sentences
+from bertology.errors import CorpusError
+from bertology.measures import Metric, head_metric
+from bertology.probing import AttentionProbe, GateProbe, HeadBaseline
+
+if TYPE_CHECKING:
+    from bertology.attention import MakeStatistic
+    from bertology.encoders import Encoder
+
+
+@dataclass(frozen=True)
+class LooksAt(AttentionProbe):
+    """How much heads look at special tokens, the word itself and its neighbours."""
+
+    task: str = "looks_at"
+    version: int = 1
+    question: str = "At what does a head look?"
+    reference: str = "Clark et al. (2019)"
+    readout: str = "attention.v1"
+    metrics: tuple[Metric, ...] = (head_metric("attention_mass", "attention"), head_metric("distance", "in words"))
+    level: Literal["word", "piece"] = "word"
+    norms: bool = False
+    chooses: bool = True
+    baselines: tuple[HeadBaseline, ...] = ("offset",)
+    least_words: int = 1
+
+    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+        from bertology.attention import Masses
+
+        if sentences.n_words < self.least_words:
+            raise CorpusError(f"only {sentences.n_words} words: give {self.least_words}")
+        return (Masses,)
+
+    def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
+        lengths = np.diff(sentences.starts).astype(np.float64)[None, None, None]
+        return (HeadRatios(("previous",), (), lengths - 1, lengths, "attention_mass", "model"),)
+
+
+@dataclass(frozen=True)
+class Lost(GateProbe):
+    """A loss that is known: head h of layer l is worth l + h / 10 on every sentence."""
+
+    task: str = "lost"
+    version: int = 1
+    question: str = "What is lost?"
+    reference: str = "Michel et al. (2019)"
+    readout: str = "gates.v1"
+    metrics: tuple[Metric, ...] = (head_metric("lost_bits", "bits lost"),)
+    chooses: bool = False
+    times: float = 1.0
+    steps: tuple[int, ...] = (10, 20)
+
+    def measure(
+        self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
+    ) -> Sequence[HeadRatios]:
+        n = len(sentences)
+        worth = np.array([[layer + head / 10 for head in range(1, encoder.n_heads + 1)] for layer in layers])
+        each = np.broadcast_to(self.times * worth[None, :, :, None], (1, *worth.shape, n)).copy()
+        curve = np.array(self.steps, dtype=np.float64)[:, None, None, None] * np.ones((1, 1, 1, n))
+        return (
+            HeadRatios(("lost_bits",), tuple(layers), each, np.ones((1, 1, 1, n))),
+            HeadRatios(("layer_bits",), tuple(layers), each.sum(2, keepdims=True), np.ones((1, 1, 1, n)), unit="layer"),
+            HeadRatios(
+                tuple(f"{step} % off" for step in self.steps), (), curve, np.ones_like(curve), "lost_bits", "model"
+            ),
+        )

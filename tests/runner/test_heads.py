@@ -1,0 +1,228 @@
+"""Probes of attention heads from request to tables: cells, rows, controls, resuming."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bertology.attention import Masses, stream_maps
+from bertology.corpora import Corpus, load_corpus
+from bertology.encoders import load_encoder
+from bertology.errors import BertologyError, CorpusError, FitError, NameNotFoundError
+from bertology.results import Results, read_results
+from bertology.runner import ProbeRequest, run_probes
+from bertology.runner import _finder as finder
+from bertology.runner._reading import Reading
+from bertology.runner.experiment import RunOptions, Shard, load_experiment, merge_runs, run_experiment
+from tests.runner.head_probes import LooksAt, Lost
+
+Asking = Callable[..., Results]
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two probes, as if someone had installed them."""
+    known = finder.get_probe
+    own = {"looks_at": LooksAt(), "lost": Lost()}
+    monkeypatch.setattr(finder, "get_probe", lambda name: own.get(name) or known(name))
+
+
+@pytest.fixture
+def asking(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asking:
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "cache"))
+
+    def run(tasks: str = "looks_at", *, out: Path | None = None, **chosen: Any) -> Results:
+        given: dict[str, Any] = {"model": str(tiny_bert), "corpus": str(tiny_corpus), "controls": (), **chosen}
+        return run_probes(ProbeRequest(tasks=tuple(tasks.split(",")), **given), out=out)
+
+    return run
+
+
+def of(results: Results, **values: Any) -> pd.DataFrame:
+    """The rows with some values."""
+    frame = results.to_pandas()
+    for name, value in values.items():
+        frame = frame[frame[name].isna() if value is None else frame[name] == value]
+    return frame
+
+
+def test_rows_are_what_the_maps_say(asking: Asking, tiny_bert: Path, tiny_corpus: Path) -> None:
+    results = asking()
+    encoder, corpus = load_encoder(str(tiny_bert)), load_corpus(str(tiny_corpus))
+    for split in ("dev", "test"):
+        masses, distance = stream_maps(encoder, corpus[split], [Masses]).results[0]
+        for name in masses.names:
+            found = of(results, metric="attention_mass", group=name, split=split)
+            expected = masses.of(name)
+            assert found["head"].nunique() == expected.size or np.isnan(expected).all()
+            for _, row in found.iterrows():
+                layer, head = int(row["layer"]), int(row["head"].partition("H")[2])
+                assert row["head"] == f"L{layer}H{head}"
+                assert row["value"] == pytest.approx(expected[layer - 1, head - 1], rel=1e-5)
+        found = of(results, metric="distance", split=split)
+        np.testing.assert_allclose(found["value"], distance.of("distance").ravel(), rtol=1e-5)
+        assert found["group"].isna().all()
+    assert set(results.to_pandas()["layer"]) == {1, 2, 3}, "layer 0 has no heads"
+    assert set(results.to_pandas()["readout"]) == {"attention"}
+
+
+def test_intervals_draw_sentences(asking: Asking, tiny_bert: Path, tiny_corpus: Path) -> None:
+    (row,) = of(asking(), metric="distance", split="test", head="L2H1").to_dict("records")
+    _, distance = stream_maps(load_encoder(str(tiny_bert)), load_corpus(str(tiny_corpus))["test"], [Masses]).results[0]
+    expected = distance.intervals("distance")
+    place = distance.of("distance").shape[1]
+    assert row["ci_low"] == pytest.approx(expected.ci_low[place], rel=1e-4)
+    assert row["ci_high"] == pytest.approx(expected.ci_high[place], rel=1e-4)
+    assert row["ci_low"] < row["value"] < row["ci_high"]
+
+
+def test_a_table_names_heads_by_dev_and_scores_them_on_test(asking: Asking) -> None:
+    results = asking(controls=("offset", "random"))
+    table = next(table for table in results.view().head_tables if table.metric == "attention_mass")
+    assert table.chosen_on == "dev"
+    line = next(line for line in table.lines if line.name == "previous")
+    own = of(results, metric="attention_mass", group="previous", init="pretrained")
+    on_dev = own[own["split"] == "dev"].set_index("head")["value"]
+    on_test = own[own["split"] == "test"].set_index("head")["value"]
+    assert line.best.head == on_dev.idxmax()
+    assert line.best.score.value == on_test[on_dev.idxmax()]
+    fresh = of(results, metric="attention_mass", group="previous", init="random")
+    chosen = fresh[fresh["split"] == "dev"].set_index("head")["value"].idxmax()
+    assert line.random_init is not None
+    assert line.random_init.head == chosen
+    assert line.random_init.score.value == fresh[fresh["split"] == "test"].set_index("head")["value"][chosen]
+    (baseline,) = of(results, control="offset").to_dict("records")
+    assert line.baselines["offset"].value == baseline["value"]
+    assert pd.isna(baseline["head"])
+    assert pd.isna(baseline["model"])
+    assert "are chosen on dev and scored on test" in str(results.view())
+    assert "| best offset |" in results.to_markdown()
+
+
+@pytest.mark.usefixtures("asking")
+def test_without_a_split_to_choose_on_the_table_says_so(tiny_corpus: Path) -> None:
+    whole = load_corpus(str(tiny_corpus))
+    alone = Corpus("alone", {"test": whole["test"]})
+    request = ProbeRequest(tasks=("looks_at",), model="pocket", controls=())
+    results = run_probes(request, corpus=alone)
+    assert set(results.to_pandas()["split"]) == {"test"}
+    assert "are named by the scores shown, which flatters the best of them" in " ".join(str(results.view()).split())
+
+
+def test_gates_have_rows_of_heads_of_layers_and_of_the_whole_model(asking: Asking) -> None:
+    results = asking("lost", controls=("random", "offset"))
+    assert set(results.to_pandas()["init"]) == {"pretrained"}, "random weights have nothing to lose"
+    heads = of(results, metric="lost_bits", group=None).set_index("head")["value"]
+    assert heads["L2H1"] == pytest.approx(2.1)
+    layers = of(results, metric="layer_bits")
+    assert layers["head"].isna().all()
+    n_heads = len(heads) // 3
+    worth = [n_heads * layer + sum(range(n_heads + 1)) / 10 for layer in (1, 2, 3)]
+    assert layers.sort_values("layer")["value"].tolist() == pytest.approx(worth)
+    (steps,) = results.view().step_tables
+    assert {step: scores["lost_bits"].value for step, scores in steps.lines.items()} == {"10 % off": 10, "20 % off": 20}
+    (table,) = results.view().tables
+    assert [line.main.value for line in table.lines if line.main] == pytest.approx(worth)
+
+
+def test_what_is_there_is_not_computed_again(asking: Asking, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    first = asking("looks_at,lost", controls=("offset",), out=run)
+    from bertology import attention
+
+    monkeypatch.setattr(attention, "stream_maps", None)
+    monkeypatch.setattr(Lost, "measure", None)
+    again = asking("looks_at,lost", controls=("offset",), out=run)
+    assert first.to_pandas().equals(again.to_pandas())
+    assert read_results(run).to_pandas().equals(again.to_pandas())
+    assert str(read_results(run).view()) == str(again.view())
+
+
+def test_one_pass_for_all_that_is_asked_of_maps(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bertology import attention
+
+    passes = []
+    once = attention.stream_maps
+
+    def counted(*given: Any, **chosen: Any) -> Any:
+        passes.append(chosen["level"])
+        return once(*given, **chosen)
+
+    monkeypatch.setattr(attention, "stream_maps", counted)
+    known = finder.get_probe
+    pieces = LooksAt(task="at_pieces", level="piece")
+    also = LooksAt(task="also", chooses=False)
+    more = {"at_pieces": pieces, "also": also}
+    monkeypatch.setattr(finder, "get_probe", lambda name: more.get(name) or known(name))
+    results = asking("looks_at,also,at_pieces")
+    assert sorted(passes) == ["piece", "piece", "word", "word"], "dev and test, of words and of pieces"
+    assert set(of(results, task="also")["split"]) == {"test"}
+    one, other = (of(results, task=task, split="test")["value"].to_numpy() for task in ("looks_at", "also"))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_settings_are_part_of_what_is_asked(asking: Asking) -> None:
+    def lost(**settings: Any) -> Results:
+        return asking("lost", readings={"lost": (Reading("gates", settings),)})
+
+    results = lost(times=2.0, steps=[30])
+    assert of(results, head="L1H1")["value"].item() == pytest.approx(2.2)
+    assert list(results.view().step_tables[0].lines) == ["30 % off"]
+    assert json.loads(results.rows[0].params_json)["settings"] == {"steps": [30], "times": 2.0}
+    plain = asking("lost")
+    assert not {row.cell_id for row in plain.rows} & {row.cell_id for row in results.rows}
+    with pytest.raises(NameNotFoundError, match=r"setting of task lost 'time': did you mean times"):
+        lost(time=1.0)
+    with pytest.raises(FitError, match=r"setting steps of task lost is \['x'\]"):
+        lost(steps=["x"])
+    with pytest.raises(NameNotFoundError, match="setting of task lost 'version'"):
+        lost(version=2)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"layers": "0"}, r"layer 0 is the embeddings, which have no attention heads: ask for layers 1…3"),
+        ({"readout": "linear"}, r"task looks_at is about attention maps, which linear\.v1 cannot read"),
+        ({"test_split": "tset"}, r"split of corpus .* 'tset'.*did you mean test"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(asking: Asking, chosen: dict[str, str], message: str) -> None:
+    with pytest.raises(BertologyError, match=message):
+        asking(**chosen)
+
+
+def test_a_text_without_what_is_asked_about_is_said(asking: Asking) -> None:
+    with pytest.raises(CorpusError, match=r"task looks_at: only \d+ words: give 1000000"):
+        asking(readings={"looks_at": (Reading("attention", {"least_words": 1_000_000}),)})
+
+
+@pytest.fixture
+def experiment(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> Path:
+    file = tmp_path / "heads.yaml"
+    file.write_text(
+        f"name: heads\nmodels: [{{name: {tiny_bert}, id: tiny}}]\ncorpora: [{{name: {tiny_corpus}, id: small}}]\n"
+        "tasks: [looks_at, lost]\ncontrols: [random, offset]\nstatistics: {resamples: 100}\n"
+        "outputs: {tables: [md, csv], plots: []}\n"
+    )
+    return file
+
+
+def test_an_experiment_in_parts_is_the_whole(experiment: Path, tmp_path: Path) -> None:
+    run_experiment(load_experiment(experiment), tmp_path / "whole")
+    whole = read_results(tmp_path / "whole")
+    assert (tmp_path / "whole" / "heads.csv").stat().st_size > 0
+    parts = [tmp_path / f"part-{number}" for number in (1, 2)]
+    for number, part in enumerate(parts, start=1):
+        run_experiment(load_experiment(experiment), part, options=RunOptions(engine="serial", shard=Shard(number, 2)))
+    merge_runs(parts, tmp_path / "merged")
+    merged = read_results(tmp_path / "merged")
+    same = [name for name in whole.to_pandas() if name not in ("wall_s", "started_utc")]
+    assert merged.to_pandas()[same].equals(whole.to_pandas()[same])
+    assert set(whole.to_pandas()["model"].dropna()) == {"tiny"}
