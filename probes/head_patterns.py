@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from bertology import attention
 from bertology.attention import ClassifierKind
 from bertology.corpora import Sentences
 from bertology.measures import head_metric
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 class HeadPatterns(AttentionProbe):
     """Which pattern do the maps of each head make?"""
 
+    classifier: ClassifierKind = "features"
+    """``features``, or ``cnn``, which takes several times as long as the model itself."""
+    confidence: float = 0.5
+    """The least probability at which a map is put into a class other than ``heterogeneous``."""
     task = "head_patterns"
     version = 1
     question = "What does each head's map look like: vertical, diagonal, both, block, or none of these?"
@@ -40,17 +45,10 @@ class HeadPatterns(AttentionProbe):
     norms = False
     baselines = ()
     chooses = False
-    classifier: ClassifierKind = "features"
-    """``features`` or ``cnn``."""
-    confidence: float = 0.5
-    """The least probability at which a map is put into a class other than ``heterogeneous``."""
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """The share of every class."""
-        # Imported here, for it brings torch, which nobody needs who only asks what tasks there are.
-        from bertology.attention import PatternShares
-
-        return (partial(PatternShares, classifier=self.classifier, confidence=self.confidence),)
+        return (partial(attention.PatternShares, classifier=self.classifier, confidence=self.confidence),)
 
     def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
         """There is none: a pattern is not right or wrong."""
