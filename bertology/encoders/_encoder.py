@@ -162,7 +162,7 @@ class Encoder:
             device=self.device,
         )
 
-    @property
+    @cached_property
     def mask_id(self) -> int:
         """Vocabulary number of the mask.
 

@@ -128,8 +128,8 @@ def _block_at(parts: _Parts, hidden: Tensor, mask: Tensor | None, positions: Ten
     rows, columns = positions.unbind(-1)
     own, pieces = hidden[rows, columns], hidden[rows]  # [place, dim], [place, piece, dim]
     queries = parts.query(own).unflatten(-1, (n_heads, -1)).transpose(0, 1)  # [head, place, dim / head]
-    to_keys = parts.key.weight.view(n_heads, -1, own.shape[-1])  # [head, dim / head, dim]
-    to_values = parts.value.weight.view(n_heads, -1, own.shape[-1])
+    to_keys = parts.key.weight.reshape(n_heads, -1, own.shape[-1])  # [head, dim / head, dim]
+    to_values = parts.value.weight.reshape(n_heads, -1, own.shape[-1])
     asked = torch.bmm(queries * queries.shape[-1] ** -0.5, to_keys).transpose(0, 1)  # [place, head, dim]
     scores = torch.bmm(asked, pieces.transpose(1, 2))  # [place, head, piece]
     if mask is not None:
