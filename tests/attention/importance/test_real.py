@@ -27,4 +27,4 @@ def test_heads_that_matter_are_found(real_model: Path, real_data: Callable[[str]
     assert most - whole > 0.4
     gradient, _ = attention_gradients(task)
     # in this model heads that have nothing to do look at [CLS], and from there on it hardly matters how much
-    assert (gradient.of("[CLS]")[2:].mean(1) < 0.4 * gradient.of("other")[2:].mean(1)).all()
+    assert (gradient.of("[CLS]")[2:].mean(1) < 0.5 * gradient.of("other")[2:].mean(1)).all()
