@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from bertology.attention import HeadRatios, stream_maps
-from bertology.corpora import Corpus, Sentence, Sentences, Target
+from bertology.corpora import Corpus, Sentence, Sentences, Target, read_conllu
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, NameNotFoundError
 from bertology.measures import bootstrap_ratio
@@ -242,3 +243,17 @@ def test_rows(tiny_bert: Path) -> None:
         assert {row.split for row in own if row.head} == {"dev", "test"}
         assert {row.metric for row in own} == {probe(name).scores[0].name}
         assert all(0 <= row.value <= 1 for row in own if row.value is not None)
+
+
+def test_heads_of_a_real_encoder(real_data: Callable[[str], Path], real_model: Path) -> None:
+    """Objects, determiners and subjects have heads of their own, well above the best offset, as in the paper."""
+    folder = real_data("ud_english_ewt")
+    paths = [folder / f"en_ewt-ud-{split}.conllu" for split in ("dev", "test")]
+    dev, test = (Sentences(itertools.islice(read_conllu(path), 150)) for path in paths)
+    encoder, asked = load_encoder(str(real_model), device="cpu"), probe("head_syntax")
+    by_dev, found = (stream_maps(encoder, text, asked.statistics(text)).results[0][0] for text in (dev, test))
+    (offsets,) = asked.baseline("offset", chosen_on=dev, sentences=test)
+    for relation, gain in (("obj", 0.3), ("det", 0.2), ("nsubj", 0.1), ("all", 0.05)):
+        name = f"{relation}: {UP}"
+        best = np.unravel_index(np.argmax(by_dev.of(name)), by_dev.of(name).shape)
+        assert found.of(name)[best] > offsets.of(name)[0, 0] + gain
