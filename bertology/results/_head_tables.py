@@ -13,6 +13,7 @@ import numpy as np
 from bertology.results._rows import ResultRow, reading_of
 from bertology.results._view import Score, natural_order, own_init
 
+_STEP = re.compile(r"(?P<order>.*?)(?P<step>\d+ %.*)")
 HEAD_BASELINES = {
     "offset": "best offset",
     "nearest": "nearest",
@@ -116,7 +117,7 @@ def head_tables(rows: Sequence[ResultRow]) -> tuple[HeadTable, ...]:
 def step_tables(rows: Sequence[ResultRow]) -> tuple[StepTable, ...]:
     """A table for each task, model and metric of which something is known of the whole model, step by step.
 
-    A step's name ends in what is done, after a comma; before it stands the order: ``at random, 10 %``.
+    A step's name ends in how far it goes; before it stands the order: ``random 10 %``.
     """
     of_table: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     for row in rows:
@@ -126,12 +127,18 @@ def step_tables(rows: Sequence[ResultRow]) -> tuple[StepTable, ...]:
     found = []
     for ours in of_table.values():
         steps: dict[str, dict[str, Score]] = {}
-        for row in sorted(ours, key=lambda row: natural_order(str(row.group).rpartition(", ")[2])):
-            order, _, step = str(row.group).rpartition(", ")
+        for row in sorted(ours, key=lambda row: natural_order(_order_and_step(row)[1])):
+            order, step = _order_and_step(row)
             steps.setdefault(step, {})[order] = _score(row)
         orders = sorted({order for scores in steps.values() for order in scores})
         found.append(StepTable(ours[0].task, ours[0].metric, tuple(orders), steps, ours[0]))
     return tuple(sorted(found, key=lambda table: (table.task, not table.about.main_metric, table.metric)))
+
+
+def _order_and_step(row: ResultRow) -> tuple[str, str]:
+    name = str(row.group)
+    found = _STEP.fullmatch(name)
+    return (found["order"].strip(), found["step"]) if found else ("", name)
 
 
 def head_place(head: str) -> tuple[int, ...]:
