@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from bertology.attention._ratios import HeadRatios, RatioUnit
     from bertology.attention._sharpness import Offsets, Sharpness
     from bertology.attention._statistic import ClusterSums, HeadStatistic, MakeStatistic, row_sums
+    from bertology.attention.patterns import PATTERNS, ClassifierKind, PatternShares
     from bertology.attention.viewer import AttentionReading, AttentionView, read_attention, view
 
 __all__ = [
+    "PATTERNS",
     "AttentionReading",
     "AttentionView",
+    "ClassifierKind",
     "ClusterSums",
     "Divergences",
     "HeadDistances",
@@ -37,6 +40,7 @@ __all__ = [
     "Masses",
     "NormShares",
     "Offsets",
+    "PatternShares",
     "RatioUnit",
     "Scope",
     "SentenceMaps",
@@ -64,6 +68,7 @@ _HOME = {
     "_sharpness": ("Offsets", "Sharpness"),
     "_ratios": ("HeadRatios", "RatioUnit"),
     "_statistic": ("ClusterSums", "HeadStatistic", "MakeStatistic", "row_sums"),
+    "patterns": ("PATTERNS", "ClassifierKind", "PatternShares"),
     "viewer": ("AttentionReading", "AttentionView", "read_attention", "view"),
 }
 _FOUND_IN = {name: module for module, names in _HOME.items() for name in names}

@@ -1,0 +1,47 @@
+"""``python -m bertology.attention.patterns train`` and ``… score``: the recipe of the classifiers, and their card."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from bertology.attention.patterns._card import write_card
+from bertology.attention.patterns._classifier import WEIGHTS
+from bertology.attention.patterns._train import train_classifiers
+from bertology.errors import BertologyError
+
+_NAME = "python -m bertology.attention.patterns"
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=_NAME, description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    train = commands.add_parser("train", help="draw synthetic maps, fit both classifiers, write their weights")
+    train.add_argument("--out", type=Path, default=WEIGHTS, help="folder of the weights (default: the package's)")
+    score = commands.add_parser("score", help="hold both against the labelled real maps, write the model card")
+    score.add_argument("--model", type=Path, required=True, help="folder of the MiniLM that was labelled")
+    score.add_argument("--corpus", type=Path, required=True, help="folder of the English Web Treebank (UD)")
+    return parser
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run a command; 2 for a mistake in what it was given.
+
+    Args:
+        words: of the command line; those of the process when left out.
+    """
+    given = _arguments().parse_args(words)
+    try:
+        if given.command == "train":
+            train_classifiers(given.out, say=print)
+        else:
+            print(write_card(given.model, given.corpus))
+    except BertologyError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

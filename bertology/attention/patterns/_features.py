@@ -1,0 +1,211 @@
+"""What a classifier is told of a map: numbers of a fixed size, whatever the map's length.
+
+All are measured on rows of words; special tokens are columns only. Shares of rows with a column or a line count what an
+eye sees: a weight is *shaded* by the map's brightest weights, as in the pictures that were labelled (labels/README.md).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from bertology.attention._masses import weighted_sums
+from bertology.attention._sharpness import row_entropy
+from bertology.attention.patterns._kinds import CLS, PUNCTUATION, SEP
+from bertology.attention.patterns._layout import Layout
+
+COLUMN_CONTRASTS: Final = (0.08, 0.16, 0.3, 0.5)
+LINE_RATIOS: Final = (0.7, 1.1, 1.6)
+LINE_CONTRASTS: Final = (0.1, 0.2, 0.4)
+FARTHEST: Final = 4
+"""Lines this far from the diagonal, in pieces, count as diagonal."""
+_SIDE = 3
+"""Columns on each side that a column is held against."""
+_BRIGHTEST, _GAMMA, _DIMMEST_TOP = 0.005, 0.7, 0.3
+_FAINTEST = 0.12
+"""Shade below which nothing is a line."""
+_NEAR = 2
+"""Pieces around a line that belong to it."""
+_FLOOR = 0.1
+"""Of the attention of a uniform map."""
+_TINY = 1e-9
+_NOT_COUNTED = 9.0
+"""More than any shade."""
+
+FEATURES: Final[tuple[str, ...]] = (
+    *(f"column_rows_{contrast}" for contrast in COLUMN_CONTRASTS),
+    "column_rows_whole_text",
+    "column_mass_1",
+    "column_mass_2",
+    "column_mass_3",
+    "column_density_log",
+    "cls_mass",
+    "sep_mass",
+    "punctuation_mass",
+    *(f"line_rows_ratio_{ratio}" for ratio in LINE_RATIOS),
+    *(f"line_rows_contrast_{contrast}" for contrast in LINE_CONTRASTS),
+    "line_mass",
+    "line_offset",
+    "mass_within_1",
+    "mass_within_2",
+    "mass_within_4",
+    "entropy",
+    "entropy_spread",
+    "confidence",
+    "column_entropy",
+    "row_information",
+    "block_log_ratio",
+    "block_log_ratio_far",
+    "own_sentence_excess",
+    "is_pair",
+    "length_log",
+)
+"""Names of the features, in order."""
+
+
+def features(maps: Tensor, layout: Layout) -> Tensor:
+    """Measure maps.
+
+    Args:
+        maps: ``[text, head, piece, piece]`` from (rows) to (columns), 0 in columns of padding.
+        layout: of the same texts.
+
+    Returns:
+        ``[text, head, feature]`` in the order of :data:`FEATURES`.
+    """
+    maps = torch.where(layout.inside[:, None, :, None], maps.float(), 0)
+    shades = shaded(maps, layout)
+    n_heads = maps.shape[1]
+    of_text = torch.stack([layout.is_pair.float(), layout.lengths.log()], dim=-1)[:, None].expand(-1, n_heads, -1)
+    parts = [_columns(maps, shades, layout), _lines(maps, shades, layout), _spread(maps, layout), _blocks(maps, layout)]
+    return torch.cat([*parts, of_text], dim=-1)
+
+
+def shaded(maps: Tensor, layout: Layout) -> Tensor:
+    """Brightness of each weight in a picture of its map, 0 to 1: the brightest 0.5 % of weights are 1."""
+    flat = maps.flatten(2)
+    ranks = (layout.lengths.square() * _BRIGHTEST).ceil().long().clamp_min(1)
+    top = flat.topk(int(ranks.max()), dim=-1).values  # [text, head, rank]
+    brightest = top.gather(-1, (ranks - 1)[:, None, None].expand(-1, maps.shape[1], 1))
+    return (maps / brightest[..., None].clamp(_DIMMEST_TOP, 1)).clamp_max(1).pow(_GAMMA)
+
+
+def _row_means(values: Tensor, layout: Layout) -> Tensor:
+    """``[text, head]`` of ``[text, head, row]``, averaged over rows of words."""
+    rows = layout.rows[:, None]
+    return torch.where(rows, values, 0).sum(-1) / rows.sum(-1).clamp_min(1)
+
+
+def _row_sums(rows: Tensor, maps: Tensor) -> Tensor:
+    """``[text, head, kind, column]`` of ``[text, kind, row]`` weights and maps."""
+    return rows[:, None].to(maps.dtype) @ maps
+
+
+def _columns(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
+    contrast = shades - _beside(shades, layout)
+    n_rows = layout.in_sentence.sum(-1)  # [text, sentence]
+    found, whole = [], contrast
+    for least in COLUMN_CONTRASTS:
+        counts = _row_sums(layout.in_sentence, (contrast >= least).to(maps.dtype))  # [text, head, sentence, column]
+        shares = (counts / n_rows[:, None, :, None].clamp_min(1)).amax(-1)
+        found.append(torch.where(n_rows[:, None] > 0, shares, 1).amin(-1))
+        if least == COLUMN_CONTRASTS[1]:
+            whole = (counts.sum(2) / n_rows.sum(-1)[:, None, None].clamp_min(1)).amax(-1)
+    mass = _row_sums(layout.rows[:, None], maps)[:, :, 0] / n_rows.sum(-1)[:, None, None].clamp_min(1)
+    best = torch.nn.functional.pad(mass, (0, 3)).topk(3, dim=-1).values
+    density = (best[..., 0] * layout.lengths[:, None]).clamp_min(_TINY).log()
+    kinds = [torch.where((layout.kinds == kind)[:, None], mass, 0).sum(-1) for kind in (CLS, SEP, PUNCTUATION)]
+    return torch.stack([*found, whole, *best.unbind(-1), density, *kinds], dim=-1)
+
+
+def _beside(shades: Tensor, layout: Layout) -> Tensor:
+    """The darker of both sides of each piece, as means over a few columns: a bright neighbour hides no column."""
+    n = shades.shape[-1]
+    sums = torch.nn.functional.pad(shades.cumsum(-1), (_SIDE + 1, 0))
+    # Nothing is added by columns of padding, so that the last sum goes on for all that would lie behind the text.
+    sums = torch.cat([sums, sums[..., -1:].expand(*sums.shape[:-1], _SIDE)], dim=-1)  # sums[_SIDE + j]: before column j
+    place = torch.arange(n, device=shades.device)
+    n_left = place.clamp_max(_SIDE)
+    n_right = (layout.lengths.long()[:, None] - place - 1).clamp(0, _SIDE)[:, None, None]
+    left = (sums[..., _SIDE : _SIDE + n] - sums[..., :n]) * n_left.clamp_min(1).reciprocal()
+    right = (sums[..., 2 * _SIDE + 1 :] - sums[..., _SIDE + 1 : _SIDE + 1 + n]) * n_right.clamp_min(1).reciprocal()
+    # A side without columns does not count.
+    return torch.minimum(left + (n_left == 0) * _NOT_COUNTED, right + (n_right == 0) * _NOT_COUNTED)
+
+
+def _lines(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
+    n_words = layout.rows.sum(-1)[:, None]  # [text, 1]
+    words = shades * layout.rows[:, None, None]
+    strip = _diagonals(words)  # [text, head, row, offset], offsets as far as a line's surroundings
+    place = torch.arange(maps.shape[-1], device=maps.device)
+    is_far = (place[:, None] - place).abs() > FARTHEST + _NEAR
+    far = (words * is_far).amax(-1, keepdim=True)
+    # The most looked at on either side of a line: what is far, and what is near but not of the line.
+    before = torch.cat([far, far, strip], dim=-1).cummax(-1).values
+    after = torch.cat([strip, far, far], dim=-1).flip(-1).cummax(-1).values.flip(-1)
+    n_lines = 2 * FARTHEST + 1
+    band = torch.stack([strip[..., _NEAR + step : _NEAR + step + n_lines] for step in (-1, 0, 1)]).amax(0)
+    outside = torch.maximum(before[..., 1 : 1 + n_lines], after[..., 2 * _NEAR + 1 : 2 * _NEAR + 1 + n_lines])
+    mean = words.sum(-1, keepdim=True) / n_words[..., None, None].clamp_min(1)
+
+    inner = slice(_NEAR, _NEAR + n_lines)
+    counted = _diagonals(layout.rows[:, None, None].expand(-1, 1, maps.shape[-1], -1).float())[..., inner]
+    counted = counted * layout.rows[:, None, :, None]  # [text, 1, row, line]
+    n_counted = counted.sum(-2)
+    hits = [(band >= ratio * outside) & (band >= _FAINTEST) for ratio in LINE_RATIOS]
+    hits += [band - mean >= contrast for contrast in LINE_CONTRASTS]
+    enough = 2 * n_counted >= n_words[..., None]
+    shares = [((hit * counted).sum(-2) / n_counted.clamp_min(1) * enough).amax(-1) for hit in hits]
+    mass = (_diagonals(maps)[..., inner] * counted).sum(-2) / n_words[..., None].clamp_min(1)  # [text, head, line]
+    line_mass, best = mass.max(-1)
+    within = [mass[..., FARTHEST - near : FARTHEST + near + 1].sum(-1) for near in (1, 2, FARTHEST)]
+    return torch.stack([*shares, line_mass, (best - FARTHEST).abs().float(), *within], dim=-1)
+
+
+def _diagonals(maps: Tensor) -> Tensor:
+    """``[text, head, row, offset]`` what each row gives to the columns around its own; 0 outside of the text."""
+    margin = FARTHEST + _NEAR
+    padded = torch.nn.functional.pad(maps, (margin, margin))
+    *outer, of_row, of_column = padded.stride()
+    # Each row begins one column further, so that the same offsets of all rows stand below each other.
+    shape = (*maps.shape[:3], 2 * margin + 1)
+    return padded.as_strided(shape, (*outer, of_row + of_column, of_column)).contiguous()
+
+
+def _spread(maps: Tensor, layout: Layout) -> Tensor:
+    top = layout.lengths.log().clamp_min(_TINY)[:, None]
+    total = maps.sum(-1)
+    entropy = row_entropy(maps)  # [text, head, row]
+    mean = _row_means(entropy, layout)
+    spread = _row_means((entropy - mean[..., None]).square(), layout).sqrt()
+    # Rows are weighed so that each counts as one.
+    weights = layout.rows[:, None] / total.clamp_min(_TINY) / layout.rows.sum(-1)[:, None, None].clamp_min(1)
+    column = (weights[:, :, None] @ maps)[:, :, 0]
+    column_entropy = -(column * column.clamp_min(1e-30).log()).sum(-1)
+    confidence = _row_means(maps.amax(-1), layout)
+    information = column_entropy - mean
+    return torch.stack([mean / top, spread / top, confidence, column_entropy / top, information / top], dim=-1)
+
+
+def _blocks(maps: Tensor, layout: Layout) -> Tensor:
+    if not layout.is_pair.any():
+        return maps.new_zeros(*maps.shape[:2], 3)
+    words = layout.rows[:, :, None] & layout.rows[:, None]  # [text, row, column]
+    place = torch.arange(maps.shape[-1], device=maps.device)
+    far = (place[:, None] - place).abs() > _NEAR
+    own = layout.same_sentence
+    across = words & ~own & layout.is_pair[:, None, None]
+    first, second = layout.in_sentence[:, 0, :, None], layout.in_sentence[:, 1, :, None]
+    cells = torch.stack([side & rows for rows in (first, second) for side in (own, across, own & far, across & far)], 1)
+    sums = weighted_sums(maps, cells.to(maps.dtype))  # [text, head, cell kind]
+    # Where both are next to nothing, as beside a column that takes all, their ratio says nothing.
+    means = sums / cells.sum((-1, -2))[:, None].clamp_min(1) + _FLOOR / layout.lengths[:, None, None]
+    by_sentence = means.log().view(*maps.shape[:2], 2, 2, 2)  # [text, head, sentence, everywhere or far, own or across]
+    ratios = (by_sentence[..., 0] - by_sentence[..., 1]).amin(2)
+    within, between = sums[..., 0] + sums[..., 4], sums[..., 1] + sums[..., 5]
+    expected = (own.sum((-1, -2)) / words.sum((-1, -2)).clamp_min(1))[:, None]
+    excess = within / (within + between).clamp_min(_TINY) - expected
+    found = torch.cat([ratios, excess[..., None]], dim=-1)
+    return torch.where(layout.is_pair[:, None, None], found, 0)

@@ -1,0 +1,58 @@
+"""Patterns of attention: what does the map of a head look like, and how often?
+
+After Kovaleva et al. (2019), *Revealing the Dark Secrets of BERT*, §4.1: a map between pieces is vertical (attention to
+few columns, mostly `[CLS]`, `[SEP]` or punctuation), diagonal (to the previous, the next or the same piece), vertical +
+diagonal, block (within each sentence of a pair) or heterogeneous (no such structure). Their maps and network are not
+public; these classes are told by classifiers that were trained on synthetic maps and held against real ones
+labelled by eye. Their model card, `bertology/attention/patterns/README.md`, says how far they can be trusted.
+
+A score is the share of a head's maps that are of one class; a map of which no class is likely enough is heterogeneous.
+Sentences are read one by one, so no map is block: that class is of pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from bertology import attention
+from bertology.attention import ClassifierKind
+from bertology.corpora import Sentences
+from bertology.measures import head_metric
+from bertology.probing import AttentionProbe, HeadBaseline
+
+if TYPE_CHECKING:
+    from bertology.attention import HeadRatios, MakeStatistic
+
+
+@dataclass(frozen=True)
+class HeadPatterns(AttentionProbe):
+    """Which pattern do the maps of each head make?"""
+
+    classifier: ClassifierKind = "features"
+    """``features``, or ``cnn``, which takes several times as long as the model itself."""
+    confidence: float = 0.5
+    """The least probability at which a map is put into a class other than ``heterogeneous``."""
+    task = "head_patterns"
+    version = 1
+    question = "What does each head's map look like: vertical, diagonal, both, block, or none of these?"
+    reference = "Kovaleva et al. 2019, §4.1"
+    readout = "attention.v1"
+    metrics = (head_metric("pattern_share", "maps of one class, divided by all maps of the head"),)
+    level = "piece"
+    norms = False
+    baselines = ()
+    chooses = False
+
+    def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
+        """The share of every class."""
+        return (partial(attention.PatternShares, classifier=self.classifier, confidence=self.confidence),)
+
+    def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
+        """There is none: a pattern is not right or wrong."""
+        return ()
+
+
+PROBE = HeadPatterns()

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bertology.attention.patterns import (
+    FEATURES,
+    PATTERNS,
+    Layout,
+    PatternNetwork,
+    PatternRecipe,
+    PieceMap,
+    assigned,
+    load_classifier,
+    stacked,
+    synthetic_maps,
+)
+from bertology.attention.patterns._train import fit_features
+from bertology.errors import ModelError
+
+KINDS = ("features", "cnn")
+PACKAGE = Path(__file__).resolve().parents[3] / "bertology"
+
+
+def classes(kind, *maps):
+    found = load_classifier(kind).classes(stacked(maps), Layout.of_texts([one.kinds for one in maps]))
+    return [PATTERNS[number] for number in found[:, 0].tolist()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [10, 24, 60])
+def test_planted_patterns_are_named(kind, n, plant):
+    named = {
+        "vertical": "vertical",
+        "sep": "vertical",
+        "diagonal": "diagonal",
+        "next": "diagonal",
+        "vertical+diagonal": "vertical+diagonal",
+        "block": "block",
+    }
+    if n == 10:
+        # Of squares of four words next to nothing is away from the diagonal.
+        del named["block"]
+    assert classes(kind, *(plant(pattern, n) for pattern in named)) == list(named.values())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [10, 25, 50, 120])
+def test_even_attention_has_no_pattern(kind, n, kinds_of):
+    even = PieceMap(np.full((n, n), 1 / n, dtype=np.float32), kinds_of(n))
+    noisy = np.random.default_rng(n).dirichlet(np.full(n, 3.0), size=n).astype(np.float32)
+    pair = PieceMap(noisy, kinds_of(n, pair=n > 10))
+    assert classes(kind, even, pair) == ["heterogeneous"] * 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_probabilities(kind, plant):
+    maps = [plant("vertical", 9), plant("next", 30), plant("block", 21)]
+    layout, weights = Layout.of_texts([one.kinds for one in maps]), stacked(maps)
+    many = weights.expand(-1, 5, -1, -1)
+    found = load_classifier(kind).probabilities(many, layout)
+    assert found.shape == (3, 5, 5)
+    torch.testing.assert_close(found.sum(-1), torch.ones(3, 5))
+    for number, one in enumerate(maps):
+        alone = load_classifier(kind).probabilities(stacked([one]), Layout.of_texts([one.kinds]))
+        torch.testing.assert_close(found[number, 2], alone[0, 0], rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_looked_at_together_changes_nothing(plant, monkeypatch):
+    maps = [plant("vertical", 9), plant("next", 30), plant("block", 21)]
+    layout, weights = Layout.of_texts([one.kinds for one in maps]), stacked(maps)
+    for kind in KINDS:
+        whole = load_classifier(kind).probabilities(weights, layout)
+        monkeypatch.setattr("bertology.attention.patterns._classifier._PICTURES_TOGETHER", 1)
+        monkeypatch.setattr("bertology.attention.patterns._classifier._CELLS_TOGETHER", 1)
+        load_classifier.cache_clear()
+        torch.testing.assert_close(load_classifier(kind).probabilities(weights, layout), whole)
+        load_classifier.cache_clear()
+
+
+def test_unlikely_classes_are_given_up():
+    likely = torch.tensor([[0.45, 0.2, 0.2, 0.1, 0.05], [0.5, 0.2, 0.2, 0.1, 0.0], [0.1, 0.1, 0.1, 0.1, 0.6]])
+    assert assigned(likely).tolist() == [4, 0, 4]
+    assert assigned(likely, confidence=0.4).tolist() == [0, 0, 4]
+    assert assigned(likely, confidence=0.9).tolist() == [4, 4, 4]
+
+
+def test_as_scikit_learn_has_it(tmp_path):
+    from safetensors.torch import save_file
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    made = synthetic_maps(12, seed=8)
+    save_file(fit_features(made, PatternRecipe()), tmp_path / "features.safetensors")
+    record = (PACKAGE / "attention/patterns/weights/training.json").read_text()
+    (tmp_path / "training.json").write_text(record)
+    model = load_classifier("features", folder=tmp_path)
+    reference = make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)).fit(made.features, made.labels)
+    layout = Layout.of_texts([one.kinds for one in made.maps])
+    found = model.probabilities(stacked(made.maps), layout)[:, 0].double().numpy()
+    logits = np.log(np.maximum(reference.predict_proba(made.features), 1e-30)) / model.temperature
+    logits[~layout.is_pair.numpy(), PATTERNS.index("block")] = -np.inf  # squares of two sentences are not had of one
+    expected = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    np.testing.assert_allclose(found, expected, atol=2e-3)
+
+
+def test_what_is_shipped():
+    shipped = {path.name for path in (PACKAGE / "attention/patterns/weights").iterdir()}
+    assert shipped == {"cnn.safetensors", "features.safetensors", "training.json"}
+    assert sum(weights.numel() for weights in PatternNetwork().parameters()) < 100_000
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    data = project["tool"]["setuptools"]["package-data"]["bertology"]
+    for name in ("README.md", "labels/*", "weights/*"):
+        assert f"attention/patterns/{name}" in data
+    assert len(set(FEATURES)) == len(FEATURES)
+
+
+def test_weights_that_do_not_fit(tmp_path):
+    with pytest.raises(ModelError, match=r"training\.json is missing"):
+        load_classifier("features", folder=tmp_path)
+    (tmp_path / "training.json").write_text('{"features": [], "patterns": []}')
+    (tmp_path / "features.safetensors").write_bytes(
+        (PACKAGE / "attention/patterns/weights/features.safetensors").read_bytes()
+    )
+    with pytest.raises(ModelError, match="trained on other features"):
+        load_classifier("features", folder=tmp_path)
+    with pytest.raises(ModelError, match="there are features, cnn"):
+        load_classifier("forest")  # type: ignore[arg-type]

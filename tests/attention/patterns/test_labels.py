@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.metrics import confusion_matrix, f1_score, precision_recall_fscore_support
+
+from bertology.attention.patterns import PATTERNS, draw_places, labelled_maps, read_labels, score_classes
+from bertology.attention.patterns import score_classifier as score
+from bertology.attention.patterns._card import read_card_scores
+from bertology.corpora import load_corpus
+from bertology.encoders import load_encoder
+from bertology.errors import CorpusError, ModelError, ResultsError
+
+KINDS = ("features", "cnn")
+
+
+def half(initial: str, part: str = "test"):
+    return [one for one in read_labels() if one.map.startswith(initial) and one.part == part]
+
+
+def test_the_label_file():
+    labels = read_labels()
+    assert Counter((one.model, one.part) for one in labels) == {
+        ("minilm-mlm", "adjust"): 50,
+        ("minilm-mlm", "test"): 100,
+        ("pocket", "adjust"): 50,
+        ("pocket", "test"): 100,
+    }
+    assert len({(one.fingerprint, one.sentence, one.pair_with, one.layer, one.head) for one in labels}) == 300
+    assert {one.label for one in labels} == set(PATTERNS)
+    assert all(one.label != one.second for one in labels)
+    # A name of a sentence is no text.
+    assert all(" " not in one.sentence + one.pair_with for one in labels)
+
+
+def check_half(initial: str, name: str, model: str, corpus: str) -> None:
+    labels = half(initial)
+    encoder, sentences = load_encoder(model, device="cpu"), load_corpus(corpus)["test"]
+    maps = labelled_maps(encoder, sentences, labels)
+    written = read_card_scores()
+    for kind in KINDS:
+        found = score(kind, maps, labels)
+        assert found.macro_f1 == pytest.approx(written[kind, name], abs=0.03)
+        low, high = found.interval
+        assert low < found.macro_f1 < high
+    places = draw_places(encoder, sentences, 150, seed=7)
+    drawn = [(sentences[p.sentences[0]].id, p.layer, p.head) for p in places]
+    assert drawn == [(one.sentence, one.layer, one.head) for one in read_labels() if one.map.startswith(initial)]
+
+
+def test_the_card_on_pocket_maps():
+    check_half("p", "Pocket BERT", "pocket", "pocket")
+
+
+def test_the_card_on_real_maps(real_model, real_data):
+    check_half("m", "MiniLM", str(real_model), str(real_data("ud_english_ewt")))
+
+
+def test_scores_as_scikit_learn_has_them():
+    labels = half("p")
+    generator = np.random.default_rng(1)
+    likely = generator.dirichlet(np.full(5, 0.5), size=len(labels))
+    found, gold = likely.argmax(1), np.array([PATTERNS.index(one.label) for one in labels])
+    scored = score_classes(found, likely, labels)
+    np.testing.assert_array_equal(scored.confusion, confusion_matrix(gold, found, labels=range(5)))
+    present = sorted(set(gold.tolist()))
+    assert scored.macro_f1 == pytest.approx(f1_score(gold, found, labels=present, average="macro", zero_division=0))
+    assert scored.accuracy == (gold == found).mean()
+    expected = precision_recall_fscore_support(gold, found, labels=present, zero_division=0)
+    for place, number in enumerate(present):
+        own = scored.of_classes()[PATTERNS[number]]
+        assert own == pytest.approx(tuple(float(column[place]) for column in expected))
+    edges, error = (0.2, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0), 0.0
+    for low, high in pairwise(edges):
+        inside = (likely.max(1) > low) & (likely.max(1) <= high)
+        if inside.any():
+            gap = likely.max(1)[inside].mean() - (found == gold)[inside].mean()
+            error += inside.mean() * abs(gap)
+    assert scored.calibration_error == pytest.approx(error)
+    assert scored.interval[1] < 0.5  # drawn classes are not the labels
+
+
+def test_labels_of_another_model(tiny_bert):
+    labels = half("p")[:1]
+    sentences = load_corpus("pocket")["test"]
+    with pytest.raises(ModelError, match="give the model that was labelled"):
+        labelled_maps(load_encoder(str(tiny_bert), device="cpu"), sentences, labels)
+    with pytest.raises(CorpusError, match=r"map p\d+: there is no sentence 'test-\d+'"):
+        labelled_maps(load_encoder("pocket", device="cpu"), sentences[:0], labels)
+
+
+def test_label_files_that_are_wrong(tmp_path):
+    with pytest.raises(ResultsError, match="missing"):
+        read_labels(tmp_path / "none.csv")
+    wrong = tmp_path / "labels.csv"
+    wrong.write_text(
+        "map,model,fingerprint,sentence,pair_with,layer,head,part,label,second\na,b,c,d,,1,1,test,round,\n"
+    )
+    with pytest.raises(ResultsError, match="line 2: columns should be map, model"):
+        read_labels(wrong)

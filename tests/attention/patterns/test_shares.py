@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from bertology.attention import PATTERNS, MapBatch, PatternShares, Scope, Units, stream_maps
+from bertology.attention.patterns import CLS, PUNCTUATION, SEP, Layout, PieceMap, load_classifier, read_maps, stacked
+from bertology.corpora import Sentence, Sentences
+from bertology.encoders import Encoder
+from bertology.errors import BertologyError
+
+
+def batch_of(maps: list[list[PieceMap]], layer: int = 1) -> MapBatch:
+    """Texts with one planted map a head, as a pass would show them."""
+    kinds = Layout.of_texts([heads[0].kinds for heads in maps]).kinds
+    lengths = (kinds >= 0).sum(-1)
+    is_word = (kinds >= 0) & (kinds != CLS) & (kinds != SEP)
+    place = torch.arange(kinds.shape[1]).expand_as(kinds)
+    weights = torch.zeros(len(maps), len(maps[0]), kinds.shape[1], kinds.shape[1])
+    for row, heads in enumerate(maps):
+        own = stacked(heads)[:, 0]
+        weights[row, :, : own.shape[-1], : own.shape[-1]] = own
+    units = Units(
+        sentences=np.arange(len(maps)),
+        windows=np.arange(len(maps)),
+        lengths=lengths.numpy(),
+        word=torch.where(is_word, place, -1),
+        position=place,
+        form=torch.where(is_word, place, -1),
+        is_word=is_word,
+        is_cls=kinds == CLS,
+        is_sep=kinds == SEP,
+        is_punctuation=kinds == PUNCTUATION,
+        counts=kinds >= 0,
+    )
+    return MapBatch(layer, weights, None, units)
+
+
+@pytest.mark.parametrize("classifier", ["features", "cnn"])
+def test_planted_heads_are_found(plant, classifier):
+    patterns = ("vertical", "diagonal", "vertical+diagonal", "even")
+    texts = [[plant(pattern, n) for pattern in patterns] for n in (11, 18, 30, 47)]
+    statistic = PatternShares(Scope(4, (1,), 4, "piece"), classifier=classifier)
+    statistic.update(batch_of(texts))
+    found = statistic.finish()
+    assert (found.names, found.metric) == (PATTERNS, "pattern_share")
+    for head, pattern in enumerate(("vertical", "diagonal", "vertical+diagonal", "heterogeneous")):
+        assert found.of(pattern)[0, head] == 1
+    assert found.under[:, 0, 0].tolist() == [[1] * 4] * 5
+
+
+def test_shares_by_looking_at_each_map(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    loaded = encoder("bert")
+    found = stream_maps(loaded, sentences, [PatternShares], level="piece").results[0]
+    heads = [(layer, head) for layer in range(1, 4) for head in range(1, 5)]
+    expected = np.zeros((len(PATTERNS), 3, 4, len(sentences)))
+    for number, sentence in enumerate(sentences):
+        for (layer, head), one in zip(heads, read_maps(loaded, [sentence], heads), strict=True):
+            if len(one) >= 5:
+                layout = Layout.of_texts([one.kinds])
+                own = int(load_classifier().classes(stacked([one]), layout)[0, 0])
+                expected[own, layer - 1, head - 1, number] += 1
+    np.testing.assert_array_equal(found.over, expected)
+    np.testing.assert_allclose(found.values.sum(0), 1)
+    assert (found.under[0, 0, 0] == 0).any()  # of one word
+
+
+def test_every_window_is_a_map(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    narrow = encoder("bert", max_pieces=16)
+    read = stream_maps(narrow, sentences, [PatternShares], level="piece")
+    n_short = sum(len(one) + 2 < 5 for one in (narrow.tokenize([s]).window(0)[1:-1] for s in sentences))
+    assert read.results[0].under[0].sum() == read.n_windows - n_short
+
+
+def test_merging(plant):
+    scope = Scope(2, (1,), 2, "piece")
+    texts = [[plant("vertical", 12), plant("next", 12)], [plant("diagonal", 20), plant("sep", 20)]]
+    whole, one, other = PatternShares(scope), PatternShares(scope), PatternShares(scope)
+    whole.update(batch_of(texts))
+    one.update(batch_of(texts[:1]))
+    other.update(batch_of(texts[:1]))
+    one.merge(other)
+    np.testing.assert_array_equal(one.finish().over[..., 0], 2 * whole.finish().over[..., 0])
+
+
+def test_confidence_decides_what_is_left(plant):
+    texts = [[plant("vertical", 12)]]
+    strict = PatternShares(Scope(1, (1,), 1, "piece"), confidence=1.0)
+    strict.update(batch_of(texts))
+    assert strict.finish().of("heterogeneous")[0, 0] == 1
+
+
+def test_texts_too_short_for_a_pattern(encoder: Callable[..., Encoder]) -> None:
+    words = [Sentence.from_words([form]) for form in ("day", "!")]
+    found = stream_maps(encoder("bert"), words, [PatternShares], level="piece").results[0]
+    assert np.isnan(found.values).all()
+
+
+def test_settings_that_cannot_be(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
+    with pytest.raises(BertologyError, match="level 'piece'"):
+        stream_maps(encoder("bert"), sentences, [PatternShares])
+    with pytest.raises(BertologyError, match="0 to 1"):
+        stream_maps(encoder("bert"), sentences, [partial(PatternShares, confidence=7)], level="piece")
+
+
+def test_every_family(encoder: Callable[..., Encoder], sentences: Sentences, family: str) -> None:
+    found = stream_maps(encoder(family), sentences, [PatternShares], level="piece").results[0]
+    np.testing.assert_allclose(found.values.sum(0), 1)

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bertology.attention.patterns import PATTERNS, PatternRecipe, load_classifier, train_classifiers
+from bertology.attention.patterns.__main__ import main
+
+TINY = PatternRecipe(n_train=6, n_held_out=3, epochs=2, batch_size=8)
+
+
+@pytest.fixture(autouse=True)
+def _no_stale_classifier():
+    yield
+    load_classifier.cache_clear()
+
+
+def test_the_recipe_makes_the_same_files_again(tmp_path):
+    said: list[str] = []
+    first = train_classifiers(tmp_path / "one", recipe=TINY, say=said.append)
+    train_classifiers(tmp_path / "other", recipe=TINY)
+    for name in ("features.safetensors", "cnn.safetensors", "training.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
+    record = json.loads((tmp_path / "one/training.json").read_text())
+    assert record == first
+    assert record["patterns"] == list(PATTERNS)
+    assert record["recipe"]["n_train"] == 6
+    assert said[-1].startswith("epoch 2 of 2: loss")
+    assert load_classifier("cnn", folder=tmp_path / "one").temperature == record["temperature"]["cnn"]
+
+
+def test_commands(tmp_path, capsys):
+    missing = str(tmp_path / "nothing")
+    assert main(["score", "--model", missing, "--corpus", missing]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+    with pytest.raises(SystemExit, match="2"):
+        main(["measure"])
+    capsys.readouterr()

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from bertology.attention import PATTERNS, Scope, stream_maps
+from bertology.corpora import load_corpus
+from bertology.encoders import load_encoder
+from bertology.errors import FitError
+from bertology.runner import ProbeRequest, run_probes
+from probes.head_patterns import PROBE
+
+
+def shares(encoder, sentences, **settings):
+    probe = PROBE.with_settings(settings)
+    return stream_maps(encoder, sentences, probe.statistics(sentences), level=probe.level).results[0]
+
+
+@pytest.fixture
+def pocket():
+    return load_encoder("pocket", device="cpu")
+
+
+def test_heads_that_look_at_one_place(pocket):
+    """The same bias in all keys but the first makes a column; without keys attention is even."""
+    sentences = load_corpus("pocket")["test"][:12]
+    for block in pocket.model.blocks:
+        query, key = block.attention.self.query, block.attention.self.key
+        for part in (query, key):
+            torch.nn.init.zeros_(part.weight)
+            torch.nn.init.zeros_(part.bias)
+    even = shares(pocket, sentences)
+    assert (even.of("heterogeneous") == 1).all()
+    # Along the direction in which [CLS] differs from all else the first layer's first head is given keys.
+    first = pocket.model.blocks[0].attention.self
+    states = pocket.hidden_states(torch.tensor([pocket.tokenize(sentences).window(0).tolist()]), layers=[0])[0][0]
+    direction = states[0] - states[1:].mean(0)
+    with torch.no_grad():
+        first.key.weight[0] = direction / direction.norm()
+        first.query.bias[0] = 40.0
+    found = shares(pocket, sentences)
+    assert found.of("vertical")[0].tolist() == [1, 0, 0, 0]
+
+
+def test_layers_of_pocket_bert(pocket):
+    found = shares(pocket, load_corpus("pocket")["test"][:150])
+    np.testing.assert_allclose(found.values.sum(0), 1)
+    assert (found.of("block") == 0).all()
+    assert found.of("diagonal").max() > 0.95
+    assert found.of("heterogeneous").max() > 0.5
+
+
+def test_settings(pocket):
+    sentences = load_corpus("pocket")["test"][:20]
+    strict, loose = (shares(pocket, sentences, confidence=value) for value in (1.0, 0.0))
+    assert (strict.of("heterogeneous") >= loose.of("heterogeneous")).all()
+    by_network = shares(pocket, sentences, classifier="cnn")
+    assert (by_network.over != loose.over).any()
+    with pytest.raises(FitError, match="classifier"):
+        PROBE.with_settings({"classifier": "forest"})
+    (make,) = PROBE.with_settings({"classifier": "cnn"}).statistics(sentences)
+    assert make(Scope(1, (1,), 1, "piece")).finish().metric == "pattern_share"
+
+
+def test_rows_of_a_run(tiny_bert, tiny_corpus):
+    request = ProbeRequest(tasks=("head_patterns",), model=str(tiny_bert), corpus=str(tiny_corpus), controls=())
+    rows = [row for row in run_probes(request).rows if row.init == "pretrained"]
+    assert {row.metric for row in rows} == {"pattern_share"}
+    assert {row.group for row in rows} == set(PATTERNS)
+    for head in {row.head for row in rows}:
+        own = [row for row in rows if row.head == head]
+        assert sum(row.value for row in own) == pytest.approx(1)
+        assert all(row.ci_low <= row.value <= row.ci_high for row in own)
+    assert len(rows) == 3 * 4 * len(PATTERNS)
