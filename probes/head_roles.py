@@ -10,8 +10,10 @@ maxima lie at one place, syntactic if a relation's share is 10 % above that of t
 threshold for rare words; here it is half of all words, and above the offset by the same 10 %.
 
 A word is as rare as its form, whatever its case, in the text that is read, or, better, in the train split of the
-corpus that ``frequencies`` names. Words of equal frequency are all the rarest. Baseline ``offset``: the word at a
-fixed place from here.
+corpus that ``frequencies`` names. Words of equal frequency are all the rarest.
+
+Baselines: ``offset``, the word at a fixed place from here; and a model with random weights, above all for rare words.
+These have the most pieces, whose attention is summed, so that they get most of it from a head that looks nowhere.
 """
 
 from __future__ import annotations

@@ -15,8 +15,9 @@ from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, NameNotFoundError
 from bertology.measures import bootstrap_ratio
 from bertology.pocket import load_corpus
-from bertology.probing import AttentionProbe, get_probe
+from bertology.probing import AttentionProbe, GateProbe, get_probe
 from bertology.runner import ProbeRequest, run_probes
+from bertology.runner._reading import Reading
 from tests.attention.planted import planted_ratios, random_trees
 
 UP, DOWN = "dependent → head", "head → dependent"
@@ -132,7 +133,7 @@ def test_a_corpus_without_heads_is_refused(sentences_of: Callable[..., Sentences
 
 
 def test_no_such_question_or_setting() -> None:
-    with pytest.raises(BertologyError, match="write head_syntax alone, or with trees or coreference"):
+    with pytest.raises(BertologyError, match="write head_syntax alone, or with trees or coreference or parser"):
         get_probe("head_syntax:nsubj")
     with pytest.raises(NameNotFoundError, match="setting of task head_syntax"):
         probe("head_syntax").with_settings({"few": 1})
@@ -230,6 +231,24 @@ def planted_mentions(tiny_bert: Path) -> HeadRatios:
 def test_a_planted_coreference_head_is_found(tiny_bert: Path) -> None:
     found = planted_mentions(tiny_bert)
     assert found.of("all")[0].tolist() == [1.0, 0.0]
+
+
+def test_the_parser_is_scored_on_what_it_was_not_fitted_to(tiny_bert: Path) -> None:
+    asked = get_probe("head_syntax:parser")
+    assert isinstance(asked, GateProbe)
+    corpus = Corpus("small", {"test": load_corpus()["test"][:60]})
+    reading = Reading(settings={"max_epochs": 4, "most_sentences": 40})
+    request = ProbeRequest(tasks=(asked.task,), model=str(tiny_bert), readings={asked.task: (reading,)})
+    rows = {str(row.group): row for row in run_probes(request, corpus=corpus).rows}
+    assert set(rows) == {"attention", "attention and words", "next word"}
+    n_words = {row.n_items for row in rows.values()}
+    assert len(n_words) == 1
+    for row in rows.values():
+        assert (row.metric, row.head, row.layer, row.split) == ("attention_uas", None, None, "test")
+        assert row.value is not None
+        assert 0 < row.value < 0.9
+    with pytest.raises(CorpusError, match="no word has a head"):
+        run_probes(request, corpus=Corpus("bare", {"test": Sentences([Sentence.from_words(["a", "b", "c"])] * 20)}))
 
 
 def test_rows(tiny_bert: Path) -> None:

@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from bertology.attention.arcs._arcs import Arcs, offset_baseline
 from bertology.attention.arcs._candidates import Candidates, pick_baseline
-from bertology.attention.arcs._trees import TextTrees, chain_baseline
+from bertology.attention.arcs._trees import TextTrees, chain_baseline, next_word_baseline
 
 if TYPE_CHECKING:
     from bertology.attention.arcs._candidate_hits import CandidateHits
     from bertology.attention.arcs._hits import ArcHits
-    from bertology.attention.arcs._parser import AttentionParser, ParsedText, ParserSettings, fit_attention_parser
+    from bertology.attention.arcs._parser import (
+        AttentionParser,
+        ParsedText,
+        ParserSettings,
+        crossfit_attention_parser,
+        fit_attention_parser,
+    )
     from bertology.attention.arcs._tree_hits import TreeHits
 
 __all__ = [
@@ -29,7 +35,9 @@ __all__ = [
     "TextTrees",
     "TreeHits",
     "chain_baseline",
+    "crossfit_attention_parser",
     "fit_attention_parser",
+    "next_word_baseline",
     "offset_baseline",
     "pick_baseline",
 ]
@@ -41,6 +49,7 @@ _NEED_TORCH = {
     "ParsedText": "_parser",
     "ParserSettings": "_parser",
     "TreeHits": "_tree_hits",
+    "crossfit_attention_parser": "_parser",
     "fit_attention_parser": "_parser",
 }
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bertology.activations import read_words
+from bertology.activations import Progress, read_words, silent
 from bertology.attention._pass import stream_maps
 from bertology.attention._ratios import Floats, HeadRatios
 from bertology.attention.arcs._kept_maps import KeptMaps, SentenceMaps
@@ -21,6 +22,8 @@ from bertology.errors import CorpusError, FitError
 
 ParsedText = tuple[Sentences, TextTrees]
 """A text, and the trees of those of its sentences that are asked about."""
+_Answers = tuple[Floats, Floats, NDArray[np.int64]]
+_FEWEST = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,31 +90,101 @@ def fit_attention_parser(
         FitError: a setting is out of range.
         ModelError: the model gives no maps.
     """
-    chosen = settings or ParserSettings()
-    if min(chosen.most_sentences, chosen.batch_sentences, chosen.max_epochs, chosen.patience) < 1:
-        raise FitError("most_sentences, batch_sentences, max_epochs and patience should be at least 1")
+    chosen = _checked(settings)
     texts = {"train": train, "dev": dev, "test": test}
     read = [_read(encoder, text, chosen, on_long, name) for name, text in texts.items()]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(chosen.seed)
-        parser = _Parser(encoder.n_layers * encoder.n_heads, read[0][0].vectors, chosen)
-        n_epochs = _fit(parser, read[0], read[1], chosen)
-    right, asked, of_sentence = _answers(parser, read[2])
-    groups = np.zeros(len(right), dtype=np.int64)
-    uas = text_ratios(("all",), test[0], of_sentence, groups, right, asked, metric="attention_uas")
+    parser, n_epochs = _fitted(read[0], read[1], chosen)
+    uas = _ratios("all", test[0], [_answers(parser, read[2])])
     on_dev, dev_asked, _ = _answers(parser, read[1])
     up, down = parser.plain.detach().double().numpy().reshape(2, encoder.n_layers, encoder.n_heads)
     return AttentionParser(uas, up, down, float(on_dev.sum() / dev_asked.sum()), len(read[0]), n_epochs)
 
 
-def _read(encoder: Encoder, text: ParsedText, settings: ParserSettings, on_long: str, name: str) -> list[SentenceMaps]:
+def crossfit_attention_parser(
+    encoder: Encoder,
+    text: ParsedText,
+    *,
+    name: str,
+    settings: ParserSettings | None = None,
+    layers: Sequence[int] | None = None,
+    on_long: str = "skip",
+    progress: Progress = silent,
+) -> HeadRatios:
+    """The score of :func:`fit_attention_parser` where there is but one text.
+
+    Each half of it is parsed by weights that were fitted to the other half, of which a fifth says when to stop.
+
+    Args:
+        encoder: whose maps.
+        text: what is fitted to and scored.
+        name: what the ratio is called.
+        settings: how parsers are fitted.
+        layers: whose maps, from 1; all when left out.
+        on_long: as in :func:`fit_attention_parser`.
+        progress: told how much is read.
+
+    Returns:
+        ``attention_uas`` of the whole model.
+
+    Raises:
+        CorpusError: there are fewer than ten sentences that can be read.
+        FitError: a setting is out of range.
+        ModelError: the model gives no maps.
+    """
+    chosen = _checked(settings)
+    kept = _read(encoder, text, chosen, on_long, "given", layers=layers, progress=progress)
+    if len(kept) < _FEWEST:
+        raise CorpusError(f"{len(kept)} sentences with a tree to parse: give at least {_FEWEST}")
+    answers = []
+    for own, other in ((kept[::2], kept[1::2]), (kept[1::2], kept[::2])):
+        stop_by = own[::5]
+        parser, _ = _fitted([one for place, one in enumerate(own) if place % 5], stop_by, chosen)
+        answers.append(_answers(parser, other))
+    return _ratios(name, text[0], answers)
+
+
+def _checked(settings: ParserSettings | None) -> ParserSettings:
+    chosen = settings or ParserSettings()
+    if min(chosen.most_sentences, chosen.batch_sentences, chosen.max_epochs, chosen.patience) < 1:
+        raise FitError("most_sentences, batch_sentences, max_epochs and patience should be at least 1")
+    return chosen
+
+
+def _ratios(name: str, sentences: Sentences, answers: Sequence[_Answers]) -> HeadRatios:
+    right, asked, of_sentence = (np.concatenate(parts) for parts in zip(*answers, strict=True))
+    groups = np.zeros(len(right), dtype=np.int64)
+    return text_ratios((name,), sentences, of_sentence, groups, right, asked, metric="attention_uas")
+
+
+def _fitted(train: list[SentenceMaps], dev: list[SentenceMaps], settings: ParserSettings) -> tuple[_Parser, int]:
+    parser = _Parser(train[0].maps.shape[0], train[0].vectors, settings)
+    return parser, _fit(parser, train, dev, settings)
+
+
+def _read(
+    encoder: Encoder,
+    text: ParsedText,
+    settings: ParserSettings,
+    on_long: str,
+    name: str,
+    *,
+    layers: Sequence[int] | None = None,
+    progress: Progress = silent,
+) -> list[SentenceMaps]:
     """The maps of the sentences that are asked about, those of like length together."""
     sentences, trees = text
     some = trees.some(settings.most_sentences, seed=settings.seed)
     if not len(some.sentences):
         raise CorpusError(f"no tree to parse in the {name} text")
     own = Sentences(sentences[number] for number in some.sentences.tolist())
-    (found,) = stream_maps(encoder, own, [KeptMaps], on_long=on_long).results  # type: ignore[arg-type]
+    (found,) = stream_maps(
+        encoder,
+        own,
+        [KeptMaps],
+        layers=layers,
+        on_long=on_long,  # type: ignore[arg-type]
+        progress=progress,
+    ).results
     vectors = read_words(encoder, own, layers=[0])[0] if settings.with_words else None
     kept = []
     for number, maps in sorted(found.items()):
@@ -212,7 +285,7 @@ def _loss(parser: _Parser, batch: list[SentenceMaps]) -> tuple[Tensor, int]:
 
 
 @torch.no_grad()
-def _answers(parser: _Parser, sentences: list[SentenceMaps]) -> tuple[Floats, Floats, np.ndarray]:
+def _answers(parser: _Parser, sentences: list[SentenceMaps]) -> _Answers:
     """``[sentence]`` right heads, words asked about, and the number of the sentence."""
     right, asked = [], []
     for batch in _batches(sentences):

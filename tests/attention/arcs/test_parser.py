@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bertology.attention.arcs import ParsedText, ParserSettings, TextTrees, fit_attention_parser
+from bertology.attention.arcs import (
+    ParsedText,
+    ParserSettings,
+    TextTrees,
+    crossfit_attention_parser,
+    fit_attention_parser,
+    next_word_baseline,
+)
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import CorpusError, FitError
@@ -64,6 +71,29 @@ def test_trees_are_found_and_trees_by_lot_are_not(with_words: bool) -> None:
     chance = np.count_nonzero(lost.under) / lost.under.sum()
     assert lost.intervals("all").ci_low[0] < 1.5 * chance
     assert lost.values.max() < interval.ci_low[0]
+
+
+def test_each_half_is_parsed_by_the_other(encoder: Callable[..., Encoder]) -> None:
+    text = load_corpus()["test"][:100]
+    trees = parsed(text)[1].some(60)
+    settings = ParserSettings(max_epochs=10, learning_rate=0.1)
+    pocket = load_encoder("pocket", device="cpu")
+    found = crossfit_attention_parser(pocket, (text, trees), name="all heads", settings=settings)
+    assert (found.names, found.metric, found.unit) == (("all heads",), "attention_uas", "model")
+    asked = [sum(head > 0 for head in text[int(number)].heads or ()) for number in trees.sentences]
+    assert found.under[0, 0, 0, trees.sentences].tolist() == asked
+    assert found.under.sum() == sum(asked)
+    nearby = next_word_baseline(trees, text, metric="attention_uas")
+    assert nearby.under.sum() == sum(asked)
+    right = [
+        head == place + 2 for number in trees.sentences for place, head in enumerate(text[int(number)].heads or ())
+    ]
+    assert nearby.over.sum() == sum(right)
+    assert found.intervals("all heads").ci_low[0] > nearby.of("next word")[0, 0]
+    one_layer = crossfit_attention_parser(pocket, (text, trees), name="all heads", settings=settings, layers=[4])
+    assert one_layer.values[0, 0, 0] < found.values[0, 0, 0]
+    with pytest.raises(CorpusError, match="9 sentences with a tree to parse: give at least 10"):
+        crossfit_attention_parser(encoder("bert"), (text, trees.some(9)), name="x", settings=settings)
 
 
 def test_the_same_every_time(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
