@@ -9,30 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bertology.attention._norms import value_norms
 from bertology.encoders import Encoder
 from bertology.encoders._blocks import StopForward, watching
-from bertology.encoders._gates import head_projection
+from bertology.encoders._gates import value_projection
 from bertology.errors import ModelError
 
 OnLayer = Callable[[int, Tensor, "Tensor | None"], None]
 """Called with a layer (from 1), its maps ``[batch, head, piece, piece]`` and, where asked for, the lengths of its
 transformed values ``[batch, head, piece]``."""
-
-# Where a block projects its values, by family; the heads' outputs are mixed by head_projection.
-_VALUES = dict.fromkeys(("bert", "camembert", "electra", "roberta", "xlm-roberta"), "attention.self.value")
-
-
-def check_norms(encoder: Encoder) -> None:
-    """Refuse value-weighted norms where it is not known how they come about.
-
-    Raises:
-        ModelError: the family is not one of those.
-    """
-    if encoder.family not in _VALUES:
-        raise ModelError(
-            f"model {encoder.name}: norms of transformed values are known for {', '.join(sorted(_VALUES))}, "
-            f"not for {encoder.family}: leave norms out"
-        )
 
 
 class LayerMaps:
@@ -60,7 +45,7 @@ class LayerMaps:
                     # Before the hooks by which transformers gathers them: it then finds nothing to gather.
                     stack.callback(module.register_forward_hook(self._take, prepend=True).remove)
                 if self._norms:
-                    projection = block.get_submodule(_VALUES[encoder.family])
+                    projection = value_projection(block, encoder.family)
                     stack.callback(projection.register_forward_hook(self._keep_values).remove)
             yield
 
@@ -101,13 +86,7 @@ class LayerMaps:
         """‖f(x)‖ of every piece and head (Kobayashi et al. 2020, equation 5): ``[batch, head, piece]``."""
         if self._values is None:
             raise ModelError(f"model {self._encoder.name}: layer {layer} ran without projecting values: not supported")
-        n_heads = self._encoder.n_heads
-        values = self._values.float().view(*self._values.shape[:2], n_heads, -1)  # [batch, piece, head, value]
-        projection: Any = head_projection(self._encoder.model.blocks[layer - 1], self._encoder.family)
-        weight: Tensor = projection.weight.float().view(-1, n_heads, values.shape[-1])  # [dim, head, value]
-        gram = torch.einsum("dhv,dhw->hvw", weight, weight)
-        squared = (torch.einsum("bphv,hvw->bphw", values, gram) * values).sum(-1)
-        return squared.clamp_min(0).sqrt().transpose(1, 2)
+        return value_norms(self._values, self._encoder.model.blocks[layer - 1], self._encoder)
 
 
 def place_of_maps(output: tuple[Any, ...], n_heads: int) -> int | None:

@@ -16,7 +16,8 @@ from bertology._workers import Workers
 from bertology.activations import Progress, silent
 from bertology.activations._batches import Batch
 from bertology.attention._batch import Level, MapBatch, Scope
-from bertology.attention._layer_maps import LayerMaps, OnLayer, check_norms
+from bertology.attention._layer_maps import LayerMaps, OnLayer
+from bertology.attention._norms import check_norms
 from bertology.attention._statistic import HeadStatistic, MakeStatistic
 from bertology.attention._texts import Inputs, MapText
 from bertology.corpora import Sentence, Sentences

@@ -27,6 +27,7 @@ from bertology.attention import (
 )
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
+from bertology.encoders._gates import head_projection, value_projection
 
 MARKS = {*string.punctuation, "“", "”", "…"}
 
@@ -134,22 +135,22 @@ def test_divergences(
     assert np.abs(read.results[1].matrix - expected).max() < 0.1
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta", "electra"])
+@pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta", "electra", "albert", "distilbert", "mpnet"])
 def test_norms(family: str, encoder: Callable[..., Encoder], sentences: Sentences) -> None:
     loaded = encoder(family)
-    body: Any = loaded.model.body
     sentence = sentences[0]
     ids = torch.tensor([loaded.tokenize([sentence]).window(0).tolist()])
     maps = loaded.attentions(ids, layers=range(1, loaded.n_layers + 1))
     states = loaded.hidden_states(ids, layers=range(loaded.n_layers))
     found = sentence_maps(loaded, sentence, level="piece", norms=True)
     for layer in range(1, loaded.n_layers + 1):
-        attention = body.encoder.layer[layer - 1].attention
+        block = loaded.model.blocks[layer - 1]
+        mixed: Any = head_projection(block, loaded.family)
         with torch.inference_mode():
-            values = attention.self.value(states[layer - 1])[0]
+            values = value_projection(block, loaded.family)(states[layer - 1])[0]
             for head in range(loaded.n_heads):
                 own = slice(head * (loaded.dim // loaded.n_heads), (head + 1) * (loaded.dim // loaded.n_heads))
-                moved = values[:, own] @ attention.output.dense.weight[:, own].T  # [piece, dim]
+                moved = values[:, own] @ mixed.weight[:, own].T  # [piece, dim]
                 added = maps[layer][0, head][:, :, None] * moved[None]  # [piece, piece, dim]
                 expected = added.norm(dim=-1).numpy()
                 assert found.norms is not None

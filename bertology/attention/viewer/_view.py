@@ -11,9 +11,9 @@ from typing import Any
 
 from bertology._files import write_atomically
 from bertology._names import name_not_found
+from bertology.attention._norms import knows_norms
 from bertology.attention.viewer._heads import parse_heads
 from bertology.attention.viewer._kinds import LEVELS, WEIGHTS, Level, Weights
-from bertology.attention.viewer._norms import knows_norms
 from bertology.attention.viewer._page import render_page
 from bertology.attention.viewer._payload import payload
 from bertology.attention.viewer._read import AttentionReading, read_attention
