@@ -9,10 +9,11 @@ every sentence are masked, always the same ones, and the loss is that of restori
   alike (Kovaleva et al. 2019, §4.4); and of whole layers, when all heads are off or all but the most important one
   (their §3.3; it is named by the same sentences, which flatters it a little).
 - ``loss_bits`` and ``accuracy`` of the model as more and more heads are off (their §4.2): the least important first,
-  the most important first, or at random. Half of the sentences rank the heads for the other half.
+  the most important first, or at random, and their differences from the whole model. Half of the sentences rank the
+  heads for the other half.
 - ``attention_gradient_bits`` (Clark et al. 2019, §3.3): how much the loss would change with the attention to
-  ``[SEP]``, to other special tokens, to punctuation and to everything else; ``attention_effect_bits`` weighs it by the
-  attention that there is.
+  ``[SEP]``, to other special tokens, to punctuation and to everything else; ``attention_effect_bits``: with a gate on
+  the attention that there is to them.
 
 A head that is not missed alone may be missed together with another that does the same, which is what the curves are
 for.
@@ -53,7 +54,7 @@ class HeadImportance(GateProbe):
         head_metric("loss_bits", "loss of a masked word with some heads off", higher_is_better=False),
         head_metric("accuracy", "masked words restored with some heads off"),
         head_metric("attention_gradient_bits", "mean |gradient| of the loss at an attention weight"),
-        head_metric("attention_effect_bits", "mean |attention · gradient|, summed over the targets of a piece"),
+        head_metric("attention_effect_bits", "mean |gradient| of the loss at a gate on attention to a kind of piece"),
     )
     chooses = False
 

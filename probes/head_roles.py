@@ -5,13 +5,15 @@ Be Pruned*, §5. What is measured are shares of words whose maximum lies on the 
 word to which a relation joins them (``nsubj``, ``obj``, ``amod``, ``advmod``, in both directions: on the head, or on
 any such dependent), or on the rarest word of the sentence. Special tokens do not compete; the word itself does.
 
-``PROBE.named`` says which head plays which role by the paper's thresholds, which are settings: positional if 90 % of
+``PROBE.by_head`` says which head plays which role by the paper's thresholds, which are settings: positional if 90 % of
 maxima lie at one place, syntactic if a relation's share is 10 % above that of the best fixed offset. The paper sets no
 threshold for rare words; here it is half of all words, and above the offset by the same 10 %.
 
 A word is as rare as its form, whatever its case, in the text that is read, or, better, in the train split of the
-corpus that ``frequencies`` names. Words of equal frequency are all the rarest. Baseline ``offset``: the word at a
-fixed place from here.
+corpus that ``frequencies`` names. Words of equal frequency are all the rarest.
+
+Baselines: ``offset``, the word at a fixed place from here; and a model with random weights, above all for rare words.
+These have the most pieces, whose attention is summed, so that they get most of it from a head that looks nowhere.
 """
 
 from __future__ import annotations
@@ -96,6 +98,22 @@ class Roles(AttentionProbe):
             elif shares.get(name, 0.0) >= least:
                 roles.append(f"syntactic: {name}")
         return tuple(roles)
+
+    def by_head(self, found: Sequence[HeadRatios], offsets: Sequence[HeadRatios]) -> dict[str, tuple[str, ...]]:
+        """The roles of every head that plays one, by its name (``L3H5``).
+
+        Args:
+            found: what :meth:`statistics` finish to.
+            offsets: what :meth:`baseline` gives.
+        """
+        beside = {name: float(one.of(name)[0, 0]) for one in offsets for name in one.names}
+        shares = {name: one.of(name) for one in found for name in one.names}
+        roles = {}
+        for place, layer in enumerate(found[0].layers):
+            for head in range(found[0].over.shape[2]):
+                own = {name: float(values[place, head]) for name, values in shares.items()}
+                roles[f"L{layer}H{head + 1}"] = self.named(own, beside)
+        return {head: own for head, own in roles.items() if own}
 
     def _beside_offsets(self, sentences: Sentences) -> list[arcs.Arcs]:
         return [

@@ -1,6 +1,6 @@
 """Syntax in heads: does what a head looks at most stand in one relation to the word that looks?
 
-Three questions, each of every head by itself:
+Four questions, the first three of every head by itself:
 
 - ``head_syntax``: by relation, the share of words whose most attended word is their head, and of those that their head
   looks at most, of all words (Clark et al. 2019, *What Does BERT Look At?*, §4.2). Baseline ``offset``: the word at a
@@ -11,7 +11,13 @@ Three questions, each of every head by itself:
   ``offset``: each word joined to the next.
 - ``head_syntax:coreference``: of mentions with an antecedent in their sentence, those that look at one of them more
   than at any other mention before (Clark et al. 2019, §4.3, who read whole passages). Baselines ``nearest``: the
-  nearest mention; ``head_match``: the nearest with the same head word.
+  nearest mention; ``head_match``: the nearest with the same head word; ``rule``: the nearest of those with the same
+  words, or else with the same head word, or else of the same number, gender and person, or else of all.
+
+- ``head_syntax:parser``: how often all heads together name the syntactic head, by weights that are fitted to half of
+  the sentences for the other half: one weight for each head, or weights that depend on the two words (Clark et al.
+  2019, §5, who fit to a text of its own, with GloVe for the words where here are the model's vectors of layer 0).
+  Beside it ``next word``, which is always the word to the right.
 
 The word itself and special tokens do not compete; punctuation is not asked about.
 """
@@ -27,15 +33,23 @@ from bertology.attention import arcs
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError
 from bertology.measures import head_metric
-from bertology.probing import AttentionProbe, HeadBaseline, HeadProbe, ProbeFamily, tree_examples
+from bertology.probing import AttentionProbe, GateProbe, HeadBaseline, HeadProbe, ProbeFamily, tree_examples
 from probes._dependency_arcs import Downward, dependency_arcs
 from probes._mentions import MentionHead, antecedents
 
 if TYPE_CHECKING:
+    from bertology.activations import Progress
     from bertology.attention import HeadRatios, MakeStatistic
+    from bertology.encoders import Encoder
 
 _QUESTION = "Does a head look at the syntactic head, or at a dependent in one relation?"
 _REFERENCE = "Clark et al. 2019, §4; Htut et al. 2019"
+
+
+def text_trees(sentences: Sentences, most: int) -> arcs.TextTrees:
+    """The trees of at most so many sentences, punctuation left out."""
+    found = tree_examples(sentences, "distances")
+    return arcs.TextTrees(sentences.starts, found.heads, found.scored, found.clusters).some(most)
 
 
 @dataclass(frozen=True)
@@ -93,18 +107,13 @@ class Trees(AttentionProbe):
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """Edges of maxima and of spanning trees."""
-        return [partial(arcs.TreeHits, trees=self._trees(sentences), metric=self.metrics[0].name)]
+        return [partial(arcs.TreeHits, trees=text_trees(sentences, self.most_sentences), metric=self.metrics[0].name)]
 
     def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
         """Each word joined to one at a fixed distance."""
-        ratios, _ = arcs.chain_baseline(
-            self._trees(sentences), sentences, chosen_on=self._trees(chosen_on), metric=self.metrics[0].name
-        )
+        own, other = (text_trees(text, self.most_sentences) for text in (sentences, chosen_on))
+        ratios, _ = arcs.chain_baseline(own, sentences, chosen_on=other, metric=self.metrics[0].name)
         return [ratios]
-
-    def _trees(self, sentences: Sentences) -> arcs.TextTrees:
-        found = tree_examples(sentences, "distances")
-        return arcs.TextTrees(sentences.starts, found.heads, found.scored, found.clusters).some(self.most_sentences)
 
 
 @dataclass(frozen=True)
@@ -124,7 +133,7 @@ class Coreference(AttentionProbe):
     level = "word"
     norms = False
     chooses = True
-    baselines = ("nearest", "head_match")
+    baselines = ("nearest", "head_match", "rule")
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """Hits by kind of mention."""
@@ -132,13 +141,56 @@ class Coreference(AttentionProbe):
         return [partial(arcs.CandidateHits, candidates=asked, metric=self.metrics[0].name)]
 
     def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
-        """The nearest mention, or the nearest with the same head word."""
+        """The nearest mention, the nearest with the same head word, or what rules choose."""
         asked = antecedents(sentences, self.mentions, mention_head=self.mention_head)
-        pick: arcs.Pick = "nearest" if name == "nearest" else "same_form"
-        return [arcs.pick_baseline(asked, sentences, pick=pick, metric=self.metrics[0].name)]
+        return [arcs.pick_baseline(asked, sentences, pick=_PICKS[name], metric=self.metrics[0].name)]
 
 
-_INSTANCES: dict[str, HeadProbe] = {"trees": Trees(), "coreference": Coreference()}
+@dataclass(frozen=True)
+class Parser(GateProbe):
+    """Do all heads together name the syntactic head?"""
+
+    most_sentences: int = 1000
+    """Of more sentences so many are drawn by lot."""
+    learning_rate: float = 0.03
+    max_epochs: int = 60
+    task = "head_syntax:parser"
+    version = 1
+    question = "Do all heads together say which word hangs from which?"
+    reference = "Clark et al. 2019, §5"
+    readout = "gates.v1"
+    metrics = (head_metric("attention_uas", "share of words whose head is named, roots and punctuation left out"),)
+    chooses = False
+
+    def measure(
+        self, encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], on_long: str, progress: Progress
+    ) -> Sequence[HeadRatios]:
+        """Parsers with and without words, and what names the next word."""
+        trees = text_trees(sentences, self.most_sentences)
+        found = []
+        for name, with_words in (("attention", False), ("attention and words", True)):
+            settings = arcs.ParserSettings(
+                with_words=with_words,
+                most_sentences=self.most_sentences,
+                learning_rate=self.learning_rate,
+                max_epochs=self.max_epochs,
+            )
+            found.append(
+                arcs.crossfit_attention_parser(
+                    encoder,
+                    (sentences, trees),
+                    name=name,
+                    settings=settings,
+                    layers=layers,
+                    on_long=on_long,
+                    progress=progress,
+                )
+            )
+        return [*found, arcs.next_word_baseline(trees, sentences, metric=self.metrics[0].name)]
+
+
+_PICKS: dict[str, arcs.Pick] = {"nearest": "nearest", "head_match": "same_form", "rule": "rule"}
+_INSTANCES: dict[str, HeadProbe] = {"trees": Trees(), "coreference": Coreference(), "parser": Parser()}
 
 
 def _make(argument: str) -> HeadProbe:

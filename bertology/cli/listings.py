@@ -25,10 +25,11 @@ def tasks() -> None:
             continue
         newest = registered.version == max(r.version for r in known.values() if r.task == registered.task)
         shown = registered.task if newest else name
+        which = ""
         if isinstance(probe, ProbeFamily):
-            plain = [shown] if probe.default is not None else []
-            shown = ", ".join([*plain, *(f"{shown}:{instance}" for instance in probe.instances)]) + " …"
-        lines.append((shown, f"{probe.question} ({probe.reference}; v{registered.version})"))
+            shown += "[:…]" if probe.default is not None else ":…"
+            which = f"; … is {', '.join(probe.instances)}"
+        lines.append((shown, f"{probe.question} ({probe.reference}; v{registered.version}){which}"))
     _show(lines)
 
 

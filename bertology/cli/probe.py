@@ -28,7 +28,11 @@ def probe(
     layers: Annotated[str, typer.Option("--layers", "-l", help="all, 0-6, or 3,5,-1; 0 is the embeddings.")] = "all",
     seeds: Annotated[int, typer.Option(help="Fits: one on all of train, further ones on resamples of it.")] = 1,
     controls: Annotated[
-        str, typer.Option(help="all, none, or some of majority,word_majority,linear_chain,random,control_task,blind.")
+        str,
+        typer.Option(
+            help="all, none, or some of majority,word_majority,linear_chain,random,control_task,blind,offset,nearest,"
+            "head_match,rule."
+        ),
     ] = "all",
     readout: Annotated[
         str | None, typer.Option(help="Readouts, with commas, instead of the task's own: linear,mlp,edge_mix.")

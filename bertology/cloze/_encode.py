@@ -44,7 +44,8 @@ def mask_places(encoder: Encoder, prompt: Prompt, ids: Sequence[int]) -> list[in
     Raises:
         ClozeError: not as many as it has.
     """
-    places = [piece for piece, entry in enumerate(ids) if entry == encoder.mask_id]
+    mask_id = encoder.mask_id
+    places = [piece for piece, entry in enumerate(ids) if entry == mask_id]
     if len(places) != prompt.n_masks:
         raise ClozeError(
             f"prompt {prompt.text!r}: {prompt.n_masks} masks, of which the tokenizer reads {len(places)} as "

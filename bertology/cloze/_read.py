@@ -164,10 +164,18 @@ def _reduced(encoder: Encoder, features: Tensor, place: Integers, entries: Integ
 
 def _ranks(logits: Tensor, rows: Tensor, own: Tensor) -> Integers:
     """``[term]`` one more than the entries that score higher; equal ones do not count."""
+    # Mostly a place is asked for one term, and needs no copy of its logits.
+    if torch.equal(rows, torch.arange(len(logits), device=rows.device)):
+        return _n_above(logits, own).cpu().numpy() + 1
     step = max(1, _LOGITS_AT_ONCE // logits.shape[1])
     parts = [
-        (logits[some] > scores[:, None]).sum(1) + 1
+        _n_above(logits[some], scores)
         for some, scores in zip(torch.split(rows, step), torch.split(own, step), strict=True)
     ]
-    ranks: Integers = torch.cat(parts).cpu().numpy()
-    return ranks
+    return torch.cat(parts).cpu().numpy() + 1
+
+
+def _n_above(logits: Tensor, scores: Tensor) -> Tensor:
+    """``[term]`` how many of each row's logits are above its score."""
+    # Ones and zeros in float32 add up exactly, and several times faster than truth values.
+    return torch.gt(logits, scores[:, None], out=torch.empty_like(logits)).sum(1).long()

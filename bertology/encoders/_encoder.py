@@ -16,6 +16,7 @@ from bertology.corpora import Sentence, Sentences
 from bertology.encoders._blocks import gradients_if, run_to_layers
 from bertology.encoders._fingerprint import model_fingerprint
 from bertology.encoders._gates import Gates, check_gates, gating, head_projection, need_gradients
+from bertology.encoders._last_block import states_at
 from bertology.encoders._mlm import MaskedHead, for_head
 from bertology.encoders._next_sentence import NextSentenceHead, load_next_sentence_head
 from bertology.encoders._pieces import Pieces
@@ -163,7 +164,7 @@ class Encoder:
             device=self.device,
         )
 
-    @property
+    @cached_property
     def mask_id(self) -> int:
         """Vocabulary number of the mask.
 
@@ -309,19 +310,21 @@ class Encoder:
             ``[place, feature]`` by layer.
         """
         head = self.masked_head
-        states = self.hidden_states(
-            input_ids,
-            attention_mask,
-            layers=(self.n_layers,) if layers is None else layers,
-            token_type_ids=token_type_ids,
-        )
-        rows, columns = positions.to(self.device).unbind(-1)
-        features = {}
+        wanted = self._check_layers((self.n_layers,) if layers is None else layers, lowest=0)
+        inputs = self._inputs(input_ids, attention_mask, token_type_ids)
+        body, features = self.model.body, {}
         with self._forward():
+            states = states_at(
+                body,
+                self.model.blocks,
+                inputs,
+                wanted,
+                positions=positions.to(self.device),
+                family=self.family,
+                n_heads=self.n_heads,
+            )
             for layer, state in states.items():
-                hidden = for_head(
-                    self.model.body, state[rows, columns], layer=layer, n_layers=self.n_layers, family=self.family
-                )
+                hidden = for_head(body, state, layer=layer, n_layers=self.n_layers, family=self.family)
                 features[layer] = head.features(hidden)
         return features
 

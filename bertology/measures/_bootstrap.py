@@ -249,7 +249,7 @@ def summarised(
             continue
         stderr[layer] = column.std(ddof=1)
         if bounded and value in (0.0, 1.0) and np.all(column == value):
-            low[layer], high[layer] = _exact(value, n_clusters, tail)
+            low[layer], high[layer] = exact_bounds(value, n_clusters, tail)
             methods[layer] = EXACT
         else:
             known = jackknife[np.isfinite(jackknife[:, layer]), layer]
@@ -307,7 +307,7 @@ def bca_bounds(values: Floats, replicates: Floats, jackknife: Floats, *, level: 
     return replicates.std(axis=1, ddof=1), bounds[:, 0], bounds[:, 1]
 
 
-def _exact(value: float, n_clusters: int, tail: float) -> tuple[float, float]:
+def exact_bounds(value: float, n_clusters: int, tail: float) -> tuple[float, float]:
     """Clopper–Pearson bounds when all of ``n_clusters`` are right (1) or wrong (0).
 
     Resampling knows no error that it has not seen; an interval of no width would claim certainty.

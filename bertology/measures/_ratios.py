@@ -7,7 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bertology.measures._bootstrap import BCA, NO_INTERVAL, Bootstrap, bca_bounds, summarised, weight_blocks
+from bertology.measures._bootstrap import (
+    BCA,
+    EXACT,
+    NO_INTERVAL,
+    Bootstrap,
+    bca_bounds,
+    exact_bounds,
+    summarised,
+    weight_blocks,
+)
 from bertology.measures._metric import Floats
 
 _COLUMNS = 1024
@@ -71,6 +80,9 @@ def ratio_intervals(
 ) -> RatioIntervals:
     """The intervals of :func:`bootstrap_ratio`, of very many columns, such as heads by relations.
 
+    Shares, which are nowhere more than one, have exact bounds where they are 0 or 1 in every cluster, as in
+    :func:`bootstrap`.
+
     Args:
         over: ``[column, cluster]``
         under: ``[column, cluster]``, 0 or more.
@@ -114,6 +126,12 @@ def _interval_block(above: Floats, below: Floats, n_resamples: int, level: float
         methods[column] = one.ci_methods[0]
     for column in chosen.tolist():
         methods[column] = BCA
+    # Of a share that is 0 or 1 in every cluster resampling has nothing to vary.
+    used = np.count_nonzero(below, axis=1)
+    same = ((above >= 0) & (above <= below)).all(axis=1) & ((values == 0) | (values == 1)) & (used > 1)
+    for column in np.flatnonzero(same).tolist():
+        low[column], high[column] = exact_bounds(float(values[column]), int(used[column]), (1 - level) / 2)
+        methods[column] = EXACT
     return RatioIntervals(values, stderr, low, high, tuple(methods))
 
 

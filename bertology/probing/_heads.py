@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from bertology.attention import HeadRatios, MakeStatistic
     from bertology.encoders import Encoder
 
-HeadBaseline = Literal["offset", "nearest", "head_match"]
-"""Scores that need no head: always the word at one place from here, the nearest candidate, or the nearest candidate
-with the same word in it."""
+HeadBaseline = Literal["offset", "nearest", "head_match", "rule"]
+"""Scores that need no head: always the word at one place from here, the nearest candidate, the nearest candidate with
+the same word in it, or what the probe's own rules choose."""
 
 
 class HeadProbe(Probe):

@@ -25,10 +25,12 @@ _TITLES = {
     "micro_p_at_1": "P@1 micro",
     **{f"p_at_{most}": f"P@{most}" for most in (1, 5, 10, 100)},
 }
-_THREE_DECIMALS = frozenset({"dspr", "nspr", "mrr"})
+_THREE_DECIMALS = frozenset({"dspr", "nspr", "mrr", "importance"})
 _NOT_FRACTIONS = frozenset({"codelength_bits", "compression", "distance"}) | _THREE_DECIMALS
 _UNITS = ("_bits", "_nats", "_words")
 """What numbers that are no fractions are counted in, as their metrics' names end."""
+_SMALL = 0.1
+"""Numbers in units that are smaller have one more decimal."""
 _OWN_HEADS = frozenset({"masked_lm", "next_sentence", "attention", "gates"})
 """Readouts that are the model's own, of which nothing is trained."""
 _INTERVALS = {
@@ -103,14 +105,19 @@ def is_fraction(metric: str) -> bool:
 
 
 def number(value: float, *, metric: str = "accuracy") -> str:
-    """A value with one decimal, in percent if the metric is a fraction; a correlation with three."""
-    text = f"{100 * value if is_fraction(metric) else value:.{decimals(metric)}f}"
+    """A value with one decimal, in percent if the metric is a fraction; a correlation with three, bits with two."""
+    shown = decimals(metric) + (_in_units(metric) and abs(value) < _SMALL)
+    text = f"{100 * value if is_fraction(metric) else value:.{shown}f}"
     return text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
+
+
+def _in_units(metric: str) -> bool:
+    return metric.endswith(_UNITS) and metric not in _NOT_FRACTIONS
 
 
 def decimals(metric: str) -> int:
     """How many a metric is shown with."""
-    if metric.endswith(_UNITS) and metric not in _NOT_FRACTIONS:
+    if _in_units(metric):
         return 2
     return 3 if metric in _THREE_DECIMALS else 1
 

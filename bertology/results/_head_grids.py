@@ -24,6 +24,7 @@ _BESIDE = {
     "offset": "the word at that distance which is right most often where heads are chosen",
     "nearest": "the candidate that stands nearest",
     "head_match": "the nearest candidate with the same word, else the nearest",
+    "rule": "what the rules of the probe choose",
 }
 
 
@@ -75,15 +76,17 @@ def every_head_grid(table: HeadTable) -> Grid:
 
 
 def step_grid(table: StepTable) -> Grid:
-    """Steps by metrics, with intervals."""
+    """Steps by the orders in which they are taken, with intervals."""
     lines = [
-        GridLine(step, tuple(score_cell(scores.get(metric), metric) for metric in table.metrics))
+        GridLine(step, tuple(score_cell(scores.get(order), table.metric) for order in table.orders))
         for step, scores in table.lines.items()
     ]
     about = table.about
     notes = (Note("data", f"{about.corpus} {about.split}"), Note("model", str(about.model)), _INTERVAL)
-    headers = tuple(f"{metric_title(metric)}{', %' if is_fraction(metric) else ''}" for metric in table.metrics)
-    return Grid(f"{table.task} · the whole model", headers, tuple(lines), notes, corner="Step")
+    unit = ", %" if is_fraction(table.metric) else ""
+    headers = tuple(order or metric_title(table.metric) for order in table.orders)
+    title = f"{table.task} · {metric_title(table.metric)} of the whole model{unit}"
+    return Grid(title, headers, tuple(lines), notes, corner="Step")
 
 
 def head_table_of(tables: Sequence[HeadTable], task: str | None = None) -> HeadTable:
@@ -124,7 +127,7 @@ def _data(table: HeadTable) -> list[Note]:
 def _notes(table: HeadTable, baselines: Sequence[str], with_random: bool) -> list[Note]:
     notes = []
     if any(line.stands_out for line in table.lines):
-        notes.append(Note(STAR, "the interval lies above those of all that the head stands beside"))
+        notes.append(Note(STAR, "better than all that the head stands beside, the intervals apart"))
     notes += _data(table)
     if table.chosen_on == table.about.split:
         notes.append(Note("heads", "are named by the scores shown, which flatters the best of them"))

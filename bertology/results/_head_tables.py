@@ -13,10 +13,12 @@ import numpy as np
 from bertology.results._rows import ResultRow, reading_of
 from bertology.results._view import Score, natural_order, own_init
 
+_STEP = re.compile(r"(?P<order>.*?)(?P<step>\d+ %.*)")
 HEAD_BASELINES = {
     "offset": "best offset",
     "nearest": "nearest",
     "head_match": "same word",
+    "rule": "rule",
 }
 """Baselines that need no head, and what tables call them."""
 
@@ -46,6 +48,7 @@ class HeadLine:
     baselines: Mapping[str, Score]
     random_init: HeadScore | None
     """The best head of random weights, chosen in the same way."""
+    higher_is_better: bool = True
 
     @property
     def best(self) -> HeadScore:
@@ -59,10 +62,14 @@ class HeadLine:
 
     @property
     def stands_out(self) -> bool:
-        """Whether the interval of the head that was chosen lies above those of everything that it stands beside."""
+        """Whether the interval of the head that was chosen is better than those of all that it stands beside."""
         others = [*self.baselines.values(), *([self.random_init.score] if self.random_init else [])]
-        low = self.best.score.low
-        return low is not None and bool(others) and all(low > _high(other) for other in others)
+        own = self.best.score
+        if own.low is None or own.high is None or not others:
+            return False
+        if self.higher_is_better:
+            return all(own.low > _bound(other.high, other) for other in others)
+        return all(own.high < _bound(other.low, other) for other in others)
 
 
 @dataclass(frozen=True)
@@ -77,17 +84,18 @@ class HeadTable:
     """A row of the table, for what all of them share."""
     chosen_on: str
     """The split by which heads were chosen; that of the scores where it is the same one."""
-    higher_is_better: bool
 
 
 @dataclass(frozen=True)
 class StepTable:
-    """What becomes of the whole model step by step, such as with more and more heads off."""
+    """What becomes of the whole model step by step, such as with more and more heads off, in one order or another."""
 
     task: str
-    metrics: tuple[str, ...]
+    metric: str
+    orders: tuple[str, ...]
+    """In which steps are taken; one without a name where there is but one."""
     lines: Mapping[str, Mapping[str, Score]]
-    """By step and metric."""
+    """By step and order."""
     about: ResultRow
 
 
@@ -107,20 +115,30 @@ def head_tables(rows: Sequence[ResultRow]) -> tuple[HeadTable, ...]:
 
 
 def step_tables(rows: Sequence[ResultRow]) -> tuple[StepTable, ...]:
-    """A table for each task and model of which something is known of the whole model, step by step."""
+    """A table for each task, model and metric of which something is known of the whole model, step by step.
+
+    A step's name ends in how far it goes; before it stands the order: ``random 10 %``.
+    """
     of_table: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     for row in rows:
         whole = row.head is None and row.layer is None and row.model is not None
         if whole and row.readout in ("attention", "gates") and row.group is not None and row.value is not None:
-            of_table[row.task, row.corpus, row.model, reading_of(row)].append(row)
+            of_table[row.task, row.corpus, row.model, reading_of(row), row.metric].append(row)
     found = []
     for ours in of_table.values():
         steps: dict[str, dict[str, Score]] = {}
-        for row in sorted(ours, key=lambda row: natural_order(str(row.group))):
-            steps.setdefault(str(row.group), {})[row.metric] = _score(row)
-        metrics = sorted({row.metric for row in ours}, key=lambda name: (name != _main(ours), name))
-        found.append(StepTable(ours[0].task, tuple(metrics), steps, ours[0]))
-    return tuple(found)
+        for row in sorted(ours, key=lambda row: natural_order(_order_and_step(row)[1])):
+            order, step = _order_and_step(row)
+            steps.setdefault(step, {})[order] = _score(row)
+        orders = sorted({order for scores in steps.values() for order in scores})
+        found.append(StepTable(ours[0].task, ours[0].metric, tuple(orders), steps, ours[0]))
+    return tuple(sorted(found, key=lambda table: (table.task, not table.about.main_metric, table.metric)))
+
+
+def _order_and_step(row: ResultRow) -> tuple[str, str]:
+    name = str(row.group)
+    found = _STEP.fullmatch(name)
+    return (found["order"].strip(), found["step"]) if found else ("", name)
 
 
 def head_place(head: str) -> tuple[int, ...]:
@@ -158,18 +176,13 @@ def _table(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> HeadTab
                     row.control: _score(row) for row in baselines if (row.metric, row.group or "") == (metric, group)
                 },
                 random_init=HeadScore(best[0], _score(beside[best[0]])) if best else None,
+                higher_is_better=next(iter(heads.values())).higher_is_better,
             )
         )
     lines.sort(key=lambda line: (-line.n_items, natural_order(line.name)))
     about = own[0]
-    return HeadTable(
-        task=about.task,
-        metric=about.metric if about.group is not None else "",
-        lines=tuple(lines),
-        about=about,
-        chosen_on=chosen_on or about.split,
-        higher_is_better=about.higher_is_better,
-    )
+    metric = about.metric if about.group is not None else ""
+    return HeadTable(about.task, metric, tuple(lines), about, chosen_on or about.split)
 
 
 def _order(heads: Mapping[str, ResultRow], by_dev: Mapping[str, float]) -> tuple[str, ...]:
@@ -187,14 +200,10 @@ def _chosen_on(row: ResultRow) -> str | None:
     return json.loads(row.params_json)["chosen_on"] if '"chosen_on"' in row.params_json else None
 
 
-def _main(rows: Sequence[ResultRow]) -> str:
-    return next((row.metric for row in rows if row.main_metric), rows[0].metric)
-
-
 def _score(row: ResultRow) -> Score:
     assert row.value is not None  # rows without a value were left out before
     return Score(row.value, row.ci_low, row.ci_high)
 
 
-def _high(score: Score) -> float:
-    return score.value if score.high is None else score.high
+def _bound(bound: float | None, score: Score) -> float:
+    return score.value if bound is None else bound

@@ -216,7 +216,7 @@ class Results:
                 ``predictions/<cell_id>.parquet``, ``layers.md``, ``layers.png`` … and, of several
                 tables, ``heatmap.png`` …; where items stand in 2 to 40 groups ``groups.png`` …, of several
                 tasks ``groups-<task>.png`` …, and with the format csv ``groups.csv``; of attention heads
-                ``heads-<task>.png`` … and ``heads.csv``.
+                ``heads-<task>.png`` …, ``steps-<task>-<metric>.png`` … and ``heads.csv``.
             tables: formats of the tables.
             plots: formats of the plot.
 
@@ -281,7 +281,7 @@ def read_results(folder: str | Path) -> Results:
 def _figures(view: View) -> dict[str, Figure]:
     """The figures there are, by the names of their files."""
     from bertology.results._group_plot import plot_groups
-    from bertology.results._head_plot import plot_head_table
+    from bertology.results._head_plot import plot_head_table, plot_step_table
 
     figures = {"layers": view.plot()} if view.tables else {}
     if len(view.overview) > 1:
@@ -291,6 +291,9 @@ def _figures(view: View) -> dict[str, Figure]:
     for table in view.head_tables:
         name = re.sub(r"[^\w.-]+", "-", "-".join(filter(None, ["heads", table.task, table.metric])))
         figures.setdefault(name, plot_head_table(table))
+    for steps in view.step_tables:
+        name = re.sub(r"[^\w.-]+", "-", f"steps-{steps.task}-{steps.metric}")
+        figures.setdefault(name, plot_step_table(steps))
     shown = [groups for groups in view.groups if 2 <= len(groups.lines) <= _MOST_GROUPS]
     times: Counter[str] = Counter()
     for groups in shown:

@@ -27,6 +27,7 @@ Control = Literal[
     "offset",
     "nearest",
     "head_match",
+    "rule",
 ]
 
 

@@ -51,8 +51,27 @@ def render_tables(
 
 def render_heads(heads: Sequence[HeadTable], steps: Sequence[StepTable], *, width: int) -> RenderableType:
     """Tables of attention heads, one under the other."""
-    grids = [*map(best_head_grid, heads), *map(step_grid, steps)]
+    grids = [*(_narrowed(best_head_grid(table), width) for table in heads), *map(step_grid, steps)]
     return Group(*(_rendered(grid, width=width) for grid in grids))
+
+
+def _narrowed(grid: Grid, width: int) -> Grid:
+    """A table of heads without the columns that can be spared, as far as there is no room for them."""
+    for header in ("next", "mean"):
+        table = _table(grid, (), interval_columns=len(grid.headers))
+        if Console(width=1000).measure(table).maximum <= width - 2:
+            break
+        left = grid.headers.index(header)
+        lines = tuple(
+            replace(
+                line,
+                cells=line.cells[:left] + line.cells[left + 1 :],
+                best=frozenset(column - (column > left) for column in line.best),
+            )
+            for line in grid.lines
+        )
+        grid = replace(grid, headers=grid.headers[:left] + grid.headers[left + 1 :], lines=lines)
+    return grid
 
 
 def _fitting(groups: GroupTable, width: int) -> Grid:

@@ -11,7 +11,16 @@ from bertology.errors import BertologyError, NameNotFoundError
 from bertology.runner._reading import Reading
 
 Control = Literal[
-    "majority", "word_majority", "linear_chain", "random", "control_task", "blind", "offset", "nearest", "head_match"
+    "majority",
+    "word_majority",
+    "linear_chain",
+    "random",
+    "control_task",
+    "blind",
+    "offset",
+    "nearest",
+    "head_match",
+    "rule",
 ]
 CONTROLS: tuple[Control, ...] = get_args(Control)
 _CHOICES: dict[str, tuple[str, ...]] = {

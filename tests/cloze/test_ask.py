@@ -194,13 +194,13 @@ def test_each_text_is_read_once(encoder: Encoders, monkeypatch: pytest.MonkeyPat
     ours = encoder("bert")
     words = single(ours, 2)
     rows = []
-    real = Encoder.hidden_states
+    real = Encoder.masked_features
 
-    def hidden_states(self: Encoder, input_ids: torch.Tensor, *args: Any, **options: Any) -> Any:
+    def masked_features(self: Encoder, input_ids: torch.Tensor, *args: Any, **options: Any) -> Any:
         rows.append(len(input_ids))
         return real(self, input_ids, *args, **options)
 
-    monkeypatch.setattr(Encoder, "hidden_states", hidden_states)
+    monkeypatch.setattr(Encoder, "masked_features", masked_features)
     prompts = [Prompt(TEXTS[0], words), Prompt(TEXTS[1], words[:1]), Prompt("The quick [MASK] fox.", words[::-1])]
     scores = ask(ours, prompts * 5, top=1)
     assert sum(rows) == scores.n_inputs == 2

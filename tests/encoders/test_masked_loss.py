@@ -69,7 +69,8 @@ def test_a_change_of_nothing_changes_nothing(own: Encoder, sentences: Sentences,
     nothing = LayerErasure(torch.zeros(32, 2), torch.zeros(2, 32), torch.ones(32))
     before = masked_lm_loss(own, sentences)
     after = masked_lm_loss(own, sentences, layer=layer, change=nothing)
-    np.testing.assert_array_equal(before.sentence_bits, after.sentence_bits)
+    # Where the last layer is changed its block is run whole, in an order of products that rounds otherwise.
+    np.testing.assert_allclose(before.sentence_bits, after.sentence_bits, rtol=1e-5 if layer == 3 else 0)
     np.testing.assert_array_equal(before.sentence_right, after.sentence_right)
     everything = masked_lm_loss(own, sentences, layer=layer, change=torch.zeros_like)
     assert (everything.sentence_bits != before.sentence_bits).all()

@@ -17,7 +17,11 @@ def test_many_ratios_are_as_each_by_itself() -> None:
     under[3, 7], over[3, 7] = 2, 1
     over[4] = 0
     found = ratio_intervals(over, under, n_resamples=300, seed=1)
-    for column in (0, 3, 4, 5, 700, 1499):
+    assert found.values[5] == 1
+    assert found.ci_methods[5] == "exact-over-clusters"
+    n_used = np.count_nonzero(under[5])
+    assert (found.ci_low[5], found.ci_high[5]) == (pytest.approx(0.025 ** (1 / n_used)), 1)
+    for column in (0, 3, 4, 700, 1499):
         alone = bootstrap_ratio(over[column], under[column], metric="m", n_resamples=300, seed=1)
         for many, one in (
             (found.values, alone.values),

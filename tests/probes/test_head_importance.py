@@ -34,18 +34,21 @@ def test_all_that_is_measured(own):
     assert metrics == [metric.name for metric in PROBE.scores if metric.name not in {"loss_bits", "accuracy"}] + [
         "loss_bits",
         "accuracy",
+        "delta_loss_bits",
+        "delta_accuracy",
     ]
+    curve = next(one for one in found if one.metric == "loss_bits")
     deltas = [one for one in found if one.metric == "delta_loss_bits"]
     assert [(one.unit, one.names, one.layers) for one in deltas] == [
         ("head", ("off", "uniform"), (2, 3)),
         ("layer", ("all off", "all but one off"), (2, 3)),
+        ("model", curve.names, ()),
     ]
     whole = masked_lm_loss(own, sentences)
     with own.gated_heads({(3, 2): 0.0}):
         without = masked_lm_loss(own, sentences)
     assert deltas[0].of("off")[1, 1] == pytest.approx(without.bits - whole.bits, abs=1e-5)
-    curve = next(one for one in found if one.metric == "loss_bits")
-    assert curve.of("random, 0 %").item() == pytest.approx(whole.bits, rel=1e-5)
+    assert curve.of("random 0 %").item() == pytest.approx(whole.bits, rel=1e-5)
 
 
 def test_a_model_that_restores_no_words(own, tiny_bert, tmp_path):

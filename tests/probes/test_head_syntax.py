@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +10,14 @@ import numpy as np
 import pytest
 
 from bertology.attention import HeadRatios, stream_maps
-from bertology.corpora import Corpus, Sentence, Sentences, Target
+from bertology.corpora import Corpus, Sentence, Sentences, Target, read_conllu
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, NameNotFoundError
 from bertology.measures import bootstrap_ratio
 from bertology.pocket import load_corpus
-from bertology.probing import AttentionProbe, get_probe
+from bertology.probing import AttentionProbe, GateProbe, get_probe
 from bertology.runner import ProbeRequest, run_probes
+from bertology.runner._reading import Reading
 from tests.attention.planted import planted_ratios, random_trees
 
 UP, DOWN = "dependent → head", "head → dependent"
@@ -131,7 +133,7 @@ def test_a_corpus_without_heads_is_refused(sentences_of: Callable[..., Sentences
 
 
 def test_no_such_question_or_setting() -> None:
-    with pytest.raises(BertologyError, match="write head_syntax alone, or with trees or coreference"):
+    with pytest.raises(BertologyError, match="write head_syntax alone, or with trees or coreference or parser"):
         get_probe("head_syntax:nsubj")
     with pytest.raises(NameNotFoundError, match="setting of task head_syntax"):
         probe("head_syntax").with_settings({"few": 1})
@@ -167,7 +169,13 @@ def with_mentions() -> Sentences:
         for place, one in enumerate(spans)
         for other in list(spans)[place + 1 :]
     )
-    plain = Sentence.from_words(words, layers={"upos": upos}, heads=(2, 0, 5, 5, 2, 8, 8, 2, 10, 8, 2))
+    feats = [None] * len(words)
+    for place in (0, 6, 8):
+        feats[place] = "Gender=Fem|Number=Sing"
+    for place in (4, 9):
+        feats[place] = "Gender=Neut|Number=Sing"
+    layers = {"upos": upos, "feats": tuple(feats)}
+    plain = Sentence.from_words(words, layers=layers, heads=(2, 0, 5, 5, 2, 8, 8, 2, 10, 8, 2))
     return Sentences([replace(plain, targets={"coref": targets})])
 
 
@@ -186,13 +194,15 @@ def test_antecedents() -> None:
         [(0, True), (4, False), (6, True)],
         [(0, False), (4, True), (6, False), (8, False)],
     ]
-    nearest, same = (
+    nearest, same, rule = (
         probe("head_syntax:coreference").baseline(name, chosen_on=with_mentions(), sentences=with_mentions())[0]
-        for name in ("nearest", "head_match")
+        for name in ("nearest", "head_match", "rule")
     )
     assert nearest.of("all")[0, 0] == pytest.approx(1 / 3)
     assert same.of("all")[0, 0] == pytest.approx(2 / 3)
     assert same.of("nominal")[0, 0] == 1.0
+    assert asked.ranks.tolist() == [2, 3, 2, 3, 2, 3, 1, 3, 3]
+    assert rule.of("all")[0, 0] == 1.0
 
 
 def test_mentions_without_a_tree() -> None:
@@ -223,6 +233,24 @@ def test_a_planted_coreference_head_is_found(tiny_bert: Path) -> None:
     assert found.of("all")[0].tolist() == [1.0, 0.0]
 
 
+def test_the_parser_is_scored_on_what_it_was_not_fitted_to(tiny_bert: Path) -> None:
+    asked = get_probe("head_syntax:parser")
+    assert isinstance(asked, GateProbe)
+    corpus = Corpus("small", {"test": load_corpus()["test"][:60]})
+    reading = Reading(settings={"max_epochs": 4, "most_sentences": 40})
+    request = ProbeRequest(tasks=(asked.task,), model=str(tiny_bert), readings={asked.task: (reading,)})
+    rows = {str(row.group): row for row in run_probes(request, corpus=corpus).rows}
+    assert set(rows) == {"attention", "attention and words", "next word"}
+    n_words = {row.n_items for row in rows.values()}
+    assert len(n_words) == 1
+    for row in rows.values():
+        assert (row.metric, row.head, row.layer, row.split) == ("attention_uas", None, None, "test")
+        assert row.value is not None
+        assert 0 < row.value < 0.9
+    with pytest.raises(CorpusError, match="no word has a head"):
+        run_probes(request, corpus=Corpus("bare", {"test": Sentences([Sentence.from_words(["a", "b", "c"])] * 20)}))
+
+
 def test_rows(tiny_bert: Path) -> None:
     names = ("head_syntax", "head_syntax:trees", "head_syntax:coreference")
     corpus = Corpus("small", {split: load_corpus()[split][:120] for split in ("dev", "test")})
@@ -234,3 +262,17 @@ def test_rows(tiny_bert: Path) -> None:
         assert {row.split for row in own if row.head} == {"dev", "test"}
         assert {row.metric for row in own} == {probe(name).scores[0].name}
         assert all(0 <= row.value <= 1 for row in own if row.value is not None)
+
+
+def test_heads_of_a_real_encoder(real_data: Callable[[str], Path], real_model: Path) -> None:
+    """Objects, determiners and subjects have heads of their own, well above the best offset, as in the paper."""
+    folder = real_data("ud_english_ewt")
+    paths = [folder / f"en_ewt-ud-{split}.conllu" for split in ("dev", "test")]
+    dev, test = (Sentences(itertools.islice(read_conllu(path), 150)) for path in paths)
+    encoder, asked = load_encoder(str(real_model), device="cpu"), probe("head_syntax")
+    by_dev, found = (stream_maps(encoder, text, asked.statistics(text)).results[0][0] for text in (dev, test))
+    (offsets,) = asked.baseline("offset", chosen_on=dev, sentences=test)
+    for relation, gain in (("obj", 0.3), ("det", 0.2), ("nsubj", 0.1), ("all", 0.05)):
+        name = f"{relation}: {UP}"
+        best = np.unravel_index(np.argmax(by_dev.of(name)), by_dev.of(name).shape)
+        assert found.of(name)[best] > offsets.of(name)[0, 0] + gain

@@ -14,9 +14,9 @@ from bertology.attention.arcs._sums import text_ratios
 from bertology.corpora import Sentences
 
 Integers = NDArray[np.int64]
-Pick = Literal["nearest", "same_form"]
+Pick = Literal["nearest", "same_form", "rule"]
 """The nearest candidate; or the nearest of the same form as the asked word, whatever its case, and where there is none
-the nearest of all."""
+the nearest of all; or the nearest of those of the lowest rank."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +35,8 @@ class Candidates:
     """``[candidate]`` the word, in the sentence of the asked one and another than that."""
     is_right: NDArray[np.bool_]
     """``[candidate]``"""
+    ranks: Integers | None = None
+    """``[candidate]`` which ones a rule would take, from 0; None where there is no rule."""
 
     @cached_property
     def starts(self) -> Integers:
@@ -51,7 +53,7 @@ class Candidates:
 
 
 def pick_baseline(candidates: Candidates, sentences: Sentences, *, pick: Pick, metric: str) -> HeadRatios:
-    """Choose by place or by form alone (Clark et al. 2019, section 4.3).
+    """Choose by place, form or rule alone (Clark et al. 2019, section 4.3).
 
     Args:
         candidates: what is asked.
@@ -61,16 +63,22 @@ def pick_baseline(candidates: Candidates, sentences: Sentences, *, pick: Pick, m
 
     Returns:
         Ratios of the whole text, by group.
+
+    Raises:
+        ValueError: a rule is asked for where candidates have no ranks.
     """
-    asked = candidates.asked[candidates.questions]
+    asked, ranks = candidates.asked[candidates.questions], np.zeros(len(candidates.words), dtype=np.int64)
     far = 2 * np.abs(asked - candidates.words) + (candidates.words > asked)
     if pick == "same_form":
-        # Numbered without regard to case; any of another form is farther than every one of the same.
         folded: dict[str, int] = {}
         codes = np.array([folded.setdefault(form.casefold(), len(folded)) for form in sentences.forms.values])
         codes = codes[sentences.forms.codes]
-        far = far + np.where(codes[asked] == codes[candidates.words], 0, 4 * sentences.n_words)
-    order = np.lexsort((far, candidates.questions))
+        ranks = (codes[asked] != codes[candidates.words]).astype(np.int64)
+    elif pick == "rule":
+        if candidates.ranks is None:
+            raise ValueError("these candidates have no ranks to go by")
+        ranks = candidates.ranks
+    order = np.lexsort((far, ranks, candidates.questions))
     right = candidates.is_right[order][candidates.starts[:-1]]
     numbers, groups = np.nonzero(candidates.is_in)
     of_sentence = sentences.sentence_of_word[candidates.asked[numbers]].astype(np.int64)

@@ -24,7 +24,8 @@ class ArcHits(HeadStatistic):
 
     At which word does the asked one look most (row), or which word looks at it most (column): see :class:`Arcs`.
     Special tokens do not compete, nor does the word itself unless asked for. Where a sentence is read in windows a
-    word is asked in the window that it is read from; an answer which that window does not show counts as a miss.
+    word is asked in the window that it is read from: the words which that window shows compete, and an answer which it
+    does not show counts as a miss.
 
     Args:
         scope: what the pass reads; words.

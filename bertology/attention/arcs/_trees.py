@@ -85,6 +85,22 @@ def chain_baseline(
     return text_ratios(WAYS, sentences, of_sentence, groups, *shares, metric=metric), distance
 
 
+def next_word_baseline(trees: TextTrees, sentences: Sentences, *, metric: str) -> HeadRatios:
+    """How often the next word is the head, of words that count and have a head, whether that counts or not.
+
+    Args:
+        trees: what is asked.
+        sentences: the text that they are trees of.
+        metric: what the ratio is called; its name is ``next word``.
+    """
+    asked = trees.scored & (trees.heads > 0) & trees.is_asked[sentences.sentence_of_word]
+    places = np.arange(len(trees.heads)) - trees.starts[sentences.sentence_of_word]
+    right = asked & (trees.heads == places + 2)
+    groups, of_sentence = np.zeros(len(asked), dtype=np.int64), sentences.sentence_of_word.astype(np.int64)
+    shares = right.astype(float), asked.astype(float)
+    return text_ratios(("next word",), sentences, of_sentence, groups, *shares, metric=metric)
+
+
 def _counts(trees: TextTrees, distance: int) -> list[tuple[int, int]]:
     """Edges of each tree that join words at a distance, and all of its edges."""
     found = []

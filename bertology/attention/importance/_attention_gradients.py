@@ -34,8 +34,9 @@ def attention_gradients(task: ScoredTask, *, progress: Progress = silent) -> tup
     With α the weight that a head gives from one piece to another, and L the mean loss of a text's items,
     ``attention_gradient_bits`` is the mean of |∂L/∂α| over all pairs whose target is of a kind: the paper's figure 4.
     It says how much the loss would change with more attention there, not how much attention there is. For that,
-    ``attention_effect_bits`` is the mean over pieces of |Σ α · ∂L/∂α|, summed over all targets of a kind: what the loss
-    would change by, to first order, if a piece's attention to them were scaled.
+    ``attention_effect_bits`` is the mean over texts of |Σ α · ∂L/∂α|, summed over all pairs of a kind: what the loss
+    would change by, to first order, with a gate on the head's attention to that kind. Signed, these sums add up to the
+    gradient at the gate of the whole head, whose mean magnitude :func:`head_importance` finds.
 
     Args:
         task: what the model does.
@@ -77,19 +78,18 @@ def _add_batch(encoder: Encoder, batch: TaskBatch, kinds: Tensor, over: Floats, 
     rows = (real & counted[:, None]).float()  # pieces that attend, in texts with items
     clusters = batch.clusters
     n_targets, n_rows = member.sum(1), rows.sum(1)  # [row, target], [row]
-    present = (n_targets > 0) * n_rows[:, None]
+    present = (n_targets > 0) * counted[:, None]
     np.add.at(under.transpose(2, 0, 1), clusters, _numpy(torch.stack([n_targets * n_rows[:, None], present], dim=1)))
     for layer, found in maps.items():
         slope = found.grad
         if slope is None:
             raise ModelError(f"model {encoder.name}: its maps in layer {layer} are not what the loss is computed from")
         slope, weights = slope.float(), found.detach().float()
-        pairs = torch.einsum("bhij,bi,bjt->bth", slope.abs(), rows, member)
-        effect = torch.einsum("bhij,bjt->bthi", slope * weights, member).abs()
-        summed = torch.stack(
-            [pairs, torch.einsum("bthi,bi->bth", effect, rows)], dim=1
-        )  # [row, statistic, target, head]
-        np.add.at(over[:, :, layer - 1].transpose(3, 0, 1, 2), clusters, _numpy(summed) / math.log(2))
+        pairs, effect = (
+            torch.einsum("bhij,bi,bjt->bth", each, rows, member) for each in (slope.abs(), slope * weights)
+        )
+        found_here = torch.stack([pairs, effect.abs()], dim=1)  # [row, statistic, target, head]
+        np.add.at(over[:, :, layer - 1].transpose(3, 0, 1, 2), clusters, _numpy(found_here) / math.log(2))
 
 
 def _maps_with_gradients(encoder: Encoder, batch: TaskBatch) -> tuple[dict[int, Tensor], Tensor]:

@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 
 from bertology.activations import Progress, silent
 from bertology.attention import HeadRatios
-from bertology.attention.importance._leave_one_out import check_importance
+from bertology.attention.importance._leave_one_out import DELTAS, check_importance
 from bertology.attention.importance._names import Head, Way, Without
 from bertology.attention.importance._scores import scores_without
 from bertology.attention.importance._task import ScoredTask
 from bertology.errors import ModelError
 
 Floats = NDArray[np.float64]
-ORDERS = ("least important first", "most important first", "random")
+ORDERS = ("least important", "most important", "random")
+"""Which heads are off."""
 SCORES = ("loss_bits", "accuracy")
 
 
@@ -30,7 +31,7 @@ def pruning_curves(
     folds: int = 2,
     way: Way = "off",
     progress: Progress = silent,
-) -> tuple[HeadRatios, HeadRatios]:
+) -> tuple[HeadRatios, ...]:
     """The loss and score of a task as more and more heads are disabled (Michel et al. 2019, section 4.2).
 
     Three orders: the least important heads first; the most important first; and at random, the mean over several
@@ -48,8 +49,9 @@ def pruning_curves(
         progress: told how many passes are done.
 
     Returns:
-        ``loss_bits`` and ``accuracy`` of the whole model, means over items; statistics such as ``least important first,
-        10 %``.
+        ``loss_bits`` and ``accuracy``, means over items, then how much they differ from those of the whole model on the
+        same items, ``delta_loss_bits`` and ``delta_accuracy``, whose intervals tell from where on heads are missed.
+        Statistics are called by the heads that are off, such as ``least important 10 %``.
 
     Raises:
         ModelError: importances that do not fit the task, no step or order, or folds without clusters.
@@ -68,12 +70,14 @@ def pruning_curves(
     ]
     scores = scores_without(task, states, progress=progress)
     percents = [f"{100 * step / n_steps:.3g} %" for step in range(n_steps + 1)]
-    names = tuple(f"{order}, {percent}" for order in ORDERS for percent in percents)
+    names = tuple(f"{order} {percent}" for order in ORDERS for percent in percents)
     under = np.broadcast_to(scores.items, (len(names), 1, 1, task.n_clusters))
-    loss, score = (_curves(sums, len(orders), folds)[:, None, None] for sums in (scores.bits, scores.right))
-    return (
-        HeadRatios(names, (), loss, under, metric=SCORES[0], unit="model"),
-        HeadRatios(names, (), score, under, metric=SCORES[1], unit="model"),
+    curves = [_curves(sums, len(orders), folds) for sums in (scores.bits, scores.right)]
+    # The first state of every order is the whole model.
+    changes = [curve - sums[:1] for curve, sums in zip(curves, (scores.bits, scores.right), strict=True)]
+    return tuple(
+        HeadRatios(names, (), over[:, None, None], under, metric=metric, unit="model")
+        for metric, over in zip((*SCORES, *DELTAS), (*curves, *changes), strict=True)
     )
 
 

@@ -187,7 +187,8 @@ class Experiment(_Settings):
     """Fits: one on all of train, further ones on resamples of its sentences."""
     controls: Literal["all", "none"] | tuple[Control, ...] = "all"
     """What scores stand beside: `majority`, `word_majority`, of trees `linear_chain`, `random` (a pretrained encoder
-    with random weights), `control_task`."""
+    with random weights), `control_task`; of texts `blind` (without what decides); of attention heads `offset` (the word
+    at a fixed place), and of mentions `nearest`, `head_match` (the same word) and `rule`."""
     statistics: StatisticsSettings = StatisticsSettings()
     """How intervals and comparisons are made."""
     outputs: OutputSettings = OutputSettings()

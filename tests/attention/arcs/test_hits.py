@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -276,6 +277,10 @@ def test_picks() -> None:
     same = pick_baseline(asked, text, pick="same_form", metric="hits")
     assert same.values[:, 0, 0].tolist() == [1.0, 1.0]
     assert (same.unit, same.metric) == ("model", "hits")
+    ranked = replace(asked, ranks=np.array([1, 0, 0, 0, 1]))
+    assert pick_baseline(ranked, text, pick="rule", metric="hits").values[:, 0, 0].tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="no ranks to go by"):
+        pick_baseline(asked, text, pick="rule", metric="hits")
 
 
 def test_no_arc_at_all() -> None:

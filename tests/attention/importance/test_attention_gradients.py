@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import Tensor
 
 from bertology.attention.importance import MaskedWords, attention_gradients, head_importance, leave_one_out
@@ -48,7 +49,7 @@ def test_equals_finite_differences(
             columns = [place for place, other in enumerate(kinds) if other == kind]
             mean = np.abs(slopes[:, columns]).mean()
             assert gradient.of(kind)[layer - 1, head - 1] == pytest.approx(mean, rel=0.03, abs=2e-4)
-            summed = np.abs((weights * slopes)[:, columns].sum(1)).mean()
+            summed = abs((weights * slopes)[:, columns].sum())
             assert effect.of(kind)[layer - 1, head - 1] == pytest.approx(summed, rel=0.03, abs=1e-4)
 
 
@@ -57,6 +58,21 @@ def kind_of(own: Encoder, number: int) -> str:
     if form in {"[CLS]", "[SEP]", "[MASK]"}:
         return str(form)
     return "punctuation" if form in PUNCTUATION else "other"
+
+
+def test_all_that_a_head_looks_at_is_the_head(task: MaskedWords, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If all targets are of one kind, its effect is the gradient at the head's gate, by another way."""
+    from bertology.attention.importance import _attention_gradients
+
+    def one_kind(encoder: Encoder) -> Tensor:
+        return torch.full((len(encoder.tokenizer),), _attention_gradients.TARGETS.index("other"))
+
+    monkeypatch.setattr(_attention_gradients, "_kinds", one_kind)
+    _, effect = attention_gradients(task)
+    expected = head_importance(task)
+    np.testing.assert_allclose(effect.of("other"), expected.of("gradient_bits"), rtol=1e-4)
+    np.testing.assert_array_equal(effect.under[-1, 0, 0], expected.under[0, 0, 0])
+    assert np.isnan(effect.of("[SEP]")).all()
 
 
 def test_batches_and_padding_do_not_matter(

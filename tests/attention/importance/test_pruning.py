@@ -16,23 +16,28 @@ HEADS = [(layer, head) for layer in (1, 2, 3) for head in (1, 2, 3, 4)]
 
 
 def test_ends_are_the_whole_model_and_none_of_its_heads(own: Encoder, sentences: Sentences, task: MaskedWords) -> None:
-    loss, score = pruning_curves(task, head_importance(task))
+    loss, score, more_loss, more_right = pruning_curves(task, head_importance(task))
     whole = masked_lm_loss(own, sentences, share=0.3, seed=2)
     with own.gated_heads(dict.fromkeys(HEADS, 0.0)):
         nothing = masked_lm_loss(own, sentences, share=0.3, seed=2)
-    for order in ("least important first", "most important first", "random"):
-        assert loss.of(f"{order}, 0 %").item() == pytest.approx(whole.bits, rel=1e-5)
-        assert loss.of(f"{order}, 100 %").item() == pytest.approx(nothing.bits, rel=1e-5)
-        assert score.of(f"{order}, 0 %").item() == pytest.approx(whole.accuracy)
+    for order in ("least important", "most important", "random"):
+        assert loss.of(f"{order} 0 %").item() == pytest.approx(whole.bits, rel=1e-5)
+        assert loss.of(f"{order} 100 %").item() == pytest.approx(nothing.bits, rel=1e-5)
+        assert score.of(f"{order} 0 %").item() == pytest.approx(whole.accuracy)
+        assert more_loss.of(f"{order} 100 %").item() == pytest.approx(nothing.bits - whole.bits, abs=1e-4)
+        assert more_right.of(f"{order} 100 %").item() == pytest.approx(nothing.accuracy - whole.accuracy)
+    for curve, change in ((loss, more_loss), (score, more_right)):
+        first = curve.over[curve.names.index("random 0 %")]
+        np.testing.assert_allclose(change.over, curve.over - first, atol=1e-9)
     assert len(loss.names) == 33
     assert (loss.layers, loss.unit, loss.metric) == ((), "model", "loss_bits")
 
 
 def test_each_fold_is_pruned_by_what_the_other_shows(task: MaskedWords) -> None:
     importance = head_importance(task)
-    loss, _ = pruning_curves(task, importance, n_steps=4)
+    loss, *_ = pruning_curves(task, importance, n_steps=4)
     fold = np.arange(task.n_clusters) % 2
-    for name, sign in (("least important first, 25 %", 1), ("most important first, 25 %", -1)):
+    for name, sign in (("least important 25 %", 1), ("most important 25 %", -1)):
         expected = np.zeros(task.n_clusters)
         for mine in (0, 1):
             ranks = importance.over[0][..., fold != mine].sum(-1).ravel()
@@ -44,19 +49,19 @@ def test_each_fold_is_pruned_by_what_the_other_shows(task: MaskedWords) -> None:
 
 def test_random_orders_are_averaged(task: MaskedWords) -> None:
     importance = head_importance(task)
-    both, _ = pruning_curves(task, importance, n_steps=2, seeds=(4, 9))
+    both, *_ = pruning_curves(task, importance, n_steps=2, seeds=(4, 9))
     each = [pruning_curves(task, importance, n_steps=2, seeds=(seed,))[0] for seed in (4, 9)]
     for step in ("0 %", "50 %", "100 %"):
-        mean = np.mean([one.of(f"random, {step}") for one in each])
-        assert both.of(f"random, {step}").item() == pytest.approx(mean, rel=1e-6)
-    assert each[0].of("random, 50 %") != each[1].of("random, 50 %")
+        mean = np.mean([one.of(f"random {step}") for one in each])
+        assert both.of(f"random {step}").item() == pytest.approx(mean, rel=1e-6)
+    assert each[0].of("random 50 %") != each[1].of("random 50 %")
 
 
 def test_useless_heads_go_first_and_cost_nothing(own: Encoder, task: MaskedWords, useless: tuple[int, int]) -> None:
-    loss, _ = pruning_curves(task, head_importance(task), n_steps=12)
-    assert loss.of("least important first, 8.33 %") == pytest.approx(loss.of("least important first, 0 %"), rel=1e-6)
-    assert loss.of("most important first, 91.7 %") == pytest.approx(loss.of("most important first, 100 %"), rel=1e-6)
-    assert loss.of("most important first, 8.33 %") != loss.of("most important first, 0 %")
+    loss, *_ = pruning_curves(task, head_importance(task), n_steps=12)
+    assert loss.of("least important 8.33 %") == pytest.approx(loss.of("least important 0 %"), rel=1e-6)
+    assert loss.of("most important 91.7 %") == pytest.approx(loss.of("most important 100 %"), rel=1e-6)
+    assert loss.of("most important 8.33 %") != loss.of("most important 0 %")
 
 
 def test_what_cannot_be_asked(task: MaskedWords) -> None:

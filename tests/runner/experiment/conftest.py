@@ -94,7 +94,8 @@ def hang_once(folder, name):
     time.sleep(600)
 
 def install(hooks, folder):
-    real_fit, real_baselines, real_read = _compute.fit_group, _compute.write_baselines, _extract.Extraction.read
+    real_fit, real_baselines = _compute.fit_group, _compute.write_baselines_of
+    real_read = _extract.Extraction.read
     real_unpack = _dask_tasks.unpack
     def fit_group(*args, **options):
         log(folder, "fits")
@@ -108,10 +109,10 @@ def install(hooks, folder):
         if "slow_shards" in hooks:
             time.sleep(0.1)
         return real_read(self, number)
-    def write_baselines(*args):
+    def write_baselines_of(*args, **options):
         log(folder, "baselines")
-        return real_baselines(*args)
-    _compute.fit_group, _compute.write_baselines, _extract.Extraction.read = fit_group, write_baselines, read
+        return real_baselines(*args, **options)
+    _compute.fit_group, _compute.write_baselines_of, _extract.Extraction.read = fit_group, write_baselines_of, read
     if "small_shards" in hooks:
         _extract.SHARD_BYTES, _extract.PIECES_IN_BATCH = 8_000, 128
     if "no_model" in hooks:
@@ -137,7 +138,10 @@ for line in sys.stdin:
     child = os.fork()
     if child == 0:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        asyncio.run(scheduler(job) if job["what"] == "scheduler" else worker(job))
+        try:
+            asyncio.run(scheduler(job) if job["what"] == "scheduler" else worker(job))
+        except Exception as error:
+            os.write(3, (json.dumps({"failed": repr(error)}) + "\\n").encode())
         os._exit(0)
     os.write(3, (json.dumps(child) + "\\n").encode())
 '''
@@ -193,6 +197,7 @@ class Cluster:
         self._forks.stdin.write(json.dumps(job) + "\n")
         self._forks.stdin.flush()
         answers = [json.loads(self._forks.stdout.readline()) for _ in range(2)]
+        assert not any(isinstance(answer, dict) for answer in answers), answers
         pid = next(answer for answer in answers if isinstance(answer, int))
         self._pids.append(pid)
         return pid, next(answer for answer in answers if isinstance(answer, str))
