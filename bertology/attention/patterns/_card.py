@@ -99,16 +99,16 @@ heads use **features** unless they are told otherwise: it takes about a quarter 
 ## Recipe
 
 `python -m bertology.attention.patterns train` makes {n_train} synthetic maps of each class (seed {seed}) and fits both,
-in some ten minutes on one core. A map is mixed of columns, a line, squares and attention without structure; which mixture
-counts as which class is stated in `_synthetic.py`, in numbers that say what the labelling rule (`labels/README.md`)
-says in words. A third of the labelled maps ({n_adjust}) served to adjust these numbers and the variation of the
-generator; neither classifier was fitted to any real map. Logits are divided by a temperature fitted on {n_held_out}
-held-out synthetic maps of each class (features {t_features:.2f}, network {t_cnn:.2f}). On synthetic maps that nothing
-was fitted to: features {a_features:.1%}, network {a_cnn:.1%} right.
+in some ten minutes on one core. A map is mixed of columns, a line, squares and attention without structure; which
+mixture counts as which class is stated in `_synthetic.py`, in numbers that say what the labelling rule
+(`labels/README.md`) says in words. A third of the labelled maps ({n_adjust}) served to adjust these numbers and the
+variation of the generator; neither classifier was fitted to any real map. Logits are divided by a temperature fitted on
+{n_held_out} held-out synthetic maps of each class (features {t_features:.2f}, network {t_cnn:.2f}). Of synthetic maps
+that nothing was fitted to features put {a_features:.1%} into their class, the network {a_cnn:.1%}.
 
 ## Scores on real maps
 
-{n_test} maps that no classifier and no setting of the generator saw, labelled by eye (`labels/`). F1 is the mean over
+{n_test} maps labelled by eye (`labels/`), to whose labels nothing was adjusted. F1 is the mean over
 the classes that occur, with a 95 % interval (bootstrap over maps). *Either* counts a map as right if it got its label
 or the second label that its labeller held as defensible; *clear* is F1 on maps without a second label (how many).
 
@@ -160,9 +160,10 @@ def _verdict(scores: dict[tuple[ClassifierKind, str], PatternScore]) -> str:
     best = max(scores[kind, "both"].macro_f1 for kind in KINDS)
     said = "below" if best < _PUBLISHED else "not below"
     lines = [
-        f"Kovaleva et al. report F1 {_PUBLISHED} for a network trained and scored on annotated maps of another model and",
-        f"other texts. The best figure here, {best:.2f}, is {said} that. Here nothing was trained on real maps; and many of",
-        "these lie between two classes, as *either* and *clear* show.",
+        f"Kovaleva et al. report F1 {_PUBLISHED} for a network trained and scored on annotated maps of another",
+        f"model and other texts. The best figure here, {best:.2f}, is {said} that. Nothing was trained on real maps",
+        "here, and many of these lie between two classes, as *either* and *clear* show.",
+        "",
     ]
     return "\n".join([*lines, *(_mistakes(kind, scores[kind, "both"]) for kind in KINDS)])
 
@@ -175,8 +176,8 @@ def _mistakes(kind: ClassifierKind, score: PatternScore) -> str:
     n_both = int(wrong[both, parts].sum() + wrong[parts, both].sum())
     n_second = round((score.either - score.accuracy) * score.n_maps)
     return (
-        f"{_TITLES[kind]}: {wrong.sum()} maps are wrong, {n_left} of them between a class and `heterogeneous`, {n_both} "
-        f"between\n`vertical+diagonal` and one of its parts; {n_second} were given their second label."
+        f"- {_TITLES[kind]}: {wrong.sum()} maps are wrong, {n_left} of them between a class and `heterogeneous`,\n"
+        f"  {n_both} between `vertical+diagonal` and one of its parts; {n_second} were given their second label."
     )
 
 

@@ -10,7 +10,7 @@ from sklearn.metrics import confusion_matrix, f1_score, precision_recall_fscore_
 from bertology.attention.patterns import PATTERNS, draw_places, labelled_maps, read_labels, score_classes
 from bertology.attention.patterns import score_classifier as score
 from bertology.attention.patterns._card import read_card_scores
-from bertology.corpora import load_corpus
+from bertology.corpora import Sentences, load_corpus, read_conllu
 from bertology.encoders import load_encoder
 from bertology.errors import CorpusError, ModelError, ResultsError
 
@@ -36,9 +36,9 @@ def test_the_label_file():
     assert all(" " not in one.sentence + one.pair_with for one in labels)
 
 
-def check_half(initial: str, name: str, model: str, corpus: str) -> None:
+def check_half(initial: str, name: str, model: str, sentences: Sentences) -> None:
     labels = half(initial)
-    encoder, sentences = load_encoder(model, device="cpu"), load_corpus(corpus)["test"]
+    encoder = load_encoder(model, device="cpu")
     maps = labelled_maps(encoder, sentences, labels)
     written = read_card_scores()
     for kind in KINDS:
@@ -52,11 +52,12 @@ def check_half(initial: str, name: str, model: str, corpus: str) -> None:
 
 
 def test_the_card_on_pocket_maps():
-    check_half("p", "Pocket BERT", "pocket", "pocket")
+    check_half("p", "Pocket BERT", "pocket", load_corpus("pocket")["test"])
 
 
 def test_the_card_on_real_maps(real_model, real_data):
-    check_half("m", "MiniLM", str(real_model), str(real_data("ud_english_ewt")))
+    path = real_data("ud_english_ewt") / "en_ewt-ud-test.conllu"
+    check_half("m", "MiniLM", str(real_model), Sentences(read_conllu(path)))
 
 
 def test_scores_as_scikit_learn_has_them():
