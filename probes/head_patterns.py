@@ -3,8 +3,8 @@
 After Kovaleva et al. (2019), *Revealing the Dark Secrets of BERT*, §4.1: a map between pieces is vertical (attention to
 few columns, mostly `[CLS]`, `[SEP]` or punctuation), diagonal (to the previous, the next or the same piece), vertical +
 diagonal, block (within each sentence of a pair) or heterogeneous (no such structure). Their maps and network are not
-public; these classes are told by classifiers that were trained on synthetic maps and held against real ones
-labelled by a written rule. Their model card, `bertology/attention/patterns/README.md`, says how far they can be trusted.
+public; these classes are told by classifiers that were trained on synthetic maps and held against real ones, labelled
+by a written rule. The model card, `bertology/attention/patterns/README.md`, says how far they can be trusted.
 
 A score is the share of a head's maps that are of one class; a map of which no class is likely enough is heterogeneous.
 Sentences are read one by one, so no map is block: that class is of pairs.

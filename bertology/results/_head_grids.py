@@ -85,7 +85,8 @@ def step_grid(table: StepTable) -> Grid:
     notes = (Note("data", f"{about.corpus} {about.split}"), Note("model", str(about.model)), _INTERVAL)
     unit = ", %" if is_fraction(table.metric) else ""
     headers = tuple(order or metric_title(table.metric) for order in table.orders)
-    title = f"{table.task} · {metric_title(table.metric)} of the whole model{unit}"
+    what = "by whole layers" if table.of_layers else "of the whole model"
+    title = f"{table.task} · {metric_title(table.metric)} {what}{unit}"
     return Grid(title, headers, tuple(lines), notes, corner="Step")
 
 

@@ -88,7 +88,8 @@ class HeadTable:
 
 @dataclass(frozen=True)
 class StepTable:
-    """What becomes of the whole model step by step, such as with more and more heads off, in one order or another."""
+    """What becomes of the whole model step by step, such as with more and more heads off, in one order or another; or
+    with each of its layers."""
 
     task: str
     metric: str
@@ -97,6 +98,11 @@ class StepTable:
     lines: Mapping[str, Mapping[str, Score]]
     """By step and order."""
     about: ResultRow
+
+    @property
+    def of_layers(self) -> bool:
+        """Whether steps are layers."""
+        return self.about.layer is not None
 
 
 def head_tables(rows: Sequence[ResultRow]) -> tuple[HeadTable, ...]:
@@ -115,15 +121,16 @@ def head_tables(rows: Sequence[ResultRow]) -> tuple[HeadTable, ...]:
 
 
 def step_tables(rows: Sequence[ResultRow]) -> tuple[StepTable, ...]:
-    """A table for each task, model and metric of which something is known of the whole model, step by step.
+    """A table for each task, model and metric of which something is known of whole layers, or step by step of the model.
 
     A step's name ends in how far it goes; before it stands the order: ``random 10 %``.
     """
     of_table: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     for row in rows:
-        whole = row.head is None and row.layer is None and row.model is not None
-        if whole and row.readout in ("attention", "gates") and row.group is not None and row.value is not None:
-            of_table[row.task, row.corpus, row.model, reading_of(row), row.metric].append(row)
+        asked = row.readout in ("attention", "gates") and row.head is None and row.model is not None
+        if asked and row.group is not None and row.value is not None:
+            whole = row.layer is None
+            of_table[row.task, row.corpus, row.model, reading_of(row), whole, row.metric].append(row)
     found = []
     for ours in of_table.values():
         steps: dict[str, dict[str, Score]] = {}
@@ -132,11 +139,15 @@ def step_tables(rows: Sequence[ResultRow]) -> tuple[StepTable, ...]:
             steps.setdefault(step, {})[order] = _score(row)
         orders = sorted({order for scores in steps.values() for order in scores})
         found.append(StepTable(ours[0].task, ours[0].metric, tuple(orders), steps, ours[0]))
-    return tuple(sorted(found, key=lambda table: (table.task, not table.about.main_metric, table.metric)))
+    return tuple(
+        sorted(found, key=lambda table: (table.task, table.of_layers, not table.about.main_metric, table.metric))
+    )
 
 
 def _order_and_step(row: ResultRow) -> tuple[str, str]:
     name = str(row.group)
+    if row.layer is not None:
+        return name, f"layer {row.layer}"
     found = _STEP.fullmatch(name)
     return (found["order"].strip(), found["step"]) if found else ("", name)
 

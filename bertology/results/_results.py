@@ -292,7 +292,8 @@ def _figures(view: View) -> dict[str, Figure]:
         name = re.sub(r"[^\w.-]+", "-", "-".join(filter(None, ["heads", table.task, table.metric])))
         figures.setdefault(name, plot_head_table(table))
     for steps in view.step_tables:
-        name = re.sub(r"[^\w.-]+", "-", f"steps-{steps.task}-{steps.metric}")
+        what = "layers" if steps.of_layers else "steps"
+        name = re.sub(r"[^\w.-]+", "-", f"{what}-{steps.task}-{steps.metric}")
         figures.setdefault(name, plot_step_table(steps))
     shown = [groups for groups in view.groups if 2 <= len(groups.lines) <= _MOST_GROUPS]
     times: Counter[str] = Counter()
