@@ -13,7 +13,7 @@ A word is as rare as its form, whatever its case, in the text that is read, or, 
 corpus that ``frequencies`` names. Words of equal frequency are all the rarest.
 
 Baselines: ``offset``, the word at a fixed place from here; and a model with random weights, above all for rare words.
-These have the most pieces, whose attention is summed, so that they get most of it from a head that looks nowhere.
+These tend to have most pieces, whose attention is summed, so that a head that looks nowhere may give them most.
 """
 
 from __future__ import annotations

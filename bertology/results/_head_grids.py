@@ -20,6 +20,7 @@ from bertology.results._grid import (
 from bertology.results._head_tables import HEAD_BASELINES, HeadLine, HeadTable, StepTable, head_place
 from bertology.results._view import INITS, Score
 
+_HERE = "†"
 _BESIDE = {
     "offset": "the word at that distance which is right most often where heads are chosen",
     "nearest": "the candidate that stands nearest",
@@ -45,7 +46,7 @@ def best_head_grid(table: HeadTable) -> Grid:
         ]
         if with_random:
             cells.append(score_cell(line.random_init.score if line.random_init else None, line.metric, interval=False))
-        label = line.name if table.metric else metric_title(line.metric)
+        label = (line.name if table.metric else metric_title(line.metric)) + ("" if line.chosen_apart else f" {_HERE}")
         lines.append(GridLine(label, tuple(cells), frozenset({2}) if line.stands_out else frozenset()))
     if with_random:
         headers.append("random init")
@@ -134,6 +135,8 @@ def _notes(table: HeadTable, baselines: Sequence[str], with_random: bool) -> lis
         notes.append(Note("heads", "are named by the scores shown, which flatters the best of them"))
     else:
         notes.append(Note("heads", f"are chosen on {table.chosen_on} and scored on {table.about.split}"))
+    if not all(line.chosen_apart for line in table.lines):
+        notes.append(Note(_HERE, f"too few on {table.chosen_on}: named by the scores shown, which flatters the best"))
     notes.append(_INTERVAL)
     notes += [Note(HEAD_BASELINES[name], _BESIDE[name]) for name in baselines]
     if with_random:

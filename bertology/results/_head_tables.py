@@ -49,6 +49,8 @@ class HeadLine:
     random_init: HeadScore | None
     """The best head of random weights, chosen in the same way."""
     higher_is_better: bool = True
+    chosen_apart: bool = True
+    """Whether the heads were chosen on another split, if the table's were: it may have too little of what is asked."""
 
     @property
     def best(self) -> HeadScore:
@@ -121,7 +123,7 @@ def head_tables(rows: Sequence[ResultRow]) -> tuple[HeadTable, ...]:
 
 
 def step_tables(rows: Sequence[ResultRow]) -> tuple[StepTable, ...]:
-    """A table for each task, model and metric of which something is known of whole layers, or step by step of the model.
+    """A table for each task, model and metric of which something is known of whole layers, or of the model in steps.
 
     A step's name ends in how far it goes; before it stands the order: ``random 10 %``.
     """
@@ -139,9 +141,11 @@ def step_tables(rows: Sequence[ResultRow]) -> tuple[StepTable, ...]:
             steps.setdefault(step, {})[order] = _score(row)
         orders = sorted({order for scores in steps.values() for order in scores})
         found.append(StepTable(ours[0].task, ours[0].metric, tuple(orders), steps, ours[0]))
-    return tuple(
-        sorted(found, key=lambda table: (table.task, table.of_layers, not table.about.main_metric, table.metric))
-    )
+
+    def place(table: StepTable) -> tuple[str, bool, bool, str]:
+        return table.task, table.of_layers, not table.about.main_metric, table.metric
+
+    return tuple(sorted(found, key=place))
 
 
 def _order_and_step(row: ResultRow) -> tuple[str, str]:
@@ -188,6 +192,7 @@ def _table(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> HeadTab
                 },
                 random_init=HeadScore(best[0], _score(beside[best[0]])) if best else None,
                 higher_is_better=next(iter(heads.values())).higher_is_better,
+                chosen_apart=chosen_on is None or bool(by_dev[init, metric, group]),
             )
         )
     lines.sort(key=lambda line: (-line.n_items, natural_order(line.name)))

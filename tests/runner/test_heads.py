@@ -105,6 +105,16 @@ def test_a_table_names_heads_by_dev_and_scores_them_on_test(asking: Asking) -> N
     assert "| best offset |" in results.to_markdown()
 
 
+def test_a_line_that_dev_lacks_says_so(asking: Asking) -> None:
+    results = asking()
+    rows = tuple(row for row in results.rows if row.split == "test" or row.group != "previous")
+    (table, _) = Results(rows).view().head_tables
+    assert {line.name for line in table.lines if not line.chosen_apart} == {"previous"}
+    text = Results(rows).to_markdown()
+    assert "| previous † " in text
+    assert "- †: too few on dev: named by the scores shown" in text
+
+
 @pytest.mark.usefixtures("asking")
 def test_without_a_split_to_choose_on_the_table_says_so(tiny_corpus: Path) -> None:
     whole = load_corpus(str(tiny_corpus))
@@ -126,7 +136,7 @@ def test_gates_have_rows_of_heads_of_layers_and_of_the_whole_model(asking: Askin
     worth = [n_heads * layer + sum(range(n_heads + 1)) / 10 for layer in (1, 2, 3)]
     assert layers.sort_values("layer")["value"].tolist() == pytest.approx(worth)
     (steps,) = results.view().step_tables
-    assert {step: scores["lost_bits"].value for step, scores in steps.lines.items()} == {"10 % off": 10, "20 % off": 20}
+    assert {step: scores[""].value for step, scores in steps.lines.items()} == {"10 % off": 10, "20 % off": 20}
     (table,) = results.view().tables
     assert [line.main.value for line in table.lines if line.main] == pytest.approx(worth)
 
