@@ -1,0 +1,165 @@
+"""Tables of attention heads: which stands out, beside what, in every format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertology.errors import ResultsError
+from bertology.results import ResultRow, Results
+from bertology.results.report import write_report
+
+SHARED: dict[str, Any] = {
+    "experiment": "made-up",
+    "cell_id": "c",
+    "task": "head_syntax",
+    "task_version": "v1",
+    "corpus": "pocket",
+    "corpus_fingerprint": "c0ffee",
+    "split": "test",
+    "n_train": 0,
+    "n_items": 100,
+    "n_clusters": 50,
+    "n_classes": 0,
+}
+OF_MODEL: dict[str, Any] = {
+    "model": "pocket",
+    "model_fingerprint": "f",
+    "init": "pretrained",
+    "n_layers": 2,
+    "readout": "attention",
+    "readout_version": "v1",
+    "params_json": json.dumps({"chosen_on": "dev"}),
+    "seed": 0,
+}
+
+
+def row(head: str | None, value: float, **more: Any) -> ResultRow:
+    layer = int(head[1]) if head else None
+    bounds = {"ci_low": value - 0.05, "ci_high": value + 0.05}
+    given = {"metric": "relation_accuracy", "group": "obj", "head": head, "layer": layer, "value": value, **bounds}
+    return ResultRow(**{**SHARED, **(OF_MODEL if "control" not in more else {}), **given, **more})
+
+
+def results(**more: Any) -> Results:
+    """L2H1 is the best on dev, L1H2 on test; the offset is right in half of all cases."""
+    on_test = {"L1H1": 0.2, "L1H2": 0.9, "L2H1": 0.8, "L2H2": 0.1}
+    on_dev = {**on_test, "L2H1": 0.95}
+    rows = [row(head, value, **more) for head, value in on_test.items()]
+    rows += [row(head, value, split="dev", **more) for head, value in on_dev.items()]
+    rows += [row(head, value / 3, init="random", cell_id="r", **more) for head, value in on_test.items()]
+    rows += [row(head, value / 3, init="random", cell_id="r", split="dev", **more) for head, value in on_dev.items()]
+    rows.append(row(None, 0.5, control="offset", cell_id="o", **more))
+    return Results(tuple(rows))
+
+
+def steps(metric: str = "loss_bits") -> tuple[ResultRow, ...]:
+    gates = {"readout": "gates", "task": "head_importance", "metric": metric, "params_json": "{}"}
+    curves = [
+        row(None, 2 + step / 10 * pace, group=f"{order} {step} %", **gates)
+        for order, pace in (("least important", 1), ("random", 2))
+        for step in (0, 10, 100)
+    ]
+    layers = [replace(row(None, layer, group="all off", **gates), layer=layer) for layer in (1, 2)]
+    return (*curves, *layers)
+
+
+def test_the_head_is_chosen_on_dev_and_stands_beside_its_baselines() -> None:
+    (table,) = results().view().head_tables
+    (line,) = table.lines
+    assert (table.chosen_on, table.metric, line.name, line.n_items) == ("dev", "relation_accuracy", "obj", 100)
+    assert line.order[:2] == ("L2H1", "L1H2")
+    assert (line.best.head, line.best.score.value) == ("L2H1", 0.8)
+    assert line.mean == pytest.approx(0.5)
+    assert line.baselines["offset"].value == 0.5
+    assert line.random_init is not None
+    assert line.random_init.score.value == pytest.approx(0.8 / 3)
+    assert line.stands_out
+    assert list(line.heads) == ["L1H1", "L1H2", "L2H1", "L2H2"]
+
+
+@pytest.mark.parametrize(("offset", "stands_out"), [(0.69, True), (0.71, False), (0.9, False)])
+def test_to_stand_out_is_to_be_better_with_intervals_apart(offset: float, *, stands_out: bool) -> None:
+    rows = [one for one in results().rows if one.control == "none"]
+    rows.append(row(None, offset, control="offset", cell_id="o"))
+    (table,) = Results(tuple(rows)).view().head_tables
+    assert table.lines[0].stands_out is stands_out
+    assert ("★" in Results(tuple(rows)).to_markdown()) is stands_out
+
+
+def test_where_less_is_better_the_least_stands_out() -> None:
+    rows = [replace(one, higher_is_better=False) for one in results().rows]
+    (table,) = Results(tuple(rows)).view().head_tables
+    (line,) = table.lines
+    assert line.best.head == "L2H2"
+    assert not line.stands_out, "random weights are lower"
+    own = tuple(one for one in rows if one.init != "random")
+    assert Results(own).view().head_tables[0].lines[0].stands_out
+
+
+def test_every_format_says_the_same() -> None:
+    found = Results((*results().rows, *steps()))
+    for text in (found.to_markdown(), found.to_latex(), found.to_html(), str(found)):
+        for said in ("head", "L2H1", "80.0", "26.7", "chosen on dev and scored on test", "layer 2", "10 %", "12.00"):
+            assert said in text.replace(r"\,", "").replace("\\%", "%"), said
+    lines = list(csv.DictReader(io.StringIO(found.to_csv())))
+    assert {(line["row"], line["column"], line["value"]) for line in lines} >= {
+        ("L2H1", "obj", "0.8"),
+        ("best offset", "obj", "0.5"),
+        ("100 %", "random", "22.0"),
+        ("layer 2", "all off", "2.0"),
+    }
+    plain = json.loads(found.to_json())
+    assert plain[0]["lines"][0]["heads"]["L1H2"]["value"] == 0.9
+    assert plain[1]["lines"]["100 %"]["least important"]["value"] == 12
+
+
+def test_what_is_saved(tmp_path: Path) -> None:
+    Results((*results().rows, *steps())).save(tmp_path, tables=("md", "csv"), plots=("svg",))
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"layers.md", "heads.csv", "heads-head_syntax-relation_accuracy.svg"} <= names
+    assert {"steps-head_importance-loss_bits.svg", "layers-head_importance-loss_bits.svg"} <= names
+    assert "layers.svg" not in names
+    for path in tmp_path.glob("*.svg"):
+        assert ElementTree.parse(path).getroot().tag.endswith("svg")
+
+
+def test_several_metrics_without_groups_are_one_table() -> None:
+    rows = [replace(one, metric=name, group=None) for name in ("confidence", "entropy_nats") for one in results().rows]
+    (table,) = Results(tuple(rows)).view().head_tables
+    assert table.metric == ""
+    assert [line.metric for line in table.lines] == ["confidence", "entropy_nats"]
+    text = Results(tuple(rows)).to_markdown()
+    assert "| entropy nats |" in text
+    assert "0.80 [0.75, 0.85]" in text, "nats are no percentages"
+
+
+def test_there_is_no_table_of_heads_without_heads() -> None:
+    with pytest.raises(ResultsError, match="no score is that of an attention head"):
+        Results(steps()).view().heads()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_report_of_heads_alone(browser: Any, tmp_path: Path, scheme: str) -> None:
+    Results((*results().rows, *steps())).save(tmp_path / "run", plots=())
+    page = write_report([tmp_path / "run"], tmp_path / "report.html")
+    context = browser.new_context(color_scheme=scheme)
+    shown = context.new_page()
+    said: list[str] = []
+    shown.on("pageerror", lambda error: said.append(str(error)))
+    shown.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    shown.goto(page.as_uri())
+    assert "1 thing asked of 4 attention heads of 1 model" in shown.inner_text(".lead")
+    assert not shown.is_visible("#scores")
+    assert shown.locator("#heads svg.map rect").count() == 4
+    assert shown.locator("#heads svg.map rect.chosen title").text_content() == "L2H1 80.0"
+    assert "80.0" in shown.inner_text("#heads table >> nth=0")
+    assert not said
+    context.close()
