@@ -6,11 +6,20 @@ import numpy as np
 
 from bertology.attention.arcs import Arcs
 from bertology.corpora import Sentences
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, NameNotFoundError
 from bertology.probing import scored_words
 
 ALL = "all"
 UP, DOWN = "dependent → head", "head → dependent"
+_UNIVERSAL = frozenset(
+    [
+        *("acl", "advcl", "advmod", "amod", "appos", "aux", "case", "cc", "ccomp", "clf", "compound", "conj", "cop"),
+        *("csubj", "dep", "det", "discourse", "dislocated", "expl", "fixed", "flat", "goeswith", "iobj", "list"),
+        *("mark", "nmod", "nsubj", "nummod", "obj", "obl", "orphan", "parataxis", "punct", "reparandum", "root"),
+        *("vocative", "xcomp"),
+    ]
+)
+"""The relations of Universal Dependencies (Nivre et al. 2020)."""
 Downward = Literal["column", "row"]
 """How a head is to show that it looks from heads to dependents: the dependent's column (of all words its head looks at
 it most), or the head's row (it looks at one of its dependents most)."""
@@ -32,6 +41,7 @@ def dependency_arcs(
 
     Raises:
         CorpusError: the text has no heads, no relations, or none of those asked for.
+        NameNotFoundError: there is no such relation.
     """
     layer = sentences.layers.get("deprel")
     if sentences.heads is None or layer is None:
@@ -45,6 +55,10 @@ def dependency_arcs(
     own = universal[layer.codes[dependents]]
     names, counts = np.unique(own, return_counts=True)
     by_size = [str(name) for name in names[np.argsort(-counts, kind="stable")] if name in relations or not relations]
+    for name in relations:
+        # One that is rare may be missing from a small split; one that is in no text is a slip.
+        if name not in _UNIVERSAL and name not in by_size:
+            raise NameNotFoundError(f"unknown relation {name!r}: the text has {', '.join(map(str, names))}")
     groups = []
     for name in [ALL] * (not relations) + by_size:
         which = np.ones(len(own), dtype=bool) if name == ALL else own == name

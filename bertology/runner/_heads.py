@@ -109,7 +109,10 @@ def write_head_baselines(found: BaselineCells, splits: Splits, run: Path, *, rea
     assert isinstance(probe, AttentionProbe)
     chosen_on = splits.dev if len(splits.dev) else splits.test
     for control, cell in found.cells.items():
-        ratios = probe.baseline(control, chosen_on=chosen_on, sentences=splits.test)  # type: ignore[arg-type]
+        try:
+            ratios = probe.baseline(control, chosen_on=chosen_on, sentences=splits.test)  # type: ignore[arg-type]
+        except CorpusError as error:
+            raise CorpusError(f"task {probe.task}: {error}") from error
         sums = [one for each in ratios for one in _sums(each, "test", None)]
         facts = _facts(splits.test.n_words, len(splits.test), {}, reading)
         write_cell(run, cell, sums, facts=facts, provenance={"versions": versions("numpy"), "wall_s": 0.0})
