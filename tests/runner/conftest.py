@@ -69,13 +69,17 @@ def counted_forwards(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     from bertology.encoders import Encoder
 
     passes: list[int] = []
-    read = Encoder.hidden_states
 
-    def hidden_states(self, input_ids, *args, **options):  # type: ignore[no-untyped-def]
-        passes.append(len(input_ids))
-        return read(self, input_ids, *args, **options)
+    def counted(read):  # type: ignore[no-untyped-def]
+        def forward(self, input_ids, *args, **options):  # type: ignore[no-untyped-def]
+            passes.append(len(input_ids))
+            return read(self, input_ids, *args, **options)
 
-    monkeypatch.setattr(Encoder, "hidden_states", hidden_states)
+        return forward
+
+    # Masked-LM features have a pass of their own, which ends at the places asked for.
+    for name in ("hidden_states", "masked_features"):
+        monkeypatch.setattr(Encoder, name, counted(getattr(Encoder, name)))
     return passes
 
 
