@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -111,10 +111,6 @@ class Batches:
         self._made: list[Batch] = []
         self._lock = Lock()
 
-    def __len__(self) -> int:
-        """How many there are."""
-        return self._n
-
     def __iter__(self) -> Iterator[Batch]:
         """All of them, whoever else is at it."""
         for place in range(self._n):
@@ -130,7 +126,7 @@ class Window:
 
     words: Tensor
     """``[layer, word, dim]``, one layer after the other in memory; behind the last word there may be room left."""
-    batches: Batches | tuple[Batch, ...]
+    batches: Iterable[Batch]
 
     def gathered(self, batch: Batch, layers: Sequence[int]) -> Tensor:
         """``[layer, word, dim]`` the words of a batch in some layers."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
-from threading import Event
 
 import numpy as np
 import torch
@@ -21,8 +19,6 @@ _START = 0.05
 """Maps begin uniform within ± this (as the authors' code has it)."""
 _LEAST_GAIN = 1e-4
 """By which a dev loss must fall to be a new minimum (as the authors' code has it)."""
-_MAP_COST = 8
-"""What a map costs beside its products, in units of rank."""
 
 
 @dataclass(frozen=True)
@@ -211,25 +207,13 @@ class Plateau:
 
 @dataclass
 class Squad:
-    """Maps of one rank and some layers, trained in the same products."""
+    """Maps of one rank and some layers, which one worker trains."""
 
     rank: int
     """Which of the ranks."""
     layers: list[int]
     """Places of the layers."""
     maps: Maps
-
-
-@dataclass(frozen=True)
-class Share:
-    """What a worker does with each window: some squads, each over part of the batches."""
-
-    squads: Sequence[Squad]
-    first: float = 0.0
-    """Where in the window it begins, as a part of all batches."""
-    last: float = 1.0
-    begun: Event = field(default_factory=Event)
-    """Of squads that two workers share: set where one has done its part, so that the other may go on."""
 
 
 class Trainer:
@@ -243,109 +227,58 @@ class Trainer:
 
     def __init__(self, maps: Sequence[Maps], asks: Asks, workers: Workers) -> None:
         self._maps, self._asks, self._workers = maps, asks, workers
-        self._plan: list[list[Share]] = []
+        self._shares: list[list[Squad]] = []
 
     def begin(self, running: Sequence[NDArray[np.bool_]]) -> None:
-        """Share the maps out evenly for an epoch; those that do not come out even are shared in time.
+        """Share the maps out for an epoch, the largest first, to whoever has least.
 
         Args:
             running: by rank, ``[layer, problem]`` what goes on.
         """
-        jobs = sorted(
-            (layer, place)
-            for place in range(len(self._maps))
+        jobs = [
+            (maps.rank, place, layer)
+            for place, maps in enumerate(self._maps)
             for layer in np.flatnonzero(running[place].any(axis=1)).tolist()
-        )
-        parts = divided([self._maps[place].rank + _MAP_COST for _, place in jobs], self._workers.n)
-        shared: dict[int, Share] = {}  # by job, what the worker that begins it does
-        self._plan = [[] for _ in parts]
-        # A worker's last job may be begun by the one after it, which is therefore planned before.
-        for worker, mine in reversed(list(enumerate(parts))):
-            whole: dict[int, list[int]] = {}
-            for number, first, last in mine:
-                layer, place = jobs[number]
-                if (first, last) == (0.0, 1.0):
-                    whole.setdefault(place, []).append(layer)
-                elif first == 0.0:
-                    shared[number] = Share([self._squad(place, [layer])], first, last)
-                    self._plan[worker].append(shared[number])
-            if whole:
-                self._plan[worker].append(Share([self._squad(place, layers) for place, layers in whole.items()]))
-            self._plan[worker] += [
-                Share(shared[number].squads, first, last, shared[number].begun) for number, first, last in mine if first
-            ]
-
-    def _squad(self, place: int, layers: list[int]) -> Squad:
-        return Squad(place, layers, self._maps[place].some(layers))
+        ]
+        loads = [0.0] * self._workers.n
+        layers: list[dict[int, list[int]]] = [{} for _ in loads]
+        for rank, place, layer in sorted(jobs, key=lambda job: (-job[0], job[1:])):
+            worker = loads.index(min(loads))
+            # What a map costs beside its products, in units of rank.
+            loads[worker] += rank + 8
+            layers[worker].setdefault(place, []).append(layer)
+        self._shares = [
+            [Squad(place, sorted(chosen), self._maps[place].some(sorted(chosen))) for place, chosen in share.items()]
+            for share in layers
+        ]
 
     def learn(self, window: Window) -> None:
         """Take all maps through a window."""
 
-        def take(squad: Squad, words: Tensor, batch: Batch) -> None:
-            learn(squad.maps, words, batch, self._asks)
+        def work(worker: int) -> None:
+            for batch in window.batches:
+                for squad, words in _gathered(window, batch, self._shares[worker]):
+                    learn(squad.maps, words, batch, self._asks)
 
-        self._each(window, take)
+        self._workers.map(work, len(self._shares))
 
     def losses(self, window: Window) -> list[Tensor]:
         """By rank, ``[layer, problem]`` losses summed over the window's sentences; 0 for what has ended."""
         found = [torch.zeros(maps.steps.shape, dtype=torch.float64) for maps in self._maps]
 
-        def take(squad: Squad, words: Tensor, batch: Batch) -> None:
-            found[squad.rank][squad.layers] += losses(squad.maps, words, batch, self._asks).cpu()
-
-        self._each(window, take)
-        return found
-
-    def _each(self, window: Window, take: Callable[[Squad, Tensor, Batch], None]) -> None:
-        """Every squad with every batch in turn, and the batch's words in its layers."""
-        n_batches = len(window.batches)
-        for share in (share for plan in self._plan for share in plan):
-            share.begun.clear()
-
         def work(worker: int) -> None:
-            for share in self._plan[worker]:
-                first, last = round(share.first * n_batches), round(share.last * n_batches)
-                if share.first:
-                    share.begun.wait()
-                try:
-                    for batch in islice(window.batches, first, last):
-                        for squad, words in _gathered(window, batch, share.squads):
-                            take(squad, words, batch)
-                finally:
-                    share.begun.set()
+            for batch in window.batches:
+                for squad, words in _gathered(window, batch, self._shares[worker]):
+                    found[squad.rank][squad.layers] += losses(squad.maps, words, batch, self._asks).cpu()
 
-        self._workers.map(work, len(self._plan))
+        self._workers.map(work, len(self._shares))
+        return found
 
     def end(self) -> None:
         """Take the maps back."""
-        for share in (share for plan in self._plan for share in plan if not share.first):
-            for squad in share.squads:
+        for share in self._shares:
+            for squad in share:
                 self._maps[squad.rank].put(squad.layers, squad.maps)
-
-
-def divided(loads: Sequence[int], n_workers: int) -> list[list[tuple[int, float, float]]]:
-    """Divide jobs among workers so that all have done at the same time (McNaughton 1959).
-
-    A job that two workers share is the first of one, who begins it, and the last of the other, who ends it; none is
-    so large that the two would be at it at once.
-
-    Returns:
-        For each worker its jobs in the order they are given, and of each from where to where it is done.
-    """
-    # Lengths of jobs in units in which every worker has a whole number of them.
-    each = max(sum(loads), n_workers * max(loads, default=0))
-    parts: list[list[tuple[int, float, float]]] = [[] for _ in range(n_workers)]
-    start = 0
-    for job, load in enumerate(loads):
-        end = start + n_workers * load
-        worker = start // each
-        cut = min(end, (worker + 1) * each)
-        begun = (end - cut) / (end - start)  # by the worker after this one
-        parts[worker].append((job, begun, 1.0))
-        if begun:
-            parts[worker + 1].append((job, 0.0, begun))
-        start = end
-    return [part for part in parts if part]
 
 
 def _gathered(window: Window, batch: Batch, squads: Sequence[Squad]) -> Iterator[tuple[Squad, Tensor]]:
