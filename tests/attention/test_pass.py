@@ -290,8 +290,8 @@ def test_layers_that_are_not_there(encoder: Callable[..., Encoder], sentences: S
 
 
 def test_norms_of_other_families(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
-    with pytest.raises(ModelError, match="not for distilbert: leave norms out"):
-        stream_maps(encoder("distilbert"), sentences, [NormShares], norms=True)
+    with pytest.raises(ModelError, match="not for deberta-v2: take raw weights"):
+        stream_maps(encoder("deberta-v2"), sentences, [NormShares], norms=True)
     with pytest.raises(ValueError, match="norms=True"):
         stream_maps(encoder("bert"), sentences, [NormShares])
 

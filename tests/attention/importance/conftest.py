@@ -63,9 +63,12 @@ def changed_maps() -> Callable[[Encoder, ChangeMaps], contextlib.AbstractContext
         before, own_way = body.config._attn_implementation, modeling_bert.eager_attention_forward
         body.set_attn_implementation("eager")
         modeling_bert.eager_attention_forward = attend  # type: ignore[assignment]
+        # A block that is hooked runs as it is, and not only at the places that are read.
+        hook = encoder.model.blocks[-1].register_forward_hook(lambda *_: None)
         try:
             yield
         finally:
+            hook.remove()
             modeling_bert.eager_attention_forward = own_way
             body.set_attn_implementation(before)
 
