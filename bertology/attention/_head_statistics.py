@@ -165,18 +165,16 @@ def head_statistics(
 def _table(
     model: str, read: MapPass, ratios: Sequence[HeadRatios], distances: HeadDistances | None, seed: int
 ) -> HeadStatistics:
-    names, bounds = [], []
     shape = (len(read.scope.layers), read.scope.n_heads)
-    for part in ratios:
-        for name in part.names:
-            found = part.intervals(name, seed=seed)
-            names.append(name)
-            bounds.append([values.reshape(shape) for values in (found.values, found.ci_low, found.ci_high)])
-    values, low, high = np.array(bounds).swapaxes(0, 1)
+    found = [part.all_intervals(seed=seed) for part in ratios]
+    values, low, high = (
+        np.concatenate([getattr(part, name) for part in found]).reshape(-1, *shape)
+        for name in ("values", "ci_low", "ci_high")
+    )
     return HeadStatistics(
         model=model,
         level=read.scope.level,
-        names=tuple(names),
+        names=tuple(name for part in ratios for name in part.names),
         layers=read.scope.layers,
         values=values,
         ci_low=low,
