@@ -17,7 +17,7 @@ from bertology.results._exports import (
 from bertology.results._grid import Grid, layer_grid, summary_grid
 from bertology.results._grid_view import GridView
 from bertology.results._groups import GroupTable, group_grid, group_table_of
-from bertology.results._head_grids import best_head_grid, every_head_grid, head_table_of, step_grid
+from bertology.results._head_grids import best_head_grid, every_head_grid, head_table_of, step_grid, step_table_of
 from bertology.results._head_tables import HeadTable, StepTable
 from bertology.results._other_grids import model_grid, seed_grid
 from bertology.results._pipeline import CUMULATIVE, PipelineLine, pipeline_grid
@@ -140,6 +140,19 @@ class View:
         from bertology.results._head_plot import plot_head_table
 
         return plot_head_table(head_table_of(self.head_tables, task))
+
+    def plot_steps(self, metric: str | None = None) -> Figure:
+        """What becomes of the whole model as heads go, or without each of its layers: lines with intervals.
+
+        Args:
+            metric: of several, which; the main one when left out.
+
+        Raises:
+            ResultsError: nothing was asked of the whole model, or not by this metric.
+        """
+        from bertology.results._head_plot import plot_step_table
+
+        return plot_step_table(step_table_of(self.step_tables, metric))
 
     def seeds(self) -> GridView:
         """Layers by seeds, a table for each task."""

@@ -103,6 +103,19 @@ def head_table_of(tables: Sequence[HeadTable], task: str | None = None) -> HeadT
     return found
 
 
+def step_table_of(tables: Sequence[StepTable], metric: str | None = None) -> StepTable:
+    """The first table of steps there is, or that of a metric.
+
+    Raises:
+        ResultsError: there is none.
+    """
+    found = next((table for table in tables if metric in (None, table.metric)), None)
+    if found is None:
+        known = ", ".join(dict.fromkeys(table.metric for table in tables))
+        raise ResultsError(f"nothing was asked of the whole model{f' by {metric}: there is {known}' if known else ''}")
+    return found
+
+
 _INTERVAL = Note(
     "interval", "[ ] 95 %, bootstrap over sentences (neighbours together, where there are over a thousand)"
 )

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bertology.errors import ResultsError
@@ -129,6 +130,20 @@ def test_what_is_saved(tmp_path: Path) -> None:
     assert "layers.svg" not in names
     for path in tmp_path.glob("*.svg"):
         assert ElementTree.parse(path).getroot().tag.endswith("svg")
+
+
+def test_steps_are_drawn_with_their_intervals() -> None:
+    view = Results((*steps(), *steps("delta_accuracy"))).view()
+    (axes,) = view.plot_steps("loss_bits").axes
+    assert [line.get_label() for line in axes.lines] == ["least important", "random"]
+    np.testing.assert_allclose(axes.lines[1].get_ydata(), [2, 4, 22])
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0 %", "10 %", "100 %"]
+    (axes,) = view.plot_steps("delta_accuracy").axes
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [200, 300, 1200])
+    with pytest.raises(ResultsError, match="by accuracy: there is delta_accuracy, loss_bits"):
+        view.plot_steps("accuracy")
+    with pytest.raises(ResultsError, match=r"nothing was asked of the whole model$"):
+        results().view().plot_steps()
 
 
 def test_several_metrics_without_groups_are_one_table() -> None:
