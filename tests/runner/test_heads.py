@@ -225,7 +225,7 @@ def experiment(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> Path:
 
 
 def test_an_experiment_in_parts_is_the_whole(experiment: Path, tmp_path: Path) -> None:
-    run_experiment(load_experiment(experiment), tmp_path / "whole")
+    run_experiment(load_experiment(experiment), tmp_path / "whole", options=RunOptions(engine="serial"))
     whole = read_results(tmp_path / "whole")
     assert (tmp_path / "whole" / "heads.csv").stat().st_size > 0
     parts = [tmp_path / f"part-{number}" for number in (1, 2)]
