@@ -66,34 +66,48 @@ def read_heads(
         ModelError: the model gives no maps, or lacks what a probe takes.
         CorpusError: a split has nothing of what is asked about.
     """
-    asked = [(group, asked_of_heads(group.probe, group.reading)) for group in groups]
     passes: dict[tuple[str, bool], list[tuple[Group, AttentionProbe]]] = {}
-    for group, probe in asked:
+    for group in groups:
+        probe = asked_of_heads(group.probe, group.reading)
         if isinstance(probe, AttentionProbe):
             passes.setdefault((probe.level, probe.norms), []).append((group, probe))
     for together in passes.values():
-        watch = Stopwatch()
-        found: dict[str, list[_Read | None]] = {}
-        for split in ("dev", "test"):
-            wanted = [split == "test" or probe.chooses for _, probe in together]
-            if any(wanted) and len(plan.splits.by_name[split]):
-                found[split] = _from_maps(together, wanted, plan.splits.by_name[split], plan, get_encoder(), progress)
-        provenance = watch.provenance("torch", "transformers", "numpy", device=device)
-        for number, (group, _) in enumerate(together):
-            of_group = {split: one for split, reads in found.items() if (one := reads[number]) is not None}
-            _write(group, of_group, run, plan, provenance)
-    for group, probe in asked:
+        _read_maps(together, run, plan, get_encoder(), device, progress)
+    for group in groups:
+        probe = asked_of_heads(group.probe, group.reading)
         if isinstance(probe, GateProbe):
-            watch = Stopwatch()
-            sentences = plan.splits.test
-            ratios = tuple(
-                probe.measure(
-                    get_encoder(), sentences, layers=_layers(group), on_long=plan.request.on_long, progress=progress
-                )
-            )
-            provenance = watch.provenance("torch", "transformers", "numpy", device=device)
-            read = _Read(ratios, sentences.n_words, len(sentences), {})
-            _write(group, {"test": read}, run, plan, provenance)
+            _close_gates(group, probe, run, plan, get_encoder(), device, progress)
+
+
+def _read_maps(
+    together: Sequence[tuple[Group, AttentionProbe]],
+    run: Path,
+    plan: Plan,
+    encoder: Encoder,
+    device: str,
+    progress: Progress,
+) -> None:
+    """One pass over each split for all that is asked of maps of the same units."""
+    watch = Stopwatch()
+    found: dict[str, list[_Read | None]] = {}
+    for split in ("dev", "test"):
+        wanted = [split == "test" or probe.chooses for _, probe in together]
+        if any(wanted) and len(plan.splits.by_name[split]):
+            found[split] = _from_maps(together, wanted, plan.splits.by_name[split], plan, encoder, progress)
+    provenance = watch.provenance("torch", "transformers", "numpy", device=device)
+    for number, (group, _) in enumerate(together):
+        of_group = {split: one for split, reads in found.items() if (one := reads[number]) is not None}
+        _write(group, of_group, run, plan, provenance)
+
+
+def _close_gates(
+    group: Group, probe: GateProbe, run: Path, plan: Plan, encoder: Encoder, device: str, progress: Progress
+) -> None:
+    """What the model loses without its heads."""
+    watch, sentences = Stopwatch(), plan.splits.test
+    ratios = probe.measure(encoder, sentences, layers=_layers(group), on_long=plan.request.on_long, progress=progress)
+    provenance = watch.provenance("torch", "transformers", "numpy", device=device)
+    _write(group, {"test": _Read(tuple(ratios), sentences.n_words, len(sentences), {})}, run, plan, provenance)
 
 
 def write_head_baselines(found: BaselineCells, splits: Splits, run: Path, *, reading: Reading) -> None:
