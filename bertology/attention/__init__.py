@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bertology.attention._plot import plot_heads
     from bertology.attention._ratios import HeadRatios, RatioUnit
     from bertology.attention._sharpness import Offsets, Sharpness
-    from bertology.attention._statistic import ClusterSums, HeadStatistic, MakeStatistic, row_sums
+    from bertology.attention._statistic import ClusterSums, HeadStatistic, MakeStatistic, SumsStatistic, row_sums
     from bertology.attention.patterns import PATTERNS, ClassifierKind, PatternShares
     from bertology.attention.viewer import AttentionReading, AttentionView, read_attention, view
 
@@ -45,6 +45,7 @@ __all__ = [
     "Scope",
     "SentenceMaps",
     "Sharpness",
+    "SumsStatistic",
     "Units",
     "attention_flow",
     "attention_rollout",
@@ -67,7 +68,7 @@ _HOME = {
     "_paths": ("SentenceMaps", "attention_flow", "attention_rollout", "sentence_maps"),
     "_sharpness": ("Offsets", "Sharpness"),
     "_ratios": ("HeadRatios", "RatioUnit"),
-    "_statistic": ("ClusterSums", "HeadStatistic", "MakeStatistic", "row_sums"),
+    "_statistic": ("ClusterSums", "HeadStatistic", "MakeStatistic", "SumsStatistic", "row_sums"),
     "patterns": ("PATTERNS", "ClassifierKind", "PatternShares"),
     "viewer": ("AttentionReading", "AttentionView", "read_attention", "view"),
 }

@@ -6,11 +6,10 @@ import torch
 from torch import Tensor
 
 from bertology.attention._batch import MapBatch, Scope, Units
-from bertology.attention._ratios import HeadRatios
-from bertology.attention._statistic import ClusterSums, HeadStatistic
+from bertology.attention._statistic import ClusterSums, SumsStatistic
 
 
-class Masses(HeadStatistic):
+class Masses(SumsStatistic):
     """Mean attention of words to kinds of units (Clark et al. 2019, sections 3.1 and 3.2), and its mean distance.
 
     Rows are words (at piece level, pieces of words); special tokens are columns only, for what they look at is a
@@ -28,28 +27,22 @@ class Masses(HeadStatistic):
     names = ("cls", "sep", "punctuation", "self", "previous", "next", "same_word", "distance")
 
     def __init__(self, scope: Scope) -> None:
-        self._means = ClusterSums(scope, self.names[:-1], shared=True, metric="attention_mass")
-        self._distance = ClusterSums(scope, self.names[-1:], shared=False)
+        super().__init__(
+            ClusterSums(scope, self.names[:-1], shared=True, metric="attention_mass"),
+            ClusterSums(scope, self.names[-1:], shared=False),
+        )
         self._weights = _Weights()
 
     def update(self, batch: MapBatch) -> None:
         """Add the maps of one layer."""
         self._weights.prepare(batch.units)
         over = weighted_sums(batch.maps, self._weights.table)
-        self._means.add(batch.layer, batch.units, over[..., :-2], self._weights.n_rows)
-        self._distance.add(batch.layer, batch.units, over[..., -2:-1], over[..., -1:])
-
-    def merge(self, other: Masses) -> None:
-        """Add the sums of another thread."""
-        self._means.merge(other._means)
-        self._distance.merge(other._distance)
-
-    def finish(self) -> tuple[HeadRatios, ...]:
-        """Means of masses, and distances."""
-        return self._means.finish(), self._distance.finish()
+        means, distance = self._sums
+        means.add(batch.layer, batch.units, over[..., :-2], self._weights.n_rows)
+        distance.add(batch.layer, batch.units, over[..., -2:-1], over[..., -1:])
 
 
-class NormShares(HeadStatistic):
+class NormShares(SumsStatistic):
     """Which share of what heads add to words comes from where, by ‖αf(x)‖ (Kobayashi et al. 2020, section 4).
 
     A large weight on a vector that a head maps to nearly nothing has no effect; Σ ‖αf(x)‖ over units of a kind, divided
@@ -61,7 +54,7 @@ class NormShares(HeadStatistic):
     names = ("norm_cls", "norm_sep", "norm_punctuation", "norm_self")
 
     def __init__(self, scope: Scope) -> None:
-        self._shares = ClusterSums(scope, self.names, shared=False, metric="norm_share")
+        super().__init__(ClusterSums(scope, self.names, shared=False, metric="norm_share"))
         self._weights = _Weights()
 
     def update(self, batch: MapBatch) -> None:
@@ -74,15 +67,7 @@ class NormShares(HeadStatistic):
         total = torch.einsum("shij,si->sh", batch.norms, rows)[..., None].expand_as(over)
         # Without such a token in the model there is no share of it.
         present = (self._weights.n_rows[:, None, : len(self.names)] > 0).expand_as(over)
-        self._shares.add(batch.layer, batch.units, over, torch.where(present, total, 0))
-
-    def merge(self, other: NormShares) -> None:
-        """Add the sums of another thread."""
-        self._shares.merge(other._shares)
-
-    def finish(self) -> tuple[HeadRatios, ...]:
-        """The shares."""
-        return (self._shares.finish(),)
+        self._sums[0].add(batch.layer, batch.units, over, torch.where(present, total, 0))
 
 
 def weighted_sums(maps: Tensor, weights: Tensor) -> Tensor:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import torch
 
 from bertology.attention._batch import MapBatch, Scope
-from bertology.attention._ratios import HeadRatios
-from bertology.attention._statistic import ClusterSums, HeadStatistic, row_sums
+from bertology.attention._statistic import ClusterSums, SumsStatistic, row_sums
 
 FARTHEST = 3
 """Offsets are told apart up to this many words to either side."""
 
 
-class Sharpness(HeadStatistic):
+class Sharpness(SumsStatistic):
     """Entropy and confidence of heads.
 
     - ``entropy_nats``: mean entropy of the attention of words, in nats (Clark et al. 2019, section 3.3); attention
@@ -25,7 +24,7 @@ class Sharpness(HeadStatistic):
     names = ("entropy_nats", "cls_entropy_nats", "confidence")
 
     def __init__(self, scope: Scope) -> None:
-        self._sums = ClusterSums(scope, self.names, shared=True)
+        super().__init__(ClusterSums(scope, self.names, shared=True))
 
     def update(self, batch: MapBatch) -> None:
         """Add the maps of one layer."""
@@ -36,18 +35,10 @@ class Sharpness(HeadStatistic):
         over = [row_sums(entropy, units.word_rows), row_sums(entropy, opening), row_sums(largest, units.word_rows)]
         n_words = units.word_rows.sum(-1)
         under = torch.stack([n_words, opening.sum(-1), n_words], dim=-1)
-        self._sums.add(batch.layer, units, torch.stack(over, dim=-1), under)
-
-    def merge(self, other: Sharpness) -> None:
-        """Add the sums of another thread."""
-        self._sums.merge(other._sums)
-
-    def finish(self) -> tuple[HeadRatios, ...]:
-        """The means."""
-        return (self._sums.finish(),)
+        self._sums[0].add(batch.layer, units, torch.stack(over, dim=-1), under)
 
 
-class Offsets(HeadStatistic):
+class Offsets(SumsStatistic):
     """Where the maximum lies: shares of words whose most attended word stands at each offset (Voita et al. 2019,
     section 5.1: a head is positional if one offset has 90 % of them).
 
@@ -58,7 +49,7 @@ class Offsets(HeadStatistic):
     names = ("argmax_before", *(f"argmax_{d:+d}" if d else "argmax_0" for d in range(-3, 4)), "argmax_after")
 
     def __init__(self, scope: Scope) -> None:
-        self._sums = ClusterSums(scope, self.names, shared=True, metric="argmax_share")
+        super().__init__(ClusterSums(scope, self.names, shared=True, metric="argmax_share"))
 
     def update(self, batch: MapBatch) -> None:
         """Add the maps of one layer."""
@@ -71,15 +62,7 @@ class Offsets(HeadStatistic):
         over = torch.zeros(*bins.shape[:2], len(self.names), device=maps.device)
         over.scatter_add_(2, bins, counted.float())
         under = units.word_rows.sum(-1, keepdim=True).expand(-1, len(self.names))
-        self._sums.add(batch.layer, units, over, under)
-
-    def merge(self, other: Offsets) -> None:
-        """Add the sums of another thread."""
-        self._sums.merge(other._sums)
-
-    def finish(self) -> tuple[HeadRatios, ...]:
-        """The shares."""
-        return (self._sums.finish(),)
+        self._sums[0].add(batch.layer, units, over, under)
 
 
 def row_entropy(maps: torch.Tensor) -> torch.Tensor:

@@ -81,6 +81,26 @@ class ClusterSums:
         return HeadRatios(self._names, self._scope.layers, self._over, self._under, self._metric)
 
 
+class SumsStatistic(HeadStatistic):
+    """A statistic that keeps sums by cluster of sentences and nothing else; subclasses say in ``update`` of what.
+
+    Args:
+        sums: what it keeps.
+    """
+
+    def __init__(self, *sums: ClusterSums) -> None:
+        self._sums = sums
+
+    def merge(self, other: Self) -> None:
+        """Add the sums of another thread."""
+        for own, more in zip(self._sums, other._sums, strict=True):
+            own.merge(more)
+
+    def finish(self) -> tuple[HeadRatios, ...]:
+        """The ratios."""
+        return tuple(sums.finish() for sums in self._sums)
+
+
 def row_sums(rows: Tensor, counted: Tensor) -> Tensor:
     """Values of rows summed over the counted rows of each sentence.
 

@@ -13,6 +13,7 @@ import numpy as np
 from bertology.measures import Bootstrap, Metric, compare, expected_layer, mean_over_seeds, over_layers, selectivity
 from bertology.probing import ClozeProbe, HeadProbe, Probe, RepresentationProbe
 from bertology.results import ComparisonRow, PredictionFolder, ResultRow, Results, comparison_rows, score_of
+from bertology.runner._cells import columns_of
 from bertology.runner._head_rows import HeadRows
 from bertology.runner._plan import BaselineCells, Group, Plan, RowControl
 from bertology.runner._scored import Column, Scored, Scorer, metrics_of
@@ -158,20 +159,8 @@ def _main_metric(group: Group, control: RowControl) -> str:
 def _rows(column: Column, place: int, where: Mapping[str, Any], *, metrics: Sequence[Scored]) -> list[ResultRow]:
     """One row a metric of one cell."""
     record = column.records[place]
-    facts, provenance = dict(record.facts), record.provenance
-    groups = facts.pop("groups", {})
-    shared = {
-        **where,
-        "cell_id": record.cell_id,
-        "skip_reasons": json.dumps(facts.pop("skip_reasons"), sort_keys=True),
-        "params_json": json.dumps(facts.pop("params", {}), sort_keys=True),
-        **facts,
-        "versions": json.dumps(provenance["versions"], sort_keys=True),
-        "device": provenance.get("device"),
-        "wall_s": provenance["wall_s"],
-        "started_utc": provenance.get("fit_started_utc"),
-        "predictions_sha256": record.predictions_sha256,
-    }
+    groups = record.facts.get("groups", {})
+    shared = {**where, **columns_of(record)}
     # A difference of scores, such as selectivity, is no metric of its own; more of it is better.
     better = {metric.name: metric.higher_is_better for metric in metrics}
     main = metrics[0].name if metrics else ""

@@ -49,6 +49,24 @@ class CellRecord:
     """What a person should know of it."""
 
 
+def columns_of(record: CellRecord) -> dict[str, Any]:
+    """What all rows of a cell have in common, by column of ``results.parquet``."""
+    facts, provenance = dict(record.facts), record.provenance
+    # By group they belong to some of the rows.
+    facts.pop("groups", None)
+    return {
+        "cell_id": record.cell_id,
+        "skip_reasons": json.dumps(facts.pop("skip_reasons"), sort_keys=True),
+        "params_json": json.dumps(facts.pop("params", {}), sort_keys=True),
+        **facts,
+        "versions": json.dumps(provenance["versions"], sort_keys=True),
+        "device": provenance.get("device"),
+        "wall_s": provenance["wall_s"],
+        "started_utc": provenance.get("fit_started_utc"),
+        "predictions_sha256": record.predictions_sha256,
+    }
+
+
 def read_cell(run: Path, cell: Cell) -> CellRecord | None:
     """The record of ``cell`` in folder ``run``.
 

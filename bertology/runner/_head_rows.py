@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from bertology.measures import ratio_intervals
 from bertology.probing import Probe
 from bertology.results import HeadSums, ResultRow, read_head_sums
-from bertology.runner._cells import Cell, CellRecord, read_cell
+from bertology.runner._cells import Cell, columns_of, read_cell
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class HeadRows:
             record = read_cell(self.run, cell)
             if record is None:
                 raise RuntimeError(f"cell {cell.id} is not finished")
-            of_cell = {**shared, **_columns(record), "layer": layer}
+            of_cell = {**shared, **columns_of(record), "layer": layer}
             kept = read_head_sums(self.run, cell.id)
             for split in dict.fromkeys(sums.split for sums in kept):
                 where = {"split": shared["split"] if split == "test" else split}
@@ -78,21 +77,6 @@ class HeadRows:
                     "ci_method": found.ci_methods[place],
                 }
                 place += 1
-
-
-def _columns(record: CellRecord) -> dict[str, Any]:
-    facts, provenance = dict(record.facts), record.provenance
-    return {
-        "cell_id": record.cell_id,
-        "skip_reasons": json.dumps(facts.pop("skip_reasons"), sort_keys=True),
-        "params_json": json.dumps(facts.pop("params", {}), sort_keys=True),
-        **facts,
-        "versions": json.dumps(provenance["versions"], sort_keys=True),
-        "device": provenance.get("device"),
-        "wall_s": provenance["wall_s"],
-        "started_utc": provenance.get("fit_started_utc"),
-        "predictions_sha256": record.predictions_sha256,
-    }
 
 
 def _counted(sums: HeadSums, place: int, of_cell: Mapping[str, Any]) -> dict[str, int]:

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from bertology.attention._batch import MapBatch, Scope, Units
-from bertology.attention._ratios import HeadRatios
-from bertology.attention._statistic import ClusterSums, HeadStatistic
+from bertology.attention._statistic import ClusterSums, SumsStatistic
 from bertology.attention.arcs._candidates import Candidates
 from bertology.attention.arcs._places import Places, check_level, expanded
 
 
-class CandidateHits(HeadStatistic):
+class CandidateHits(SumsStatistic):
     """Shares of words that look more at a right candidate than at any wrong one (Clark et al. 2019, section 4.3).
 
     Nothing but the candidates competes; a tie is a miss. Where a sentence is read in windows a word is asked in the
@@ -30,7 +29,7 @@ class CandidateHits(HeadStatistic):
     def __init__(self, scope: Scope, candidates: Candidates, *, metric: str) -> None:
         check_level(scope)
         self._candidates = candidates
-        self._sums = ClusterSums(scope, candidates.names, shared=True, metric=metric)
+        super().__init__(ClusterSums(scope, candidates.names, shared=True, metric=metric))
         self._units: Units | None = None
 
     def update(self, batch: MapBatch) -> None:
@@ -50,15 +49,7 @@ class CandidateHits(HeadStatistic):
         over.index_add_(0, asked.of_window, hits[:, :, None] * asked.is_in[:, None])
         under = torch.zeros(len(units), asked.is_in.shape[1], device=weights.device)
         under.index_add_(0, asked.of_window, asked.is_in)
-        self._sums.add(batch.layer, units, over, under)
-
-    def merge(self, other: CandidateHits) -> None:
-        """Add the sums of another thread."""
-        self._sums.merge(other._sums)
-
-    def finish(self) -> tuple[HeadRatios, ...]:
-        """The shares, by group."""
-        return (self._sums.finish(),)
+        self._sums[0].add(batch.layer, units, over, under)
 
 
 @dataclass(frozen=True, eq=False)

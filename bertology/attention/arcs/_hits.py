@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from bertology.attention._batch import MapBatch, Scope, Units
-from bertology.attention._ratios import HeadRatios
-from bertology.attention._statistic import ClusterSums, HeadStatistic
+from bertology.attention._statistic import ClusterSums, SumsStatistic
 from bertology.attention.arcs._arcs import Arcs
 from bertology.attention.arcs._places import Places, check_level, expanded
 
@@ -19,7 +18,7 @@ _APART = 4.0
 shared with another may sum to a little more than 1, never to this."""
 
 
-class ArcHits(HeadStatistic):
+class ArcHits(SumsStatistic):
     """Shares of words whose maximum lies on a right answer (Clark et al. 2019, section 4.2; Voita et al. 2019, 5.2).
 
     At which word does the asked one look most (row), or which word looks at it most (column): see :class:`Arcs`.
@@ -37,7 +36,7 @@ class ArcHits(HeadStatistic):
     def __init__(self, scope: Scope, arcs: Arcs, *, metric: str, self_competes: bool = False) -> None:
         check_level(scope)
         self._arcs, self._self_competes = arcs, self_competes
-        self._sums = ClusterSums(scope, arcs.names, shared=True, metric=metric)
+        super().__init__(ClusterSums(scope, arcs.names, shared=True, metric=metric))
         self._units: Units | None = None
 
     def update(self, batch: MapBatch) -> None:
@@ -54,15 +53,7 @@ class ArcHits(HeadStatistic):
         if len(asked.columns.slots):
             _count(over, weights.transpose(2, 3).contiguous(), asked.columns)
         hits = over.view(len(units), n_groups, -1).transpose(1, 2)
-        self._sums.add(batch.layer, units, hits, asked.n_questions)
-
-    def merge(self, other: ArcHits) -> None:
-        """Add the sums of another thread."""
-        self._sums.merge(other._sums)
-
-    def finish(self) -> tuple[HeadRatios, ...]:
-        """The shares, by group."""
-        return (self._sums.finish(),)
+        self._sums[0].add(batch.layer, units, hits, asked.n_questions)
 
 
 @dataclass(frozen=True, eq=False)

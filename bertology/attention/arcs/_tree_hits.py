@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology.attention._batch import MapBatch, Scope, Units
-from bertology.attention._ratios import HeadRatios
-from bertology.attention._statistic import ClusterSums, HeadStatistic
+from bertology.attention._statistic import ClusterSums, SumsStatistic
 from bertology.attention.arcs._places import Places, check_level
 from bertology.attention.arcs._trees import WAYS, TextTrees
 from bertology.measures import spanning_arborescences
@@ -21,7 +20,7 @@ _MOST_SCORES = 1 << 19
 """In one call that makes trees: what it works on stays in the cache."""
 
 
-class TreeHits(HeadStatistic):
+class TreeHits(SumsStatistic):
     """Shares of undirected edges of trees that heads find, UUAS (Htut et al. 2019, sections 3.1 and 3.2).
 
     - ``maximum attention``: an edge is found if the maximum of either of its words lies on the other.
@@ -40,7 +39,7 @@ class TreeHits(HeadStatistic):
     def __init__(self, scope: Scope, trees: TextTrees, *, metric: str) -> None:
         check_level(scope)
         self._trees = trees
-        self._sums = ClusterSums(scope, WAYS, shared=True, metric=metric)
+        super().__init__(ClusterSums(scope, WAYS, shared=True, metric=metric))
         self._units: Units | None = None
 
     def update(self, batch: MapBatch) -> None:
@@ -56,15 +55,7 @@ class TreeHits(HeadStatistic):
             found = np.stack([_edges_of_maxima(weights, asked), _edges_of_trees(weights, asked)], axis=-1)
             over[asked.windows] = torch.from_numpy(found).float()
             under[asked.windows] = torch.from_numpy((asked.parents >= 0).sum(1)[:, None].repeat(2, 1)).float()
-        self._sums.add(batch.layer, units, over, under)
-
-    def merge(self, other: TreeHits) -> None:
-        """Add the sums of another thread."""
-        self._sums.merge(other._sums)
-
-    def finish(self) -> tuple[HeadRatios, ...]:
-        """The shares, by way of making edges."""
-        return (self._sums.finish(),)
+        self._sums[0].add(batch.layer, units, over, under)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from bertology.activations._batches import Batch, plan_batches
-from bertology.attention._batch import Scope
 from bertology.attention.importance._task import Answers, ScoredTask, TaskBatch
 from bertology.encoders import Encoder, class_logits
 from bertology.errors import CorpusError, ModelError
@@ -34,9 +33,9 @@ class SequenceClassifier(ScoredTask):
         if encoder.model.classifier is None:
             raise ModelError(f"model {encoder.name} has no classifier of texts: load one with load_classifier")
         _check_texts(texts, labels, pairs, n_classes=int(encoder.model.classifier.config.num_labels))
-        self._encoder, self._labels = encoder, torch.tensor(list(labels))
+        super().__init__(encoder, len(texts))
+        self._labels = torch.tensor(list(labels))
         self._ids, self._types = _encoded(encoder, texts, pairs)
-        self._scope = Scope(len(texts), tuple(range(1, encoder.n_layers + 1)), encoder.n_heads, "piece")
         lengths = np.array([len(ids) for ids in self._ids])
         self._batches = tuple(self._batch(planned) for planned in plan_batches(lengths))
 
@@ -44,16 +43,6 @@ class SequenceClassifier(ScoredTask):
     def name(self) -> str:
         """``classifier``."""
         return "classifier"
-
-    @property
-    def encoder(self) -> Encoder:
-        """What is asked."""
-        return self._encoder
-
-    @property
-    def n_clusters(self) -> int:
-        """One a text, as long as there are few enough."""
-        return self._scope.n_clusters
 
     @property
     def batches(self) -> tuple[TaskBatch, ...]:

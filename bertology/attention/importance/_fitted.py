@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from bertology.activations._batches import Batch, plan_batches
 from bertology.activations._pooling import Pooling, WordPooling
-from bertology.attention._batch import Scope
 from bertology.attention.importance._task import Answers, ScoredTask, TaskBatch
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
@@ -57,11 +56,11 @@ class FittedTask(ScoredTask):
         fitted_on = tuple(range(encoder.n_layers + 1)) if layers is None else tuple(layers)
         _check(encoder, sentences, labels, readout, layer, fitted_on, problem)
         place = fitted_on.index(layer)
-        self._encoder, self._labels, self._layer, self._pooling = encoder, labels, layer, pooling
+        super().__init__(encoder, len(sentences))
+        self._labels, self._layer, self._pooling = labels, layer, pooling
         self._weight = readout.regressions.coefficients[problem, place, 0]  # [class, dim]
         self._bias = readout.regressions.intercepts[problem, place, 0]  # [class]
         self._pieces = encoder.tokenize(sentences, on_long=on_long)
-        self._scope = Scope(len(sentences), tuple(range(1, encoder.n_layers + 1)), encoder.n_heads, "piece")
         self._asked = np.flatnonzero((labels >= 0) & (self._pieces.word_window >= 0))
         if not len(self._asked):
             raise FitError("no word has a label and can be read: give sentences with labels")
@@ -75,16 +74,6 @@ class FittedTask(ScoredTask):
     def name(self) -> str:
         """``fitted_probe``."""
         return "fitted_probe"
-
-    @property
-    def encoder(self) -> Encoder:
-        """What is asked."""
-        return self._encoder
-
-    @property
-    def n_clusters(self) -> int:
-        """One a sentence, as long as there are few enough."""
-        return self._scope.n_clusters
 
     @property
     def batches(self) -> tuple[TaskBatch, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bertology.attention._batch import Scope
 from bertology.attention.importance._task import Answers, ScoredTask, TaskBatch
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
@@ -39,25 +38,14 @@ class MaskedWords(ScoredTask):
         seed: int = 0,
         on_long: OnLong = "window",
     ) -> None:
-        self._encoder = encoder
+        super().__init__(encoder, len(sentences))
         self._text = MaskedText(encoder, sentences, share=share, seed=seed, on_long=on_long)
-        self._scope = Scope(len(sentences), tuple(range(1, encoder.n_layers + 1)), encoder.n_heads, "piece")
         self._batches = tuple(self._batch(masked) for masked in self._text.batches())
 
     @property
     def name(self) -> str:
         """``masked_words``."""
         return "masked_words"
-
-    @property
-    def encoder(self) -> Encoder:
-        """What is asked."""
-        return self._encoder
-
-    @property
-    def n_clusters(self) -> int:
-        """One a sentence, as long as there are few enough."""
-        return self._scope.n_clusters
 
     @property
     def batches(self) -> tuple[TaskBatch, ...]:

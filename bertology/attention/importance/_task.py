@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertology.attention._batch import Scope
 from bertology.encoders import Encoder
 
 Integers = NDArray[np.int64]
@@ -48,7 +49,16 @@ class TaskBatch:
 
 
 class ScoredTask(ABC):
-    """Something that a model does well or badly, item by item; the items are the same whatever is done to the model."""
+    """Something that a model does well or badly, item by item; the items are the same whatever is done to the model.
+
+    Args:
+        encoder: what is asked.
+        n_texts: how many; of many some neighbours share a cluster.
+    """
+
+    def __init__(self, encoder: Encoder, n_texts: int) -> None:
+        self._encoder = encoder
+        self._scope = Scope(n_texts, tuple(range(1, encoder.n_layers + 1)), encoder.n_heads, "piece")
 
     @property
     @abstractmethod
@@ -57,18 +67,18 @@ class ScoredTask(ABC):
 
     @property
     @abstractmethod
-    def encoder(self) -> Encoder:
-        """What is asked."""
-
-    @property
-    @abstractmethod
-    def n_clusters(self) -> int:
-        """Clusters of sentences over which scores are summed."""
-
-    @property
-    @abstractmethod
     def batches(self) -> tuple[TaskBatch, ...]:
         """All items, each once."""
+
+    @property
+    def encoder(self) -> Encoder:
+        """What is asked."""
+        return self._encoder
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters of texts over which scores are summed: one a text, as long as there are few enough."""
+        return self._scope.n_clusters
 
 
 def row_loss(answers: Answers, n_rows: int) -> tuple[Tensor, Tensor]:
