@@ -23,6 +23,8 @@ _CELL = 0.3
 _MOST_WRITTEN = 12
 """Heads in a layer whose values are still legible in their cells."""
 _COLUMNS = 3
+_LETTERS = 13
+"""Of a title in an inch."""
 
 
 class HeadFigure(Figure):
@@ -52,7 +54,7 @@ def plot_heads(panels: Sequence[tuple[str, NDArray[np.float64]]], layers: Sequen
     n_heads = panels[0][1].shape[1]
     columns = min(_COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
-    size = (columns * (0.9 + _CELL * n_heads), rows * (0.85 + _CELL * len(layers)) + 0.3)
+    size = (columns * _width(n_heads), rows * (0.85 + _CELL * len(layers)) + 0.3)
     figure = HeadFigure(figsize=size, dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
@@ -65,11 +67,17 @@ def plot_heads(panels: Sequence[tuple[str, NDArray[np.float64]]], layers: Sequen
     return figure
 
 
+def _width(n_heads: int) -> float:
+    """Inches of a panel."""
+    return 0.9 + _CELL * n_heads
+
+
 def _draw(ax: Axes, name: str, values: NDArray[np.float64], layers: Sequence[int]) -> None:
     finite = values[np.isfinite(values)]
     least, greatest = (float(finite.min()), float(finite.max())) if len(finite) else (math.nan, math.nan)
     spread = greatest - least
-    shades = (values - least) / spread if spread > 0 else np.where(np.isfinite(values), 0.5, np.nan)
+    # Where all heads are alike none stands out.
+    shades = (values - least) / spread if spread > 0 else np.where(np.isfinite(values), 0.0, np.nan)
     ax.pcolormesh(shades, cmap=_SHADES, vmin=0, vmax=1, edgecolors="white", linewidth=0.8)
     if values.shape[1] <= _MOST_WRITTEN:
         _write(ax, values, shades)
@@ -77,8 +85,12 @@ def _draw(ax: Axes, name: str, values: NDArray[np.float64], layers: Sequence[int
     ax.set_xticks(np.arange(len(heads)) + 0.5, [str(head) for head in heads], fontsize=6.5, color=_TEXT)
     ax.set_yticks(np.arange(len(layers)) + 0.5, [str(layer) for layer in layers], fontsize=6.5, color=_TEXT)
     ax.tick_params(length=0)
-    bounds = f" ({least:.2f}…{greatest:.2f})" if len(finite) else " (nothing to count)"
-    ax.set_title(name.replace("_", " ") + bounds, fontsize=8.5, color=_TEXT)
+    bounds = f"({least:.2f}…{greatest:.2f})" if len(finite) else "(nothing to count)"
+    title = f"{name.replace('_', ' ')} {bounds}"
+    if len(title) > _LETTERS * _width(values.shape[1]):
+        # Beside the next panel's there is no room for it in one line.
+        title = f"{name.replace('_', ' ')}\n{bounds}"
+    ax.set_title(title, fontsize=8.5, color=_TEXT)
     ax.set_xlabel("head", fontsize=7.5, color=_TEXT)
     ax.set_ylabel("layer", fontsize=7.5, color=_TEXT)
     for spine in ax.spines.values():

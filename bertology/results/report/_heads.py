@@ -68,7 +68,7 @@ def _map(line: HeadLine) -> str:
     cells, side = [], _CELL - 2
     for name, (layer, head) in places.items():
         value = line.heads[name].value
-        shade = _FAINTEST + (1 - _FAINTEST) * ((value - least) / spread if spread > 0 else 0.5)
+        shade = _FAINTEST + (1 - _FAINTEST) * ((value - least) / spread if spread > 0 else 0.0)
         x, y = (head - 1) * _CELL, (len(layers) - 1 - layers.index(layer)) * _CELL
         chosen = ' class="chosen"' if name == line.best.head else ""
         cells.append(
