@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,13 +16,11 @@ from torch import Tensor
 
 from bertology.errors import FitError
 from bertology.readouts._span_windows import JoinedChunks
-from bertology.readouts._spans import SpanSource, check_finite, span_rows
+from bertology.readouts._spans import SpanSource, check_finite
 
 Asks = Literal["distances", "depths"]
-_LIKE_LENGTH = 0.5
-"""Sentences are padded together that are at least this part of the longest of them."""
-_BLOCK_SENTENCES = 64
-"""How many are padded together at most."""
+_BLOCK_WORDS = 2048
+"""How many words are computed in the same products, at most (but for a single sentence)."""
 
 
 @dataclass(frozen=True)
@@ -61,39 +60,46 @@ class TreeTargets:
 
 @dataclass(frozen=True)
 class Block:
-    """Sentences of like length, padded to the longest."""
+    """Sentences in rows of ``n`` words, as long as the longest of them; short ones stand in a row one after another.
 
-    rows: Tensor
-    """``[sentence × n]`` places of their words in the batch; where padded that of a sentence's first."""
-    places: Tensor
-    """``[word]`` where each of their words stands among the padded ones."""
+    Where pairs of words are asked about, all that is computed of two words in different sentences is for nothing; but
+    operations are few, and that costs more where batches are small.
+    """
+
     first: int
-    """Words of the batch that come before theirs; they are neighbours."""
+    """Words of the batch that come before theirs, those that fill rows up counted."""
     gold: Tensor
-    """``[sentence, n, n]`` distances, or ``[sentence, n]`` depths."""
+    """``[row, n, n]`` distances, or ``[row, n]`` depths; 0 between sentences and where rows are filled up."""
     share: Tensor
-    """Shaped as ``gold``: 1 over the number of the sentence's pairs (or words), 0 where padded."""
+    """Shaped as ``gold``: 1 over the number of a sentence's pairs (or words), 0 between sentences and where filled."""
     weights: Tensor | None
-    """``[problem, sentence]``"""
+    """``[problem, row, n]`` how often the sentence that a word is in counts."""
+
+    @property
+    def words(self) -> slice:
+        """Which words of the batch are theirs, row after row."""
+        n_rows, n = self.gold.shape[:2]
+        return slice(self.first, self.first + n_rows * n)
 
     def to(self, device: torch.device) -> Block:
         """The same on another device."""
-        rows, places, gold, share = (part.to(device) for part in (self.rows, self.places, self.gold, self.share))
-        return Block(rows, places, self.first, gold, share, None if self.weights is None else self.weights.to(device))
+        weights = None if self.weights is None else self.weights.to(device)
+        return Block(self.first, self.gold.to(device), self.share.to(device), weights)
 
 
 @dataclass(frozen=True)
 class Batch:
     """Sentences that go through the probes together."""
 
-    rows: Tensor
-    """``[word]`` places of their words in the window."""
+    words: Tensor
+    """``[word]`` places of their words in the window, block after block and row after row; where a row is filled up,
+    that of any word."""
     n_sentences: int
     blocks: tuple[Block, ...]
 
     def to(self, device: torch.device) -> Batch:
         """The same on another device."""
-        return Batch(self.rows.to(device), self.n_sentences, tuple(block.to(device) for block in self.blocks))
+        return Batch(self.words.to(device), self.n_sentences, tuple(block.to(device) for block in self.blocks))
 
 
 class Batches:
@@ -133,7 +139,7 @@ class Window:
         n_words, dim = self.words.shape[1:]
         # One selection of whole rows, so that no more of the window is touched than the batch needs.
         starts = torch.tensor(layers, device=self.words.device)[:, None] * n_words
-        found = self.words.view(-1, dim).index_select(0, (starts + batch.rows).flatten())
+        found = self.words.view(-1, dim).index_select(0, (starts + batch.words).flatten())
         return found.view(len(layers), -1, dim)
 
     def to(self, device: torch.device) -> Window:
@@ -200,30 +206,64 @@ def _batch(items: NDArray[np.int64], spans: NDArray[np.int64], targets: TreeTarg
     # The longest come first, so that sentences of like length are neighbours.
     order = np.argsort(-lengths, kind="stable")
     items, spans, lengths = items[order], spans[order], lengths[order]
-    blocks, first = [], 0
+    words: list[NDArray[np.int64]] = []
+    blocks: list[Block] = []
+    first = n_words = 0
     ends = lengths.cumsum()
     while first < len(items):
-        n_like = int(np.searchsorted(-lengths, -_LIKE_LENGTH * lengths[first], side="right")) - first
-        part = slice(first, first + min(n_like, _BLOCK_SENTENCES))
-        blocks.append(_block(items[part], lengths[part], targets, int(ends[first] - lengths[first])))
-        first = part.stop
-    return Batch(span_rows(torch.from_numpy(spans))[0], len(items), tuple(blocks))
+        before = int(ends[first] - lengths[first])
+        last = max(first + 1, int(np.searchsorted(ends, before + _BLOCK_WORDS, side="right")))
+        part = slice(first, last)
+        found, block = _block(items[part], spans[part], targets, n_words)
+        words.append(found)
+        blocks.append(block)
+        first, n_words = last, n_words + len(found)
+    return Batch(torch.from_numpy(np.concatenate(words)), len(items), tuple(blocks))
 
 
-def _block(items: NDArray[np.int64], lengths: NDArray[np.int64], targets: TreeTargets, before: int) -> Block:
-    places = np.arange(lengths[0])
-    inside = places < lengths[:, None]  # [sentence, n]
-    starts = before + lengths.cumsum() - lengths
-    share = (inside / lengths[:, None]).astype(np.float32)
-    if targets.asks == "distances":
-        share = share[:, :, None] * share[:, None]
-    gold = np.zeros_like(share)
-    for own, item, length in zip(gold, items.tolist(), lengths.tolist(), strict=True):
-        own[(slice(length),) * own.ndim] = targets.values[item]
-    weights = None if targets.weights is None else torch.from_numpy(targets.weights[:, items])
-    rows = torch.from_numpy((starts[:, None] + places * inside).ravel())
-    kept = torch.from_numpy(np.flatnonzero(inside))
-    return Block(rows, kept, before, torch.from_numpy(gold), torch.from_numpy(share), weights)
+def _block(
+    items: NDArray[np.int64], spans: NDArray[np.int64], targets: TreeTargets, before: int
+) -> tuple[NDArray[np.int64], Block]:
+    """The places of the words of a block in the window, and the block; sentences come longest first."""
+    lengths = (spans[:, 1] - spans[:, 0]).tolist()
+    is_pairs = targets.asks == "distances"
+    n = lengths[0] if is_pairs else sum(lengths)  # nothing is computed for words that are not asked about in pairs
+    places, n_rows = _rows(lengths, n)
+    words = np.full((n_rows, n), spans[0, 0])
+    gold = np.zeros((n_rows, n, n) if is_pairs else (n_rows, n), np.float32)
+    share = np.zeros_like(gold)
+    weights = None if targets.weights is None else np.zeros((targets.n_problems, n_rows, n), np.float32)
+    for item, start, length, (row, at) in zip(items.tolist(), spans[:, 0].tolist(), lengths, places, strict=True):
+        inside = slice(at, at + length)
+        there = (row, inside, inside) if is_pairs else (row, inside)
+        words[row, inside] = np.arange(start, start + length)
+        gold[there] = targets.values[item]
+        share[there] = 1 / (length * length if is_pairs else length)
+        if weights is not None and targets.weights is not None:
+            weights[:, row, inside] = targets.weights[:, item, None]
+    own = None if weights is None else torch.from_numpy(weights)
+    return words.ravel(), Block(before, torch.from_numpy(gold), torch.from_numpy(share), own)
+
+
+def _rows(lengths: Sequence[int], n: int) -> tuple[list[tuple[int, int]], int]:
+    """Lay sentences, the longest first, into rows of ``n`` words: each where least room is left after it.
+
+    Returns:
+        The row of each and where in it the sentence begins; and how many rows there are.
+    """
+    places: list[tuple[int, int]] = []
+    rooms: list[tuple[int, int]] = []  # what is free in a row, and which row; in order
+    n_rows = 0
+    for length in lengths:
+        found = bisect_left(rooms, (length, -1))
+        if found == len(rooms):
+            free, row = n, n_rows
+            n_rows += 1
+        else:
+            free, row = rooms.pop(found)
+        places.append((row, n - free))
+        insort(rooms, (free - length, row))
+    return places, n_rows
 
 
 def _check_lengths(items: NDArray[np.int64], spans: NDArray[np.int64], targets: TreeTargets) -> None:

@@ -118,11 +118,8 @@ def learn(maps: Maps, words: Tensor, batch: Batch, asks: Asks) -> None:
         asks: what is learnt.
     """
     mapped = maps.mapped(words)
-    pull = torch.empty_like(mapped)
-    for block in batch.blocks:
-        own = _pull(_padded(mapped, block, maps), block, asks)
-        flat = own.permute(0, 2, 3, 1, 4).reshape(len(own), -1, mapped.shape[2])
-        pull[:, block.first : block.first + len(block.places)] = flat.index_select(1, block.places)
+    pulls = [_pull(_vectors(mapped, block, maps), block, asks) for block in batch.blocks]
+    pull = torch.cat([_by_word(own) for own in pulls], dim=1) if len(pulls) > 1 else _by_word(pulls[0])
     # Distances pull both words of a pair, each of which stands in two pairs.
     scale = (4.0 if asks == "distances" else -2.0) / batch.n_sentences
     gradients = torch.bmm(pull.transpose(1, 2), words).mul_(scale)
@@ -134,7 +131,7 @@ def losses(maps: Maps, words: Tensor, batch: Batch, asks: Asks) -> Tensor:
     total = torch.zeros(maps.values.shape[:2], dtype=torch.float64, device=maps.values.device)
     mapped = maps.mapped(words)
     for block in batch.blocks:
-        missing = _missing(_padded(mapped, block, maps), block, asks)
+        missing = _missing(_vectors(mapped, block, maps), block, asks)
         total += missing.abs_().mul_(block.share).flatten(2).sum(-1)
     return total.mul_(2) if asks == "distances" else total
 
@@ -146,15 +143,20 @@ def squared_distances(vectors: Tensor) -> Tensor:
     return products.mul_(-2).add_(norms[..., :, None]).add_(norms[..., None, :])
 
 
-def _padded(mapped: Tensor, block: Block, maps: Maps) -> Tensor:
-    """``[layer, problem, sentence, n, rank]`` mapped vectors of a block."""
+def _vectors(mapped: Tensor, block: Block, maps: Maps) -> Tensor:
+    """``[layer, problem, row, n, rank]`` the mapped vectors of a block."""
     n_problems, rank = maps.values.shape[1:3]
-    vectors = mapped.index_select(1, block.rows).view(len(mapped), len(block.gold), -1, n_problems, rank)
+    vectors = mapped[:, block.words].view(len(mapped), *block.gold.shape[:2], n_problems, rank)
     return vectors.permute(0, 3, 1, 2, 4).contiguous()
 
 
+def _by_word(vectors: Tensor) -> Tensor:
+    """``[layer, word, problem × rank]`` from what :func:`_vectors` is shaped as."""
+    return vectors.permute(0, 2, 3, 1, 4).flatten(3).flatten(1, 2)
+
+
 def _missing(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
-    """What is missing to gold: ``[layer, problem, sentence, n]`` of depths, ``[…, n, n]`` half of it of distances."""
+    """What is missing to gold: ``[layer, problem, row, n]`` of depths, ``[…, n, n]`` half of it of distances."""
     if asks == "depths":
         return block.gold - vectors.square().sum(-1)
     flat = vectors.flatten(0, 2)
@@ -169,7 +171,7 @@ def _pull(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
     # The slope of |missing|: a sign, times how much the pair (or word) counts.
     slope = _missing(vectors, block, asks).sign_().mul_(block.share)
     if block.weights is not None:
-        slope.mul_(block.weights.view(*block.weights.shape, *[1] * (block.gold.ndim - 1)))
+        slope.mul_(block.weights if asks == "depths" else block.weights[..., None])
     if asks == "depths":
         return slope[..., None] * vectors
     # Σ_j s_ij (v_j − v_i), as one product

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology.readouts import ArraySpans, StructuralReadout, _span_windows
+from bertology.readouts import ArraySpans, StructuralReadout, TreeTargets, _span_windows, _structural_batches
 from bertology.readouts._structural_batches import Block, Window, Windows
 from bertology.readouts._structural_training import Maps, Plateau, learn, losses
 from tests.readouts.trees import DIM, Trees, planted
@@ -30,15 +29,19 @@ def loss_of(vectors: Tensor, gold: NDArray[Any], by: Tensor, asks: str) -> Tenso
 
 @pytest.mark.parametrize("asks", ASKS)
 @pytest.mark.parametrize("weighted", [True, False])
-def test_gradients_are_those_of_the_loss(asks: Any, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("block_words", [40, 2048])
+def test_gradients_are_those_of_the_loss(
+    asks: Any, weighted: bool, block_words: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Sentences of three to nine words in one batch, two layers, two problems that draw them differently often."""
+    monkeypatch.setattr(_structural_batches, "_BLOCK_WORDS", block_words)
     train = planted(30, 4).layers(0, 2)
     weights = np.random.default_rng(0).integers(0, 3, size=(2, 30)).astype(np.float32) if weighted else None
     targets = train.targets(asks, weights)
     n_problems = 2 if weighted else 1
     (window,) = Windows(train.source, targets, batch_sentences=30).all()
     (batch,) = window.batches
-    assert len(batch.blocks) > 1
+    assert (len(batch.blocks) > 1) == (block_words == 40)
     maps = Maps.start(5, n_layers=2, dim=DIM, n_problems=n_problems, seed=1, rate=1e-3, device=CPU)
     maps.values.mul_(5)
     seen: list[Tensor] = []
@@ -148,33 +151,43 @@ def test_slowing_down_begins_anew() -> None:
 # Batches of whole sentences
 
 
-def sentences_in(window: Window, targets: Sequence[NDArray[Any]], first_word: dict[int, int]) -> list[int]:
+def sentences_in(window: Window, targets: TreeTargets, first_word: dict[int, int]) -> list[int]:
     """The sentences of a window, whose words bear their number; each checked for its words, its tree and its share."""
     found = []
     for batch in window.batches:
-        assert sum(len(block.gold) for block in batch.blocks) == batch.n_sentences
         names = window.gathered(batch, (0,))[0, :, 0].long()
+        assert len(names) == batch.blocks[-1].words.stop
+        before = len(found)
         for block in batch.blocks:
-            own = names[block.rows].view(len(block.gold), -1)
-            first, last = block.first, block.first + len(block.places)
-            assert torch.equal(names[first:last], names[block.rows][block.places])
-            found += [check_sentence(block, place, own[place], targets, first_word) for place in range(len(own))]
+            own = names[block.words].view(block.gold.shape[:2])
+            for row in range(len(own)):
+                inside = sentences_of_row(block, row, own[row].tolist(), targets, first_word)
+                # each sentence counts as one, and nothing else counts
+                assert block.share[row].sum() == pytest.approx(len(inside), abs=1e-5)
+                found += inside
+        assert len(found) - before == batch.n_sentences
     return found
 
 
-def check_sentence(
-    block: Block, place: int, names: Tensor, targets: Sequence[NDArray[Any]], first_word: dict[int, int]
-) -> int:
-    number = first_word[int(names[0])]
-    gold = targets[number]
-    n = len(gold)
-    own = names[:n].tolist()
-    assert own == list(range(own[0], own[0] + n))
-    inside: Any = (place, *[slice(n)] * gold.ndim)
-    np.testing.assert_array_equal(block.gold[inside], gold)
-    assert block.share[place].sum() == pytest.approx(1.0, abs=1e-6)
-    assert block.share[inside].min() == block.share[inside].max()
-    return number
+def sentences_of_row(
+    block: Block, row: int, names: list[int], targets: TreeTargets, first_word: dict[int, int]
+) -> list[int]:
+    assert block.weights is not None
+    assert targets.weights is not None
+    found: list[int] = []
+    at = 0
+    while at < len(names) and block.share[(row, *[at] * (block.gold.ndim - 1))]:
+        number = first_word[names[at]]
+        gold = targets.values[number]
+        words = slice(at, at + len(gold))
+        assert names[words] == list(range(names[at], names[at] + len(gold)))
+        inside: Any = (row, *[words] * gold.ndim)
+        np.testing.assert_array_equal(block.gold[inside], gold)
+        assert block.share[inside].min() == block.share[inside].max()
+        assert (block.weights[:, row, words].numpy() == targets.weights[:, number, None]).all()
+        found.append(number)
+        at += len(gold)
+    return found
 
 
 @pytest.mark.parametrize("window_bytes", [1, 6_000, 1 << 30])
@@ -198,11 +211,18 @@ def test_windows_hold_every_sentence_once(window_bytes: int, asks: Any, monkeypa
         for window in every.all(shuffled):
             assert window.words.nbytes <= max(window_bytes, chunk_bytes)
             assert all(batch.n_sentences <= 20 for batch in window.batches)
-            found.append(sentences_in(window, targets.values, first_word))
+            found.append(sentences_in(window, targets, first_word))
         assert len(found) == {1: 13, 6_000: len(found), 1 << 30: 1}[window_bytes]
         orders.append([number for part in found for number in part])
         assert sorted(orders[-1]) == [number for number in range(150) if number % 7]
     assert orders[0] != orders[1] != orders[2]
+
+
+def test_sentences_share_rows_where_they_fit() -> None:
+    """The longest first, each where least room is left after it; rows are as long as the longest of all."""
+    places, n_rows = _structural_batches._rows([9, 7, 5, 3, 2, 2, 1], 9)
+    assert places == [(0, 0), (1, 0), (2, 0), (2, 5), (1, 7), (3, 0), (2, 8)]
+    assert n_rows == 4
 
 
 def test_windows_of_any_size_fit_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
