@@ -153,7 +153,7 @@ def test_slowing_down_begins_anew() -> None:
 
 def sentences_in(window: Window, targets: TreeTargets, first_word: dict[int, int]) -> list[int]:
     """The sentences of a window, whose words bear their number; each checked for its words, its tree and its share."""
-    found = []
+    found: list[int] = []
     for batch in window.batches:
         names = window.gathered(batch, (0,))[0, :, 0].long()
         assert len(names) == batch.blocks[-1].words.stop
