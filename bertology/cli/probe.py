@@ -30,8 +30,8 @@ def probe(
     controls: Annotated[
         str,
         typer.Option(
-            help="all, none, or some of majority,word_majority,linear_chain,random,control_task,blind,offset,nearest,"
-            "head_match,rule."
+            help="all, none, or some of majority,word_majority,lexical,linear_chain,random,control_task,blind,offset,"
+            "nearest,head_match,rule."
         ),
     ] = "all",
     readout: Annotated[

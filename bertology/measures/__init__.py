@@ -61,6 +61,11 @@ from bertology.measures._layers import (
     differential_scores,
     expected_layer,
 )
+from bertology.measures._lexical import (
+    LexicalAnswers,
+    SpanWords,
+    lexical_labels,
+)
 from bertology.measures._metric import (
     Metric,
     Tally,
@@ -115,8 +120,10 @@ __all__ = [
     "ExpectedLayer",
     "Grouped",
     "LabelScores",
+    "LexicalAnswers",
     "Metric",
     "RatioIntervals",
+    "SpanWords",
     "Tally",
     "benjamini_hochberg",
     "best_set",
@@ -142,6 +149,7 @@ __all__ = [
     "head_metric",
     "kl_from_uniform",
     "label_scores",
+    "lexical_labels",
     "majority",
     "majority_labels",
     "mean_over_groups",

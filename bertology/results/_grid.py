@@ -245,6 +245,8 @@ def _notes(table: LayerTable) -> list[Note]:
         notes.append(Note("majority", f"the answer most frequent in each group, whatever the text{more}"))
     if any(line.control == "word_majority" for line in table.baselines):
         notes.append(Note("majority", "the label most frequent in training, of all words or of the same word form"))
+    if any(line.control == "lexical" for line in table.baselines):
+        notes.append(Note("words", "a logistic regression on the spans' words and places: no vector, no context"))
     if any(line.control == "linear_chain" for line in table.baselines):
         notes.append(Note("chain", "each word joined to the one before it, punctuation passed over"))
     if table.n_failed:

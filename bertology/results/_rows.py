@@ -21,6 +21,7 @@ Control = Literal[
     "none",
     "majority",
     "word_majority",
+    "lexical",
     "linear_chain",
     "control_task",
     "blind",

@@ -15,7 +15,12 @@ from bertology.measures import Comparison, best_set, seed_spread
 from bertology.results._rows import ComparisonRow, ResultRow, reading_of, reasons_of
 
 FALSE_DISCOVERY_RATE = 0.05
-BASELINES = {"majority": "majority", "word_majority": "word majority", "linear_chain": "linear chain"}
+BASELINES = {
+    "majority": "majority",
+    "word_majority": "word majority",
+    "lexical": "words alone",
+    "linear_chain": "linear chain",
+}
 INITS = {"pretrained": "", "random_blocks": "random blocks over pretrained embeddings", "random": "random weights"}
 """How a model's weights may have been made, and what is said of it."""
 _METRIC_ORDER = (

@@ -11,11 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.activations import Entry, Progress
-from bertology.measures import majority, majority_labels, word_majority, word_majority_labels
+from bertology.corpora import Sentences
+from bertology.measures import (
+    SpanWords,
+    lexical_labels,
+    majority,
+    majority_labels,
+    word_majority,
+    word_majority_labels,
+)
 from bertology.runner._cells import write_cell
 from bertology.runner._code import code_group
 from bertology.runner._items import ItemColumns
-from bertology.runner._plan import BaselineCells, Group, Plan
+from bertology.runner._plan import Baseline, BaselineCells, Group, Plan
 from bertology.runner._problems import Problem, counts_of, labels_of, targets_of
 from bertology.runner._provenance import Stopwatch, versions
 from bertology.runner._sources import skipped_words, sources_of
@@ -92,26 +100,52 @@ def write_baselines(found: BaselineCells, data: TaskData, run: Path) -> None:
     if data.trees is not None:
         write_chains(found, data, run)
         return
-    train_words, test_words, n_words = data.word_forms()
-    train = data.train.codes
-    of_all: NDArray[Any]
-    if train.ndim == 1:
-        of_all = np.full(len(data.test), majority(train))
-        of_words: NDArray[Any] = word_majority(train_words, train, test_words, n_words=n_words)
-    else:
-        of_all = np.tile(majority_labels(train), (len(data.test), 1))
-        of_words = word_majority_labels(train_words, train, test_words, n_words=n_words)
-    predicted = {"majority": of_all, "word_majority": of_words}
     columns = ItemColumns(data)
     for control, cell in found.cells.items():
+        facts, provenance = counts_of(data), {"versions": versions("numpy"), "wall_s": 0.0}
+        if control == "lexical":
+            watch = Stopwatch()
+            predicted, params = _lexical(data)
+            facts, provenance = {**facts, "params": params}, watch.provenance("numpy", "scikit-learn", device="cpu")
+        else:
+            predicted = _most_frequent(data, control)
         write_cell(
             run,
             cell,
-            columns.predictions(data.test.codes, predicted[control], np.full(len(data.test), np.nan)),
-            facts=counts_of(data),
-            provenance={"versions": versions("numpy"), "wall_s": 0.0},
+            columns.predictions(data.test.codes, predicted, np.full(len(data.test), np.nan)),
+            facts=facts,
+            provenance=provenance,
             notes=data.splits.notes,
         )
+
+
+def _most_frequent(data: TaskData, control: Baseline) -> NDArray[Any]:
+    """The label most frequent in training: ``majority`` of all items, ``word_majority`` of those of the same form."""
+    train = data.train.codes
+    if control == "majority":
+        if train.ndim == 1:
+            return np.full(len(data.test), majority(train))
+        return np.tile(majority_labels(train), (len(data.test), 1))
+    train_words, test_words, n_words = data.word_forms()
+    by_form = word_majority if train.ndim == 1 else word_majority_labels
+    return by_form(train_words, train, test_words, n_words=n_words)
+
+
+def _lexical(data: TaskData) -> tuple[NDArray[Any], dict[str, Any]]:
+    """What the spans' words and places tell, and what dev chose."""
+    train, dev, test = (
+        SpanWords(_words(sentences), sentences.starts, data.items[split].spans)
+        for split, sentences in data.splits.by_name.items()
+    )
+    labels = data.train.codes if data.train.is_multi_label else data.targets("train")
+    dev_labels = data.items["dev"].codes if data.train.is_multi_label else data.targets("dev")
+    found = lexical_labels(train, labels, dev=dev, dev_labels=dev_labels, test=test)
+    return found.labels, {"strength": found.strength, "dev_score": round(found.dev_score, 6)}
+
+
+def _words(sentences: Sentences) -> list[str]:
+    forms = sentences.forms
+    return [forms.values[code] for code in forms.codes.tolist()]
 
 
 def _fit_facts(group: Group, fitted: FittedReadout, problem: int, column: int) -> dict[str, Any]:

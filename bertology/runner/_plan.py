@@ -31,11 +31,11 @@ from bertology.runner._task_data import Splits
 # Of what was left out of a corpus so many places are told; all are in Corpus.skipped.
 _LISTED = 5
 RowControl = Literal["none", "control_task", "blind"]
-Baseline = Literal["majority", "word_majority", "linear_chain"] | HeadBaseline
+Baseline = Literal["majority", "word_majority", "lexical", "linear_chain"] | HeadBaseline
 # By what a task's readout reads.
 _BASELINES: Mapping[str, tuple[Baseline, ...]] = {
     "words": ("majority", "word_majority"),
-    "spans": ("majority", "word_majority"),
+    "spans": ("majority", "word_majority", "lexical"),
     "trees": ("linear_chain",),
     "prompts": ("majority",),
 }

@@ -13,6 +13,7 @@ from bertology.runner._reading import Reading
 Control = Literal[
     "majority",
     "word_majority",
+    "lexical",
     "linear_chain",
     "random",
     "control_task",

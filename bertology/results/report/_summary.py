@@ -16,6 +16,7 @@ from bertology.results.report._runs import Entry, Question, Run
 _PERCENT = "\u00a0%"
 _BASELINES_IN_WORDS = {
     ("word_majority", False): "Majority by word form",
+    ("lexical", False): "A classifier that is given the words and their places, and no vector,",
     ("majority", True): "The most frequent answer of each group, whatever the text,",
 }
 """By name and whether the model's own head is asked."""

@@ -186,9 +186,10 @@ class Experiment(_Settings):
     seeds: Annotated[int, Field(strict=True, ge=1)] = 1
     """Fits: one on all of train, further ones on resamples of its sentences."""
     controls: Literal["all", "none"] | tuple[Control, ...] = "all"
-    """What scores stand beside: `majority`, `word_majority`, of trees `linear_chain`, `random` (a pretrained encoder
-    with random weights), `control_task`; of texts `blind` (without what decides); of attention heads `offset` (the word
-    at a fixed place), and of mentions `nearest`, `head_match` (the same word) and `rule`."""
+    """What scores stand beside: `majority`, `word_majority`, of spans `lexical` (their words without a vector), of
+    trees `linear_chain`, `random` (a pretrained encoder with random weights), `control_task`; of texts `blind` (without
+    what decides); of attention heads `offset` (the word at a fixed place), and of mentions `nearest`, `head_match` (the
+    same word) and `rule`."""
     statistics: StatisticsSettings = StatisticsSettings()
     """How intervals and comparisons are made."""
     outputs: OutputSettings = OutputSettings()
