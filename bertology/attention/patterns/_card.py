@@ -85,7 +85,7 @@ a pair) and `heterogeneous` (no such structure). Their maps, labels and network 
 
 A map is put into its likeliest class; if that is less likely than {confidence:g} it is `heterogeneous`. Statistics of
 heads use **features** unless they are told otherwise: of texts of up to 32 pieces it takes at most two fifths of the
-network's time, of 64 as much, and twice of 128.
+network's time; of 64 as much, and of 128 more than twice as much.
 
 ## Recipe
 
@@ -122,7 +122,7 @@ or the second label that its labeller held as defensible; *clear* is F1 on maps 
 {verdict}
 
 These maps were scored once before, with earlier versions of both classifiers (features {f_before:.2f}, network
-{n_before:.2f}), and the tables of confusions below were known of those.
+{n_before:.2f}), and the tables of confusions of those were known; nothing of what was changed since was decided by it.
 
 {classes}
 ## Two labellers
@@ -181,13 +181,15 @@ _TWO = """A second labeller, also a vision-language model, put the same maps int
 It saw neither the first one's labels nor any classifier, and the sheets in another order (`labels/second.csv`).
 Nothing was chosen or fitted by its labels.
 
-Of the {n} maps of the part `test` it gave {same:.0%} the first one's label (Cohen's kappa {kappa:.2f}); {either:.0%}
+Of the {n} maps of the part `test` it gave {same:.0%} the first one's label (Cohen's kappa {kappa:.2f}); {either:.1%}
 agree if second labels of either count. Held against the first as a classifier is, it has macro F1 {macro_f1:.2f}: what
 another labeller reaches. Rows are labels of the first, columns of the second:
 
 {table}
 
-Macro F1 of the classifiers against each labeller, and on the {n_same} maps that got the same label of both:
+Macro F1 (and accuracy) of the classifiers against each labeller, and on the {n_same} maps that got the same label of
+both. A class with a handful of maps counts in F1 as much as any other, and both labellers together have few of `block`
+and `heterogeneous`.
 
 | classifier | first | second | same label |
 |---|---|---|---|
@@ -200,9 +202,10 @@ def _labellers(maps: list[PieceMap], labels: list[LabelledMap]) -> str:
     same = [number for number, (a, b) in enumerate(zip(labels, other, strict=True)) if a.label == b.label]
     rows = []
     for kind in KINDS:
-        first, second = (score_classifier(kind, maps, own).macro_f1 for own in (labels, other))
-        alike = score_classifier(kind, [maps[i] for i in same], [labels[i] for i in same]).macro_f1
-        rows.append(f"| {_TITLES[kind]} | {first:.2f} | {second:.2f} | {alike:.2f} |")
+        alike = ([maps[i] for i in same], [labels[i] for i in same])
+        scores = [score_classifier(kind, *held) for held in ((maps, labels), (maps, other), alike)]
+        cells = " | ".join(f"{score.macro_f1:.2f} ({score.accuracy:.2f})" for score in scores)
+        rows.append(f"| {_TITLES[kind]} | {cells} |")
     lines = [f"| label | {' | '.join(PATTERNS)} |", "|---" * (len(PATTERNS) + 1) + "|"]
     found = agreement(labels, other)
     for name, counts in zip(PATTERNS, found.confusion.tolist(), strict=True):
