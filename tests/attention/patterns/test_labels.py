@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -21,11 +22,11 @@ from bertology.attention.patterns import (
 from bertology.attention.patterns import score_classifier as score
 from bertology.attention.patterns._card import read_card_scores
 from bertology.attention.patterns._kinds import KINDS
-from bertology.attention.patterns._labels import labelled_part, read_second_labels
+from bertology.attention.patterns._labels import read_second_labels
 from bertology.attention.patterns._rule import COLUMN, LINE, SQUARES, fit_questions, likely_classes
 from bertology.attention.patterns._score import agreement
-from bertology.corpora import Sentences, load_corpus, read_conllu
-from bertology.encoders import load_encoder
+from bertology.corpora import Sentences, load_corpus
+from bertology.encoders import Encoder, load_encoder
 from bertology.errors import CorpusError, FitError, ModelError, ResultsError
 
 QUESTIONS = (COLUMN, LINE, SQUARES)
@@ -50,9 +51,15 @@ def test_the_label_file():
     assert all(" " not in one.sentence + one.pair_with for one in labels)
 
 
-def check_half(initial: str, name: str, model: str, sentences: Sentences) -> None:
+@cache
+def opened(model: str, corpus: str) -> tuple[Encoder, Sentences]:
+    """Read once for all tests of this file."""
+    return load_encoder(model, device="cpu", attention="eager"), load_corpus(corpus)["test"]
+
+
+def check_half(initial: str, name: str, model: str, corpus: str) -> None:
     labels = half(initial)
-    encoder = load_encoder(model, device="cpu")
+    encoder, sentences = opened(model, corpus)
     maps = labelled_maps(encoder, sentences, labels)
     written = read_card_scores()
     for kind in KINDS:
@@ -66,12 +73,11 @@ def check_half(initial: str, name: str, model: str, sentences: Sentences) -> Non
 
 
 def test_the_card_on_pocket_maps():
-    check_half("p", "Pocket BERT", "pocket", load_corpus("pocket")["test"])
+    check_half("p", "Pocket BERT", "pocket", "pocket")
 
 
 def test_the_card_on_real_maps(real_model, real_data):
-    path = real_data("ud_english_ewt") / "en_ewt-ud-test.conllu"
-    check_half("m", "MiniLM", str(real_model), Sentences(read_conllu(path)))
+    check_half("m", "MiniLM", str(real_model), str(real_data("ud_english_ewt")))
 
 
 def measured(maps):
@@ -79,9 +85,10 @@ def measured(maps):
 
 
 def test_the_rule_in_numbers_is_of_the_labels(real_model, real_data):
-    halves = labelled_part("adjust", model=str(real_model), corpus=str(real_data("ud_english_ewt"))).values()
-    maps, labels = ([one for half in halves for one in half[place]] for place in (0, 1))
-    found = fit_questions(measured(maps), [one.label for one in labels])
+    places = {"m": (str(real_model), str(real_data("ud_english_ewt"))), "p": ("pocket", "pocket")}
+    labels = {initial: half(initial, "adjust") for initial in places}
+    maps = [one for initial, own in labels.items() for one in labelled_maps(*opened(*places[initial]), own)]
+    found = fit_questions(measured(maps), [one.label for own in labels.values() for one in own])
     for question, stated in zip(found, QUESTIONS, strict=True):
         assert question.features == stated.features
         np.testing.assert_allclose((*question.weights, question.bias), (*stated.weights, stated.bias), atol=0.02)
@@ -148,11 +155,11 @@ def test_scores_as_scikit_learn_has_them():
 
 def test_labels_of_another_model(tiny_bert):
     labels = half("p")[:1]
-    sentences = load_corpus("pocket")["test"]
+    pocket, sentences = opened("pocket", "pocket")
     with pytest.raises(ModelError, match="give the model that was labelled"):
         labelled_maps(load_encoder(str(tiny_bert), device="cpu"), sentences, labels)
     with pytest.raises(CorpusError, match=r"map p\d+: there is no sentence 'test-\d+'"):
-        labelled_maps(load_encoder("pocket", device="cpu"), sentences[:0], labels)
+        labelled_maps(pocket, sentences[:0], labels)
 
 
 def test_label_files_that_are_wrong(tmp_path):
