@@ -101,7 +101,7 @@ def shaded(maps: Tensor, layout: Layout) -> Tensor:
     ranks = (layout.lengths.square() * _BRIGHTEST).ceil().long().clamp_min(1)
     top = flat.topk(int(ranks.max()), dim=-1).values  # [text, head, rank]
     brightest = top.gather(-1, (ranks - 1)[:, None, None].expand(-1, maps.shape[1], 1))
-    return (maps / brightest[..., None].clamp(_DIMMEST_TOP, 1)).clamp_max(1).pow(_GAMMA)
+    return (maps / brightest[..., None].clamp(_DIMMEST_TOP, 1)).clamp_max_(1).pow_(_GAMMA)
 
 
 def _row_means(values: Tensor, layout: Layout) -> Tensor:
@@ -116,7 +116,7 @@ def _row_sums(rows: Tensor, maps: Tensor) -> Tensor:
 
 
 def _columns(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
-    contrast = shades - _beside(shades, layout)
+    contrast = _beside(shades, layout).neg_().add_(shades)
     n_rows = layout.in_sentence.sum(-1)  # [text, sentence]
     found, whole = [], contrast
     for least in COLUMN_CONTRASTS:
@@ -149,10 +149,10 @@ def _beside(shades: Tensor, layout: Layout) -> Tensor:
     place = torch.arange(n, device=shades.device)
     n_left = place.clamp_max(_SIDE)
     n_right = (layout.lengths.long()[:, None] - place - 1).clamp(0, _SIDE)[:, None, None]
-    left = (sums[..., _SIDE : _SIDE + n] - sums[..., :n]) * n_left.clamp_min(1).reciprocal()
-    right = (sums[..., 2 * _SIDE + 1 :] - sums[..., _SIDE + 1 : _SIDE + 1 + n]) * n_right.clamp_min(1).reciprocal()
+    left = (sums[..., _SIDE : _SIDE + n] - sums[..., :n]).mul_(n_left.clamp_min(1).reciprocal())
+    right = (sums[..., 2 * _SIDE + 1 :] - sums[..., _SIDE + 1 : _SIDE + 1 + n]).mul_(n_right.clamp_min(1).reciprocal())
     # A side without columns does not count.
-    return torch.minimum(left + (n_left == 0) * _NOT_COUNTED, right + (n_right == 0) * _NOT_COUNTED)
+    return torch.minimum(left.add_((n_left == 0) * _NOT_COUNTED), right.add_((n_right == 0) * _NOT_COUNTED))
 
 
 def _lines(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
@@ -161,7 +161,7 @@ def _lines(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
     strip = _diagonals(words)  # [text, head, row, offset], offsets as far as a line's surroundings
     place = torch.arange(maps.shape[-1], device=maps.device)
     is_far = (place[:, None] - place).abs() > FARTHEST + _NEAR
-    far = (words * is_far).amax(-1, keepdim=True)
+    far = words.masked_fill(~is_far, 0).amax(-1, keepdim=True)
     # The most looked at on either side of a line: what is far, and what is near but not of the line.
     before = torch.cat([far, far, strip], dim=-1).cummax(-1).values
     after = torch.cat([strip, far, far], dim=-1).flip(-1).cummax(-1).values.flip(-1)
@@ -174,10 +174,12 @@ def _lines(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
     counted = _diagonals(layout.rows[:, None, None].expand(-1, 1, maps.shape[-1], -1).float())[..., inner]
     counted = counted * layout.rows[:, None, :, None]  # [text, 1, row, line]
     n_counted = counted.sum(-2)
-    hits = [(band >= ratio * outside) & (band >= _FAINTEST) for ratio in LINE_RATIOS]
-    hits += [band - mean >= contrast for contrast in LINE_CONTRASTS]
+    is_counted = counted > 0
+    seen, over = is_counted & (band >= _FAINTEST), band - mean
+    hits = [seen & (band >= ratio * outside) for ratio in LINE_RATIOS]
+    hits += [is_counted & (over >= contrast) for contrast in LINE_CONTRASTS]
     enough = 2 * n_counted >= n_words[..., None]
-    shares = [((hit * counted).sum(-2) / n_counted.clamp_min(1) * enough).amax(-1) for hit in hits]
+    shares = [(hit.sum(-2) / n_counted.clamp_min(1) * enough).amax(-1) for hit in hits]
     mass = (_diagonals(maps)[..., inner] * counted).sum(-2) / n_words[..., None].clamp_min(1)  # [text, head, line]
     line_mass, best = mass.max(-1)
     within = [mass[..., FARTHEST - near : FARTHEST + near + 1].sum(-1) for near in (1, 2, FARTHEST)]
