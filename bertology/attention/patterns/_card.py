@@ -85,7 +85,7 @@ a pair) and `heterogeneous` (no such structure). Their maps, labels and network 
 
 A map is put into its likeliest class; if that is less likely than {confidence:g} it is `heterogeneous`. Statistics of
 heads use **features** unless they are told otherwise: of texts of up to 32 pieces it takes at most two fifths of the
-network's time; of 64 as much, and of 128 more than twice as much.
+network's time; of 64 nearly as much, and of 128 twice as much.
 
 ## Recipe
 
