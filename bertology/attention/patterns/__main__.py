@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bertology.attention.patterns._card import write_card
 from bertology.attention.patterns._classifier import WEIGHTS
+from bertology.attention.patterns._labels import labelled_part
 from bertology.attention.patterns._train import train_classifiers
 from bertology.errors import BertologyError
 
@@ -17,11 +18,12 @@ _NAME = "python -m bertology.attention.patterns"
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=_NAME, description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    train = commands.add_parser("train", help="draw synthetic maps, fit both classifiers, write their weights")
+    train = commands.add_parser("train", help="fit to synthetic maps, calibrate on real ones, write weights")
     train.add_argument("--out", type=Path, default=WEIGHTS, help="folder of the weights (default: the package's)")
-    score = commands.add_parser("score", help="hold both against the labelled real maps, write the model card")
-    score.add_argument("--model", type=Path, required=True, help="folder of the MiniLM that was labelled")
-    score.add_argument("--corpus", type=Path, required=True, help="folder of the English Web Treebank (UD)")
+    score = commands.add_parser("score", help="hold classifiers against labelled real maps, write the model card")
+    for command in (train, score):
+        command.add_argument("--model", type=Path, required=True, help="folder of the MiniLM that was labelled")
+        command.add_argument("--corpus", type=Path, required=True, help="folder of the English Web Treebank (UD)")
     return parser
 
 
@@ -34,7 +36,10 @@ def main(words: list[str] | None = None) -> int:
     given = _arguments().parse_args(words)
     try:
         if given.command == "train":
-            train_classifiers(given.out, say=print)
+            halves = labelled_part("adjust", model=str(given.model), corpus=str(given.corpus)).values()
+            maps = [one for own, _ in halves for one in own]
+            labels = [one.label for _, own in halves for one in own]
+            train_classifiers(maps, labels, folder=given.out, say=print)
         else:
             print(write_card(given.model, given.corpus))
     except BertologyError as error:

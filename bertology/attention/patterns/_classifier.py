@@ -37,7 +37,10 @@ class PatternClassifier:
     kind: ClassifierKind
     """``features``: logistic regression on measured features; ``cnn``: a small network that looks at pictures."""
     temperature: float
-    """By which logits are divided, so that probabilities are calibrated (on synthetic maps)."""
+    """By which logits are divided, so that probabilities are calibrated (on the real maps of the part ``adjust``)."""
+    bias: tuple[float, ...]
+    """Of each class, added to its logit: real maps are not as many of each class as synthetic ones. Fitted with the
+    temperature."""
     confidence: float
     """Below this probability of its likeliest class a map is ``heterogeneous``."""
     _logits: Logits
@@ -60,7 +63,7 @@ class PatternClassifier:
             for start in range(0, len(maps), step):
                 part = slice(start, start + step)
                 found.append(self._logits(maps[part], Layout(layout.kinds[part])))
-        logits = torch.cat(found) / self.temperature
+        logits = torch.cat(found) / self.temperature + torch.tensor(self.bias, device=maps.device)
         # Squares of two sentences are not to be had of one.
         impossible = ~layout.is_pair[:, None, None] & (torch.arange(len(PATTERNS), device=maps.device) == _BLOCK)
         return logits.masked_fill(impossible, -torch.inf).softmax(-1)
@@ -106,6 +109,7 @@ def load_classifier(kind: ClassifierKind = "features", *, folder: Path = WEIGHTS
     return PatternClassifier(
         kind=kind,
         temperature=float(record["temperature"][kind]),
+        bias=tuple(record["bias"][kind]),
         confidence=float(record["confidence"]),
         _logits=_of_features(weights) if kind == "features" else _of_pictures(weights),
         _cells=_CELLS_TOGETHER,

@@ -102,12 +102,16 @@ def without_structure(generator: Generator, kinds: Kinds) -> Floats:
     rank = int(generator.integers(2, 9))
     sharpness = generator.choice([0.0, 0.3, 0.8, 1.5, 2.5])
     scores = generator.normal(size=(n, rank)) @ generator.normal(size=(rank, n)) / np.sqrt(rank) * sharpness
-    scores += generator.normal(0, generator.choice([0.0, 0.2, 0.5]), n)
+    scores += generator.normal(0, generator.choice([0.0, 0.2, 0.5, 0.8]), n)
     scores += generator.normal(0, generator.choice([0.1, 0.4, 0.9]), (n, n))
     if generator.random() < 0.35:
         # Long-distance but local: much wider than a line.
         distance = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
         scores -= distance / generator.uniform(0.15 * n + 2, n + 2) * generator.uniform(0.5, 3)
+    if generator.random() < 0.25:
+        # To what stands before, or behind.
+        side = np.triu(np.ones((n, n)), 1)
+        scores -= (side if generator.random() < 0.7 else side.T) * generator.uniform(0.5, 4)
     if generator.random() < 0.4:
         # The same word again, or a dependent and its head.
         first, second = generator.integers(n, size=(2, max(1, n // 6)))
@@ -128,4 +132,8 @@ def row_shares(generator: Generator, length: int, mean: float) -> Floats:
     even = generator.choice([2.0, 6.0, 30.0])
     mean = min(max(mean, 0.01), 0.99)
     shares = generator.beta(mean * even, (1 - mean) * even, length)
+    if generator.random() < 0.25:
+        # Stronger at one end of the text than at the other.
+        ramp = np.linspace(1, generator.uniform(0, 0.7), length)
+        shares *= ramp if generator.random() < 0.7 else ramp[::-1]
     return np.where(generator.random(length) < generator.choice([0.0, 0.0, 0.1, 0.2]), 0.2 * shares, shares)

@@ -16,7 +16,7 @@ from bertology.attention._sharpness import row_entropy
 from bertology.attention.patterns._kinds import CLS, PUNCTUATION, SEP
 from bertology.attention.patterns._layout import Layout
 
-COLUMN_CONTRASTS: Final = (0.08, 0.16, 0.3, 0.5)
+COLUMN_CONTRASTS: Final = (0.16, 0.3)
 LINE_RATIOS: Final = (0.7, 1.1, 1.6)
 LINE_CONTRASTS: Final = (0.1, 0.2, 0.4)
 FARTHEST: Final = 4
@@ -30,6 +30,10 @@ _NEAR = 2
 """Pieces around a line that belong to it."""
 _FLOOR = 0.1
 """Of the attention of a uniform map."""
+_LEAST = 0.05
+"""Of an even weight: what is fainter counts as this faint."""
+_FLAT = 1e-4
+"""Variance of logarithms next to which what is left of an even map by rounding is nothing."""
 _TINY = 1e-9
 _NOT_COUNTED = 9.0
 """More than any shade."""
@@ -41,11 +45,13 @@ FEATURES: Final[tuple[str, ...]] = (
     "column_mass_2",
     "column_mass_3",
     "column_density_log",
+    "column_shade_excess",
     "cls_mass",
     "sep_mass",
     "punctuation_mass",
     *(f"line_rows_ratio_{ratio}" for ratio in LINE_RATIOS),
     *(f"line_rows_contrast_{contrast}" for contrast in LINE_CONTRASTS),
+    "line_shade_excess",
     "line_mass",
     "line_offset",
     "mass_within_1",
@@ -59,6 +65,11 @@ FEATURES: Final[tuple[str, ...]] = (
     "block_log_ratio",
     "block_log_ratio_far",
     "own_sentence_excess",
+    "column_height",
+    "column_part",
+    "log_spread",
+    "line_height",
+    "block_height",
     "is_pair",
     "length_log",
 )
@@ -80,6 +91,7 @@ def features(maps: Tensor, layout: Layout) -> Tensor:
     n_heads = maps.shape[1]
     of_text = torch.stack([layout.is_pair.float(), layout.lengths.log()], dim=-1)[:, None].expand(-1, n_heads, -1)
     parts = [_columns(maps, shades, layout), _lines(maps, shades, layout), _spread(maps, layout), _blocks(maps, layout)]
+    parts.append(_heights(maps, layout))
     return torch.cat([*parts, of_text], dim=-1)
 
 
@@ -89,7 +101,7 @@ def shaded(maps: Tensor, layout: Layout) -> Tensor:
     ranks = (layout.lengths.square() * _BRIGHTEST).ceil().long().clamp_min(1)
     top = flat.topk(int(ranks.max()), dim=-1).values  # [text, head, rank]
     brightest = top.gather(-1, (ranks - 1)[:, None, None].expand(-1, maps.shape[1], 1))
-    return (maps / brightest[..., None].clamp(_DIMMEST_TOP, 1)).clamp_max(1).pow(_GAMMA)
+    return (maps / brightest[..., None].clamp(_DIMMEST_TOP, 1)).clamp_max_(1).pow_(_GAMMA)
 
 
 def _row_means(values: Tensor, layout: Layout) -> Tensor:
@@ -104,20 +116,28 @@ def _row_sums(rows: Tensor, maps: Tensor) -> Tensor:
 
 
 def _columns(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
-    contrast = shades - _beside(shades, layout)
+    contrast = _beside(shades, layout).neg_().add_(shades)
     n_rows = layout.in_sentence.sum(-1)  # [text, sentence]
     found, whole = [], contrast
     for least in COLUMN_CONTRASTS:
         counts = _row_sums(layout.in_sentence, (contrast >= least).to(maps.dtype))  # [text, head, sentence, column]
         shares = (counts / n_rows[:, None, :, None].clamp_min(1)).amax(-1)
         found.append(torch.where(n_rows[:, None] > 0, shares, 1).amin(-1))
-        if least == COLUMN_CONTRASTS[1]:
+        if least == COLUMN_CONTRASTS[0]:
             whole = (counts.sum(2) / n_rows.sum(-1)[:, None, None].clamp_min(1)).amax(-1)
     mass = _row_sums(layout.rows[:, None], maps)[:, :, 0] / n_rows.sum(-1)[:, None, None].clamp_min(1)
     best = torch.nn.functional.pad(mass, (0, 3)).topk(3, dim=-1).values
     density = (best[..., 0] * layout.lengths[:, None]).clamp_min(_TINY).log()
     kinds = [torch.where((layout.kinds == kind)[:, None], mass, 0).sum(-1) for kind in (CLS, SEP, PUNCTUATION)]
-    return torch.stack([*found, whole, *best.unbind(-1), density, *kinds], dim=-1)
+    means = _row_sums(layout.in_sentence, shades) / n_rows[:, None, :, None].clamp_min(1)
+    excess = _weaker(means - means.sum(-1, keepdim=True) / layout.lengths[:, None, None, None], layout)
+    return torch.stack([*found, whole, *best.unbind(-1), density, excess, *kinds], dim=-1)
+
+
+def _weaker(columns: Tensor, layout: Layout) -> Tensor:
+    """``[text, head]`` of ``[text, head, sentence, column]``: each sentence's best column, and of a pair the weaker."""
+    best = columns.masked_fill(~layout.inside[:, None, None], -torch.inf).amax(-1)
+    return best.masked_fill(~layout.in_sentence.any(-1)[:, None], torch.inf).amin(-1).clamp(-_NOT_COUNTED, _NOT_COUNTED)
 
 
 def _beside(shades: Tensor, layout: Layout) -> Tensor:
@@ -129,10 +149,10 @@ def _beside(shades: Tensor, layout: Layout) -> Tensor:
     place = torch.arange(n, device=shades.device)
     n_left = place.clamp_max(_SIDE)
     n_right = (layout.lengths.long()[:, None] - place - 1).clamp(0, _SIDE)[:, None, None]
-    left = (sums[..., _SIDE : _SIDE + n] - sums[..., :n]) * n_left.clamp_min(1).reciprocal()
-    right = (sums[..., 2 * _SIDE + 1 :] - sums[..., _SIDE + 1 : _SIDE + 1 + n]) * n_right.clamp_min(1).reciprocal()
+    left = (sums[..., _SIDE : _SIDE + n] - sums[..., :n]).mul_(n_left.clamp_min(1).reciprocal())
+    right = (sums[..., 2 * _SIDE + 1 :] - sums[..., _SIDE + 1 : _SIDE + 1 + n]).mul_(n_right.clamp_min(1).reciprocal())
     # A side without columns does not count.
-    return torch.minimum(left + (n_left == 0) * _NOT_COUNTED, right + (n_right == 0) * _NOT_COUNTED)
+    return torch.minimum(left.add_((n_left == 0) * _NOT_COUNTED), right.add_((n_right == 0) * _NOT_COUNTED))
 
 
 def _lines(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
@@ -141,7 +161,7 @@ def _lines(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
     strip = _diagonals(words)  # [text, head, row, offset], offsets as far as a line's surroundings
     place = torch.arange(maps.shape[-1], device=maps.device)
     is_far = (place[:, None] - place).abs() > FARTHEST + _NEAR
-    far = (words * is_far).amax(-1, keepdim=True)
+    far = words.masked_fill(~is_far, 0).amax(-1, keepdim=True)
     # The most looked at on either side of a line: what is far, and what is near but not of the line.
     before = torch.cat([far, far, strip], dim=-1).cummax(-1).values
     after = torch.cat([strip, far, far], dim=-1).flip(-1).cummax(-1).values.flip(-1)
@@ -154,14 +174,18 @@ def _lines(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
     counted = _diagonals(layout.rows[:, None, None].expand(-1, 1, maps.shape[-1], -1).float())[..., inner]
     counted = counted * layout.rows[:, None, :, None]  # [text, 1, row, line]
     n_counted = counted.sum(-2)
-    hits = [(band >= ratio * outside) & (band >= _FAINTEST) for ratio in LINE_RATIOS]
-    hits += [band - mean >= contrast for contrast in LINE_CONTRASTS]
+    is_counted = counted > 0
+    seen, over = is_counted & (band >= _FAINTEST), band - mean
+    hits = [seen & (band >= ratio * outside) for ratio in LINE_RATIOS]
+    hits += [is_counted & (over >= contrast) for contrast in LINE_CONTRASTS]
     enough = 2 * n_counted >= n_words[..., None]
-    shares = [((hit * counted).sum(-2) / n_counted.clamp_min(1) * enough).amax(-1) for hit in hits]
+    shares = [(hit.sum(-2) / n_counted.clamp_min(1) * enough).amax(-1) for hit in hits]
     mass = (_diagonals(maps)[..., inner] * counted).sum(-2) / n_words[..., None].clamp_min(1)  # [text, head, line]
     line_mass, best = mass.max(-1)
     within = [mass[..., FARTHEST - near : FARTHEST + near + 1].sum(-1) for near in (1, 2, FARTHEST)]
-    return torch.stack([*shares, line_mass, (best - FARTHEST).abs().float(), *within], dim=-1)
+    bright = (strip[..., inner] * counted).sum(-2) / n_counted.clamp_min(1)
+    excess = torch.where(enough, bright, 0).amax(-1) - mean[..., 0].sum(-1) / n_words
+    return torch.stack([*shares, excess, line_mass, (best - FARTHEST).abs().float(), *within], dim=-1)
 
 
 def _diagonals(maps: Tensor) -> Tensor:
@@ -209,3 +233,55 @@ def _blocks(maps: Tensor, layout: Layout) -> Tensor:
     excess = within / (within + between).clamp_min(_TINY) - expected
     found = torch.cat([ratios, excess[..., None]], dim=-1)
     return torch.where(layout.is_pair[:, None, None], found, 0)
+
+
+def _heights(maps: Tensor, layout: Layout) -> Tensor:
+    """What columns, lines and squares stand out by in the logarithm, in which a faint one seen in all rows counts.
+
+    Weights are relative to even ones, and each row's mean is taken off them: a height is a mean ratio's logarithm.
+    """
+    # A constant in the logarithm changes no height; this one makes padding count as nothing.
+    logs = (maps * (layout.lengths / _LEAST)[:, None, None, None]).log1p_()
+    n_rows, n_columns = layout.rows.sum(-1)[:, None].clamp_min(1), layout.lengths[:, None]
+    column_sums = _row_sums(layout.in_sentence, logs)  # [text, head, sentence, column]
+    counted = torch.stack([layout.inside, layout.rows], dim=-1).to(logs.dtype)
+    row_mean, word_mean = (logs @ counted[:, None]).unbind(-1)  # [text, head, row]
+    row_mean, word_mean = row_mean / n_columns[..., None], word_mean / n_rows[..., None]
+
+    mean = (row_mean * layout.rows[:, None]).sum(-1) / n_rows
+    columns = torch.where(layout.inside[:, None], column_sums.sum(2) / n_rows[..., None] - mean[..., None], 0)
+    # How much of what differs from place to place in a row is the same in all rows, over what chance would give.
+    squares = torch.linalg.vector_norm(logs, dim=-1).square()
+    total = ((squares - n_columns[..., None] * row_mean.square()) * layout.rows[:, None]).sum(-1)
+    part = columns.square().sum(-1) * n_rows / (total + _FLAT * n_rows * n_columns)
+    part = (part - 1 / n_rows) / (1 - 1 / n_rows).clamp_min(0.1)
+    spread = (total / (n_rows * n_columns)).clamp_min(0).sqrt()
+    line = _line_height(logs, column_sums.sum(2), word_mean, layout)
+    return torch.stack([columns.amax(-1), part, spread, line, _square_height(logs, column_sums, layout)], dim=-1)
+
+
+def _line_height(logs: Tensor, column_sums: Tensor, word_mean: Tensor, layout: Layout) -> Tensor:
+    """Height of the best line, of words in rows and columns, over what both have elsewhere."""
+    n_words = layout.rows.sum(-1)[:, None].clamp_min(1)
+    mean = (word_mean * layout.rows[:, None]).sum(-1) / n_words
+    column_mean = column_sums / n_words[..., None] - mean[..., None]
+    inner = slice(_NEAR, _NEAR + 2 * FARTHEST + 1)
+    words = layout.rows[:, None].to(logs.dtype)
+    counted = _diagonals(words[:, :, None].expand(-1, -1, logs.shape[-1], -1))[..., inner] * words[..., None]
+    # The offsets of a vector of columns are the same for each row but for where they begin.
+    of_column = torch.nn.functional.pad(column_mean, (FARTHEST, FARTHEST)).unfold(-1, 2 * FARTHEST + 1, 1)
+    along = (_diagonals(logs)[..., inner] - word_mean[..., None] - of_column) * counted
+    n_counted = counted.sum(-2)
+    height = along.sum(-2) / n_counted.clamp_min(1)
+    return torch.where(2 * n_counted >= n_words[..., None], height, -_NOT_COUNTED).amax(-1)
+
+
+def _square_height(logs: Tensor, column_sums: Tensor, layout: Layout) -> Tensor:
+    sentences = layout.in_sentence.to(logs.dtype)
+    n_own = sentences.sum(-1)  # [text, sentence]
+    sums = column_sums @ sentences[:, None].transpose(-1, -2)  # [text, head, sentence, sentence]
+    # A piece's attention to itself is no part of a square.
+    itself = (logs.diagonal(dim1=-2, dim2=-1) * layout.rows[:, None]).sum(-1)
+    own = (sums.diagonal(dim1=-2, dim2=-1).sum(-1) - itself) / (n_own * (n_own - 1)).sum(-1).clamp_min(1)[:, None]
+    across = (sums[..., 0, 1] + sums[..., 1, 0]) / (2 * n_own.prod(-1)).clamp_min(1)[:, None]
+    return torch.where(layout.is_pair[:, None], own - across, 0)

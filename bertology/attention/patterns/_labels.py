@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from bertology.encoders import Encoder
 
 LABELS: Final = Path(__file__).with_name("labels") / "labels.csv"
+SECOND: Final = LABELS.with_name("second.csv")
+"""Of a second labeller."""
+POCKET: Final = ("pocket", "pocket")
+"""The embedded model and corpus, half of whose maps were labelled."""
 Part = Literal["adjust", "test"]
 
 
@@ -37,7 +41,7 @@ class LabelledMap:
     head: int
     """From 1."""
     part: Part
-    """``adjust``: the generator's variation may have been adjusted on it; ``test``: scores are made on it."""
+    """``adjust``: the rule in numbers and the calibration are fitted to it; ``test``: scores are made on it."""
     label: Pattern
     second: Pattern | Literal[""]
     """Another class that is as defensible; empty where there is none."""
@@ -66,6 +70,36 @@ def read_labels(path: Path = LABELS) -> tuple[LabelledMap, ...]:
     return tuple(found)
 
 
+def read_second_labels(labels: Sequence[LabelledMap], path: Path = SECOND) -> tuple[LabelledMap, ...]:
+    """The same maps with the classes that the second labeller gave them.
+
+    Args:
+        labels: some of :func:`read_labels`.
+        path: a table of map, label and second.
+
+    Raises:
+        ResultsError: the file is missing, a line of it is not as it should be, or it lacks one of the maps.
+    """
+    names = ["map", "label", "second"]
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except FileNotFoundError:
+        raise ResultsError(f"{path} is missing: install bertology again") from None
+    found = {}
+    for line, row in enumerate(rows, start=2):
+        if list(row) != names or row["label"] not in PATTERNS or row["second"] not in (*PATTERNS, ""):
+            raise ResultsError(
+                f"{path}, line {line}: columns should be {', '.join(names)}, labels {', '.join(PATTERNS)}"
+            )
+        found[row["map"]] = (row["label"], row["second"])
+    missing = [one.map for one in labels if one.map not in found]
+    if missing:
+        raise ResultsError(f"{path} has no line of map {missing[0]}: install bertology again")
+    given = [(one, *found[one.map]) for one in labels]
+    return tuple(replace(one, label=label, second=second) for one, label, second in given)  # type: ignore[arg-type]
+
+
 def labelled_maps(encoder: Encoder, sentences: Sentences, labels: Sequence[LabelledMap]) -> tuple[PieceMap, ...]:
     """Read the labelled maps of one model.
 
@@ -92,3 +126,26 @@ def labelled_maps(encoder: Encoder, sentences: Sentences, labels: Sequence[Label
             raise CorpusError(f"map {one.map}: there is no sentence {missing[0]!r}: give the split that was labelled")
         found.extend(read_maps(encoder, [by_id[name] for name in names], [(one.layer, one.head)]))
     return tuple(found)
+
+
+def labelled_part(part: Part, *, model: str, corpus: str) -> dict[str, tuple[list[PieceMap], list[LabelledMap]]]:
+    """The maps of one part by the name of their model, with their labels.
+
+    Args:
+        part: ``adjust`` or ``test``.
+        model: folder of the MiniLM that was labelled.
+        corpus: folder of the English Web Treebank.
+
+    Raises:
+        BertologyError: the model or the corpus is not the one that was labelled.
+    """
+    from bertology.corpora import load_corpus
+    from bertology.encoders import load_encoder
+
+    labels = [one for one in read_labels() if one.part == part]
+    found = {}
+    for name, initial, from_model, from_corpus in (("MiniLM", "m", model, corpus), ("Pocket BERT", "p", *POCKET)):
+        own = [one for one in labels if one.map.startswith(initial)]
+        encoder = load_encoder(from_model, device="cpu", attention="eager")
+        found[name] = (list(labelled_maps(encoder, load_corpus(from_corpus)["test"], own)), own)
+    return found

@@ -65,9 +65,47 @@ def score_classifier(
         labels: of each.
         seed: of the bootstrap.
     """
-    likely = probabilities(kind, tuple(maps))
+    likely = probabilities(kind, maps)
     found = assigned(torch.from_numpy(likely), confidence=CONFIDENCE).numpy()
     return score_classes(found, likely, labels, seed=seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """How far two labellers of the same maps agree."""
+
+    confusion: NDArray[np.int64]
+    """``[label of the first, label of the second]``"""
+    same: float
+    """Share of maps that got the same label of both."""
+    kappa: float
+    """Of Cohen (1960): the share above what labels drawn by each one's frequencies would share, over the most there
+    could be."""
+    macro_f1: float
+    """Of the second labeller against the first, as a classifier's."""
+    either: float
+    """Share of maps whose label by one is the label, or the second label, by the other."""
+
+
+def agreement(first: Sequence[LabelledMap], second: Sequence[LabelledMap]) -> Agreement:
+    """Hold a labeller against another.
+
+    Args:
+        first: labels of some maps.
+        second: other labels of the same maps, in the same order.
+    """
+    one, other = (np.array([PATTERNS.index(each.label) for each in labels]) for labels in (first, second))
+    confusion = _confusion(one, other)
+    same = float((one == other).mean())
+    chance = float((confusion.sum(0) * confusion.sum(1)).sum() / len(one) ** 2)
+    within = [a.label in (b.label, b.second) or b.label == a.second for a, b in zip(first, second, strict=True)]
+    return Agreement(
+        confusion=confusion,
+        same=same,
+        kappa=(same - chance) / (1 - chance) if chance < 1 else 1.0,
+        macro_f1=_macro_f1(confusion, confusion.sum(1) > 0),
+        either=float(np.mean(within)),
+    )
 
 
 def score_classes(

@@ -1,17 +1,9 @@
 """Labelled synthetic maps of every class, with the variation of real ones.
 
-A map is mixed of columns, a line, squares and attention without structure, in shares that the class makes likely. It is
-kept if the rule of the class holds of what came out, measured as features are and with an unsteady eye, so that maps
-near a boundary are found on both sides of it:
-
-- *column*: one (in a pair, one for each sentence) stands out in about two thirds of the rows, with more than about
-  two and a half times its even share;
-- *line*: in about three fifths of the rows (of 20 pieces; in more of a shorter text, in fewer of a longer one) the word
-  most looked at lies on a line at most four pieces from the main diagonal, or beside it;
-- *squares*: in a pair, weights within each sentence, away from the diagonal, are about twice those across.
-
-``vertical``: a column, no line, and no squares unless the column is the stronger; ``diagonal``: a line alone;
-``vertical+diagonal``: both; ``block``: squares and no line, and no strong column; ``heterogeneous``: nothing of these.
+A map is mixed of columns, a line, squares and attention without structure, in shares that its class makes likely. Which
+class it then has is drawn by the rule of :mod:`._rule`, from how likely an eye is to see a column, a line or squares in
+what came out; a map that got another class than it was mixed for is dropped, so that there are as many of each. Maps
+near a boundary are found on both sides of it.
 """
 
 from __future__ import annotations
@@ -34,10 +26,11 @@ from bertology.attention.patterns._components import (
     squares,
     without_structure,
 )
-from bertology.attention.patterns._features import FEATURES, features
+from bertology.attention.patterns._features import features
 from bertology.attention.patterns._kinds import PATTERNS, Pattern
 from bertology.attention.patterns._layout import Layout
 from bertology.attention.patterns._maps import PieceMap, stacked
+from bertology.attention.patterns._rule import likely_classes
 
 SHORTEST, LONGEST = 5, 128
 _IN_GROUP = 12
@@ -62,6 +55,8 @@ class SyntheticMaps:
     """``[map, feature]``"""
     labels: NDArray[np.int64]
     """``[map]`` numbers in :data:`PATTERNS`."""
+    likely: NDArray[np.float64]
+    """``[map, class]`` how likely each class was when the label was drawn."""
 
 
 def synthetic_maps(n: int, *, seed: int) -> SyntheticMaps:
@@ -79,7 +74,8 @@ def synthetic_maps(n: int, *, seed: int) -> SyntheticMaps:
             drawn, values = next(found)
             maps.append(drawn)
             measured.append(values)
-    return SyntheticMaps(tuple(maps), np.array(measured), np.repeat(np.arange(len(PATTERNS)), n))
+    values = np.array(measured)
+    return SyntheticMaps(tuple(maps), values, np.repeat(np.arange(len(PATTERNS)), n), likely_classes(values))
 
 
 def _of_class(pattern: Pattern, generator: Generator) -> Iterator[tuple[PieceMap, NDArray[np.float32]]]:
@@ -88,8 +84,8 @@ def _of_class(pattern: Pattern, generator: Generator) -> Iterator[tuple[PieceMap
         drawn = [_mixed(pattern, generator, length) for _ in range(_IN_GROUP)]
         weights = stacked(drawn)
         measured = features(weights, Layout.of_texts([each.kinds for each in drawn]))[:, 0].numpy()
-        for own, values in zip(drawn, measured, strict=True):
-            if _looks_like(values, generator) == pattern:
+        for own, values, likely in zip(drawn, measured, likely_classes(measured), strict=True):
+            if PATTERNS[int(generator.choice(len(PATTERNS), p=likely))] == pattern:
                 yield own, values
 
 
@@ -116,21 +112,3 @@ def _mixed(pattern: Pattern, generator: Generator, length: int) -> PieceMap:
 def _mix(generator: Generator, weights: Floats, component: Floats, mean: float) -> Floats:
     share = row_shares(generator, len(weights), mean)[:, None]
     return (1 - share) * weights + share * component
-
-
-def _looks_like(values: NDArray[np.float32], generator: Generator) -> Pattern:
-    """The class of a map by the rule, with thresholds as unsteady as an eye."""
-    seen = dict(zip(FEATURES, values.tolist(), strict=True))
-    column = seen["column_rows_0.16"] >= generator.normal(0.57, 0.07)
-    column = column and seen["column_density_log"] >= generator.normal(0.74, 0.12)
-    # The longer the text, the more words compete with those on a line, and the more rows it is seen by.
-    enough = 0.62 - 0.16 * (seen["length_log"] - np.log(20))
-    is_line = seen["line_rows_ratio_1.1"] >= generator.normal(enough, 0.06)
-    is_line = is_line and seen["line_rows_contrast_0.2"] >= generator.normal(0.36, 0.06)
-    block = seen["block_log_ratio_far"] >= generator.normal(0.72, 0.12)
-    strong = seen["column_density_log"] >= generator.normal(1.28, 0.15)
-    if is_line:
-        return "vertical+diagonal" if column else "diagonal"
-    if block and not (column and strong):
-        return "block"
-    return "vertical" if column else "heterogeneous"

@@ -1,9 +1,9 @@
-"""The recipe of both classifiers: from a seed to the files in the package."""
+"""The recipe of both classifiers: from a seed, and real maps to calibrate on, to the files in the package."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,30 +35,39 @@ class PatternRecipe:
     n_train: int = 3000
     """Maps of each class."""
     n_held_out: int = 400
-    """Maps of each class for calibration, and as many more for the figures on synthetic maps."""
+    """Maps of each class for the figures on synthetic maps."""
     inverse_penalty: float = 1.0
     """``C`` of the logistic regression (scikit-learn)."""
     epochs: int = 16
     batch_size: int = 64
     learning_rate: float = 2e-3
     weight_decay: float = 1e-2
+    calibration_penalty: float = 3.0
+    """On the squares of a class's bias and of the temperature's logarithm, against the summed loss of real maps."""
 
 
 def train_classifiers(
-    folder: Path = WEIGHTS, *, recipe: PatternRecipe | None = None, say: Say = lambda _: None
+    maps: Sequence[PieceMap],
+    labels: Sequence[str],
+    *,
+    folder: Path = WEIGHTS,
+    recipe: PatternRecipe | None = None,
+    say: Say = lambda _: None,
 ) -> dict[str, Any]:
-    """Make synthetic maps, fit both classifiers, calibrate them, and write their weights and a record.
+    """Fit both classifiers to synthetic maps, calibrate them on real ones, and write their weights and a record.
 
     All that is random hangs on the recipe's seed; on the same kind of machine and number of threads the same files
     come out.
 
     Args:
+        maps: real maps to calibrate on.
+        labels: the class of each.
         folder: where to.
         recipe: the one of the package's classifiers when left out.
         say: told what is being done.
 
     Returns:
-        The record: recipe, temperatures, confidence, accuracy on synthetic maps that nothing was fitted to.
+        The record: recipe, temperatures, biases, confidence, accuracy on synthetic maps that nothing was fitted to.
 
     Raises:
         FitError: the logistic regression does not converge.
@@ -67,10 +76,10 @@ def train_classifiers(
 
     recipe = recipe or PatternRecipe()
     drawn = []
-    for number, n in enumerate((recipe.n_train, recipe.n_held_out, recipe.n_held_out)):
+    for number, n in enumerate((recipe.n_train, recipe.n_held_out)):
         say(f"drawing {n} synthetic maps of each class")
-        drawn.append(synthetic_maps(n, seed=3 * recipe.seed + number))
-    train, held_out, unseen = drawn
+        drawn.append(synthetic_maps(n, seed=2 * recipe.seed + number))
+    train, held_out = drawn
     say("fitting the logistic regression")
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "features.safetensors", save(fit_features(train, recipe)))
@@ -82,17 +91,31 @@ def train_classifiers(
         "features": list(FEATURES),
         "confidence": CONFIDENCE,
         "temperature": dict.fromkeys(KINDS, 1.0),
+        "bias": dict.fromkeys(KINDS, [0.0] * len(PATTERNS)),
         "recipe": asdict(recipe),
         "network_weights": sum(values.numel() for values in network.values()),
     }
     _write(folder, record)
     # Read back as they will be used, so that what is calibrated is what is stored.
     load_classifier.cache_clear()
-    record["temperature"] = {kind: _temperature(kind, folder, held_out) for kind in KINDS}
-    record["synthetic_accuracy"] = {kind: _accuracy(kind, folder, unseen) for kind in KINDS}
+    record["synthetic_accuracy"] = {kind: _accuracy(kind, folder, held_out) for kind in KINDS}
+    record |= _calibration(folder, maps, labels, recipe)
     _write(folder, record)
     load_classifier.cache_clear()
     return record
+
+
+def _calibration(
+    folder: Path, maps: Sequence[PieceMap], labels: Sequence[str], recipe: PatternRecipe
+) -> dict[str, Any]:
+    logs = {kind: np.log(np.maximum(probabilities(kind, maps, folder=folder), 1e-30)) for kind in KINDS}
+    gold = np.array([PATTERNS.index(label) for label in labels])
+    found = {kind: calibrated(logs[kind], gold, penalty=recipe.calibration_penalty) for kind in KINDS}
+    return {
+        "n_calibrated_on": len(gold),
+        "temperature": {kind: round(temperature, 4) for kind, (temperature, _) in found.items()},
+        "bias": {kind: [round(value, 4) for value in bias] for kind, (_, bias) in found.items()},
+    }
 
 
 def fit_features(train: SyntheticMaps, recipe: PatternRecipe) -> dict[str, Tensor]:
@@ -115,7 +138,8 @@ def fit_features(train: SyntheticMaps, recipe: PatternRecipe) -> dict[str, Tenso
 
 def fit_network(train: SyntheticMaps, recipe: PatternRecipe, say: Say) -> dict[str, Tensor]:
     """The convolutional network's weights, by AdamW with a learning rate that falls as a cosine to nothing."""
-    shown, labels = as_pictures(train.maps), torch.from_numpy(train.labels)
+    # Of how likely each class was more is learned than of the one that was drawn.
+    shown, labels = as_pictures(train.maps), torch.from_numpy(train.likely).float()
     shuffled = torch.Generator().manual_seed(recipe.seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
@@ -140,7 +164,7 @@ def fit_network(train: SyntheticMaps, recipe: PatternRecipe, say: Say) -> dict[s
     return {name: values.detach().contiguous() for name, values in network.state_dict().items()}
 
 
-def as_pictures(maps: tuple[PieceMap, ...]) -> Tensor:
+def as_pictures(maps: Sequence[PieceMap]) -> Tensor:
     """``[map, channel, side, side]`` in half precision, for thousands of them."""
     parts = []
     for start in range(0, len(maps), _TOGETHER):
@@ -149,7 +173,7 @@ def as_pictures(maps: tuple[PieceMap, ...]) -> Tensor:
     return torch.cat(parts)
 
 
-def probabilities(kind: ClassifierKind, maps: tuple[PieceMap, ...], *, folder: Path = WEIGHTS) -> NDArray[np.float64]:
+def probabilities(kind: ClassifierKind, maps: Sequence[PieceMap], *, folder: Path = WEIGHTS) -> NDArray[np.float64]:
     """``[map, class]`` by a stored classifier, of maps of any lengths."""
     classifier, parts = load_classifier(kind, folder=folder), []
     for start in range(0, len(maps), _TOGETHER):
@@ -159,20 +183,30 @@ def probabilities(kind: ClassifierKind, maps: tuple[PieceMap, ...], *, folder: P
     return np.concatenate(parts)
 
 
-def _temperature(kind: ClassifierKind, folder: Path, held_out: SyntheticMaps) -> float:
-    """What makes held-out labels likeliest when logits are divided by it (Guo et al. 2017, section 4.2)."""
-    from scipy.optimize import minimize_scalar
+def calibrated(
+    logs: NDArray[np.float64], gold: NDArray[np.int64], *, penalty: float
+) -> tuple[float, tuple[float, ...]]:
+    """Temperature and biases that make labels likeliest: vector scaling with one scale (Guo et al. 2017, section 4.2).
 
-    logs = np.log(np.maximum(probabilities(kind, held_out.maps, folder=folder), 1e-30))
-    rows = np.arange(len(logs))
+    Args:
+        logs: ``[map, class]`` logarithms of probabilities.
+        gold: ``[map]`` numbers of classes.
+        penalty: on half the squares of biases and of the temperature's logarithm, against the summed loss.
+    """
+    from scipy.optimize import minimize
+    from scipy.special import logsumexp, softmax
 
-    def loss(log_temperature: float) -> float:
-        scaled = logs / np.exp(log_temperature)
-        top = scaled.max(1, keepdims=True)
-        normal = top[:, 0] + np.log(np.exp(scaled - top).sum(1))
-        return float((normal - scaled[rows, held_out.labels]).mean())
+    hot = np.eye(len(PATTERNS))[gold]
 
-    return round(float(np.exp(minimize_scalar(loss, bounds=(-2.0, 3.0), method="bounded").x)), 4)
+    def loss(given: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        scale = np.exp(-given[0])
+        scaled = logs * scale + given[1:]
+        value = logsumexp(scaled, axis=1).sum() - (scaled * hot).sum() + penalty / 2 * (given**2).sum()
+        over = softmax(scaled, axis=1) - hot
+        return float(value), np.array([-(over * logs).sum() * scale, *over.sum(0)]) + penalty * given
+
+    found = minimize(loss, np.zeros(1 + len(PATTERNS)), jac=True, method="L-BFGS-B").x
+    return float(np.exp(found[0])), tuple(found[1:].tolist())
 
 
 def _accuracy(kind: ClassifierKind, folder: Path, unseen: SyntheticMaps) -> float:

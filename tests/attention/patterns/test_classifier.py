@@ -19,10 +19,10 @@ from bertology.attention.patterns import (
     stacked,
     synthetic_maps,
 )
-from bertology.attention.patterns._train import fit_features
+from bertology.attention.patterns._kinds import KINDS
+from bertology.attention.patterns._train import calibrated, fit_features
 from bertology.errors import ModelError
 
-KINDS = ("features", "cnn")
 PACKAGE = Path(__file__).resolve().parents[3] / "bertology"
 
 
@@ -103,10 +103,29 @@ def test_as_scikit_learn_has_it(tmp_path):
     reference = make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)).fit(made.features, made.labels)
     layout = Layout.of_texts([one.kinds for one in made.maps])
     found = model.probabilities(stacked(made.maps), layout)[:, 0].double().numpy()
-    logits = np.log(np.maximum(reference.predict_proba(made.features), 1e-30)) / model.temperature
+    logits = np.log(np.maximum(reference.predict_proba(made.features), 1e-30)) / model.temperature + model.bias
     logits[~layout.is_pair.numpy(), PATTERNS.index("block")] = -np.inf  # squares of two sentences are not had of one
     expected = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     np.testing.assert_allclose(found, expected, atol=2e-3)
+
+
+def test_calibration_finds_what_was_planted():
+    generator = np.random.default_rng(0)
+    logs = generator.normal(0, 3, (60_000, 5))
+    logs -= np.log(np.exp(logs).sum(1, keepdims=True))
+    bias = np.array([1.0, -0.5, 0.0, -1.0, 0.5])
+    true = np.exp(logs / 2 + bias)
+    true /= true.sum(1, keepdims=True)
+    drawn = (true.cumsum(1) < generator.random(len(true))[:, None]).sum(1).clip(0, 4)
+    temperature, found = calibrated(logs, drawn, penalty=1.0)
+    assert temperature == pytest.approx(2, rel=0.03)
+    np.testing.assert_allclose(found, bias - bias.mean(), atol=0.06)
+    # What is calibrated stays as it is, and little is made of little.
+    fair = (np.exp(logs).cumsum(1) < generator.random(len(true))[:, None]).sum(1).clip(0, 4)
+    temperature, found = calibrated(logs, fair, penalty=1.0)
+    assert temperature == pytest.approx(1, rel=0.03)
+    np.testing.assert_allclose(found, 0, atol=0.06)
+    assert np.abs(calibrated(logs[:5], drawn[:5], penalty=1e6)[1]).max() < 1e-4
 
 
 def test_what_is_shipped():

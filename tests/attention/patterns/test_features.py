@@ -70,6 +70,36 @@ def test_what_the_eye_counts_by_loops(kinds_of):
     assert found["line_rows_ratio_1.1"] == pytest.approx(best, rel=1e-5)
 
 
+def test_heights_by_loops(kinds_of):
+    kinds = kinds_of(22, pair=True)
+    n, one = 22, drawn(22, kinds, seed=5)
+    rows = [i for i in range(n) if kinds[i] in (PIECE, 3)]
+    logs = np.log(one.weights.astype(np.float64) * n + 0.05)
+    centred = (logs - logs.mean(1, keepdims=True))[rows]
+    found = measured(one)[0]
+    columns = centred.mean(0)
+    assert found["column_height"] == pytest.approx(columns.max(), rel=1e-4)
+    total = (centred**2).sum()
+    part = (len(rows) * (columns**2).sum() / (total + 1e-4 * len(rows) * n) - 1 / len(rows)) / (1 - 1 / len(rows))
+    assert found["column_part"] == pytest.approx(part, rel=1e-4)
+    assert found["log_spread"] == pytest.approx(np.sqrt(total / len(rows) / n), rel=1e-4)
+    words = logs[np.ix_(rows, rows)]
+    alone = words - words.mean(1, keepdims=True)
+    alone -= alone.mean(0)
+    place = {i: k for k, i in enumerate(rows)}
+    lines = {d: [alone[place[i], place[i + d]] for i in rows if i + d in place] for d in range(-4, 5)}
+    assert found["line_height"] == pytest.approx(max(np.mean(line) for line in lines.values()), rel=1e-4)
+    second = np.array(rows) > n // 2
+    same = second[:, None] == second
+    own = words[same & ~np.eye(len(rows), dtype=bool)].mean() - words[~same].mean()
+    assert found["block_height"] == pytest.approx(own, rel=1e-3, abs=1e-4)
+    # Of single sentences there are no squares; even attention has neither columns nor lines.
+    flat = measured(PieceMap(np.full((9, 9), 1 / 9, dtype=np.float32), kinds_of(9)))[0]
+    assert [flat[name] for name in ("column_height", "column_part", "line_height", "block_height")] == pytest.approx(
+        [0, -1 / 6, 0, 0], abs=0.01
+    )
+
+
 def test_sentences_of_a_pair_by_loops(kinds_of):
     kinds = kinds_of(18, pair=True)
     one = drawn(18, kinds, seed=1)
@@ -119,6 +149,12 @@ def test_pictures_keep_areas(kinds_of, n):
     density = pictures(stacked([one]), Layout.of_texts([one.kinds]))[0, 0, 0].double().numpy()
     weights = one.weights.astype(np.float64)
     weights[[0, -1]] = 0
+    relief = pictures(stacked([one]), Layout.of_texts([one.kinds]))[0, 0, 1].double().numpy()
+    logs = np.log(one.weights.astype(np.float64) * n + 0.05)
+    logs -= logs.mean(1, keepdims=True)
+    logs[[0, -1]] = 0
+    fine = np.repeat(np.repeat(logs, SIDE, axis=0), SIDE, axis=1)
+    np.testing.assert_allclose(relief, fine.reshape(SIDE, n, SIDE, n).mean(axis=(1, 3)) / 2, rtol=1e-4, atol=1e-5)
     # Each piece cut into as many parts as the picture has sides, so that sides fall between parts.
     fine = np.repeat(np.repeat(weights, SIDE, axis=0), SIDE, axis=1)
     expected = fine.reshape(SIDE, n, SIDE, n).mean(axis=(1, 3)) * n

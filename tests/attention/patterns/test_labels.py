@@ -1,20 +1,35 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from sklearn.metrics import confusion_matrix, f1_score, precision_recall_fscore_support
+from sklearn.metrics import cohen_kappa_score, confusion_matrix, f1_score, precision_recall_fscore_support
 
-from bertology.attention.patterns import PATTERNS, draw_places, labelled_maps, read_labels, score_classes
+from bertology.attention.patterns import (
+    PATTERNS,
+    SEP,
+    Layout,
+    draw_places,
+    features,
+    labelled_maps,
+    read_labels,
+    score_classes,
+    stacked,
+)
 from bertology.attention.patterns import score_classifier as score
 from bertology.attention.patterns._card import read_card_scores
-from bertology.corpora import Sentences, load_corpus, read_conllu
-from bertology.encoders import load_encoder
-from bertology.errors import CorpusError, ModelError, ResultsError
+from bertology.attention.patterns._kinds import KINDS
+from bertology.attention.patterns._labels import read_second_labels
+from bertology.attention.patterns._rule import COLUMN, LINE, SQUARES, fit_questions, likely_classes
+from bertology.attention.patterns._score import agreement
+from bertology.corpora import Sentences, load_corpus
+from bertology.encoders import Encoder, load_encoder
+from bertology.errors import CorpusError, FitError, ModelError, ResultsError
 
-KINDS = ("features", "cnn")
+QUESTIONS = (COLUMN, LINE, SQUARES)
 
 
 def half(initial: str, part: str = "test"):
@@ -36,9 +51,15 @@ def test_the_label_file():
     assert all(" " not in one.sentence + one.pair_with for one in labels)
 
 
-def check_half(initial: str, name: str, model: str, sentences: Sentences) -> None:
+@cache
+def opened(model: str, corpus: str) -> tuple[Encoder, Sentences]:
+    """Read once for all tests of this file."""
+    return load_encoder(model, device="cpu", attention="eager"), load_corpus(corpus)["test"]
+
+
+def check_half(initial: str, name: str, model: str, corpus: str) -> None:
     labels = half(initial)
-    encoder = load_encoder(model, device="cpu")
+    encoder, sentences = opened(model, corpus)
     maps = labelled_maps(encoder, sentences, labels)
     written = read_card_scores()
     for kind in KINDS:
@@ -52,12 +73,60 @@ def check_half(initial: str, name: str, model: str, sentences: Sentences) -> Non
 
 
 def test_the_card_on_pocket_maps():
-    check_half("p", "Pocket BERT", "pocket", load_corpus("pocket")["test"])
+    check_half("p", "Pocket BERT", "pocket", "pocket")
 
 
 def test_the_card_on_real_maps(real_model, real_data):
-    path = real_data("ud_english_ewt") / "en_ewt-ud-test.conllu"
-    check_half("m", "MiniLM", str(real_model), Sentences(read_conllu(path)))
+    check_half("m", "MiniLM", str(real_model), str(real_data("ud_english_ewt")))
+
+
+def measured(maps):
+    return features(stacked(maps), Layout.of_texts([one.kinds for one in maps]))[:, 0].numpy()
+
+
+def test_the_rule_in_numbers_is_of_the_labels(real_model, real_data):
+    places = {"m": (str(real_model), str(real_data("ud_english_ewt"))), "p": ("pocket", "pocket")}
+    labels = {initial: half(initial, "adjust") for initial in places}
+    maps = [one for initial, own in labels.items() for one in labelled_maps(*opened(*places[initial]), own)]
+    found = fit_questions(measured(maps), [one.label for own in labels.values() for one in own])
+    for question, stated in zip(found, QUESTIONS, strict=True):
+        assert question.features == stated.features
+        np.testing.assert_allclose((*question.weights, question.bias), (*stated.weights, stated.bias), atol=0.02)
+
+
+def test_the_rule_finds_planted_patterns(plant):
+    patterns = ("vertical", "diagonal", "vertical+diagonal", "block", "even")
+    maps = [plant(pattern, n) for pattern in patterns for n in (16, 24, 60)]
+    likely = likely_classes(measured(maps))
+    np.testing.assert_allclose(likely.sum(1), 1)
+    assert likely.argmax(1).tolist() == [number for number in range(5) for _ in range(3)]
+    single = [one for one in maps if (one.kinds == SEP).sum() == 1]
+    assert (likely_classes(measured(single))[:, 3] == 0).all()
+    with pytest.raises(FitError, match="same answer"):
+        fit_questions(measured(maps[:3]), ["vertical"] * 3)
+
+
+def test_two_labellers_as_scikit_learn_has_them(tmp_path):
+    labels = [one for one in read_labels() if one.part == "test"]
+    other = read_second_labels(labels)
+    assert [one.map for one in other] == [one.map for one in labels]
+    found = agreement(labels, other)
+    one, two = ([each.label for each in own] for own in (labels, other))
+    assert found.same == pytest.approx(np.mean([a == b for a, b in zip(one, two, strict=True)]))
+    assert found.kappa == pytest.approx(cohen_kappa_score(one, two))
+    assert found.macro_f1 == pytest.approx(f1_score(one, two, average="macro", labels=PATTERNS, zero_division=0))
+    np.testing.assert_array_equal(found.confusion, confusion_matrix(one, two, labels=PATTERNS))
+    assert found.same <= found.either <= 1
+    assert agreement(labels, labels).kappa == agreement(labels[:1], labels[:1]).kappa == 1
+    with pytest.raises(ResultsError, match="missing"):
+        read_second_labels(labels, tmp_path / "none.csv")
+    few = tmp_path / "second.csv"
+    few.write_text("map,label,second\nm0,vertical,\n")
+    with pytest.raises(ResultsError, match="has no line of map m1"):
+        read_second_labels(labels, few)
+    few.write_text("map,label,second\nm0,round,\n")
+    with pytest.raises(ResultsError, match="line 2: columns should be map, label, second"):
+        read_second_labels(labels, few)
 
 
 def test_scores_as_scikit_learn_has_them():
@@ -86,11 +155,11 @@ def test_scores_as_scikit_learn_has_them():
 
 def test_labels_of_another_model(tiny_bert):
     labels = half("p")[:1]
-    sentences = load_corpus("pocket")["test"]
+    pocket, sentences = opened("pocket", "pocket")
     with pytest.raises(ModelError, match="give the model that was labelled"):
         labelled_maps(load_encoder(str(tiny_bert), device="cpu"), sentences, labels)
     with pytest.raises(CorpusError, match=r"map p\d+: there is no sentence 'test-\d+'"):
-        labelled_maps(load_encoder("pocket", device="cpu"), sentences[:0], labels)
+        labelled_maps(pocket, sentences[:0], labels)
 
 
 def test_label_files_that_are_wrong(tmp_path):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from bertology.attention.patterns import CLS, FEATURES, PATTERNS, SEP, Layout, features, stacked, synthetic_maps
+from bertology.attention.patterns._rule import likely_classes
 
 
 def test_the_same_seed_makes_the_same_maps():
@@ -13,6 +14,9 @@ def test_the_same_seed_makes_the_same_maps():
         np.testing.assert_array_equal(made.kinds, more.maps[number // 3 * 5 + number % 3].kinds)
     assert any(len(a) != len(b) for a, b in zip(one.maps, other.maps, strict=True))
     np.testing.assert_array_equal(one.features, again.features)
+    np.testing.assert_allclose(one.likely, likely_classes(one.features))
+    # A label is drawn by what is likely.
+    assert one.likely[np.arange(len(one.labels)), one.labels].mean() > 0.6
 
 
 def test_maps_are_maps():
@@ -36,10 +40,10 @@ def test_classes_differ_in_what_names_them():
         pattern: dict(zip(FEATURES, made.features[made.labels == number].mean(0).tolist(), strict=True))
         for number, pattern in enumerate(PATTERNS)
     }
-    column, line, block = "column_rows_0.16", "line_rows_ratio_1.1", "block_log_ratio_far"
+    column, line, block = "column_rows_0.16", "line_rows_ratio_1.1", "block_height"
     for pattern, has in mean.items():
         assert (has[column] > 0.6) == (pattern in ("vertical", "vertical+diagonal"))
         assert (has[line] > 0.6) == (pattern in ("diagonal", "vertical+diagonal"))
-    assert mean["block"][block] > 1 > mean["heterogeneous"][block]
+    assert mean["block"][block] > 0.8 > 0.5 > mean["heterogeneous"][block]
     is_pair = made.features[:, FEATURES.index("is_pair")]
     assert is_pair[made.labels == PATTERNS.index("block")].all()
