@@ -14,7 +14,7 @@ _STYLES = ("results/report/assets/page.css", _HERE + "viewer.css")
 _THEME = "results/report/assets/theme.js"
 _SCRIPTS = tuple(
     f"{_HERE}{name}.js"
-    for name in ("start", "maps", "pens", "model", "heads", "word", "stage", "controls", "export", "outside")
+    for name in ("start", "maps", "pens", "pictures", "strokes", "tiles", "model", "heads", "word", "stage", "controls", "export", "outside")
 )
 
 

@@ -8,6 +8,7 @@ viewer.views.word = (() => {
   const SIZE = 13;
   const STEP = 15;
   let grid = { edges: [0], left: SIDE, top: 100, arcs: 0, slant: false };
+  let means = { about: "", found: new Map() };
 
   const layers = () => data.layers.map((one) => one.layer);
   const headsHere = (layer) => (state.head === null ? viewer.headsOf(layer) : viewer.headsOf(layer).filter((head) => head === state.head));
@@ -18,7 +19,16 @@ viewer.views.word = (() => {
     return state.side === "from" ? map.row(state.word) : map.to(state.word);
   }
 
+  /** The same for several heads: their mean, which is kept while the same is looked at. */
   function mean(layer, own = headsHere(layer)) {
+    const about = [state.level, state.weights, state.specials, state.word, state.side].join(" ");
+    if (means.about !== about) means = { about, found: new Map() };
+    const name = `${layer} ${own}`;
+    if (!means.found.has(name)) means.found.set(name, meanOf(layer, own));
+    return means.found.get(name);
+  }
+
+  function meanOf(layer, own) {
     const found = new Float32Array(viewer.units().labels.length);
     for (const head of own) weights(layer, head).forEach((w, place) => { found[place] += w / own.length; });
     return found;
@@ -82,7 +92,7 @@ viewer.views.word = (() => {
     const box = [x(at) - wide(at) / 2 + 1, y + 1, wide(at) - 2, ROW - 2];
     pen.rect(...box, { fill: colour("--grid"), opacity: 0.45, radius: 3 });
     if (!isKnown) return;
-    pen.rect(...box, { fill: `rgb(${red},${green},${blue})`, opacity: 0.92 * share, radius: 3 });
+    if (w > 0) pen.rect(...box, { fill: `rgb(${red},${green},${blue})`, opacity: 0.92 * share, radius: 3 });
     if (wide(at) < (state.weights === "norm" ? 40 : 28)) return;
     const text = state.weights === "norm" ? w.toPrecision(2) : String(Math.round(100 * w));
     const dark = colour("--raised") !== "#ffffff";
