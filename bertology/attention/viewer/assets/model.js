@@ -43,11 +43,11 @@ viewer.views.model = (() => {
       });
     }
     const [red, green, blue] = colour("--heat").split(" ").map(Number);
-    return pictures.of(size, size, (pixels) => {
+    const canvas = pictures.of(size, size, (pixels) => {
       const heat = (blue << 16) | (green << 8) | red;
       strongest.forEach((w, at) => { pixels[at] = (Math.round(255 * Math.sqrt(Math.min(1, w / (top || 1)))) << 24) | heat; });
-      return true;
     });
+    return { canvas };
   }
 
   function draw(pen, { y, height }) {
@@ -69,7 +69,7 @@ viewer.views.model = (() => {
     pen.rect(x, y, size, size, { fill: colour("--ground"), radius: 3 });
     if (maps.ready(layer)) {
       const picture = thumb(layer, head, common ?? maps.of(layer, head).top());
-      if (picture) pen.image(picture, x, y, size, size);
+      if (picture) pen.image(picture.canvas, x, y, size, size);
       if (state.gold) drawGold(pen, x, y, size, isChosen);
     }
     pen.rect(x + 0.5, y + 0.5, size - 1, size - 1, { stroke: isChosen ? colour("--accent") : colour("--rule"), width: isChosen ? 2.5 : 1, radius: 3 });

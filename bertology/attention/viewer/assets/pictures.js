@@ -12,7 +12,7 @@ viewer.pictures = (() => {
     Object.assign(frame, { number: frame.number + 1, until: performance.now() + milliseconds, isWhole: true, bytes: 0, made: 0 });
   }
 
-  /** The picture of a name (null if there is nothing on it), or undefined where this frame has no time left to make it. */
+  /** The picture of a name ({ canvas, … }, or null if there is nothing on it), or undefined where this frame has no time left to make it. */
   function get(name, make) {
     const found = kept.get(name) ?? add(make);
     if (!found) return void (frame.isWhole = false);
@@ -28,7 +28,7 @@ viewer.pictures = (() => {
     // One at least, so that every frame comes nearer to the whole.
     if (frame.made && performance.now() > frame.until) return null;
     const picture = make();
-    const own = picture ? 4 * picture.width * picture.height : 0;
+    const own = picture ? 4 * picture.canvas.width * picture.canvas.height : 0;
     frame.made++;
     made++;
     bytes += own;
@@ -45,13 +45,13 @@ viewer.pictures = (() => {
     }
   }
 
-  /** A canvas of pixels, or null where all of them are empty. */
+  /** A canvas of pixels, a row after another, red in the lowest byte. */
   function of(width, height, fill) {
     const image = new ImageData(width, height);
-    if (!fill(new Uint32Array(image.data.buffer))) return null;
-    const picture = Object.assign(document.createElement("canvas"), { width, height });
-    picture.getContext("2d").putImageData(image, 0, 0);
-    return picture;
+    fill(new Uint32Array(image.data.buffer));
+    const canvas = Object.assign(document.createElement("canvas"), { width, height });
+    canvas.getContext("2d").putImageData(image, 0, 0);
+    return canvas;
   }
 
   return {

@@ -28,22 +28,26 @@ viewer.strokes = (() => {
   }
 
   /**
-   * Paint lines into a tile whose pixels are a row after another, red in the lowest byte, and tell whether any is in it.
+   * Paint lines into a tile whose pixels are a row after another, red in the lowest byte.
    * All is measured in pixels: `from` and `to` are heights from the tile's top, `start` and `end` those of all lines.
+   * What is told is the part in which there may be something, or null if there is nothing.
    */
   function paint(pixels, { width, height, start, end }, lines) {
     const { edges, share } = shapeOf(width, start, end);
-    let isAny = false;
+    const part = { left: width, top: height, right: 0, bottom: 0 };
     for (const line of lines) {
       const reach = line.thick + 1;
-      if (Math.max(line.from, line.to) < -reach || Math.min(line.from, line.to) > height + reach) continue;
+      const [top, bottom] = line.from < line.to ? [line.from - reach, line.to + reach] : [line.to - reach, line.from + reach];
+      if (bottom < 0 || top > height) continue;
       const [low, high] = columns(edges, line, reach, height);
       if (low >= high) continue;
       paintLine(pixels, width, height, edges, share, line, low, high);
-      isAny = true;
+      part.left = Math.min(part.left, low);
+      part.right = Math.max(part.right, high);
+      part.top = Math.max(0, Math.min(part.top, Math.floor(top)));
+      part.bottom = Math.min(height, Math.max(part.bottom, Math.ceil(bottom)));
     }
-    if (isAny) divide(pixels);
-    return isAny;
+    return part.left < part.right ? part : null;
   }
 
   /** The columns in which a line may be between the tile's top and its bottom: from the first to before the last. */
@@ -100,17 +104,20 @@ viewer.strokes = (() => {
     }
   }
 
-  /** A canvas takes colours as they are, while those painted are as much as they cover. */
-  function divide(pixels) {
-    for (let at = 0; at < pixels.length; at++) {
-      const pixel = pixels[at];
-      const whole = pixel >>> 24;
-      if (whole === 0 || whole === 255) continue;
-      const by = 255 / whole;
-      const red = Math.min(255, ((pixel & 0xff) * by + 0.5) | 0);
-      const green = Math.min(255, (((pixel >>> 8) & 0xff) * by + 0.5) | 0);
-      const blue = Math.min(255, (((pixel >>> 16) & 0xff) * by + 0.5) | 0);
-      pixels[at] = (whole << 24) | (blue << 16) | (green << 8) | red;
+  /** Copy a part of a tile. A canvas takes colours as they are, while those painted are as much as they cover. */
+  function copy(pixels, width, { left, top, right, bottom }, copied) {
+    let to = 0;
+    for (let y = top; y < bottom; y++) {
+      for (let at = y * width + left, last = y * width + right; at < last; at++, to++) {
+        const pixel = pixels[at];
+        const whole = pixel >>> 24;
+        if (whole === 0) continue;
+        const by = 255 / whole;
+        const red = Math.min(255, ((pixel & 0xff) * by + 0.5) | 0);
+        const green = Math.min(255, (((pixel >>> 8) & 0xff) * by + 0.5) | 0);
+        const blue = Math.min(255, (((pixel >>> 16) & 0xff) * by + 0.5) | 0);
+        copied[to] = (whole << 24) | (blue << 16) | (green << 8) | red;
+      }
     }
   }
 
@@ -120,5 +127,5 @@ viewer.strokes = (() => {
     return (blue << 16) | (green << 8) | red;
   }
 
-  return { paint, bytesOf };
+  return { paint, copy, bytesOf };
 })();
