@@ -27,12 +27,7 @@
       path: (commands, look) => pen.path(points(commands), look),
       text: (text, a, b, look) => pen.text(text, a - x, b - y, look),
       image: (picture, a, b, ...rest) => pen.image(picture, a - x, b - y, ...rest),
-      curves: ({ x1, x2, blocks }) => {
-        const middle = (x1 + x2) / 2;
-        for (const block of blocks) {
-          for (const { from, to, ...look } of block.lines()) moved.path([["M", x1, from], ["C", middle, from, middle, to, x2, to]], look);
-        }
-      },
+      curves: (bundle) => pens.strokeCurves(moved, bundle),
     };
     return moved;
   }
