@@ -4,15 +4,16 @@
 
 The page holds 12 layers of 12 heads with random weights. (v) is its size; (w) the time to its first paint; (x) what a
 scroll step costs in each view, on a canvas drawn without a graphics card: (x1) thumbnails, (x2) lines from word to word
-scrolled by 100 pixels, (x3) the same by jumps to anywhere, (x4) one word through the layers. A step takes as long as
-the longest frame of it: from when a frame begins until the page's main thread is free, so with script, layout and the
-painting of the canvas. Its ratio is the 95th percentile to the sixtieth of a second that a frame has. After a jump what
-cannot be painted in one frame is painted in the next. Where Chromium is missing one line says so.
+scrolled by 100 pixels, (x3) the same by jumps to anywhere, (x4) one word through the layers. Of every frame that is
+drawn the processor time of the page's main thread is taken, in which script, layout and the painting of the canvas are
+done; the ratio is that of the 95th percentile to the sixtieth of a second that a frame has. After a jump what cannot be
+painted in one frame is painted in the next. Where Chromium is missing one line says so.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import statistics
@@ -32,24 +33,20 @@ from bertology.encoders import load_encoder
 
 _FRAME = 1000 / 60
 _STEPS = 40
+# A frame in which nothing is drawn takes less, in milliseconds.
+_EMPTY = 1.0
 _VIEWS = (
-    ("(x1) thumbnails, a scroll step ÷ a frame", "model", "scrollTop", False),
-    ("(x2) lines, a scroll step ÷ a frame", "heads", "scrollTop", False),
-    ("(x3) lines, a jump ÷ a frame", "heads", "scrollTop", True),
-    ("(x4) one word, a scroll step ÷ a frame", "word", "scrollLeft", False),
+    ("(x1) thumbnails, a frame while scrolling ÷ 16.7 ms", "model", "scrollTop", False),
+    ("(x2) lines, a frame while scrolling ÷ 16.7 ms", "heads", "scrollTop", False),
+    ("(x3) lines, a frame after a jump ÷ 16.7 ms", "heads", "scrollTop", True),
+    ("(x4) one word, a frame while scrolling ÷ 16.7 ms", "word", "scrollLeft", False),
 )
 _STEP = """async ([side, number, isJump]) => {
     const stage = document.getElementById("stage");
     const most = side === "scrollTop" ? stage.scrollHeight - stage.clientHeight : stage.scrollWidth - stage.clientWidth;
     // There and back again, so that every step moves.
     stage[side] = isJump ? (number * 7919) % most : Math.abs(((number * 100 + most) % (2 * Math.max(1, most))) - most);
-    const frame = () => new Promise((done) => requestAnimationFrame(() => {
-        const start = performance.now();
-        const { port1, port2 } = new MessageChannel();
-        port1.onmessage = () => done(performance.now() - start);
-        port2.postMessage(null);
-    }));
-    return Math.max(await frame(), await frame(), await frame());
+    for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
 }"""
 
 
@@ -87,11 +84,11 @@ def run(*, pieces: int, repeats: int) -> list[Line]:
 
 
 def _line(what: str, runs: list[list[float]]) -> Line:
-    late = [statistics.quantiles(steps, n=20)[-1] for steps in runs]
-    middle = statistics.median(step for steps in runs for step in steps)
+    late = [statistics.quantiles(each, n=20)[-1] for each in runs]
+    middle = statistics.median(frame for each in runs for frame in each)
     detail = f"median {middle:.1f} ms, 95th percentile {statistics.median(late):.1f} ms"
     ratio = statistics.median(late) / _FRAME
-    return Line(what, ratio, (min(late) / _FRAME, max(late) / _FRAME), "≤ 1.2", detail)
+    return Line(what, ratio, (min(late) / _FRAME, max(late) / _FRAME), "≤ 1.0", detail)
 
 
 @contextmanager
@@ -118,7 +115,7 @@ def write_page(folder: Path, pieces: int) -> Path:
     """The page of an encoder of random weights on text of so many pieces."""
     tokenizer = load_encoder("pocket", device="cpu").tokenizer
     tokenizer.model_max_length = pieces
-    size = {"hidden_size": 96, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 96}
+    size: dict[str, Any] = {"hidden_size": 96, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 96}
     with torch.random.fork_rng():
         torch.manual_seed(2)
         config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=pieces, initializer_range=0.1, **size)
@@ -136,7 +133,7 @@ def write_page(folder: Path, pieces: int) -> Path:
 
 
 def look(browser: Any, path: Path) -> dict[str, list[float]]:
-    """Milliseconds: to the first paint, and of each step in each view."""
+    """Milliseconds: to the first paint, and of each frame in each view."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.goto(path.as_uri())
     page.locator("html[data-drawn]").wait_for(state="attached")
@@ -145,9 +142,22 @@ def look(browser: Any, path: Path) -> dict[str, list[float]]:
         page.locator(f'[data-view="{name}"]').click()
         page.locator("html[data-drawn]").wait_for(state="attached")
         page.wait_for_timeout(300)
-        found[what] = [page.evaluate(_STEP, [side, number, is_jump]) for number in range(_STEPS)]
+        browser.start_tracing(page=page, categories=["cc"])
+        for number in range(_STEPS):
+            page.evaluate(_STEP, [side, number, is_jump])
+        found[what] = frames(browser.stop_tracing())
     page.close()
     return found
+
+
+def frames(trace: bytes) -> list[float]:
+    """Milliseconds of the main thread's processor for each frame of a trace in which something was drawn."""
+    events = json.loads(trace)["traceEvents"]
+    took = [one["tdur"] / 1000 for one in events if one["name"] == "ProxyMain::BeginMainFrame" and "tdur" in one]
+    drawn = [time for time in took if time > _EMPTY]
+    if len(drawn) < _STEPS // 2:
+        raise RuntimeError(f"Chromium told of {len(drawn)} frames only: it names them otherwise than version 150 does")
+    return drawn
 
 
 if __name__ == "__main__":

@@ -153,7 +153,7 @@ def test_what_is_hidden_is_not_told_of(shown):
     page = tab(shown("plain"), "heads")
     page.locator("#stage").focus()
     page.keyboard.press("ArrowDown")
-    assert page.locator("#readout").inner_text().startswith("[CLS] looks at")
+    assert drawn(page).locator("#readout").inner_text().startswith("[CLS] looks at")
     page.locator("#specials").select_option("hidden")
     assert drawn(page).locator("#readout").inner_text().startswith("Point at a word")
 
@@ -302,10 +302,10 @@ def test_a_word_can_be_pointed_at_and_kept(shown):
     assert "mean of 4 heads" in said
     page.locator("#stage").click(position=place)
     page.mouse.move(2, 2)
-    assert page.locator("#readout").inner_text() == said
+    assert drawn(page).locator("#readout").inner_text() == said
     page.locator("#stage").focus()
     page.keyboard.press("ArrowRight")
-    assert page.locator("#readout").inner_text().startswith("farmers is looked at by ")
+    assert drawn(page).locator("#readout").inner_text().startswith("farmers is looked at by ")
     page.keyboard.press("PageDown")
     assert page.locator("#layer").input_value() == "2"
     page.keyboard.press("Escape")

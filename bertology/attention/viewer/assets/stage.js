@@ -51,20 +51,21 @@ viewer.stage = (() => {
     for (const layer of view().needs()) if (!maps.ready(layer)) return void maps.load(layer).then(() => redraw());
     if (!pictures.isWhole()) return void redraw();
     document.documentElement.dataset.drawn = state.view;
-    idle(() => prepare([way, 2 * way, -way]));
+    idle((left) => prepare([way, 2 * way, -way], left));
   }
 
-  const idle = (job) => (window.requestIdleCallback ? requestIdleCallback(job) : setTimeout(job, 40));
+  const idle = (job) => (window.requestIdleCallback ? requestIdleCallback((time) => job(time.timeRemaining())) : setTimeout(job, 40, FOR_PICTURES));
   const nothing = () => {};
 
   /** Make the pictures that will be wanted if one scrolls on, while there is nothing else to do. */
-  function prepare(steps) {
+  function prepare(steps, left) {
     if (isDue || !isMeasured || !steps.length || !pictures.hasRoom()) return;
     const part = seen();
     part.y = Math.max(0, Math.min(size.height - part.height, part.y + steps[0] * AHEAD));
-    pictures.begin(FOR_PICTURES);
+    pictures.begin(Math.min(left, FOR_PICTURES));
     view().draw({ rect: nothing, path: nothing, text: nothing, image: nothing, curves: (bundle) => tiles.lay(null, bundle, part, ratio()) }, part);
-    idle(() => prepare(pictures.isWhole() ? steps.slice(1) : steps));
+    const still = pictures.isWhole() ? steps.slice(1) : steps;
+    idle((next) => prepare(still, next));
   }
 
   const classes = { strong: "b", plain: "span", quiet: "span" };

@@ -76,27 +76,27 @@ viewer.views.word = (() => {
     const known = layers().filter((layer) => maps.ready(layer) && headsHere(layer).length);
     const rows = new Map(known.map((layer) => [layer, mean(layer)]));
     const most = Math.max(1e-9, ...[...rows.values()].map((row) => row.reduce((a, b) => Math.max(a, b), 0)));
+    const looks = { heat: `rgb(${colour("--heat").split(" ")})`, isDark: colour("--raised") !== "#ffffff" };
     layers().forEach((layer, line) => {
       const y = grid.top + line * ROW;
       const row = rows.get(layer);
-      for (let at = low; at < high; at++) drawCell(pen, at, y, row?.[shown[at]] ?? 0, most, row !== undefined);
+      for (let at = low; at < high; at++) drawCell(pen, at, y, row ? row[shown[at]] / most : null, row?.[shown[at]], looks);
     });
     pen.rect(seen.x, grid.top - 2, grid.left > SIDE ? 0 : SIDE - 4, layers().length * ROW + 4, { fill: colour("--raised"), opacity: 0.92 });
     const edge = grid.left > SIDE ? grid.left : seen.x + SIDE;
     layers().forEach((layer, line) => pen.text(`L${layer}`, edge - 12, grid.top + line * ROW + ROW / 2, { size: 12, fill: colour("--soft"), align: "right" }));
   }
 
-  function drawCell(pen, at, y, w, most, isKnown) {
-    const share = Math.sqrt(w / most);
-    const [red, green, blue] = colour("--heat").split(" ");
+  /** A weight, and its part of the strongest one: null where it is not known yet. */
+  function drawCell(pen, at, y, part, w, { heat, isDark }) {
     const box = [x(at) - wide(at) / 2 + 1, y + 1, wide(at) - 2, ROW - 2];
     pen.rect(...box, { fill: colour("--grid"), opacity: 0.45, radius: 3 });
-    if (!isKnown) return;
-    if (w > 0) pen.rect(...box, { fill: `rgb(${red},${green},${blue})`, opacity: 0.92 * share, radius: 3 });
+    if (part === null) return;
+    const share = Math.sqrt(part);
+    if (w > 0) pen.rect(...box, { fill: heat, opacity: 0.92 * share, radius: 3 });
     if (wide(at) < (state.weights === "norm" ? 40 : 28)) return;
     const text = state.weights === "norm" ? w.toPrecision(2) : String(Math.round(100 * w));
-    const dark = colour("--raised") !== "#ffffff";
-    if (state.weights === "norm" || w >= 0.005) pen.text(text, x(at), y + ROW / 2, { size: 12, fill: share > 0.62 ? (dark ? "#0d1116" : "#ffffff") : colour("--text"), align: "center" });
+    if (state.weights === "norm" || w >= 0.005) pen.text(text, x(at), y + ROW / 2, { size: 12, fill: share > 0.62 ? (isDark ? "#0d1116" : "#ffffff") : colour("--text"), align: "center" });
   }
 
   function drawLabels(pen, shown, low, high) {
