@@ -115,10 +115,17 @@ def write_page(folder: Path, pieces: int) -> Path:
     """The page of an encoder of random weights on text of so many pieces."""
     tokenizer = load_encoder("pocket", device="cpu").tokenizer
     tokenizer.model_max_length = pieces
-    size: dict[str, Any] = {"hidden_size": 96, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 96}
     with torch.random.fork_rng():
         torch.manual_seed(2)
-        config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=pieces, initializer_range=0.1, **size)
+        config = BertConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=96,
+            num_hidden_layers=12,
+            num_attention_heads=12,
+            intermediate_size=96,
+            max_position_embeddings=pieces,
+            initializer_range=0.1,
+        )
         BertModel(config).save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     words: list[str] = []

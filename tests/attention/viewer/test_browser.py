@@ -202,7 +202,7 @@ def test_nothing_is_painted_again_where_one_has_been(shown):
 
 def test_pictures_that_are_kept_have_a_bound(shown):
     page = tab(shown("long", dots=2), "heads")
-    for top in range(0, 12_000, 600):
+    for top in range(0, 10_000, 1000):
         scrolled(page, top)
     told = page.evaluate("viewer.pictures.told()")
     assert told["bytes"] <= told["most"]
