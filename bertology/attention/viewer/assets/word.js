@@ -76,7 +76,8 @@ viewer.views.word = (() => {
     const known = layers().filter((layer) => maps.ready(layer) && headsHere(layer).length);
     const rows = new Map(known.map((layer) => [layer, mean(layer)]));
     const most = Math.max(1e-9, ...[...rows.values()].map((row) => row.reduce((a, b) => Math.max(a, b), 0)));
-    const looks = { heat: `rgb(${colour("--heat").split(" ")})`, isDark: colour("--raised") !== "#ffffff" };
+    const paper = rgb(colour("--raised"));
+    const looks = { bed: mixed(paper, rgb(colour("--grid")), 0.45), heat: colour("--heat").split(" ").map(Number), isDark: colour("--raised") !== "#ffffff" };
     layers().forEach((layer, line) => {
       const y = grid.top + line * ROW;
       const row = rows.get(layer);
@@ -87,14 +88,16 @@ viewer.views.word = (() => {
     layers().forEach((layer, line) => pen.text(`L${layer}`, edge - 12, grid.top + line * ROW + ROW / 2, { size: 12, fill: colour("--soft"), align: "right" }));
   }
 
+  const rgb = (hex) => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
+  const mixed = (under, over, part) => under.map((value, at) => value + (over[at] - value) * part);
+
   /** A weight, and its part of the strongest one: null where it is not known yet. */
-  function drawCell(pen, at, y, part, w, { heat, isDark }) {
+  function drawCell(pen, at, y, part, w, { bed, heat, isDark }) {
+    const share = Math.sqrt(part ?? 0);
     const box = [x(at) - wide(at) / 2 + 1, y + 1, wide(at) - 2, ROW - 2];
-    pen.rect(...box, { fill: colour("--grid"), opacity: 0.45, radius: 3 });
-    if (part === null) return;
-    const share = Math.sqrt(part);
-    if (w > 0) pen.rect(...box, { fill: heat, opacity: 0.92 * share, radius: 3 });
-    if (wide(at) < (state.weights === "norm" ? 40 : 28)) return;
+    // One colour of what would lie upon each other, for there are hundreds of cells in sight.
+    pen.rect(...box, { fill: `rgb(${mixed(bed, heat, 0.92 * share).map(Math.round)})`, radius: 3 });
+    if (part === null || wide(at) < (state.weights === "norm" ? 40 : 28)) return;
     const text = state.weights === "norm" ? w.toPrecision(2) : String(Math.round(100 * w));
     if (state.weights === "norm" || w >= 0.005) pen.text(text, x(at), y + ROW / 2, { size: 12, fill: share > 0.62 ? (isDark ? "#0d1116" : "#ffffff") : colour("--text"), align: "center" });
   }
