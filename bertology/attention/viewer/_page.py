@@ -12,10 +12,9 @@ _HERE = "attention/viewer/assets/"
 # The report's looks, so that what the project writes looks alike.
 _STYLES = ("results/report/assets/page.css", _HERE + "viewer.css")
 _THEME = "results/report/assets/theme.js"
-_SCRIPTS = tuple(
-    f"{_HERE}{name}.js"
-    for name in ("start", "maps", "pens", "model", "heads", "word", "stage", "controls", "export", "outside")
-)
+# In this order, for each uses those before it.
+_PARTS = "start maps pens pictures strokes tiles model heads word stage controls export outside"
+_SCRIPTS = tuple(f"{_HERE}{name}.js" for name in _PARTS.split())
 
 
 def render_page(payload: Payload) -> str:

@@ -1,5 +1,7 @@
 """The page in a browser: it draws, is worked by mouse and keys, says nothing on the console and asks for nothing."""
 
+import base64
+import io
 import json
 import shutil
 import xml.etree.ElementTree as ElementTree
@@ -51,9 +53,11 @@ def shown(browser, files):
     """Opens a page; after the test, nothing may have been said on the console, failed, or been asked of a network."""
     noise, contexts = [], []
 
-    def show(name, *, width=1200, scheme="light", touch=False):
+    def show(name, *, width=1200, scheme="light", touch=False, dots=1):
         size = {"width": width, "height": 800}
-        context = browser.new_context(viewport=size, color_scheme=scheme, has_touch=touch, accept_downloads=True)
+        context = browser.new_context(
+            viewport=size, color_scheme=scheme, has_touch=touch, accept_downloads=True, device_scale_factor=dots
+        )
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(15_000)
@@ -79,6 +83,33 @@ def drawn(page):
 
 def pixels(page):
     return drawn(page).evaluate("document.getElementById('canvas').toDataURL()")
+
+
+def scrolled(page, top):
+    """The page scrolled to a place, when that is drawn."""
+    page.evaluate("top => { document.getElementById('stage').scrollTop = top; viewer.stage.redraw(); }", top)
+    return drawn(page)
+
+
+def strokes(page):
+    """How many tiles have been painted so far, once no more are being made ahead of need."""
+    return drawn(page).evaluate(
+        """async () => {
+            const idle = () => new Promise(requestIdleCallback);
+            for (let still = 0, made = -1; still < 8; still++) {
+                await idle();
+                if (viewer.pictures.told().made !== made) still = 0;
+                made = viewer.pictures.told().made;
+            }
+            return viewer.pictures.told().made;
+        }"""
+    )
+
+
+def shades(data):
+    """``[row, column, colour]`` of a picture in an address."""
+    with Image.open(io.BytesIO(base64.b64decode(data.partition(",")[2]))) as picture:
+        return np.asarray(picture.convert("RGB")).astype(int)
 
 
 def tab(page, name):
@@ -122,7 +153,7 @@ def test_what_is_hidden_is_not_told_of(shown):
     page = tab(shown("plain"), "heads")
     page.locator("#stage").focus()
     page.keyboard.press("ArrowDown")
-    assert page.locator("#readout").inner_text().startswith("[CLS] looks at")
+    assert drawn(page).locator("#readout").inner_text().startswith("[CLS] looks at")
     page.locator("#specials").select_option("hidden")
     assert drawn(page).locator("#readout").inner_text().startswith("Point at a word")
 
@@ -138,6 +169,86 @@ def test_a_long_page_is_small_and_quickly_there(shown, files):
     assert pixels(page) != before
     # The canvas is as large as what is in sight, however long the text.
     assert page.evaluate("canvas.height <= 2 * innerHeight")
+
+
+def test_what_is_seen_after_scrolling_is_what_is_drawn_there(shown):
+    page, fresh = (tab(shown("long"), "heads") for _ in range(2))
+    for top in (0, 130, 900, 3777, 4100, 3950, 4000):
+        scrolled(page, top)
+    assert pixels(page) == pixels(scrolled(fresh, 4000))
+    # Pointing at a word and away again leaves nothing behind.
+    page.evaluate("viewer.change({word: 170, side: 'to'})")
+    assert pixels(page) != pixels(fresh)
+    page.evaluate("viewer.change({word: null})")
+    assert pixels(page) == pixels(fresh)
+
+
+def test_nothing_is_painted_again_where_one_has_been(shown):
+    page = tab(shown("long"), "heads")
+    for top in (4000, 4010, 4000):
+        before = strokes(scrolled(page, top))
+    assert before > 0
+    for top in (4010, 4000):
+        assert strokes(scrolled(page, top)) == before
+    # Nor where only the room beside the lines changes.
+    seen = pixels(page)
+    page.evaluate("document.querySelector('main').style.maxWidth = '1100px'")
+    page.wait_for_function("document.getElementById('canvas').clientWidth < 1100")
+    assert pixels(page) != seen
+    assert strokes(page) == before
+    page.locator('#head-chips [data-head="2"]').press("Space")
+    assert strokes(page) > before
+
+
+def test_pictures_that_are_kept_have_a_bound(shown):
+    page = tab(shown("long", dots=2), "heads")
+    for top in range(0, 10_000, 1000):
+        scrolled(page, top)
+    told = page.evaluate("viewer.pictures.told()")
+    assert told["bytes"] <= told["most"]
+    assert told["kept"] < told["made"]
+    # What was dropped is painted as it was.
+    again = pixels(scrolled(page, 0))
+    assert again == pixels(tab(shown("long", dots=2), "heads"))
+
+
+@pytest.mark.parametrize(("name", "dots"), [("pair", 2), ("gold", 2), ("gold", 1)])
+def test_lines_are_painted_as_the_browser_strokes_them(shown, name, dots):
+    page = tab(shown(name, dots=dots), "heads")
+    for word in ("null", "2"):
+        page.evaluate(f"viewer.change({{word: {word}}})")
+        ours = shades(pixels(page))
+        # The same drawing by the pen that saves files, stroke by stroke, at the same size.
+        theirs = shades(
+            page.evaluate(
+                """() => {
+                    const {width, height} = document.getElementById("canvas");
+                    const made = Object.assign(document.createElement("canvas"), {width, height});
+                    const context = made.getContext("2d");
+                    context.scale(devicePixelRatio, devicePixelRatio);
+                    context.fillStyle = viewer.colour("--raised");
+                    context.fillRect(0, 0, width, height);
+                    const pen = viewer.pens.canvasPen(context);
+                    const curves = (lines) => viewer.pens.strokeCurves(pen, lines);
+                    viewer.views.heads.draw({...pen, curves}, viewer.stage.seen());
+                    return made.toDataURL();
+                }"""
+            )
+        )
+        paper = theirs[0, 0]
+        assert (theirs != paper).any(2).mean() > 0.05
+        assert (ours - paper).sum() / (theirs - paper).sum() == pytest.approx(1, abs=0.06)
+        # Edges alone differ, by how each smooths them: of 256 shades.
+        apart = np.abs(ours - theirs).max(2)
+        assert apart.mean() < 2
+        assert (np.quantile(apart, [0.99, 0.999]) < [25, 50]).all()
+
+
+def test_thumbnails_of_a_new_size_are_drawn_anew(shown):
+    page = shown("all")
+    page.set_viewport_size({"width": 1000, "height": 800})
+    page.wait_for_function("document.getElementById('canvas').clientWidth < 1000")
+    assert pixels(page) == pixels(shown("all", width=1000))
 
 
 def test_hidden_special_tokens_and_the_rest_scaled_up(shown):
@@ -191,10 +302,10 @@ def test_a_word_can_be_pointed_at_and_kept(shown):
     assert "mean of 4 heads" in said
     page.locator("#stage").click(position=place)
     page.mouse.move(2, 2)
-    assert page.locator("#readout").inner_text() == said
+    assert drawn(page).locator("#readout").inner_text() == said
     page.locator("#stage").focus()
     page.keyboard.press("ArrowRight")
-    assert page.locator("#readout").inner_text().startswith("farmers is looked at by ")
+    assert drawn(page).locator("#readout").inner_text().startswith("farmers is looked at by ")
     page.keyboard.press("PageDown")
     assert page.locator("#layer").input_value() == "2"
     page.keyboard.press("Escape")

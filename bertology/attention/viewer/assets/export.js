@@ -1,7 +1,7 @@
 // The drawing as a file: all of it, or, where it is very long, the part in sight.
 (() => {
   "use strict";
-  const { state, byId, stage, pens, colour } = viewer;
+  const { state, byId, stage, pens, pictures, colour } = viewer;
   const LONGEST = 6000;
 
   /** What is to be drawn: the whole, or what is in sight where the whole is too large. */
@@ -22,16 +22,20 @@
   /** Draw with the origin at the frame's corner. */
   function shifted(pen, { x, y }) {
     const points = (commands) => commands.map(([command, ...at]) => [command, ...at.map((value, i) => value - (i % 2 ? y : x))]);
-    return {
+    const moved = {
       rect: (a, b, ...rest) => pen.rect(a - x, b - y, ...rest),
       path: (commands, look) => pen.path(points(commands), look),
       text: (text, a, b, look) => pen.text(text, a - x, b - y, look),
       image: (picture, a, b, ...rest) => pen.image(picture, a - x, b - y, ...rest),
+      curves: (bundle) => pens.strokeCurves(moved, bundle),
     };
+    return moved;
   }
 
   function draw(pen) {
     const part = frame();
+    // A file is whole, however long it takes.
+    pictures.begin(Infinity);
     pen.rect(0, 0, part.width, part.height, { fill: colour("--raised") });
     stage.view().draw(shifted(pen, part), part);
     return part;

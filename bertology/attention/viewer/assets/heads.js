@@ -7,10 +7,14 @@ viewer.views.heads = (() => {
   const TOP = 34;
   const SIZE = 14;
   const FAINTEST = 0.03;
-  // So many can be told apart, if that, and drawn in a frame.
+  // So many lines can be told apart, if that. Of long texts, as many of each block of words, so that what is drawn of a
+  // block is the same wherever one has scrolled to.
   const MOST_LINES = 600;
+  const WHOLE = 32;
+  const BLOCK = 8;
   const STEPS = 1024;
   let columns = { left: 0, right: 0, label: 0, square: 10, arcs: 0 };
+  let chosen = { name: "", lines: new Map() };
 
   const chosenHeads = () => viewer.headsOf(state.layer).filter((head) => state.heads.has(head));
   const y = (at) => TOP + at * LINE + LINE / 2;
@@ -24,9 +28,10 @@ viewer.views.heads = (() => {
     const square = isNarrow ? 5 : 12;
     const squares = chosenHeads().length * square + 10;
     const arcs = state.gold ? Math.min(12 + 9 * Math.max(0, ...arcHeights(viewer.units().arcs)), width * (isNarrow ? 0.1 : 0.16)) : 0;
-    const middle = Math.max(72, Math.min(460, width - 2 * label - squares - arcs - 24));
+    const middle = Math.round(Math.max(72, Math.min(460, width - 2 * label - squares - arcs - 24)));
     const spare = Math.max(0, (width - arcs - 2 * label - middle - squares) / 2);
-    const left = Math.max(arcs + label + 10, spare + arcs + label);
+    // A whole number, so that lines painted before need not be painted again where only the room beside them changes.
+    const left = Math.round(Math.max(arcs + label + 10, spare + arcs + label));
     columns = { left, right: left + middle, label, square, arcs };
     return { width: Math.max(width, columns.right + label + squares), height: TOP + shown.length * LINE + 14 };
   }
@@ -43,7 +48,7 @@ viewer.views.heads = (() => {
     const soft = { size: 12, fill: colour("--soft") };
     const drawn = { pen, shown, position, low, high };
     if (state.gold) drawArcs(drawn);
-    if (maps.ready(state.layer)) drawLines(drawn);
+    if (maps.ready(state.layer) && chosenHeads().length) pen.curves(curves(drawn));
     drawLabels(drawn);
     pen.rect(0, seen.y, Math.max(seen.width, columns.right + columns.label), 28, { fill: colour("--raised"), opacity: 0.94 });
     pen.text("looks", columns.left, seen.y + 15, { ...soft, align: "right" });
@@ -56,63 +61,85 @@ viewer.views.heads = (() => {
     return own.length === 1 ? headName(state.layer, own[0]) : `layer ${state.layer}, ${own.length} head${own.length === 1 ? "" : "s"}`;
   }
 
-  /** The lines that are to be seen, the strongest last: [from, to, share, which head]. */
-  function lines({ shown, position, low, high }) {
+  const isPinned = (position) => state.word !== null && position[state.word] >= 0;
+  const blockSize = (shown) => (shown.length <= WHOLE ? shown.length : BLOCK);
+  const mostLines = (shown) => (shown.length <= WHOLE ? MOST_LINES : (MOST_LINES * BLOCK) / WHOLE);
+
+  /** The lines of the words in sight, in blocks whose names tell all that a picture of their lines depends on. */
+  function curves({ shown, position, low, high }) {
+    const [x1, x2] = [columns.left + 5, columns.right - 5];
+    const about = [state.level, state.weights, state.specials, state.layer, chosenHeads(), document.documentElement.dataset.theme];
+    const name = [...about, ...(isPinned(position) ? [state.word, state.side] : [])].join(" ");
+    if (chosen.name !== name) chosen = { name, lines: new Map() };
+    const block = (at, make) => {
+      const lines = () => {
+        if (!chosen.lines.has(at)) chosen.lines.set(at, make().map((line) => look(line, position)));
+        return chosen.lines.get(at);
+      };
+      return { name: String(at), lines };
+    };
+    if (isPinned(position)) return { name, x1, x2, blocks: [block("word", () => strongest(ofWord, MOST_LINES))] };
+    const size = blockSize(shown);
+    const blocks = [];
+    for (let at = Math.floor(low / size); at * size < high; at++) {
+      const words = shown.slice(at * size, (at + 1) * size);
+      blocks.push(block(at, () => strongest((map, tell) => words.forEach((i) => map.each(i, (j, w) => tell(i, j, w))), mostLines(shown))));
+    }
+    return { name, x1, x2, blocks };
+  }
+
+  function ofWord(map, tell) {
+    if (state.side === "from") map.each(state.word, (j, w) => tell(state.word, j, w));
+    else map.to(state.word).forEach((w, i) => tell(i, state.word, w));
+  }
+
+  /** The strongest of the lines that are told of each head, the strongest last: [from, to, share, which head]. */
+  function strongest(ofMap, mostOf) {
     const most = top();
-    const isPinned = state.word !== null && position[state.word] >= 0;
     function all(tell) {
       chosenHeads().forEach((head, number) => {
-        const map = maps.of(state.layer, head);
-        const share = (i, j, w) => { if (w > FAINTEST * most) tell(i, j, w / most, number); };
-        if (!isPinned) for (const i of shown.slice(low, high)) map.each(i, (j, w) => share(i, j, w));
-        else if (state.side === "from") map.each(state.word, (j, w) => share(state.word, j, w));
-        else map.to(state.word).forEach((w, i) => share(i, state.word, w));
+        ofMap(maps.of(state.layer, head), (i, j, w) => { if (w > FAINTEST * most) tell(i, j, w / most, number); });
       });
     }
     // Counted first, so that of very many lines only those are kept that will be drawn.
     const counts = new Uint32Array(STEPS + 1);
     all((i, j, share) => { counts[Math.floor(share * STEPS)]++; });
     let least = STEPS;
-    for (let sum = counts[least]; least > 0 && sum < MOST_LINES; ) sum += counts[--least];
+    for (let sum = counts[least]; least > 0 && sum < mostOf; ) sum += counts[--least];
     const found = [];
     all((i, j, share, number) => { if (share * STEPS >= least) found.push([i, j, share, number]); });
-    return found.sort((a, b) => a[2] - b[2]).slice(-MOST_LINES);
+    return found.sort((a, b) => a[2] - b[2]).slice(-mostOf);
   }
 
-  function drawLines(drawn) {
-    const { pen, position } = drawn;
+  /** Where a line begins and ends, and what it looks like. */
+  function look([i, j, share, number], position) {
     const own = chosenHeads();
-    const isPinned = state.word !== null && position[state.word] >= 0;
-    const [x1, x2] = [columns.left + 5, columns.right - 5];
-    const middle = (x1 + x2) / 2;
-    for (const [i, j, share, number] of lines(drawn)) {
-      // Side by side, so that one head's line does not hide another's.
-      const beside = (number - (own.length - 1) / 2) * Math.min(2, 14 / own.length);
-      const [from, to] = [y(position[i]) + beside, y(position[j]) + beside];
-      const opacity = isPinned ? 0.18 + 0.82 * share : (own.length > 4 ? 0.6 : 0.85) * share;
-      const width = 0.8 + (isPinned ? 3.2 : own.length > 4 ? 1 : 2) * share;
-      pen.path([["M", x1, from], ["C", middle, from, middle, to, x2, to]], { stroke: headColour(own[number]), opacity, width });
-    }
+    // Side by side, so that one head's line does not hide another's.
+    const beside = (number - (own.length - 1) / 2) * Math.min(2, 14 / own.length);
+    const isOne = isPinned(position);
+    const opacity = isOne ? 0.18 + 0.82 * share : (own.length > 4 ? 0.6 : 0.85) * share;
+    const width = 0.8 + (isOne ? 3.2 : own.length > 4 ? 1 : 2) * share;
+    return { from: y(position[i]) + beside, to: y(position[j]) + beside, stroke: headColour(own[number]), opacity, width };
   }
 
   function drawLabels({ pen, shown, position, low, high }) {
     const { labels, special, segment } = viewer.units();
     const isReady = maps.ready(state.layer);
-    const isPinned = state.word !== null && position[state.word] >= 0;
+    const isOne = isPinned(position);
     const own = chosenHeads();
-    const weights = isPinned && isReady ? own.map((head) => viewer.views.word.weights(state.layer, head)) : [];
+    const weights = isOne && isReady ? own.map((head) => viewer.views.word.weights(state.layer, head)) : [];
     const most = Math.max(1e-9, ...weights.map((row) => row.reduce((a, b) => Math.max(a, b), 0)));
     for (let at = low; at < high; at++) {
       const place = shown[at];
       const mean = weights.length ? weights.reduce((sum, row) => sum + row[place], 0) / weights.length : 0;
       for (const side of ["from", "to"]) {
-        const isOwn = isPinned && state.side === side && state.word === place;
+        const isOwn = isOne && state.side === side && state.word === place;
         const x = side === "from" ? columns.left : columns.right;
         const text = fit(labels[place], columns.label - 12, SIZE, isOwn ? 600 : 400);
         const width = widthOf(text, SIZE, isOwn ? 600 : 400) + 10;
         const begins = side === "from" ? x - width + 3 : x - 3;
         if (isOwn) pen.rect(begins, y(at) - LINE / 2 + 2, width, LINE - 4, { fill: colour("--accent"), radius: 4 });
-        else if (isPinned && side !== state.side && mean) pen.rect(begins, y(at) - LINE / 2 + 2, width, LINE - 4, { fill: colour("--accent"), opacity: 0.45 * Math.min(1, mean / most), radius: 4 });
+        else if (isOne && side !== state.side && mean) pen.rect(begins, y(at) - LINE / 2 + 2, width, LINE - 4, { fill: colour("--accent"), opacity: 0.45 * Math.min(1, mean / most), radius: 4 });
         const fill = isOwn ? colour("--raised") : special[place] ? colour("--soft") : segment[place] ? colour("--star") : colour("--text");
         pen.text(text, side === "from" ? x - 2 : x + 2, y(at), { size: SIZE, fill, weight: isOwn ? 600 : 400, align: side === "from" ? "right" : "left" });
       }
@@ -203,9 +230,12 @@ viewer.views.heads = (() => {
   }
 
   const hint = () => {
-    const most = maps.ready(state.layer) && chosenHeads().length ? ` The strongest line here is ${weight(top())}.` : "";
+    const scale = maps.ready(state.layer) && chosenHeads().length ? ` The strongest line here is ${weight(top())}.` : "";
+    const isOne = state.word !== null && !viewer.hides(state.word);
+    const most = isOne ? MOST_LINES : mostLines(viewer.shown());
+    const of = most < MOST_LINES ? ` of every ${BLOCK} ${state.level}s` : "";
     const pair = new Set(viewer.units().segment).size > 1 ? " The second sentence is coloured." : "";
-    return `Lines are as strong as their weight, against the strongest of the heads shown; at most the ${MOST_LINES} strongest of what is in sight are drawn.${most}${pair} Arrow keys move, Page Up and Down change the layer.`;
+    return `Lines are as strong as their weight, against the strongest of the heads shown; at most the ${most} strongest${of} are drawn.${scale}${pair} Arrow keys move, Page Up and Down change the layer.`;
   };
 
   return { measure, draw, hit, hover, choose, key, focus, says, hint, needs: () => [state.layer], label: "Attention as lines between words" };

@@ -1,14 +1,13 @@
 // All heads as thumbnails: layers down, heads across.
 viewer.views.model = (() => {
   "use strict";
-  const { data, state, maps, heads, colour, headName, weight } = viewer;
+  const { data, state, maps, pictures, heads, colour, headName, weight } = viewer;
   const SIDE = 40;
   const TOP = 26;
-  const thumbs = new Map();
+  const before = new Map(); // by head, the picture that was shown last
   let cell = 40;
   let gap = 4;
   let left = SIDE;
-  document.addEventListener("themechange", () => thumbs.clear());
 
   const layers = () => data.layers.map((one) => one.layer);
 
@@ -20,13 +19,16 @@ viewer.views.model = (() => {
     return { width: left + cell * heads.length + 10, height: TOP + cell * layers().length + 10 };
   }
 
-  /** One map as a little picture: of long sentences a pixel is the strongest of several weights. */
+  /** One map as a little picture; while there is none of its size, one of another size that was shown before. */
   function thumb(layer, head, top) {
-    const key = [state.level, state.weights, state.specials, layer, head, top, cell].join();
-    if (!thumbs.has(key)) thumbs.set(key, paint(maps.of(layer, head), top));
-    return thumbs.get(key);
+    const about = [document.documentElement.dataset.theme, state.level, state.weights, state.specials, top].join(" ");
+    const name = `${layer} ${head}`;
+    const picture = pictures.get(`thumb ${name} ${about} ${cell}`, () => paint(maps.of(layer, head), top));
+    if (picture) before.set(name, { about, picture });
+    return before.get(name)?.about === about ? before.get(name).picture : null;
   }
 
+  /** Of long sentences a pixel is the strongest of several weights. */
   function paint(map, top) {
     const shown = viewer.shown();
     const size = Math.max(1, Math.min(cell - gap, shown.length));
@@ -34,20 +36,18 @@ viewer.views.model = (() => {
     shown.forEach((unit, at) => { place[unit] = Math.floor((at * size) / shown.length); });
     const strongest = new Float32Array(size * size);
     for (const i of shown) {
+      const row = place[i] * size;
       map.each(i, (j, w) => {
-        const at = place[i] * size + place[j];
+        const at = row + place[j];
         if (w > strongest[at]) strongest[at] = w;
       });
     }
-    const picture = Object.assign(document.createElement("canvas"), { width: size, height: size });
-    const context = picture.getContext("2d");
-    const image = context.createImageData(size, size);
     const [red, green, blue] = colour("--heat").split(" ").map(Number);
-    strongest.forEach((w, at) => {
-      image.data.set([red, green, blue, 255 * Math.sqrt(Math.min(1, w / (top || 1)))], 4 * at);
+    const canvas = pictures.of(size, size, (pixels) => {
+      const heat = (blue << 16) | (green << 8) | red;
+      strongest.forEach((w, at) => { pixels[at] = (Math.round(255 * Math.sqrt(Math.min(1, w / (top || 1)))) << 24) | heat; });
     });
-    context.putImageData(image, 0, 0);
-    return picture;
+    return { canvas };
   }
 
   function draw(pen, { y, height }) {
@@ -69,7 +69,7 @@ viewer.views.model = (() => {
     pen.rect(x, y, size, size, { fill: colour("--ground"), radius: 3 });
     if (maps.ready(layer)) {
       const picture = thumb(layer, head, common ?? maps.of(layer, head).top());
-      pen.image(picture, x, y, size, size);
+      if (picture) pen.image(picture.canvas, x, y, size, size);
       if (state.gold) drawGold(pen, x, y, size, isChosen);
     }
     pen.rect(x + 0.5, y + 0.5, size - 1, size - 1, { stroke: isChosen ? colour("--accent") : colour("--rule"), width: isChosen ? 2.5 : 1, radius: 3 });

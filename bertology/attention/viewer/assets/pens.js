@@ -65,6 +65,14 @@ viewer.pens = (() => {
     };
   }
 
+  /** Lines from column to column, each a stroke of its own: a screen has them from tiles, which look the same. */
+  function strokeCurves(pen, { x1, x2, blocks }) {
+    const middle = (x1 + x2) / 2;
+    for (const block of blocks) {
+      for (const { from, to, ...look } of block.lines()) pen.path([["M", x1, from], ["C", middle, from, middle, to, x2, to]], look);
+    }
+  }
+
   const ESCAPED = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
   // Control characters may not stand in XML at all.
   const escaped = (text) => text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd").replace(/[&<>"']/g, (c) => ESCAPED[c]);
@@ -117,5 +125,5 @@ viewer.pens = (() => {
   const ends = ([a, b]) => [Math.min(a, b), Math.max(a, b)];
   const span = (arc) => Math.abs(arc[0] - arc[1]);
 
-  return { canvasPen, svgPen, widthOf, fit, arcHeights };
+  return { canvasPen, svgPen, strokeCurves, widthOf, fit, arcHeights };
 })();

@@ -1,13 +1,17 @@
 // The drawing: as large as what is drawn, of which the part in sight is painted.
 viewer.stage = (() => {
   "use strict";
-  const { state, maps, views, byId, colour, element } = viewer;
+  const { state, maps, views, byId, colour, element, pictures, tiles } = viewer;
   const [stage, space, canvas, readout] = ["stage", "space", "canvas", "readout"].map(byId);
   const context = canvas.getContext("2d");
   let size = { width: 0, height: 0 };
   let isDue = false;
   let isMeasured = false;
   let isNew = true;
+  let way = 1;
+  // Of a frame of sixteen milliseconds, what is left when all else of it is drawn.
+  const FOR_PICTURES = 7;
+  const AHEAD = 192;
 
   const view = () => views[state.view];
 
@@ -18,37 +22,63 @@ viewer.stage = (() => {
     stage.style.height = `${Math.min(size.height, most) + (size.width > room ? 16 : 2)}px`;
     space.style.width = `${Math.max(size.width, 1)}px`;
     space.style.height = `${size.height}px`;
-    const ratio = devicePixelRatio || 1;
     const [width, height] = [stage.clientWidth, stage.clientHeight];
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
+    const dots = [width, height].map((side) => Math.round(side * ratio()));
+    // Setting a size empties the canvas and takes new memory for it, even if it had that size.
+    if (canvas.width !== dots[0] || canvas.height !== dots[1]) [canvas.width, canvas.height] = dots;
     isMeasured = true;
     if (isNew) scrollTo(view().focus());
     isNew = false;
   }
 
+  const ratio = () => devicePixelRatio || 1;
+  const seen = () => ({ x: stage.scrollLeft, y: stage.scrollTop, width: stage.clientWidth, height: stage.clientHeight });
+
   function paint() {
     isDue = false;
     if (!isMeasured) fit();
-    const ratio = devicePixelRatio || 1;
-    const seen = { x: stage.scrollLeft, y: stage.scrollTop, width: stage.clientWidth, height: stage.clientHeight };
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const part = seen();
+    context.setTransform(ratio(), 0, 0, ratio(), 0, 0);
     context.globalAlpha = 1;
     context.fillStyle = colour("--raised");
-    context.fillRect(0, 0, seen.width, seen.height);
-    context.translate(-seen.x, -seen.y);
-    view().draw(viewer.pens.canvasPen(context), seen);
+    context.fillRect(0, 0, part.width, part.height);
+    context.translate(-part.x, -part.y);
+    pictures.begin(FOR_PICTURES);
+    view().draw({ ...viewer.pens.canvasPen(context), curves: (bundle) => tiles.lay(context, bundle, part, ratio()) }, part);
     say();
     for (const layer of view().needs()) if (!maps.ready(layer)) return void maps.load(layer).then(() => redraw());
+    if (!pictures.isWhole()) return void redraw();
     document.documentElement.dataset.drawn = state.view;
+    idle((left) => prepare([way, 2 * way, -way], left));
   }
 
+  const idle = (job) => (window.requestIdleCallback ? requestIdleCallback((time) => job(time.timeRemaining())) : setTimeout(job, 40, FOR_PICTURES));
+  const nothing = () => {};
+
+  /** Make the pictures that will be wanted if one scrolls on, while there is nothing else to do. */
+  function prepare(steps, left) {
+    if (isDue || !isMeasured || !steps.length || !pictures.hasRoom()) return;
+    const part = seen();
+    part.y = Math.max(0, Math.min(size.height - part.height, part.y + steps[0] * AHEAD));
+    pictures.begin(Math.min(left, FOR_PICTURES));
+    view().draw({ rect: nothing, path: nothing, text: nothing, image: nothing, curves: (bundle) => tiles.lay(null, bundle, part, ratio()) }, part);
+    const still = pictures.isWhole() ? steps.slice(1) : steps;
+    idle((next) => prepare(still, next));
+  }
+
+  const classes = { strong: "b", plain: "span", quiet: "span" };
+  let said = "";
   function say() {
-    const classes = { strong: "b", plain: "span", quiet: "span" };
-    readout.replaceChildren(...view().says().map(([kind, text]) => element(classes[kind], { class: kind === "quiet" ? "quiet-text" : null }, text)));
-    byId("hint").textContent = view().hint();
+    const parts = view().says();
+    const hint = view().hint();
+    const now = JSON.stringify([parts, hint]);
+    // Nothing is laid out anew where nothing else is said.
+    if (now === said) return;
+    said = now;
+    readout.replaceChildren(...parts.map(([kind, text]) => element(classes[kind], { class: kind === "quiet" ? "quiet-text" : null }, text)));
+    byId("hint").textContent = hint;
   }
 
   /** Paint with the next frame, and measure first where the size may have changed. */
@@ -95,7 +125,12 @@ viewer.stage = (() => {
     event.preventDefault();
     scrollTo(view().focus());
   });
-  stage.addEventListener("scroll", () => redraw(), { passive: true });
+  let last = 0;
+  stage.addEventListener("scroll", () => {
+    if (stage.scrollTop !== last) way = Math.sign(stage.scrollTop - last);
+    last = stage.scrollTop;
+    redraw();
+  }, { passive: true });
   document.addEventListener("themechange", () => redraw());
   new ResizeObserver(() => redraw({ measure: true })).observe(document.querySelector("figure"));
 
@@ -106,5 +141,5 @@ viewer.stage = (() => {
     redraw({ measure: Object.keys(patch).some((name) => !SAME_SIZE.has(name)) });
   });
 
-  return { redraw, view, size: () => size, seen: () => ({ x: stage.scrollLeft, y: stage.scrollTop, width: stage.clientWidth, height: stage.clientHeight }) };
+  return { redraw, view, size: () => size, seen };
 })();

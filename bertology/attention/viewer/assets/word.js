@@ -8,6 +8,7 @@ viewer.views.word = (() => {
   const SIZE = 13;
   const STEP = 15;
   let grid = { edges: [0], left: SIDE, top: 100, arcs: 0, slant: false };
+  let means = { about: "", found: new Map() };
 
   const layers = () => data.layers.map((one) => one.layer);
   const headsHere = (layer) => (state.head === null ? viewer.headsOf(layer) : viewer.headsOf(layer).filter((head) => head === state.head));
@@ -18,7 +19,16 @@ viewer.views.word = (() => {
     return state.side === "from" ? map.row(state.word) : map.to(state.word);
   }
 
+  /** The same for several heads: their mean, which is kept while the same is looked at. */
   function mean(layer, own = headsHere(layer)) {
+    const about = [state.level, state.weights, state.specials, state.word, state.side].join(" ");
+    if (means.about !== about) means = { about, found: new Map() };
+    const name = `${layer} ${own}`;
+    if (!means.found.has(name)) means.found.set(name, meanOf(layer, own));
+    return means.found.get(name);
+  }
+
+  function meanOf(layer, own) {
     const found = new Float32Array(viewer.units().labels.length);
     for (const head of own) weights(layer, head).forEach((w, place) => { found[place] += w / own.length; });
     return found;
@@ -66,27 +76,30 @@ viewer.views.word = (() => {
     const known = layers().filter((layer) => maps.ready(layer) && headsHere(layer).length);
     const rows = new Map(known.map((layer) => [layer, mean(layer)]));
     const most = Math.max(1e-9, ...[...rows.values()].map((row) => row.reduce((a, b) => Math.max(a, b), 0)));
+    const paper = rgb(colour("--raised"));
+    const looks = { bed: mixed(paper, rgb(colour("--grid")), 0.45), heat: colour("--heat").split(" ").map(Number), isDark: colour("--raised") !== "#ffffff" };
     layers().forEach((layer, line) => {
       const y = grid.top + line * ROW;
       const row = rows.get(layer);
-      for (let at = low; at < high; at++) drawCell(pen, at, y, row?.[shown[at]] ?? 0, most, row !== undefined);
+      for (let at = low; at < high; at++) drawCell(pen, at, y, row ? row[shown[at]] / most : null, row?.[shown[at]], looks);
     });
     pen.rect(seen.x, grid.top - 2, grid.left > SIDE ? 0 : SIDE - 4, layers().length * ROW + 4, { fill: colour("--raised"), opacity: 0.92 });
     const edge = grid.left > SIDE ? grid.left : seen.x + SIDE;
     layers().forEach((layer, line) => pen.text(`L${layer}`, edge - 12, grid.top + line * ROW + ROW / 2, { size: 12, fill: colour("--soft"), align: "right" }));
   }
 
-  function drawCell(pen, at, y, w, most, isKnown) {
-    const share = Math.sqrt(w / most);
-    const [red, green, blue] = colour("--heat").split(" ");
+  const rgb = (hex) => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
+  const mixed = (under, over, part) => under.map((value, at) => value + (over[at] - value) * part);
+
+  /** A weight, and its part of the strongest one: null where it is not known yet. */
+  function drawCell(pen, at, y, part, w, { bed, heat, isDark }) {
+    const share = Math.sqrt(part ?? 0);
     const box = [x(at) - wide(at) / 2 + 1, y + 1, wide(at) - 2, ROW - 2];
-    pen.rect(...box, { fill: colour("--grid"), opacity: 0.45, radius: 3 });
-    if (!isKnown) return;
-    pen.rect(...box, { fill: `rgb(${red},${green},${blue})`, opacity: 0.92 * share, radius: 3 });
-    if (wide(at) < (state.weights === "norm" ? 40 : 28)) return;
+    // One colour of what would lie upon each other, for there are hundreds of cells in sight.
+    pen.rect(...box, { fill: `rgb(${mixed(bed, heat, 0.92 * share).map(Math.round)})`, radius: 3 });
+    if (part === null || wide(at) < (state.weights === "norm" ? 40 : 28)) return;
     const text = state.weights === "norm" ? w.toPrecision(2) : String(Math.round(100 * w));
-    const dark = colour("--raised") !== "#ffffff";
-    if (state.weights === "norm" || w >= 0.005) pen.text(text, x(at), y + ROW / 2, { size: 12, fill: share > 0.62 ? (dark ? "#0d1116" : "#ffffff") : colour("--text"), align: "center" });
+    if (state.weights === "norm" || w >= 0.005) pen.text(text, x(at), y + ROW / 2, { size: 12, fill: share > 0.62 ? (isDark ? "#0d1116" : "#ffffff") : colour("--text"), align: "center" });
   }
 
   function drawLabels(pen, shown, low, high) {

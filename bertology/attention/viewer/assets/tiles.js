@@ -1,0 +1,42 @@
+// Lines from column to column in tiles: a tile is what the lines of one block of words paint in one stripe of the drawing.
+// Tiles are painted once, when they are first in sight, and laid upon each other from then on.
+viewer.tiles = (() => {
+  "use strict";
+  const { pictures, strokes } = viewer;
+  // In pixels of the screen, so that no tile takes long.
+  const TALL = 192;
+  let sheet = new Uint32Array(0);
+
+  /** Lay the tiles in sight on a canvas; those that there is no time for now are left out, and nothing is laid on none. */
+  function lay(context, { name, x1, x2, blocks }, seen, ratio) {
+    const [offX, offY] = [Math.round(seen.x * ratio), Math.round(seen.y * ratio)];
+    const left = Math.floor(x1 * ratio);
+    const size = { width: Math.ceil(x2 * ratio) - left, height: TALL, start: x1 * ratio - left, end: x2 * ratio - left };
+    const shape = `${name} ${ratio} ${size.start} ${size.end}`;
+    context?.save();
+    context?.setTransform(1, 0, 0, 1, 0, 0);
+    if (context) Object.assign(context, { globalAlpha: 1, imageSmoothingEnabled: false });
+    for (let stripe = Math.floor(offY / TALL); stripe * TALL < offY + seen.height * ratio; stripe++) {
+      for (const block of blocks) {
+        const picture = pictures.get(`${shape} ${block.name} ${stripe}`, () => paint(block.lines(), size, stripe * TALL, ratio));
+        if (picture) context?.drawImage(picture.canvas, left + picture.left - offX, stripe * TALL + picture.top - offY);
+      }
+    }
+    context?.restore();
+  }
+
+  function paint(lines, size, top, ratio) {
+    const scaled = lines.map(({ from, to, stroke, opacity, width }) => (
+      { from: from * ratio - top, to: to * ratio - top, thick: width * ratio, opacity, colour: strokes.bytesOf(stroke) }
+    ));
+    const n = size.width * size.height;
+    if (sheet.length < n) sheet = new Uint32Array(n);
+    sheet.fill(0, 0, n);
+    const part = strokes.paint(sheet, size, scaled);
+    if (!part) return null;
+    const canvas = pictures.of(part.right - part.left, part.bottom - part.top, (pixels) => strokes.copy(sheet, size.width, part, pixels));
+    return { canvas, left: part.left, top: part.top };
+  }
+
+  return { lay };
+})();
