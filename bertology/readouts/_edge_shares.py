@@ -32,15 +32,14 @@ def shares(n_fits: int, n_workers: int) -> list[list[Share]]:
         What each worker does with a window, in order.
     """
     n_workers = max(1, min(n_workers, n_fits))
-    # up to where in the window a fit that crosses the border before a worker is that worker's
+    # up to where in the window the fit on the border before each worker is that worker's; 1 where none is on it
     borders = [1 - (worker * n_fits / n_workers) % 1 for worker in range(n_workers + 1)]
     whole = [
         range(math.ceil(worker * n_fits / n_workers), (worker + 1) * n_fits // n_workers) for worker in range(n_workers)
     ]
     plan = []
     for worker, own in enumerate(whole):
-        begins = borders[worker] % 1
-        ends = borders[worker + 1]
+        begins, ends = borders[worker] % 1, borders[worker + 1]
         ready = ends * (len(whole[worker + 1]) + 1) if ends < 1 else 0.0
         plan.append(list(_in_order(own, begins, ends, _joins(len(own), begins, ends, ready))))
     return plan
