@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from torch.optim.adam import adam
 from bertology._workers import Workers
 from bertology.readouts._base import Targets, class_weights, item_weights
 from bertology.readouts._edge_model import Batch, Design, Group, Parameters
+from bertology.readouts._edge_shares import shares
 from bertology.readouts._edge_windows import Window
 from bertology.readouts._scoring import IMPOSSIBLE
 
@@ -72,37 +74,53 @@ def log_probs(scores: Tensor, labels: Tensor, *, is_sigmoid: bool) -> Tensor:
     return -functional.binary_cross_entropy_with_logits(scores, truth.float(), reduction="none").sum(2)
 
 
+@dataclass(frozen=True)
+class State:
+    """Parameters of fits and what their optimisers go by (Adam, Kingma & Ba 2015), each by name and fit first."""
+
+    parameters: Parameters
+    averages: Parameters
+    """Of gradients."""
+    squares: Parameters
+    """Averages of their squares."""
+
+    @classmethod
+    def start(cls, parameters: Parameters) -> State:
+        """Nothing learnt yet; the parameters are copied."""
+        averages, squares = ({name: torch.zeros_like(value) for name, value in parameters.items()} for _ in range(2))
+        return cls({name: value.clone() for name, value in parameters.items()}, averages, squares)
+
+    def some(self, places: slice | list[int]) -> State:
+        """That of some fits: by a slice in the same memory, by a list in its own."""
+
+        def chosen(part: Parameters) -> Parameters:
+            return {name: value[places] for name, value in part.items()}
+
+        return State(chosen(self.parameters), chosen(self.averages), chosen(self.squares))
+
+
 class Squad:
-    """Fits that are computed in the same products, with the state of their optimiser (Adam, Kingma & Ba 2015).
+    """Fits that are computed in the same products.
 
     Args:
         design: their shape.
         fits: their numbers, problem by problem and column by column.
-        parameters: by name, fit first.
-        averages: of gradients and of their squares; zeros when left out.
-        step: how many steps they have taken.
+        state: theirs, which steps change.
     """
 
-    def __init__(
-        self,
-        design: Design,
-        fits: Sequence[int],
-        parameters: Parameters,
-        averages: tuple[Parameters, Parameters] | None = None,
-        step: float = 0.0,
-    ) -> None:
-        self.fits, self.group = list(fits), Group.of(design, fits)
-        self.parameters = {name: value.detach().clone().requires_grad_() for name, value in parameters.items()}
-        started = averages or tuple({name: torch.zeros_like(v) for name, v in parameters.items()} for _ in range(2))
-        self.averages = tuple({name: value.clone() for name, value in part.items()} for part in started)
-        device = next(iter(parameters.values())).device
-        self._steps = [torch.tensor(step, device=device) for _ in parameters]
+    def __init__(self, design: Design, fits: Sequence[int], state: State) -> None:
+        self.group = Group.of(design, fits)
+        # .data: torch is not to take another squad's steps, in the same memory beside these, for changes of these
+        self.parameters = {name: value.data.requires_grad_() for name, value in state.parameters.items()}
+        self._averages, self._squares = list(state.averages.values()), list(state.squares.values())
+        device = self._averages[0].device
+        self._steps = [torch.tensor(0.0, device=device) for _ in self._averages]
         self._problems = torch.tensor(self.group.problems, device=device)
 
-    @property
-    def step_count(self) -> float:
-        """Steps taken."""
-        return float(self._steps[0])
+    def resume(self, steps: int) -> None:
+        """Go on from where the fits are, with this many steps behind them."""
+        for taken in self._steps:
+            taken.fill_(steps)
 
     def learn(self, words: Tensor, batch: Batch, goals: Goals, *, learning_rate: float, weight_decay: float) -> None:
         """One step on one batch."""
@@ -115,8 +133,8 @@ class Squad:
             adam(
                 values,
                 list(gradients),
-                list(self.averages[0].values()),
-                list(self.averages[1].values()),
+                self._averages,
+                self._squares,
                 [],
                 self._steps,
                 fused=True,
@@ -129,62 +147,6 @@ class Squad:
                 eps=1e-8,
                 maximize=False,
             )
-
-
-def regroup(design: Design, squads: Sequence[Squad], wanted: Sequence[Sequence[int]]) -> list[Squad]:
-    """The same fits in other groups; those that are in none end here."""
-    order = {fit: place for place, fit in enumerate(fit for squad in squads for fit in squad.fits)}
-    joined = [
-        {name: torch.cat([part[name].detach() for part in parts]) for name in squads[0].parameters}
-        for parts in (
-            [squad.parameters for squad in squads],
-            [squad.averages[0] for squad in squads],
-            [squad.averages[1] for squad in squads],
-        )
-    ]
-    found = []
-    for fits in wanted:
-        places = [order[fit] for fit in fits]
-        values, first, second = ({name: value[places] for name, value in part.items()} for part in joined)
-        found.append(Squad(design, fits, values, (first, second), squads[0].step_count))
-    return found
-
-
-@dataclass(frozen=True)
-class Share:
-    """What a worker does with each window: some squads, each over part of the batches."""
-
-    squad: int
-    first: float
-    """Where in the window it begins, as a part of all batches."""
-    last: float
-
-
-def shares(n_fits: int, n_workers: int) -> tuple[list[range], list[list[Share]]]:
-    """Divide fits evenly among workers, and those that do not come out even in time (McNaughton 1959).
-
-    A fit that two workers share is done by one at the beginning of a window, by the other at its end.
-
-    Returns:
-        The places of the fits in each squad, and the shares of each worker, in order.
-    """
-    n_workers = max(1, min(n_workers, n_fits))
-    squads: list[range] = []
-    plan: list[list[Share]] = []
-    for worker in range(n_workers):
-        low, high = worker * n_fits / n_workers, (worker + 1) * n_fits / n_workers
-        mine: list[Share] = []
-        if worker * n_fits % n_workers:  # begun here, ended by the worker before
-            mine.append(Share(len(squads) - 1, 0.0, 1 - (low - int(low))))
-            low = int(low) + 1
-        if int(low) < int(high):
-            squads.append(range(int(low), int(high)))
-            mine.append(Share(len(squads) - 1, 0.0, 1.0))
-        if (worker + 1) * n_fits % n_workers:
-            squads.append(range(int(high), int(high) + 1))
-            mine.append(Share(len(squads) - 1, 1 - (high - int(high)), 1.0))
-        plan.append(mine)
-    return squads, plan
 
 
 class Trainer:
@@ -212,50 +174,59 @@ class Trainer:
         flat = {name: value.flatten(0, 1) for name, value in start.items()}
         self._design, self._goals, self._workers = design, goals, workers
         self._rates = {"learning_rate": learning_rate, "weight_decay": weight_decay}
-        n_fits = len(flat["out"])
-        self.squads = [Squad(design, range(n_fits), flat)]
-        self._plan: list[list[Share]] = []
-        self.keep(range(n_fits))
+        self._steps = 0
+        self._state = State.start(flat)
+        self.fits = list(range(len(flat["out"])))
+        """Numbers of those that have not ended."""
+        self._share_out()
 
     def keep(self, fits: Sequence[int]) -> None:
         """Go on with these fits only."""
-        if self._plan and list(fits) == self.fits:
+        if list(fits) == self.fits:
             return  # nothing has ended: no state need be copied
-        places, self._plan = shares(len(fits), self._workers.n)
-        self.squads = regroup(self._design, self.squads, [[fits[place] for place in part] for part in places])
+        self._state = self._state.some([self.fits.index(fit) for fit in fits])
+        self.fits = list(fits)
+        self._share_out()
 
-    @property
-    def fits(self) -> list[int]:
-        """Numbers of the fits that have not ended, in the order of :attr:`parts`."""
-        return [fit for squad in self.squads for fit in squad.fits]
+    def _share_out(self) -> None:
+        self._plan = shares(len(self.fits), self._workers.n)
+        places = {share.fits: slice(share.fits.start, share.fits.stop) for mine in self._plan for share in mine}
+        self._squads = {fits: Squad(self._design, self.fits[p], self._state.some(p)) for fits, p in places.items()}
 
     @property
     def parts(self) -> list[tuple[Group, Parameters]]:
-        """The probes as they are now."""
-        return [(squad.group, squad.parameters) for squad in self.squads]
+        """The probes as they are now, in order, in a part for each worker."""
+        n_parts = min(self._workers.n, len(self.fits))
+        bounds = [part * len(self.fits) // n_parts for part in range(n_parts + 1)]
+        places = [slice(*pair) for pair in itertools.pairwise(bounds)]
+        return [(Group.of(self._design, self.fits[p]), self._state.some(p).parameters) for p in places]
 
     def copy(self, fits: Sequence[int], into: Parameters) -> None:
         """Copy the probes of some fits into parameters ``[problem, column, …]``."""
         wanted = set(fits)
-        for squad in self.squads:
-            chosen = [place for place, fit in enumerate(squad.fits) if fit in wanted]
-            there = [squad.fits[place] for place in chosen]
-            for name, value in squad.parameters.items():
-                into[name].view(-1, *value.shape[1:])[there] = value.detach()[chosen]
+        chosen = [place for place, fit in enumerate(self.fits) if fit in wanted]
+        there = [self.fits[place] for place in chosen]
+        for name, value in self._state.parameters.items():
+            into[name].view(-1, *value.shape[1:])[there] = value[chosen]
 
     def learn(self, window: Window) -> None:
         """Take every fit through the batches of a window."""
-        begun = [threading.Event() for _ in self.squads]
+        n_batches = len(window.batches)
+        handed_over = [threading.Event() for _ in self.fits]
 
         def work(worker: int) -> None:
             for share in self._plan[worker]:
-                first, last = (round(part * len(window.batches)) for part in (share.first, share.last))
-                if share.first:
-                    begun[share.squad].wait()
+                first, last = (round(part * n_batches) for part in (share.first, share.last))
+                if share.takes is not None:
+                    handed_over[share.takes].wait()
                 try:
+                    squad = self._squads[share.fits]
+                    squad.resume(self._steps + first)
                     for batch in window.batches[first:last]:
-                        self.squads[share.squad].learn(window.words, batch, self._goals, **self._rates)
+                        squad.learn(window.words, batch, self._goals, **self._rates)
                 finally:
-                    begun[share.squad].set()
+                    if share.hands_over is not None:
+                        handed_over[share.hands_over].set()
 
         self._workers.map(work, len(self._plan))
+        self._steps += n_batches

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from bertology._workers import Workers
 from bertology.readouts import EdgeReadout
 from bertology.readouts._edge_model import Design
-from bertology.readouts._edge_training import Goals, Trainer, shares
+from bertology.readouts._edge_shares import shares
+from bertology.readouts._edge_training import Goals, Trainer
 from bertology.readouts._edge_windows import Shuffle, TrainingWindows, Window
 from tests.readouts.spans import Spans, planted
 
@@ -128,16 +129,36 @@ def by_hand(train: Spans, layer: int, window: Window, start: dict[str, Tensor], 
 
 @pytest.mark.parametrize(("n_fits", "n_workers"), list(itertools.product(range(1, 15), range(1, 7))))
 def test_workers_share_the_fits_evenly(n_fits: int, n_workers: int) -> None:
-    squads, plan = shares(n_fits, n_workers)
-    assert [fit for squad in squads for fit in squad] == list(range(n_fits))
+    plan = shares(n_fits, n_workers)
     assert len(plan) == min(n_fits, n_workers)
-    loads = [sum(len(squads[share.squad]) * (share.last - share.first) for share in mine) for mine in plan]
+    loads = [sum(len(share.fits) * (share.last - share.first) for share in mine) for mine in plan]
     np.testing.assert_allclose(loads, n_fits / len(plan))
-    for squad in range(len(squads)):
-        parts = sorted((share.first, share.last) for mine in plan for share in mine if share.squad == squad)
+    for fit in range(n_fits):
+        parts = sorted((share.first, share.last) for mine in plan for share in mine if fit in share.fits)
         assert parts[0][0] == 0
         assert parts[-1][1] == 1
-        assert all(one[1] == pytest.approx(two[0]) for one, two in itertools.pairwise(parts))
+        assert all(one[1] == two[0] for one, two in itertools.pairwise(parts))
+
+
+@pytest.mark.parametrize(("n_fits", "n_workers"), list(itertools.product(range(1, 15), range(1, 7))))
+def test_nobody_waits_for_a_fit(n_fits: int, n_workers: int) -> None:
+    plan = shares(n_fits, n_workers)
+    handed_over: dict[int, float] = {}
+    for mine in reversed(plan):  # a worker takes from the one after it
+        time = 0.0
+        for share in mine:
+            if share.takes is not None:
+                assert handed_over[share.takes] <= time + 1e-9
+            time += len(share.fits) * (share.last - share.first)
+            if share.hands_over is not None:
+                handed_over[share.hands_over] = time
+    taken = [share.takes for mine in plan for share in mine if share.takes is not None]
+    assert set(taken) == set(handed_over)
+
+
+def test_a_fit_that_is_shared_is_seldom_computed_alone() -> None:
+    alone = [share for mine in shares(7, 2) for share in mine if len(share.fits) == 1]
+    assert sum(share.last - share.first for share in alone) == pytest.approx(1 / 6)
 
 
 def test_how_many_workers_there_are_does_not_matter() -> None:
