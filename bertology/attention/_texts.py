@@ -50,9 +50,9 @@ class Inputs:
         n_heads, n_pieces = maps.shape[1:3]
         flat, turned = maps.flatten(1, 2), self.member.transpose(1, 2)
         columns = [torch.bmm(flat[..., pieces], turned[:, pieces, units]) for units, pieces in self.bands]
-        to_units = torch.cat(columns, dim=-1).view(len(maps), n_heads, n_pieces, -1)
+        to_units = _joined(columns, dim=-1).view(len(maps), n_heads, n_pieces, -1)
         shares = (self.member / self.member.sum(-1, keepdim=True).clamp_min(1))[:, None]
-        return torch.cat([shares[:, :, units, pieces] @ to_units[:, :, pieces] for units, pieces in self.bands], dim=2)
+        return _joined([shares[:, :, units, pieces] @ to_units[:, :, pieces] for units, pieces in self.bands], dim=2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,6 +220,11 @@ class _Table:
         self.kind = np.full(shape, _OTHER, dtype=np.int64)
         self.position = np.zeros(shape, dtype=np.int64)
         self.counts = np.zeros(shape, dtype=bool)
+
+
+def _joined(parts: list[Tensor], *, dim: int) -> Tensor:
+    """Bands as one; a single one, as short texts have, is not copied."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 
 
 def _bands(member: NDArray[np.float32]) -> _Bands:

@@ -19,7 +19,7 @@ from bertology.measures._bootstrap import (
 )
 from bertology.measures._metric import Floats
 
-_COLUMNS = 1024
+_COLUMNS = 256
 """That are resampled together."""
 
 
