@@ -91,9 +91,9 @@ class Divergences(HeadStatistic):
             self._held, self._of = [], batch.units
             self._drawn = self._draw(batch.units)
         sentences, rows, weights = self._drawn
-        self._held.append(batch.maps[sentences, :, rows])  # [row, head, unit]
+        self._held.append(batch.maps.transpose(0, 1)[:, sentences, rows])  # [head, row, unit]
         if batch.layer == self._scope.layers[-1]:
-            self._sums += divergences(torch.cat(self._held, dim=1), weights)
+            self._sums += divergences(torch.cat(self._held), weights)
             self._weight += float(weights.sum())
             self._n_rows += len(rows)
             self._held, self._of = [], None
@@ -130,17 +130,17 @@ def divergences(rows: Tensor, weights: Tensor) -> Tensor:
     """Jensen–Shannon divergences of heads, summed over rows: ``[head, head]`` in nats, on the processor.
 
     Args:
-        rows: ``[row, head, unit]`` attention of one word by every head, whatever its sum.
+        rows: ``[head, row, unit]`` attention of words by every head, whatever its sum.
         weights: ``[row]`` how much each counts.
     """
-    n_rows, n_heads, n_units = rows.shape
+    n_heads, n_rows, n_units = rows.shape
     far = n_heads // 2
     own = torch.zeros(n_heads, dtype=torch.float64)
     # Of head h and the one d after it, the last being followed by the first: so every step is of equal size.
     both = torch.zeros(far, n_heads, dtype=torch.float64)
     step = max(1, _CHUNK_VALUES // (n_heads * n_units))
     for start in range(0, n_rows, step):
-        part = rows[start : start + step]
+        part = rows[:, start : start + step]
         halves = _weighted_halves(part, weights[start : start + step].to(part))
         own += _plogp(2 * halves).cpu()
         both += _pairs_plogp(halves, far).cpu()
@@ -157,8 +157,8 @@ def _weighted_halves(rows: Tensor, weights: Tensor) -> Tensor:
 
     Σ w·m·ln(w·m) differs from w·Σ m·ln m by w·ln w, which is the same for all heads and cancels.
     """
-    halves = rows / rows.sum(-1, keepdim=True).clamp_min(_TINY) * (weights / 2)[:, None, None] + _TINY
-    return halves.transpose(0, 1).flatten(1)[:, rows.any(1).flatten()]
+    shares = (weights / 2)[:, None] / rows.sum(-1, keepdim=True).clamp_min(_TINY)
+    return (rows * shares).add_(_TINY).flatten(1)[:, rows.any(0).flatten()]
 
 
 def _pairs_plogp(halves: Tensor, far: int) -> Tensor:

@@ -294,19 +294,21 @@ def bca_bounds(values: Floats, replicates: Floats, jackknife: Floats, *, level: 
 
     Args:
         values: ``[column]``
-        replicates: ``[column, resample]``
+        replicates: ``[column, resample]``; they are put in order in place.
         jackknife: ``[column, cluster]``
         level: of the intervals.
     """
+    stderr = replicates.std(axis=1, ddof=1)
     shares = _bca_shares(values, replicates, jackknife, (1 - level) / 2)
     # As np.quantile has it, which takes the same quantiles of all columns.
-    ordered, last = np.sort(replicates, axis=1), replicates.shape[1] - 1
+    replicates.sort(axis=1)
+    last = replicates.shape[1] - 1
     place = shares * last
     first = np.floor(place).astype(np.int64)
-    near = np.take_along_axis(ordered, first, axis=1)
-    far = np.take_along_axis(ordered, np.minimum(first + 1, last), axis=1)
+    near = np.take_along_axis(replicates, first, axis=1)
+    far = np.take_along_axis(replicates, np.minimum(first + 1, last), axis=1)
     bounds = near + (far - near) * (place - first)
-    return replicates.std(axis=1, ddof=1), bounds[:, 0], bounds[:, 1]
+    return stderr, bounds[:, 0], bounds[:, 1]
 
 
 def exact_bounds(value: float, n_clusters: int, tail: float) -> tuple[float, float]:

@@ -118,9 +118,9 @@ def _interval_block(above: Floats, below: Floats, n_resamples: int, level: float
     methods = [NO_INTERVAL] * n_columns
     chosen = np.flatnonzero(whole)
     if len(chosen):
-        stderr[chosen], low[chosen], high[chosen] = bca_bounds(
-            values[chosen], replicates[chosen], jackknife[chosen], level=level
-        )
+        # All of them are mostly defined; then nothing is copied.
+        own = slice(None) if len(chosen) == n_columns else chosen
+        stderr[own], low[own], high[own] = bca_bounds(values[own], replicates[own], jackknife[own], level=level)
     for column in np.flatnonzero(~whole).tolist():
         one = summarised(
             "", values[[column]], replicates[[column]].T, jackknife[[column]].T, level=level, seed=seed, bounded=False
