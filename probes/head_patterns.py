@@ -7,7 +7,8 @@ public; these classes are told by classifiers that were trained on synthetic map
 by a written rule. The model card, `bertology/attention/patterns/README.md`, says how far they can be trusted.
 
 A score is the share of a head's maps that are of one class; a map of which no class is likely enough is heterogeneous.
-Sentences are read one by one, so no map is block: that class is of pairs.
+As in the paper, texts are pairs of sentences: the first of a split with the second, the third with the fourth, and so
+on. Of sentences that are read one by one no map is block.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from bertology import attention
 from bertology.attention import ClassifierKind
@@ -35,8 +36,10 @@ class HeadPatterns(AttentionProbe):
     """``features``, or ``cnn``, which takes several times as long as the model itself."""
     confidence: float = 0.5
     """The least probability at which a map is put into a class other than ``heterogeneous``."""
+    texts: Literal["pairs", "sentences"] = "pairs"
+    """``pairs`` of neighbours with the model's separator between, two too long for it one by one; or ``sentences``."""
     task = "head_patterns"
-    version = 1
+    version = 2
     question = "What does each head's map look like: vertical, diagonal, both, block, or none of these?"
     reference = "Kovaleva et al. 2019, §4.1"
     readout = "attention.v1"
@@ -45,6 +48,11 @@ class HeadPatterns(AttentionProbe):
     norms = False
     baselines = ()
     chooses = False
+
+    @property
+    def pairs(self) -> bool:
+        """Whether pairs were asked for."""
+        return self.texts == "pairs"
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """The share of every class."""

@@ -64,6 +64,7 @@ class Roles(AttentionProbe):
     readout = "attention.v1"
     metrics = (head_metric("role_share", "share of words whose maximum lies where the role has it"),)
     level = "word"
+    pairs = False
     norms = False
     chooses = True
     baselines = ("offset",)

@@ -45,6 +45,7 @@ class Statistics(AttentionProbe):
         head_metric("norm_share", "share of ‖αf(x)‖ of words that comes from a kind of unit"),
     )
     level = "word"
+    pairs = False
     chooses = False
     baselines = ()
 

@@ -70,6 +70,7 @@ class Relations(AttentionProbe):
     readout = "attention.v1"
     metrics = (head_metric("relation_accuracy", "share of words whose maximum is the word that the relation joins"),)
     level = "word"
+    pairs = False
     norms = False
     chooses = True
     baselines = ("offset",)
@@ -101,6 +102,7 @@ class Trees(AttentionProbe):
     readout = "attention.v1"
     metrics = (head_metric("head_uuas", "share of undirected edges that the head finds, punctuation left out"),)
     level = "word"
+    pairs = False
     norms = False
     chooses = True
     baselines = ("offset",)
@@ -131,6 +133,7 @@ class Coreference(AttentionProbe):
     readout = "attention.v1"
     metrics = (head_metric("antecedent_accuracy", "share of mentions that look at an antecedent most"),)
     level = "word"
+    pairs = False
     norms = False
     chooses = True
     baselines = ("nearest", "head_match", "rule")

@@ -14,7 +14,7 @@ from bertology.attention._ratios import Floats
 from bertology.attention._statistic import HeadStatistic
 from bertology.errors import ResultsError
 
-_CHUNK_VALUES = 1 << 17
+_CHUNK_VALUES = 1 << 16
 """Of attention weights that are compared together: as many as stay in the processor's caches."""
 _TINY = 1e-30
 """Keeps the logarithm of nothing finite."""
@@ -91,9 +91,9 @@ class Divergences(HeadStatistic):
             self._held, self._of = [], batch.units
             self._drawn = self._draw(batch.units)
         sentences, rows, weights = self._drawn
-        self._held.append(batch.maps[sentences, :, rows])  # [row, head, unit]
+        self._held.append(batch.maps.transpose(0, 1)[:, sentences, rows])  # [head, row, unit]
         if batch.layer == self._scope.layers[-1]:
-            self._sums += divergences(torch.cat(self._held, dim=1), weights)
+            self._sums += divergences(torch.cat(self._held), weights)
             self._weight += float(weights.sum())
             self._n_rows += len(rows)
             self._held, self._of = [], None
@@ -130,24 +130,48 @@ def divergences(rows: Tensor, weights: Tensor) -> Tensor:
     """Jensen–Shannon divergences of heads, summed over rows: ``[head, head]`` in nats, on the processor.
 
     Args:
-        rows: ``[row, head, unit]`` attention of one word by every head, whatever its sum.
+        rows: ``[head, row, unit]`` attention of words by every head, whatever its sum.
         weights: ``[row]`` how much each counts.
     """
-    n_rows, n_heads, n_units = rows.shape
-    sums = torch.zeros(n_heads, n_heads, dtype=torch.float64)
+    n_heads, n_rows, n_units = rows.shape
+    far = n_heads // 2
+    own = torch.zeros(n_heads, dtype=torch.float64)
+    # Of head h and the one d after it, the last being followed by the first: so every step is of equal size.
+    both = torch.zeros(far, n_heads, dtype=torch.float64)
     step = max(1, _CHUNK_VALUES // (n_heads * n_units))
     for start in range(0, n_rows, step):
-        part, weight = rows[start : start + step], weights[start : start + step].to(rows)
-        # Half of each distribution, so that two add up to their mean, times the row's weight w, so that one sum serves
-        # all rows: Σ w·m·ln(w·m) differs from w·Σ m·ln m by w·ln w, which is the same for all and cancels.
-        halves = part / part.sum(-1, keepdim=True).clamp_min(_TINY) * (weight / 2)[:, None, None] + _TINY
-        halves = halves.transpose(0, 1).reshape(n_heads, -1)  # [head, row · unit]
-        own = _plogp(2 * halves)
-        found = rows.new_zeros(n_heads, n_heads)
-        for head in range(n_heads - 1):
-            found[head, head + 1 :] = (own[head + 1 :] + own[head]) / 2 - _plogp(halves[head + 1 :] + halves[head])
-        sums += found.cpu().double()
-    return sums + sums.T
+        part = rows[:, start : start + step]
+        halves = _weighted_halves(part, weights[start : start + step].to(part))
+        own += _plogp(2 * halves).cpu()
+        both += _pairs_plogp(halves, far).cpu()
+    first = torch.arange(n_heads).expand(far, -1)
+    second = (first + torch.arange(1, far + 1)[:, None]) % n_heads
+    sums = torch.zeros(n_heads, n_heads, dtype=torch.float64)
+    sums[first, second] = sums[second, first] = (own[first] + own[second]) / 2 - both
+    return sums
+
+
+def _weighted_halves(rows: Tensor, weights: Tensor) -> Tensor:
+    """``[head, cell]`` half of each distribution, so that two add up to their mean, times the row's weight, so that one
+    sum serves all rows; cells that no head attends to, such as padding, are left out.
+
+    Σ w·m·ln(w·m) differs from w·Σ m·ln m by w·ln w, which is the same for all heads and cancels.
+    """
+    shares = (weights / 2)[:, None] / rows.sum(-1, keepdim=True).clamp_min(_TINY)
+    return (rows * shares).add_(_TINY).flatten(1)[:, rows.any(0).flatten()]
+
+
+def _pairs_plogp(halves: Tensor, far: int) -> Tensor:
+    """``[distance, head]`` Σ m·ln m of each head's halves added to those of the head that is so far behind it."""
+    n_heads = len(halves)
+    twice = torch.cat([halves, halves[:far]])
+    mean, logs = torch.empty_like(halves), torch.empty_like(halves)
+    found = halves.new_empty(far, n_heads)
+    for number, sums in enumerate(found.unbind(), start=1):
+        torch.add(halves, twice[number : number + n_heads], out=mean)
+        torch.log(mean, out=logs)
+        torch.sum(logs.mul_(mean), dim=-1, out=sums)
+    return found
 
 
 def _plogp(shares: Tensor) -> Tensor:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
+from bertology._workers import Workers
 from bertology.activations import Progress, silent
 from bertology.attention._batch import Level
 from bertology.attention._distances import Divergences, HeadDistances
@@ -21,6 +23,7 @@ from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.encoders import Encoder, load_encoder
 from bertology.encoders._tokenize import OnLong
 from bertology.errors import ResultsError
+from bertology.measures import RatioIntervals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,11 +165,21 @@ def head_statistics(
     return _table(encoder.name, read, ratios, between, seed)
 
 
+def _intervals(ratios: Sequence[HeadRatios], seed: int) -> list[RatioIntervals]:
+    """The intervals of every statistic, each on one core: where products as small as these are spread over the cores,
+    they take twice as long."""
+    from threadpoolctl import threadpool_limits
+
+    each = [part.only(name) for part in ratios for name in part.names]
+    with threadpool_limits(1, user_api="blas"), Workers(torch.device("cpu")) as workers:
+        return workers.map(lambda number: each[number].all_intervals(seed=seed), len(each))
+
+
 def _table(
     model: str, read: MapPass, ratios: Sequence[HeadRatios], distances: HeadDistances | None, seed: int
 ) -> HeadStatistics:
     shape = (len(read.scope.layers), read.scope.n_heads)
-    found = [part.all_intervals(seed=seed) for part in ratios]
+    found = _intervals(ratios, seed)
     values, low, high = (
         np.concatenate([getattr(part, name) for part in found]).reshape(-1, *shape)
         for name in ("values", "ci_low", "ci_high")

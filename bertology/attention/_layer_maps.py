@@ -49,15 +49,17 @@ class LayerMaps:
                     stack.callback(projection.register_forward_hook(self._keep_values).remove)
             yield
 
-    def run(self, input_ids: Tensor, attention_mask: Tensor | None, on_layer: OnLayer) -> None:
-        """One forward pass, inside :meth:`hooked`.
+    def run(
+        self, input_ids: Tensor, attention_mask: Tensor | None, on_layer: OnLayer, *, types: Tensor | None = None
+    ) -> None:
+        """One forward pass, inside :meth:`hooked`; ``types`` are those of tokens, all 0 when left out.
 
         Raises:
             ModelError: the model gives no maps.
         """
         self._on_layer, self._given = on_layer, set()
         body, device = self._encoder.model.body, self._encoder.device
-        given = {"input_ids": input_ids, "attention_mask": attention_mask}
+        given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": types}
         inputs = {name: value.to(device) for name, value in given.items() if value is not None}
         with torch.inference_mode(), contextlib.suppress(StopForward):
             body(**inputs, return_dict=True, output_attentions=True)

@@ -43,7 +43,12 @@ class MapPass:
     n_words: int
     """Words that were read."""
     n_windows: int
-    """More than sentences where some were read in several."""
+    """Texts that the model was given: more than sentences where some were read in several windows, fewer where they
+    were read in pairs."""
+    n_pairs: int
+    """Of these so many were two sentences."""
+    n_apart: int
+    """So many pairs were too long for the model: each sentence was read alone."""
     n_skipped: int
     """Words that were not read."""
     skipped: dict[str, int]
@@ -58,6 +63,7 @@ def stream_maps(
     layers: Sequence[int] | None = None,
     level: Level = "word",
     norms: bool = False,
+    pairs: bool = False,
     on_long: OnLong = "window",
     progress: Progress = silent,
 ) -> MapPass:
@@ -74,14 +80,17 @@ def stream_maps(
         layers: from 1; all when left out. Nothing beyond the deepest is computed.
         level: units of the maps: words (with ``[CLS]`` and ``[SEP]`` as units of their own) or pieces.
         norms: also give ‖αf(x)‖ (Kobayashi et al. 2020), for models built as BERT is.
+        pairs: read the first sentence with the second, the third with the fourth, and so on, as the pair that the model
+            takes: no text is read twice, a last one that is left over is read alone, and so are two that are too long
+            for the model together. Sums are those of the first sentence's cluster.
         on_long: what to do with a sentence longer than the model takes: read it in overlapping windows, the row of
             each word from the one where it has most context, its columns the words which that window shows whole;
             raise; or skip it.
         progress: told how many pieces are read of how many.
 
     Raises:
-        ModelError: the model gives no maps, or not the norms or layers asked for, or a sentence is too long and
-            ``on_long`` is ``"error"``.
+        ModelError: the model gives no maps, or not the norms or layers asked for, or takes no pairs, or a sentence is
+            too long and ``on_long`` is ``"error"``.
         CorpusError: there is no word to read.
     """
     if not isinstance(sentences, Sentences):
@@ -89,8 +98,34 @@ def stream_maps(
     chosen = _checked_layers(encoder, layers)
     if norms:
         check_norms(encoder)
-    text = MapText(encoder, sentences, level=level, on_long=on_long)
+    text = MapText(encoder, sentences, level=level, on_long=on_long, pairs=pairs)
     scope = Scope(len(sentences), chosen, encoder.n_heads, level)
+    filled = _fill(encoder, text, statistics, scope, norms=norms, progress=progress)
+    # Reasons are counted, so that what differs from sentence to sentence, its length, is taken out of them.
+    skipped = Counter(re.sub(r"\d+", "…", word.reason) for word in text.pieces.skipped)
+    return MapPass(
+        results=tuple(statistic.finish() for statistic in filled),
+        scope=scope,
+        n_sentences=text.n_sentences,
+        n_words=sentences.n_words - skipped.total(),
+        n_windows=len(text.windows),
+        n_pairs=text.n_pairs,
+        n_apart=text.n_apart,
+        n_skipped=skipped.total(),
+        skipped=dict(skipped),
+    )
+
+
+def _fill(
+    encoder: Encoder,
+    text: MapText,
+    statistics: Sequence[MakeStatistic],
+    scope: Scope,
+    *,
+    norms: bool,
+    progress: Progress,
+) -> list[HeadStatistic]:
+    """Statistics of all the text, from as many threads as there are cores."""
     # A twin made inside gated_heads would not have the gates.
     workers = Workers(torch.device(encoder.device), most=1 if encoder._gates else _MOST_WORKERS)
     readers = [encoder, *(encoder.twin() for _ in range(workers.n - 1))]
@@ -101,24 +136,14 @@ def stream_maps(
         _read(readers[number], text, batches[number :: workers.n], filled, scope, norms, progress)
         return filled
 
-    progress.start(int(text.pieces.window_lengths[text.windows].sum()), unit="pieces")
+    progress.start(int(text.lengths[text.windows].sum()), unit="pieces")
     with workers:
         first, *others = workers.map(read, workers.n)
     progress.finish()
     for other in others:
         for statistic, more in zip(first, other, strict=True):
             statistic.merge(more)
-    # Reasons are counted, so that what differs from sentence to sentence, its length, is taken out of them.
-    skipped = Counter(re.sub(r"\d+", "…", word.reason) for word in text.pieces.skipped)
-    return MapPass(
-        results=tuple(statistic.finish() for statistic in first),
-        scope=scope,
-        n_sentences=text.n_sentences,
-        n_words=sentences.n_words - skipped.total(),
-        n_windows=len(text.windows),
-        n_skipped=skipped.total(),
-        skipped=dict(skipped),
-    )
+    return first
 
 
 def _read(
@@ -134,7 +159,7 @@ def _read(
     with maps.hooked():
         for number, batch in enumerate(batches, start=1):
             inputs = text.inputs(batch)
-            maps.run(inputs.ids, inputs.mask, _shown_to(statistics, inputs))
+            maps.run(inputs.ids, inputs.mask, _shown_to(statistics, inputs), types=inputs.types)
             if not number % _BATCHES_BETWEEN:
                 give_back_freed_memory()
             progress.advance(int(inputs.ids.numel() if inputs.mask is None else inputs.mask.sum()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -43,6 +43,12 @@ class HeadRatios:
     def of(self, name: str) -> Floats:
         """``[layer, head]`` values of one statistic."""
         return np.asarray(self.values[self.names.index(name)])
+
+    def only(self, name: str) -> HeadRatios:
+        """One statistic by itself."""
+        number = self.names.index(name)
+        own = slice(number, number + 1)
+        return replace(self, names=(name,), over=self.over[own], under=self.under[own])
 
     def intervals(self, name: str, *, n_resamples: int = 2000, level: float = 0.95, seed: int = 0) -> Bootstrap:
         """One statistic bootstrapped over clusters, heads in the place of layers: those of the first layer first."""

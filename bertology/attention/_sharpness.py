@@ -28,10 +28,10 @@ class Sharpness(SumsStatistic):
 
     def update(self, batch: MapBatch) -> None:
         """Add the maps of one layer."""
-        units, maps = batch.units, batch.maps
-        entropy = row_entropy(maps)
+        units = batch.units
+        entropy = row_entropy(batch.maps)
         opening = units.is_cls & units.counts
-        largest = torch.where(units.is_word[:, None, None], maps, 0).amax(-1)
+        largest, _ = batch.most_attended
         over = [row_sums(entropy, units.word_rows), row_sums(entropy, opening), row_sums(largest, units.word_rows)]
         n_words = units.word_rows.sum(-1)
         under = torch.stack([n_words, opening.sum(-1), n_words], dim=-1)
@@ -53,13 +53,13 @@ class Offsets(SumsStatistic):
 
     def update(self, batch: MapBatch) -> None:
         """Add the maps of one layer."""
-        units, maps = batch.units, batch.maps
-        best = torch.where(units.is_word[:, None, None], maps, -1).argmax(-1)  # [sentence, head, unit]
-        positions = units.position[:, None].expand(-1, maps.shape[1], -1)
+        units = batch.units
+        _, best = batch.most_attended  # [sentence, head, unit]
+        positions = units.position[:, None].expand_as(best)
         offsets = positions.gather(2, best) - positions
         bins = offsets.clamp(-FARTHEST - 1, FARTHEST + 1) + FARTHEST + 1
         counted = units.word_rows[:, None].expand_as(bins)
-        over = torch.zeros(*bins.shape[:2], len(self.names), device=maps.device)
+        over = torch.zeros(*bins.shape[:2], len(self.names), device=best.device)
         over.scatter_add_(2, bins, counted.float())
         under = units.word_rows.sum(-1, keepdim=True).expand(-1, len(self.names))
         self._sums[0].add(batch.layer, units, over, under)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertology.attention._batch import MapBatch, Scope, Units
+from bertology.attention._batch import Integers, MapBatch, Scope, Units
 from bertology.attention._ratios import Floats, HeadRatios
 
 
@@ -49,7 +49,8 @@ class ClusterSums:
 
     def __init__(self, scope: Scope, names: Sequence[str], *, shared: bool, metric: str = "") -> None:
         self._scope, self._names, self._shared, self._metric = scope, tuple(names), shared, metric
-        shape = (len(names), len(scope.layers), scope.n_heads, scope.n_clusters)
+        # Clusters first, so that what is added to one stands together.
+        shape = (scope.n_clusters, len(scope.layers), scope.n_heads, len(names))
         self._over = np.zeros(shape)
         self._under = np.zeros((shape[0], 1, 1, shape[3]) if shared else shape)
 
@@ -64,12 +65,11 @@ class ClusterSums:
         """
         place = self._scope.layers.index(layer)
         clusters = self._scope.clusters(units.sentences)
-        # A cluster may stand in a batch more than once, which plain indexed addition would count once.
-        np.add.at(self._over[:, place].transpose(2, 0, 1), clusters, _numpy(over).transpose(0, 2, 1))
+        _add_by_cluster(self._over[:, place], clusters, over)
         if not self._shared:
-            np.add.at(self._under[:, place].transpose(2, 0, 1), clusters, _numpy(under).transpose(0, 2, 1))
+            _add_by_cluster(self._under[:, place], clusters, under)
         elif place == 0:
-            np.add.at(self._under[:, 0, 0].T, clusters, _numpy(under))
+            _add_by_cluster(self._under[:, 0, 0], clusters, under)
 
     def merge(self, other: ClusterSums) -> None:
         """Add the sums of another thread."""
@@ -78,7 +78,8 @@ class ClusterSums:
 
     def finish(self) -> HeadRatios:
         """The ratios."""
-        return HeadRatios(self._names, self._scope.layers, self._over, self._under, self._metric)
+        over, under = (sums.transpose(3, 1, 2, 0) for sums in (self._over, self._under))
+        return HeadRatios(self._names, self._scope.layers, over, under, self._metric)
 
 
 class SumsStatistic(HeadStatistic):
@@ -115,5 +116,9 @@ def row_sums(rows: Tensor, counted: Tensor) -> Tensor:
     return torch.where(counted[:, None], rows, 0).sum(-1)
 
 
-def _numpy(values: Tensor) -> Floats:
-    return values.cpu().double().numpy()
+def _add_by_cluster(sums: Floats, clusters: Integers, values: Tensor) -> None:
+    """Add ``[sentence, …]`` to ``[cluster, …]``. A cluster may stand in a batch more than once, which plain indexed
+    addition would count once."""
+    order = np.argsort(clusters, kind="stable")
+    found, starts = np.unique(clusters[order], return_index=True)
+    sums[found] += np.add.reduceat(values.cpu().double().numpy()[order], starts, axis=0)

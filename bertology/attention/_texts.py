@@ -1,10 +1,11 @@
-"""Sentences as windows of pieces, and the words and special tokens that are the units of their maps."""
+"""Sentences, alone or in pairs, as windows of pieces, and the words and special tokens that are units of their maps."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from bertology.activations._batches import PIECES_IN_BATCH, Batch, plan_batches
 from bertology.attention._batch import Integers, Level, Units
+from bertology.attention._pairs import PairForm, neighbours
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.encoders._tokenize import OnLong, tokenize
@@ -35,6 +37,8 @@ class Inputs:
     """``[sentence, piece]``"""
     mask: Tensor | None
     """``[sentence, piece]`` None where nothing is padded."""
+    types: Tensor | None
+    """``[sentence, piece]`` token types; None where all are 0."""
     member: Tensor | None
     """``[sentence, unit, piece]`` 1 where a piece belongs to a unit; None at piece level."""
     units: Units
@@ -50,16 +54,17 @@ class Inputs:
         n_heads, n_pieces = maps.shape[1:3]
         flat, turned = maps.flatten(1, 2), self.member.transpose(1, 2)
         columns = [torch.bmm(flat[..., pieces], turned[:, pieces, units]) for units, pieces in self.bands]
-        to_units = torch.cat(columns, dim=-1).view(len(maps), n_heads, n_pieces, -1)
+        to_units = _joined(columns, dim=-1).view(len(maps), n_heads, n_pieces, -1)
         shares = (self.member / self.member.sum(-1, keepdim=True).clamp_min(1))[:, None]
-        return torch.cat([shares[:, :, units, pieces] @ to_units[:, :, pieces] for units, pieces in self.bands], dim=2)
+        return _joined([shares[:, :, units, pieces] @ to_units[:, :, pieces] for units, pieces in self.bands], dim=2)
 
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """The words that a window shows whole."""
+    """The words that a window shows whole; in a pair, also what stands between the sentences."""
 
     words: Integers
+    """−1 for the separator."""
     first: Integers
     last: Integers
     is_read: NDArray[np.bool_]
@@ -69,12 +74,17 @@ class _Seen:
 class MapText:
     """A text cut into windows, ready to be read for its maps.
 
+    With ``pairs``, the first sentence is read with the second, the third with the fourth, and so on, unless they are
+    too long for that. A pair goes by the window of its first sentence.
+
     Raises:
         CorpusError: there is nothing to read.
-        ModelError: a sentence is too long and ``on_long`` is ``"error"``.
+        ModelError: a sentence is too long and ``on_long`` is ``"error"``; or the model takes no pairs.
     """
 
-    def __init__(self, encoder: Encoder, sentences: Sentences, *, level: Level, on_long: OnLong) -> None:
+    def __init__(
+        self, encoder: Encoder, sentences: Sentences, *, level: Level, on_long: OnLong, pairs: bool = False
+    ) -> None:
         self._sentences, self._level = sentences, level
         self._n_prefix, self._n_suffix = encoder.n_prefix, encoder.n_suffix
         self._n_heads, self._device = encoder.n_heads, encoder.device
@@ -83,20 +93,39 @@ class MapText:
         self._words = np.argsort(by_window, kind="stable")
         self._starts = np.searchsorted(by_window[self._words], np.arange(self.pieces.n_windows + 1))
         self.windows = np.flatnonzero(np.diff(self._starts))
-        """Windows that some word is read from."""
+        """Windows that some word is read from; of pairs the first one."""
         if not len(self.windows):
             raise CorpusError("no word to read: every sentence is empty or was skipped")
+        self.n_sentences = len(np.unique(self.pieces.window_sentence[self.windows]))
+        """Sentences of which something is read."""
+        self._pair_form = PairForm.of(encoder) if pairs else None
+        self._second: dict[int, int] = {}
+        self.n_apart = 0
+        """Pairs that were too long, so that each sentence is read alone."""
+        self.lengths = self.pieces.window_lengths.copy()
+        """``[window]`` pieces; of the first windows of pairs those of the pair."""
+        if self._pair_form is not None:
+            self._pair_up(encoder, self._pair_form)
         self._forms, self._is_punctuation = _form_codes(sentences)
         self._whole = self._read_whole(encoder)
 
     @property
-    def n_sentences(self) -> int:
-        """Sentences of which something is read."""
-        return len(np.unique(self.pieces.window_sentence[self.windows]))
+    def n_pairs(self) -> int:
+        """Of them two at a time."""
+        return len(self._second)
+
+    def _pair_up(self, encoder: Encoder, form: PairForm) -> None:
+        more = len(form.middle) - self._n_prefix - self._n_suffix
+        self._second, self.n_apart = neighbours(
+            self.pieces, self.windows, len(self._sentences), most=encoder.max_pieces - more
+        )
+        firsts, seconds = (np.array([*part], dtype=np.int64) for part in (self._second, self._second.values()))
+        self.lengths[firsts] += self.lengths[seconds] + more
+        self.windows = np.setdiff1d(self.windows, seconds)
 
     def batches(self) -> list[Batch]:
         """Windows of like length together, fewer of them where maps are large."""
-        planned = plan_batches(self.pieces.window_lengths[self.windows], pieces=PIECES_IN_BATCH)
+        planned = plan_batches(self.lengths[self.windows], pieces=PIECES_IN_BATCH)
         return [part for batch in planned for part in self._small_enough(batch)]
 
     def _small_enough(self, batch: Batch) -> Iterator[Batch]:
@@ -109,9 +138,10 @@ class MapText:
         """What goes into the model, and what comes out of it."""
         shape = (len(batch.windows), batch.length)
         ids, mask = np.full(shape, self.pieces.pad_id, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        seen = [self._seen(int(window)) for window in batch.windows]
+        types = np.zeros(shape, dtype=np.int64)
+        seen = [self._seen(window) for window in batch.windows.tolist()]
         for row, window in enumerate(batch.windows.tolist()):
-            own = self.pieces.window(window)
+            own = self._ids(window, types[row])
             ids[row, : len(own)], mask[row, : len(own)] = own, 1
         lengths = mask.sum(1)
         if self._level == "piece":
@@ -120,9 +150,37 @@ class MapText:
             units, member = self._word_units(batch, lengths, seen)
         padding = torch.from_numpy(mask) if batch.is_padded else None
         bands = _bands(member.cpu().numpy()) if member is not None else ()
-        return Inputs(torch.from_numpy(ids), padding, member, units, bands)
+        segments = torch.from_numpy(types) if types.any() else None
+        return Inputs(torch.from_numpy(ids), padding, segments, member, units, bands)
+
+    def _ids(self, window: int, types: Integers) -> NDArray[Any]:
+        """Vocabulary numbers of a window, or of the pair that it begins, whose token types are filled in."""
+        own = self.pieces.window(window)
+        if self._pair_form is None or window not in self._second:
+            return own
+        start = len(own) - self._n_suffix
+        parts = own[:start], self._pair_form.middle, self.pieces.window(self._second[window])[self._n_prefix :]
+        ids = np.concatenate(parts)
+        if self._pair_form.segments is not None:
+            types[: len(ids)] = np.repeat(self._pair_form.segments, [len(part) for part in parts])
+        return ids
 
     def _seen(self, window: int) -> _Seen:
+        """The words of a window, or of the pair that it begins."""
+        one = self._seen_alone(window)
+        if self._pair_form is None or window not in self._second:
+            return one
+        other, middle = self._seen_alone(self._second[window]), np.arange(len(self._pair_form.middle))
+        start = int(self.pieces.window_lengths[window]) - self._n_suffix
+        shift = start + len(middle) - self._n_prefix
+        return _Seen(
+            words=np.concatenate([one.words, np.full(len(middle), -1), other.words]),
+            first=np.concatenate([one.first, start + middle, other.first + shift]),
+            last=np.concatenate([one.last, start + middle + 1, other.last + shift]),
+            is_read=np.concatenate([one.is_read, np.ones(len(middle), dtype=bool), other.is_read]),
+        )
+
+    def _seen_alone(self, window: int) -> _Seen:
         pieces, own = self.pieces, self._words[self._starts[window] : self._starts[window + 1]]
         sentence = int(pieces.window_sentence[window])
         if sentence not in self._whole:
@@ -163,9 +221,10 @@ class MapText:
             first[row, inside], last[row, inside] = each.first, each.last
             last[row, closing.stop :] = 0
             table.word[row, inside], table.counts[row, inside] = each.words, each.is_read
-            self._mark_specials(table, row, int(closing.stop))
-        known = np.maximum(table.word, 0)
-        table.position[:] = known - self._sentences.starts[self._sentences.sentence_of_word[known]]
+            self._mark_specials(table, row, int(closing.stop), self._n_prefix + np.flatnonzero(each.words < 0))
+        # Of a pair, places go on through the second sentence.
+        begins = self._sentences.starts[self.pieces.window_sentence[batch.windows]][:, None]
+        table.position[:] = np.where(table.word < 0, 0, table.word - begins)
         places = np.arange(batch.length)
         member = (places >= first[:, :, None]) & (places < last[:, :, None])
         units = self._units(batch, n_units, table)
@@ -179,14 +238,15 @@ class MapText:
             for number in reversed(range(len(each.words))):
                 inside = slice(int(each.first[number]), int(each.last[number]))
                 table.word[row, inside], table.counts[row, inside] = each.words[number], each.is_read[number]
-            self._mark_specials(table, row, int(lengths[row]))
+            self._mark_specials(table, row, int(lengths[row]), each.first[each.words < 0])
         return self._units(batch, lengths, table)
 
-    def _mark_specials(self, table: _Table, row: int, length: int) -> None:
+    def _mark_specials(self, table: _Table, row: int, length: int, separators: Integers) -> None:
         inside = slice(self._n_prefix, length - self._n_suffix)
         table.kind[row, :length] = _SEP
         table.kind[row, inside] = np.where(table.word[row, inside] >= 0, _WORD, _OTHER)
         table.kind[row, : self._n_prefix] = _CLS
+        table.kind[row, separators] = _SEP
         table.counts[row, : self._n_prefix] = table.counts[row, inside.stop : length] = True
 
     def _units(self, batch: Batch, lengths: Integers, table: _Table) -> Units:
@@ -220,6 +280,11 @@ class _Table:
         self.kind = np.full(shape, _OTHER, dtype=np.int64)
         self.position = np.zeros(shape, dtype=np.int64)
         self.counts = np.zeros(shape, dtype=bool)
+
+
+def _joined(parts: list[Tensor], *, dim: int) -> Tensor:
+    """Bands as one; a single one, as short texts have, is not copied."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 
 
 def _bands(member: NDArray[np.float32]) -> _Bands:

@@ -278,9 +278,11 @@ def _bca_shares(values: Floats, replicates: Floats, jackknife: Floats, tail: flo
     below = (replicates < values[:, None]).mean(axis=1) + (replicates == values[:, None]).mean(axis=1) / 2
     bias = ndtri(np.clip(below, 1 / (n + 1), n / (n + 1)))[:, None]
     lag = jackknife.mean(axis=1, keepdims=True) - jackknife if jackknife.shape[1] else np.zeros((len(values), 1))
-    scale = (lag**2).sum(axis=1) ** 1.5
+    squared = lag * lag
+    scale = squared.sum(axis=1) ** 1.5
     acceleration = np.zeros(len(values))
-    np.divide((lag**3).sum(axis=1), 6 * scale, out=acceleration, where=scale > 0)
+    # A third power is a hundred times as slow as a product.
+    np.divide((squared * lag).sum(axis=1), 6 * scale, out=acceleration, where=scale > 0)
     reach = bias + ndtri(np.array([tail, 1 - tail]))
     # |acceleration| ≤ 1/6, so the divisor only nears zero when nearly all replicates lie on one side of the value.
     divisor = np.maximum(1 - acceleration[:, None] * reach, 0.05)
@@ -292,19 +294,21 @@ def bca_bounds(values: Floats, replicates: Floats, jackknife: Floats, *, level: 
 
     Args:
         values: ``[column]``
-        replicates: ``[column, resample]``
+        replicates: ``[column, resample]``; they are put in order in place.
         jackknife: ``[column, cluster]``
         level: of the intervals.
     """
+    stderr = replicates.std(axis=1, ddof=1)
     shares = _bca_shares(values, replicates, jackknife, (1 - level) / 2)
     # As np.quantile has it, which takes the same quantiles of all columns.
-    ordered, last = np.sort(replicates, axis=1), replicates.shape[1] - 1
+    replicates.sort(axis=1)
+    last = replicates.shape[1] - 1
     place = shares * last
     first = np.floor(place).astype(np.int64)
-    near = np.take_along_axis(ordered, first, axis=1)
-    far = np.take_along_axis(ordered, np.minimum(first + 1, last), axis=1)
+    near = np.take_along_axis(replicates, first, axis=1)
+    far = np.take_along_axis(replicates, np.minimum(first + 1, last), axis=1)
     bounds = near + (far - near) * (place - first)
-    return replicates.std(axis=1, ddof=1), bounds[:, 0], bounds[:, 1]
+    return stderr, bounds[:, 0], bounds[:, 1]
 
 
 def exact_bounds(value: float, n_clusters: int, tail: float) -> tuple[float, float]:

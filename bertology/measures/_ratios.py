@@ -19,7 +19,7 @@ from bertology.measures._bootstrap import (
 )
 from bertology.measures._metric import Floats
 
-_COLUMNS = 1024
+_COLUMNS = 256
 """That are resampled together."""
 
 
@@ -103,9 +103,12 @@ def ratio_intervals(
 
 def _interval_block(above: Floats, below: Floats, n_resamples: int, level: float, seed: int) -> RatioIntervals:
     n_columns, n_clusters = above.shape
+    # Heads are divided by the same numbers of words, mostly: neighbours that are alike are summed once.
+    is_new = np.concatenate([[True], (below[1:] != below[:-1]).any(axis=1)])
+    apart, which = below[is_new], np.cumsum(is_new) - 1
     replicates = np.empty((n_columns, n_resamples))
     for rows, weights in weight_blocks(n_clusters, n_resamples, seed, dtype=np.float64):
-        replicates[:, rows] = _quotient(above @ weights.T, below @ weights.T)
+        replicates[:, rows] = _quotient(above @ weights.T, (apart @ weights.T)[which])
     total_above, total_below = above.sum(axis=1), below.sum(axis=1)
     values = _quotient(total_above, total_below)
     jackknife = _quotient(total_above[:, None] - above, total_below[:, None] - below)
@@ -115,9 +118,9 @@ def _interval_block(above: Floats, below: Floats, n_resamples: int, level: float
     methods = [NO_INTERVAL] * n_columns
     chosen = np.flatnonzero(whole)
     if len(chosen):
-        stderr[chosen], low[chosen], high[chosen] = bca_bounds(
-            values[chosen], replicates[chosen], jackknife[chosen], level=level
-        )
+        # All of them are mostly defined; then nothing is copied.
+        own = slice(None) if len(chosen) == n_columns else chosen
+        stderr[own], low[own], high[own] = bca_bounds(values[own], replicates[own], jackknife[own], level=level)
     for column in np.flatnonzero(~whole).tolist():
         one = summarised(
             "", values[[column]], replicates[[column]].T, jackknife[[column]].T, level=level, seed=seed, bounded=False
@@ -137,6 +140,9 @@ def _interval_block(above: Floats, below: Floats, n_resamples: int, level: float
 
 def _quotient(over: Floats, under: Floats) -> Floats:
     """``over / under``, NaN where there is nothing to divide by."""
+    divides = under > 0
+    if divides.all():
+        return np.asarray(over / under)
     result = np.full(over.shape, np.nan)
-    np.divide(over, under, out=result, where=under > 0)
+    np.divide(over, under, out=result, where=divides)
     return result

@@ -55,6 +55,11 @@ class AttentionProbe(HeadProbe):
 
     @property
     @abstractmethod
+    def pairs(self) -> bool:
+        """Whether each sentence is read with the one after it, as a pair."""
+
+    @property
+    @abstractmethod
     def norms(self) -> bool:
         """Whether ‖αf(x)‖ is looked at as well (Kobayashi et al. 2020), which not every family of models tells."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bertology.errors import ResultsError
 from bertology.results._grid import (
@@ -135,8 +137,18 @@ def _data(table: HeadTable) -> list[Note]:
     silver = ", labels made by a program (silver)" if about.annotation == "silver" else ""
     return [
         Note("data", f"{about.corpus} {about.split}{skipped}{silver}"),
+        *_pairs(json.loads(about.params_json)),
         Note("model", ", ".join(filter(None, [str(about.model), INITS[about.init or "pretrained"]]))),
     ]
+
+
+def _pairs(params: Mapping[str, Any]) -> list[Note]:
+    """Where sentences were read two at a time, how many were."""
+    if "pairs" not in params:
+        return []
+    apart = params["pairs_apart"]
+    more = f"; two sentences too long for the model together are read apart ({apart:,} times)" if apart else ""
+    return [Note("texts", f"{params['pairs']:,} pairs of neighbouring sentences, for intervals drawn together{more}")]
 
 
 def _notes(table: HeadTable, baselines: Sequence[str], with_random: bool) -> list[Note]:

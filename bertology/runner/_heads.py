@@ -34,6 +34,8 @@ class _Read:
     n_words: int
     n_sentences: int
     skipped: Mapping[str, int]
+    pairs: Mapping[str, int]
+    """Where sentences were read two at a time: how many pairs there were, and how many were too long for that."""
 
 
 def asked_of_heads(probe: Probe, reading: Reading) -> HeadProbe:
@@ -66,11 +68,11 @@ def read_heads(
         ModelError: the model gives no maps, or lacks what a probe takes.
         CorpusError: a split has nothing of what is asked about.
     """
-    passes: dict[tuple[str, bool], list[tuple[Group, AttentionProbe]]] = {}
+    passes: dict[tuple[str, bool, bool], list[tuple[Group, AttentionProbe]]] = {}
     for group in groups:
         probe = asked_of_heads(group.probe, group.reading)
         if isinstance(probe, AttentionProbe):
-            passes.setdefault((probe.level, probe.norms), []).append((group, probe))
+            passes.setdefault((probe.level, probe.norms, probe.pairs), []).append((group, probe))
     for together in passes.values():
         _read_maps(together, run, plan, get_encoder(), device, progress)
     for group in groups:
@@ -107,7 +109,7 @@ def _close_gates(
     watch, sentences = Stopwatch(), plan.splits.test
     ratios = probe.measure(encoder, sentences, layers=_layers(group), on_long=plan.request.on_long, progress=progress)
     provenance = watch.provenance("torch", "transformers", "numpy", device=device)
-    _write(group, {"test": _Read(tuple(ratios), sentences.n_words, len(sentences), {})}, run, plan, provenance)
+    _write(group, {"test": _Read(tuple(ratios), sentences.n_words, len(sentences), {}, {})}, run, plan, provenance)
 
 
 def write_head_baselines(found: BaselineCells, splits: Splits, run: Path, *, reading: Reading) -> None:
@@ -155,12 +157,15 @@ def _from_maps(
         layers=layers,
         level=first.level,
         norms=first.norms,
+        pairs=first.pairs,
         on_long=plan.request.on_long,  # type: ignore[arg-type]
         progress=progress,
     )
     results = iter(read.results)
+    pairs = {"pairs": read.n_pairs, "pairs_apart": read.n_apart} if first.pairs else {}
+    facts = read.n_words, read.n_sentences, read.skipped, pairs
     return [
-        _Read(tuple(_ratios(probe, own, results)), read.n_words, read.n_sentences, read.skipped) if here else None
+        _Read(tuple(_ratios(probe, own, results)), *facts) if here else None
         for (_, probe), own, here in zip(together, makers, wanted, strict=True)
     ]
 
@@ -190,7 +195,7 @@ def _layers(group: Group) -> tuple[int, ...]:
 def _write(group: Group, found: Mapping[str, _Read], run: Path, plan: Plan, provenance: Mapping[str, Any]) -> None:
     test = found["test"]
     chosen_on = {"chosen_on": plan.splits.chosen_on} if len(found) > 1 else {}
-    facts = _facts(test.n_words, test.n_sentences, test.skipped, group.reading, **chosen_on)
+    facts = _facts(test.n_words, test.n_sentences, test.skipped, group.reading, **chosen_on, **test.pairs)
     for (_, _, layer), cell in group.cells.items():
         sums = [
             one

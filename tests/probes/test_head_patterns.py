@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -8,13 +10,15 @@ from bertology.attention import PATTERNS, Scope, stream_maps
 from bertology.corpora import load_corpus
 from bertology.encoders import load_encoder
 from bertology.errors import FitError
+from bertology.results._head_grids import best_head_grid
+from bertology.results._head_tables import head_tables
 from bertology.runner import ProbeRequest, run_probes
 from probes.head_patterns import PROBE
 
 
 def shares(encoder, sentences, **settings):
     probe = PROBE.with_settings(settings)
-    return stream_maps(encoder, sentences, probe.statistics(sentences), level=probe.level).results[0]
+    return stream_maps(encoder, sentences, probe.statistics(sentences), level=probe.level, pairs=probe.pairs).results[0]
 
 
 @pytest.fixture
@@ -44,11 +48,18 @@ def test_heads_that_look_at_one_place(pocket):
 
 
 def test_layers_of_pocket_bert(pocket):
-    found = shares(pocket, load_corpus("pocket")["test"][:150])
+    """It learned from pairs whether the second sentence follows, so its upper layers keep the two apart."""
+    sentences = load_corpus("pocket")["test"][:150]
+    found = shares(pocket, sentences)
     np.testing.assert_allclose(found.values.sum(0), 1)
-    assert (found.of("block") == 0).all()
-    assert found.of("diagonal").max() > 0.95
-    assert found.of("heterogeneous").max() > 0.5
+    assert found.under[0].sum() == 75
+    assert found.of("diagonal")[0].min() > 0.8
+    assert found.of("block")[0].max() == 0
+    assert found.of("block")[2].max() > 0.6
+    alone = shares(pocket, sentences, texts="sentences")
+    assert alone.under[0].sum() > 140, "all but the shortest"
+    assert (alone.of("block") == 0).all()
+    assert alone.of("heterogeneous").max() > 0.5
 
 
 def test_settings(pocket):
@@ -57,6 +68,8 @@ def test_settings(pocket):
     assert (strict.of("heterogeneous") >= loose.of("heterogeneous")).all()
     by_network = shares(pocket, sentences, classifier="cnn")
     assert (by_network.over != loose.over).any()
+    with pytest.raises(FitError, match="texts"):
+        PROBE.with_settings({"texts": "paragraphs"})
     with pytest.raises(FitError, match="classifier"):
         PROBE.with_settings({"classifier": "forest"})
     (make,) = PROBE.with_settings({"classifier": "cnn"}).statistics(sentences)
@@ -73,3 +86,6 @@ def test_rows_of_a_run(tiny_bert, tiny_corpus):
         assert sum(row.value for row in own) == pytest.approx(1)
         assert all(row.ci_low <= row.value <= row.ci_high for row in own)
     assert len(rows) == 3 * 4 * len(PATTERNS)
+    assert json.loads(rows[0].params_json) == {"pairs": 15, "pairs_apart": 0}
+    (notes,) = {note.text for note in best_head_grid(head_tables(rows)[0]).notes if note.about == "texts"}
+    assert notes == "15 pairs of neighbouring sentences, for intervals drawn together"

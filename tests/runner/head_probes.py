@@ -31,6 +31,7 @@ class LooksAt(AttentionProbe):
     readout: str = "attention.v1"
     metrics: tuple[Metric, ...] = (head_metric("attention_mass", "attention"), head_metric("distance", "in words"))
     level: Literal["word", "piece"] = "word"
+    pairs: bool = False
     norms: bool = False
     chooses: bool = True
     baselines: tuple[HeadBaseline, ...] = ("offset",)
