@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import count
 from threading import Lock
 from typing import Any, Literal
 
@@ -102,28 +102,50 @@ class Batch:
         return Batch(self.words.to(device), self.n_sentences, tuple(block.to(device) for block in self.blocks))
 
 
-class Batches:
-    """Batches in order, each made when the first who reads them comes to it, for all who read them beside each other.
+class Room:
+    """Memory that is used again for what is of nearly the same size: to ask for new takes as long as to fill it."""
 
-    Whoever has least to compute is ahead of the others, and so makes them while those compute.
+    def __init__(self) -> None:
+        self._held: Tensor | None = None
+
+    def of(self, n_rows: int, dim: int, device: torch.device) -> Tensor:
+        """``[row, dim]`` with anything in it."""
+        if self._held is None or self._held.shape[0] < n_rows:
+            self._held = torch.empty(n_rows, dim, device=device)
+        return self._held[:n_rows]
+
+
+class Shared:
+    """Batches for several readers beside each other: each is made when the first of them comes to it.
+
+    Whoever has least to compute is ahead of the others, and so makes them while those compute. What all have taken is
+    let go.
 
     Args:
-        n: how many there are.
-        make: makes one.
+        batches: makes them, one after another.
+        n_readers: how many go through all of them.
     """
 
-    def __init__(self, n: int, make: Callable[[int], Batch]) -> None:
-        self._n, self._make = n, make
-        self._made: list[Batch] = []
+    def __init__(self, batches: Iterable[Batch], n_readers: int) -> None:
+        self._source, self._n_readers = iter(batches), n_readers
+        self._held: dict[int, tuple[Batch, int]] = {}  # by place, with how many have still to take it
+        self._n_made = 0
         self._lock = Lock()
 
     def __iter__(self) -> Iterator[Batch]:
-        """All of them, whoever else is at it."""
-        for place in range(self._n):
+        """All of them, for one reader."""
+        for place in count():
             with self._lock:
-                if place == len(self._made):
-                    self._made.append(self._make(place))
-            yield self._made[place]
+                if place == self._n_made:
+                    made = next(self._source, None)
+                    if made is None:
+                        return
+                    self._held[place] = made, self._n_readers
+                    self._n_made += 1
+                batch, n_left = self._held.pop(place)
+                if n_left > 1:
+                    self._held[place] = batch, n_left - 1
+            yield batch
 
 
 @dataclass(frozen=True)
@@ -133,20 +155,23 @@ class Window:
     words: Tensor
     """``[layer, word, dim]``, one layer after the other in memory; behind the last word there may be room left."""
     batches: Iterable[Batch]
+    """To be gone through once."""
 
-    def gathered(self, batch: Batch, layers: Sequence[int]) -> Tensor:
-        """``[layer, word, dim]`` the words of a batch in some layers."""
+    def gathered(self, batch: Batch, layers: Sequence[int], *, room: Room | None = None) -> Tensor:
+        """``[layer, word, dim]`` the words of a batch in some layers, in a ``room`` until the next are."""
         n_words, dim = self.words.shape[1:]
         # One selection of whole rows, so that no more of the window is touched than the batch needs.
         starts = torch.tensor(layers, device=self.words.device)[:, None] * n_words
-        found = self.words.view(-1, dim).index_select(0, (starts + batch.words).flatten())
+        places = (starts + batch.words).flatten()
+        found = (room or Room()).of(len(places), dim, self.words.device)
+        torch.index_select(self.words.view(-1, dim), 0, places, out=found)
         return found.view(len(layers), -1, dim)
 
     def to(self, device: torch.device) -> Window:
         """The same on another device."""
         if self.words.device == device:
             return self
-        return Window(self.words.to(device), tuple(batch.to(device) for batch in self.batches))
+        return Window(self.words.to(device), (batch.to(device) for batch in self.batches))
 
 
 class Windows:
@@ -179,12 +204,8 @@ class Windows:
             _check_lengths(items, spans, self._targets)
             order = np.arange(len(items)) if random is None else torch.randperm(len(items), generator=random).numpy()
             cuts = [order[at : at + self._batch_sentences] for at in range(0, len(order), self._batch_sentences)]
-            yield Window(joined.words.contiguous(), Batches(len(cuts), partial(self._cut, items, spans, cuts)))
-
-    def _cut(
-        self, items: NDArray[np.int64], spans: NDArray[np.int64], cuts: Sequence[NDArray[np.int64]], place: int
-    ) -> Batch:
-        return _batch(items[cuts[place]], spans[cuts[place]], self._targets)
+            batches = (_batch(items[cut], spans[cut], self._targets) for cut in cuts)
+            yield Window(joined.words.contiguous(), batches)
 
 
 def held_out(source: SpanSource, targets: TreeTargets) -> Iterator[Window]:

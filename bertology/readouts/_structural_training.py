@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,10 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from bertology._workers import Workers
-from bertology.readouts._structural_batches import Asks, Batch, Block, Window
+from bertology.readouts._structural_batches import Asks, Batch, Block, Room, Shared, Window
+
+Rooms = defaultdict[tuple[int, ...], Room]
+"""By the layers whose words are in them."""
 
 _START = 0.05
 """Maps begin uniform within ± this (as the authors' code has it)."""
@@ -257,9 +261,12 @@ class Trainer:
     def learn(self, window: Window) -> None:
         """Take all maps through a window."""
 
+        batches = Shared(window.batches, len(self._shares))
+
         def work(worker: int) -> None:
-            for batch in window.batches:
-                for squad, words in _gathered(window, batch, self._shares[worker]):
+            rooms: Rooms = defaultdict(Room)
+            for batch in batches:
+                for squad, words in _gathered(window, batch, self._shares[worker], rooms):
                     learn(squad.maps, words, batch, self._asks)
 
         self._workers.map(work, len(self._shares))
@@ -268,9 +275,12 @@ class Trainer:
         """By rank, ``[layer, problem]`` losses summed over the window's sentences; 0 for what has ended."""
         found = [torch.zeros(maps.steps.shape, dtype=torch.float64) for maps in self._maps]
 
+        batches = Shared(window.batches, len(self._shares))
+
         def work(worker: int) -> None:
-            for batch in window.batches:
-                for squad, words in _gathered(window, batch, self._shares[worker]):
+            rooms: Rooms = defaultdict(Room)
+            for batch in batches:
+                for squad, words in _gathered(window, batch, self._shares[worker], rooms):
                     found[squad.rank][squad.layers] += losses(squad.maps, words, batch, self._asks).cpu()
 
         self._workers.map(work, len(self._shares))
@@ -283,11 +293,11 @@ class Trainer:
                 self._maps[squad.rank].put(squad.layers, squad.maps)
 
 
-def _gathered(window: Window, batch: Batch, squads: Sequence[Squad]) -> Iterator[tuple[Squad, Tensor]]:
+def _gathered(window: Window, batch: Batch, squads: Sequence[Squad], rooms: Rooms) -> Iterator[tuple[Squad, Tensor]]:
     """Squads with the words of a batch in their layers, which squads of the same layers share."""
     found: dict[tuple[int, ...], Tensor] = {}
     for squad in squads:
         layers = tuple(squad.layers)
         if layers not in found:
-            found[layers] = window.gathered(batch, layers)
+            found[layers] = window.gathered(batch, layers, room=rooms[layers])
         yield squad, found[layers]

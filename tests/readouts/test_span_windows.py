@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from bertology._spans import SpanChunk
 from bertology.readouts import StructuralReadout, _span_windows
 from bertology.readouts._span_windows import JoinedChunks
-from bertology.readouts._structural_batches import Batch, Batches, held_out
+from bertology.readouts._structural_batches import Batch, Shared, held_out
 from tests.readouts.trees import Trees, planted
 
 CHUNK_SENTENCES = 15
@@ -98,15 +99,24 @@ def test_sentences_that_are_held_out_come_once() -> None:
 
 def test_a_batch_is_made_once_for_all_who_read_it() -> None:
     made: list[int] = []
+    alive: list[weakref.ref[Batch]] = []
 
-    def make(place: int) -> Batch:
-        made.append(place)
-        return Batch(torch.tensor([place]), 1, ())
+    def batches() -> Iterator[Batch]:
+        for place in range(4):
+            made.append(place)
+            batch = Batch(torch.tensor([place]), 1, ())
+            alive.append(weakref.ref(batch))
+            yield batch
+            del batch  # or it would be held while the next is made
 
-    batches = Batches(4, make)
-    ahead, behind = iter(batches), iter(batches)
+    shared = Shared(batches(), 2)
+    ahead, behind = iter(shared), iter(shared)
     first = [next(ahead) for _ in range(3)]
     assert made == [0, 1, 2]
-    assert all(one is other for one, other in zip(first, behind, strict=False))
-    assert [batch.words.item() for batch in batches] == [0, 1, 2, 3]
+    assert all(one is next(behind) for one in first)
+    assert [batch.words.item() for batch in behind] == [3]
+    assert [batch.words.item() for batch in ahead] == [3]
     assert made == [0, 1, 2, 3]
+    del first
+    gc.collect()
+    assert not any(batch() for batch in alive)
