@@ -32,7 +32,7 @@ from bertology.activations._forward import WindowReader
 from bertology.activations._progress import Progress, silent
 from bertology.activations._shards import shard_checksum, write_shard
 from bertology.corpora import Sentences
-from bertology.errors import StoreError
+from bertology.errors import ModelError, StoreError
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -143,6 +143,11 @@ class Extraction:
         progress: Progress = silent,
     ) -> None:
         """Cut the text into shards; arguments as those of :func:`extract`."""
+        if encoder.is_gated:
+            raise ModelError(
+                f"heads of {encoder.name} are gated, and what is kept is kept as the model's own: extract outside "
+                "gated_heads, or read hidden_states inside it"
+            )
         self.workers = Workers(torch.device(encoder.device), most=_MOST_WORKERS)
         """Those that :meth:`read` computes with."""
         self._reader = WindowReader(

@@ -126,8 +126,7 @@ def _fill(
     progress: Progress,
 ) -> list[HeadStatistic]:
     """Statistics of all the text, from as many threads as there are cores."""
-    # A twin made inside gated_heads would not have the gates.
-    workers = Workers(torch.device(encoder.device), most=1 if encoder._gates else _MOST_WORKERS)
+    workers = Workers(torch.device(encoder.device), most=1 if encoder.is_gated else _MOST_WORKERS)
     readers = [encoder, *(encoder.twin() for _ in range(workers.n - 1))]
     batches = text.batches()
 

@@ -98,7 +98,8 @@ def read_questions(encoder: Encoder, questions: Questions, wanted: Wanted) -> Re
             free.put(own)
 
     # A batch on each core, rather than every operation on all of them.
-    with Workers(torch.device(encoder.device), most=len(batches) or 1) as workers:
+    most = 1 if encoder.is_gated else len(batches) or 1
+    with Workers(torch.device(encoder.device), most=most) as workers:
         for each in (encoder, *(encoder.twin() for _ in range(workers.n - 1))):
             free.put(each)
         workers.map(take, len(batches))

@@ -95,7 +95,12 @@ class Encoder:
         """Another encoder around the same weights, for another thread.
 
         An encoder is for one thread at a time; make its twins before it runs.
+
+        Raises:
+            ModelError: heads are gated. What gates them knows of one pass only, and two threads would disturb it.
         """
+        if self.is_gated:
+            raise ModelError("heads are gated: make twins before gated_heads, and gate each")
         twin = copy.copy(self)
         twin.model = self.model.twin()
         twin.__dict__.pop("masked_head", None)
@@ -328,6 +333,11 @@ class Encoder:
                 features[layer] = head.features(hidden)
         return features
 
+    @property
+    def is_gated(self) -> bool:
+        """Whether this is inside :meth:`gated_heads`, where one thread reads."""
+        return bool(self._gates)
+
     @contextlib.contextmanager
     def gated_heads(self, gates: Gates) -> Iterator[None]:
         """Scale heads in every pass inside the block: 0 silences a head, 1 leaves it alone.
@@ -341,7 +351,7 @@ class Encoder:
         Raises:
             ModelError: a head that the model does not have, or gates inside gates.
         """
-        if self._gates:
+        if self.is_gated:
             raise ModelError("heads are gated already: give all gates to one gated_heads")
         check_gates(gates, n_layers=self.n_layers, n_heads=self.n_heads)
         head_projection(self.model.blocks[0], self.family)

@@ -87,6 +87,13 @@ def test_what_is_stored_is_not_computed_again(encoder: Encoder, sentences: Sente
     assert np.array_equal(array_of(fewer, (2,)), array_of(first)[2:3])
 
 
+def test_vectors_of_gated_models_are_not_kept(encoder: Encoder, sentences: Sentences, recipe: Recipe) -> None:
+    """They would be found later as those of the model itself."""
+    with encoder.gated_heads({(1, 1): 0.0}), pytest.raises(ModelError, match="extract outside gated_heads"):
+        extract(lambda: encoder, sentences, recipe=recipe, layers=(1,))
+    assert find_entry(recipe, (1,)) is None
+
+
 def test_another_recipe_is_another_entry(encoder: Encoder, sentences: Sentences, recipe: Recipe) -> None:
     extract(lambda: encoder, sentences, recipe=recipe, layers=(1,))
     for change in ({"pooling": "last"}, {"model_fingerprint": "x"}, {"text_fingerprint": "x"}, {"on_long": "skip"}):

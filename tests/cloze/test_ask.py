@@ -14,6 +14,7 @@ import transformers
 from bertology.cloze import MASK, Prompt, ask, distribution, spell_pieces, vocabulary_ids
 from bertology.cloze import _ask as asking
 from bertology.cloze import _questions as questions
+from bertology.cloze import _read as reading
 from bertology.encoders import Encoder, load_encoder
 from bertology.encoders._mlm import MaskedHead
 from bertology.errors import ClozeError, ModelError, NameNotFoundError
@@ -43,6 +44,29 @@ def test_the_best_are_those_of_the_fill_mask_pipeline(
         ids, log_probs = scores.top_of(number)
         np.testing.assert_allclose(np.exp(log_probs[0, 0]), [one["score"] for one in expected], atol=1e-5)
         assert ids[0, 0].tolist() == [one["token"] for one in expected]
+
+
+@pytest.mark.parametrize("layer", [2, 3])
+def test_gates_hold_whatever_threads_there_are(encoder: Encoders, monkeypatch: pytest.MonkeyPatch, layer: int) -> None:
+    """In every batch, of the last block as of those before."""
+    ours = encoder("bert")
+    monkeypatch.setattr(reading, "PIECES_IN_BATCH", 16)
+    prompts = [Prompt(f"The {'quick ' * n}{{mask}} fox.") for n in range(12)]
+    threads = torch.get_num_threads()
+    free = ask(ours, prompts, top=3)
+    torch.set_num_threads(4)
+    try:
+        with ours.gated_heads({(layer, 1): 0.0, (layer, 2): 3.0}):
+            gated = ask(ours, prompts, top=3)
+            for number, prompt in enumerate(prompts):
+                expected = distribution(ours, prompt).log_probs[-1, 0]
+                best = expected.argsort()[::-1][:3]
+                ids, log_probs = gated.top_of(number)
+                assert ids[0, 0].tolist() == best.tolist()
+                np.testing.assert_allclose(log_probs[0, 0], expected[best], atol=1e-5)
+                assert not np.allclose(log_probs[0, 0], free.top_of(number)[1][0, 0], atol=1e-5)
+    finally:
+        torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -235,6 +235,15 @@ def test_gates_of_one_change_nothing_in_any_layer(family: str, encoder: Encoders
             torch.testing.assert_close(gated[layer], before[layer], rtol=1e-6, atol=1e-6)
 
 
+def test_gated_encoders_have_no_twins(encoder: Encoders) -> None:
+    """What gates a model counts the blocks of one pass: two threads would gate each other's layers."""
+    own = encoder("bert")
+    assert not own.is_gated
+    with own.gated_heads({(1, 1): 0.0}), pytest.raises(ModelError, match="make twins before gated_heads"):
+        own.twin()
+    assert not own.twin().is_gated
+
+
 def test_gates_do_not_nest(encoder: Encoders) -> None:
     own = encoder("bert")
     with own.gated_heads({(1, 1): 0.0}), pytest.raises(ModelError, match="gated already"), own.gated_heads({}):

@@ -37,7 +37,7 @@ def summed(
         ModelError: heads are gated already, so that nothing would be measured on the model as it is.
     """
     encoder = task.encoder
-    if encoder._gates:
+    if encoder.is_gated:
         raise ModelError("heads are gated already: measure them outside gated_heads")
     workers = Workers(torch.device(encoder.device), most=min(_MOST_WORKERS, len(task.batches)))
     readers = [encoder, *(encoder.twin() for _ in range(workers.n - 1))]
