@@ -82,8 +82,8 @@ def lexical_labels(
 
     A logistic regression for each label (scikit-learn's, liblinear) on the words of the spans, pairs of neighbours, the
     first and the last word, length, place in the sentence, and of two spans their distance, order and last words
-    together. No word outside the spans is seen, as none is at layer 0 of an encoder. Whoever majorities by form are too
-    weak for, since whole spans hardly ever recur, is held against this.
+    together. No word outside the spans is seen, as none is at layer 0 of an encoder. A majority by form says little of
+    spans, which hardly ever recur as a whole.
 
     Args:
         train: items to fit on.

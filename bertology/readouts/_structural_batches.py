@@ -62,8 +62,8 @@ class TreeTargets:
 class Block:
     """Sentences in rows of ``n`` words, as long as the longest of them; short ones stand in a row one after another.
 
-    Where pairs of words are asked about, all that is computed of two words in different sentences is for nothing; but
-    operations are few, and that costs more where batches are small.
+    Where pairs of words are asked about, what is computed of two words in different sentences is for nothing; but
+    operations are few, and where batches are small that saves more than it costs.
     """
 
     first: int

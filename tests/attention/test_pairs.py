@@ -8,28 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from bertology.attention import HeadStatistic, MapBatch, Masses, PatternShares, Scope, read_attention, stream_maps
+from bertology.attention import MapBatch, Masses, PatternShares, Scope, read_attention, stream_maps
 from bertology.attention._texts import MapText
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.errors import ModelError
-
-
-class Recorder(HeadStatistic):
-    """Keeps everything it is shown."""
-
-    def __init__(self, scope: Scope) -> None:
-        self.batches: list[MapBatch] = []
-
-    def update(self, batch: MapBatch) -> None:
-        self.batches.append(batch)
-
-    def merge(self, other: Recorder) -> None:
-        self.batches += other.batches
-
-    def finish(self) -> list[MapBatch]:
-        return self.batches
-
+from tests.attention.recorder import Recorder
 
 PAIRED = ("bert", "roberta", "xlm-roberta", "electra", "distilbert", "deberta-v2", "mpnet", "t5")
 

@@ -29,24 +29,9 @@ from bertology.attention._texts import MapText
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.errors import CorpusError, ModelError
+from tests.attention.recorder import Recorder
 
 ALL = [Masses, Sharpness, Offsets, Divergences]
-
-
-class Recorder(HeadStatistic):
-    """Keeps everything it is shown."""
-
-    def __init__(self, scope: Scope) -> None:
-        self.batches: list[MapBatch] = []
-
-    def update(self, batch: MapBatch) -> None:
-        self.batches.append(batch)
-
-    def merge(self, other: Recorder) -> None:
-        self.batches += other.batches
-
-    def finish(self) -> list[MapBatch]:
-        return self.batches
 
 
 def ratios(results: tuple[Any, ...]) -> list[HeadRatios]:

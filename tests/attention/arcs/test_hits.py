@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from bertology.attention import HeadRatios, HeadStatistic, MapBatch, Scope, stream_maps
+from bertology.attention import HeadRatios, stream_maps
 from bertology.attention.arcs import ArcHits, Arcs, CandidateHits, Candidates, offset_baseline, pick_baseline
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.errors import CorpusError
+from tests.attention.recorder import Recorder
 
 FAMILIES = ["bert", "roberta", "modernbert", "gpt2", "t5"]
 
@@ -58,22 +59,6 @@ def drawn_candidates(sentences: Sentences) -> Candidates:
     is_in = np.stack([np.ones(len(asked), dtype=bool), np.arange(len(asked)) % 2 == 0], axis=1)
     arrays = (np.array(part) for part in (questions, words, right))
     return Candidates(np.array(asked), is_in, ("all", "even"), *arrays)
-
-
-class Recorder(HeadStatistic):
-    """Keeps everything it is shown."""
-
-    def __init__(self, scope: Scope) -> None:
-        self.batches: list[MapBatch] = []
-
-    def update(self, batch: MapBatch) -> None:
-        self.batches.append(batch)
-
-    def merge(self, other: Recorder) -> None:
-        self.batches += other.batches
-
-    def finish(self) -> list[MapBatch]:
-        return self.batches
 
 
 def best_other(found: Any, word: int, *, column: bool, itself: bool) -> Any:
