@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from bertology.attention._map_norms import MapNorms
 
 Level = Literal["word", "piece"]
 Integers = NDArray[np.int64]
@@ -87,9 +90,9 @@ class MapBatch:
     """``[sentence, head, unit, unit]`` float32, from (rows) each unit to (columns) each unit; 0 in columns of
     padding. At word level attention *to* a word is summed and *from* a word averaged over its pieces (Clark et al.
     2019, section 4.1); what goes to pieces of no word is cropped."""
-    norms: Tensor | None
-    """``[sentence, head, unit, unit]`` ‖αf(x)‖, the length of what each unit adds to another through a head
-    (Kobayashi et al. 2020), merged to words as the maps are; None where it was not asked for."""
+    norms: MapNorms | None
+    """‖αf(x)‖, the length of what each unit adds to another through a head (Kobayashi et al. 2020); None where it was
+    not asked for."""
     units: Units
     """The same object for all layers of a batch."""
 

@@ -55,19 +55,21 @@ class NormShares(SumsStatistic):
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(ClusterSums(scope, self.names, shared=False, metric="norm_share"))
-        self._weights = _Weights()
 
     def update(self, batch: MapBatch) -> None:
         """Add the norms of one layer."""
-        if batch.norms is None:
+        units, norms = batch.units, batch.norms
+        if norms is None:
             raise ValueError("norms were not asked for: stream_maps(…, norms=True)")
-        self._weights.prepare(batch.units)
-        over = weighted_sums(batch.norms, self._weights.table[:, : len(self.names)])
-        rows = batch.units.word_rows.to(batch.norms)
-        total = torch.einsum("shij,si->sh", batch.norms, rows)[..., None].expand_as(over)
+        given = norms.given
+        kinds = torch.stack([units.is_cls, units.is_sep, units.is_punctuation], dim=-1)
+        over = torch.cat([given @ kinds.to(given), norms.kept[..., None]], dim=-1)
         # Without such a token in the model there is no share of it.
-        present = (self._weights.n_rows[:, None, : len(self.names)] > 0).expand_as(over)
-        self._sums[0].add(batch.layer, batch.units, over, torch.where(present, total, 0))
+        present = kinds.any(1)  # [sentence, kind]
+        present[:, 2] = True
+        under = given.sum(-1, keepdim=True).expand_as(over).clone()
+        under[..., :3] *= present[:, None]
+        self._sums[0].add(batch.layer, units, over, under)
 
 
 def weighted_sums(maps: Tensor, weights: Tensor) -> Tensor:

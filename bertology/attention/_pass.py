@@ -17,6 +17,7 @@ from bertology.activations import Progress, silent
 from bertology.activations._batches import Batch
 from bertology.attention._batch import Level, MapBatch, Scope
 from bertology.attention._layer_maps import LayerMaps, OnLayer
+from bertology.attention._map_norms import MapNorms
 from bertology.attention._norms import check_norms
 from bertology.attention._statistic import HeadStatistic, MakeStatistic
 from bertology.attention._texts import Inputs, MapText
@@ -166,7 +167,7 @@ def _read(
 
 def _shown_to(statistics: Sequence[HeadStatistic], inputs: Inputs) -> OnLayer:
     def show(layer: int, maps: Tensor, value_norms: Tensor | None) -> None:
-        norms = None if value_norms is None else inputs.merged(maps.float() * value_norms[:, :, None])
+        norms = None if value_norms is None else MapNorms(maps, value_norms, inputs)
         batch = MapBatch(layer, inputs.merged(maps), norms, inputs.units)
         for statistic in statistics:
             statistic.update(batch)

@@ -78,7 +78,7 @@ class _Kept(HeadStatistic):
         self._words = batch.units.word[0].tolist()
         self._maps.append(batch.maps[0].double().cpu().numpy())
         if batch.norms is not None:
-            self._norms.append(batch.norms[0].double().cpu().numpy())
+            self._norms.append(batch.norms.between[0].double().cpu().numpy())
 
     def merge(self, other: _Kept) -> None:
         """Take the maps of the thread that read the sentence."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,8 +56,34 @@ class Inputs:
         flat, turned = maps.flatten(1, 2), self.member.transpose(1, 2)
         columns = [torch.bmm(flat[..., pieces], turned[:, pieces, units]) for units, pieces in self.bands]
         to_units = _joined(columns, dim=-1).view(len(maps), n_heads, n_pieces, -1)
-        shares = (self.member / self.member.sum(-1, keepdim=True).clamp_min(1))[:, None]
+        shares = self._shares[:, None]
         return _joined([shares[:, :, units, pieces] @ to_units[:, :, pieces] for units, pieces in self.bands], dim=2)
+
+    @cached_property
+    def row_shares(self) -> Tensor:
+        """``[sentence, piece]`` how much the row of a piece counts in a sum over the words whose rows count."""
+        rows = self.units.word_rows.float()
+        return rows if self.member is None else torch.einsum("su,sup->sp", rows, self._shares)
+
+    @cached_property
+    def own_cells(self) -> tuple[Tensor, Tensor, Tensor]:
+        """``[sentence, cell]`` row and column of the cells that lie within a word whose row counts, and how much each
+        adds to what that word keeps; 0 where a sentence has fewer such cells than another."""
+        rows = self.units.word_rows.float()
+        if self.member is None:
+            within = torch.diag_embed(rows)
+        else:
+            within = (rows[:, :, None] * self._shares).transpose(1, 2) @ self.member  # [sentence, piece, piece]
+        n_cells = int((within > 0).flatten(1).sum(1).max())
+        weights, cells = within.flatten(1).topk(n_cells, dim=1)
+        return cells // within.shape[-1], cells % within.shape[-1], weights
+
+    @cached_property
+    def _shares(self) -> Tensor:
+        """``[sentence, unit, piece]`` how much each piece counts in a mean over those of its unit."""
+        if self.member is None:
+            raise ValueError("pieces are units of their own")
+        return self.member / self.member.sum(-1, keepdim=True).clamp_min(1)
 
 
 @dataclass(frozen=True, eq=False)
