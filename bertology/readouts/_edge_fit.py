@@ -35,9 +35,9 @@ class SpanReadout(Readout):
 
     Words are projected, a learned attention over each span's words makes one vector of it (with parameters of their
     own for the first and the second span), and a classifier reads the two. The probes of all problems and columns are
-    trained side by side on the same batches by Adam, none of them knowing of another, until their own dev score stops
-    rising: accuracy, or micro F1 where items have several labels. Every column begins with the same parameters and
-    leaves the same hidden units out.
+    trained side by side on the same batches by Adam, none of them knowing of another, until on dev neither their score
+    rises (accuracy, or micro F1 where items have several labels) nor their loss falls; the best score counts. Every
+    column begins with the same parameters and leaves the same hidden units out.
 
     Only words inside spans are read, and memory is bounded by a window of them, whatever the corpus.
     """
@@ -61,7 +61,7 @@ class SpanReadout(Readout):
     max_epochs: int = 40
     """Rounds at most. A round is a pass over the items, or of few items as many as make ``round_steps`` steps."""
     patience: int = 3
-    """Rounds without a better dev score after which a fit ends."""
+    """Rounds with neither a better dev score nor a smaller dev loss after which a fit ends."""
     round_steps: int = 100
     """Batches between two looks at dev, at least: a pass over few items teaches too little to be judged by."""
 
@@ -207,8 +207,8 @@ class _Fit:
         with Workers(self.device) as workers:
             trainer = Trainer(design, start, goals, workers, **rates)
             for epoch in self._epochs(design, trainer):
-                dev = self._dev_scores(trainer, goals, workers, race)
-                trainer.copy(np.flatnonzero(race.judge(epoch, dev)).tolist(), best)
+                better = race.judge(epoch, *self._dev_scores(trainer, goals, workers, race))
+                trainer.copy(np.flatnonzero(better).tolist(), best)
                 ended = race.running.size - int(race.running.sum())
                 if self.progress is not None:
                     self.progress(f"edge probes: round {epoch}, {ended} of {race.running.size} have ended")
@@ -246,9 +246,13 @@ class _Fit:
         """``[item]`` whether some problem uses an item."""
         return torch.from_numpy((item_weights(self.targets) > 0).any(axis=0))
 
-    def _dev_scores(self, trainer: Trainer, goals: Goals, workers: Workers, race: Race) -> NDArray[np.float64]:
+    def _dev_scores(
+        self, trainer: Trainer, goals: Goals, workers: Workers, race: Race
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """``[problem, column]`` score and loss on dev; −1 and ∞ where a fit has ended."""
         scorer = Scorer(trainer.parts, goals.absent, workers, self.device)
         scored = scorer(with_parts(self.dev, self.readout.pooling))
-        found = np.full(race.running.size, -1.0)
-        found[trainer.fits] = dev_scores(scored, scorer.problems, self.dev_targets)
-        return found.reshape(race.running.shape)
+        score, loss = np.full(race.running.size, -1.0), np.full(race.running.size, np.inf)
+        found = dev_scores(scored, scorer.problems, self.dev_targets, is_sigmoid=goals.is_sigmoid)
+        score[trainer.fits], loss[trainer.fits] = found
+        return score.reshape(race.running.shape), loss.reshape(race.running.shape)

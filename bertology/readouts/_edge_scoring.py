@@ -56,19 +56,25 @@ class Scorer:
         return job
 
 
-def dev_scores(scored: Scored, problems: Sequence[int], targets: Targets) -> NDArray[np.float64]:
-    """``[fit]`` weighted accuracy, or micro F1 (Tenney et al. 2019a, section 3) where items have several labels.
+def dev_scores(
+    scored: Scored, problems: Sequence[int], targets: Targets, *, is_sigmoid: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """``[fit]`` weighted accuracy, or micro F1 (Tenney et al. 2019a, section 3) where items have several labels; and
+    ``[fit]`` the loss per item in nats.
 
     Args:
         scored: every item.
         problems: ``[fit]`` the problem of each.
         targets: the right classes.
+        is_sigmoid: whether each class is judged on its own.
     """
     which = torch.tensor(problems)
     labels, weights = torch.from_numpy(targets.labels), torch.from_numpy(item_weights(targets)).double()
-    right, found, there = torch.zeros(3, len(which), dtype=torch.float64)
+    right, found, there, loss = torch.zeros(4, len(which), dtype=torch.float64)
     for items, scores in scored:
         truth, weight = labels[:, items][which], weights[:, items][which]
+        asked = truth if targets.is_multi_label else truth.clamp(min=0)
+        loss -= (log_probs(scores, asked, is_sigmoid=is_sigmoid) * weight).sum(1)
         if targets.is_multi_label:
             positive = scores > 0
             right += ((positive & truth).sum(2) * weight).sum(1)
@@ -78,8 +84,7 @@ def dev_scores(scored: Scored, problems: Sequence[int], targets: Targets) -> NDA
             right += ((scores.argmax(2) == truth) * weight).sum(1)
             found += weight.sum(1)
             there += weight.sum(1)
-    result: NDArray[np.float64] = (2 * right / (found + there)).numpy()
-    return result
+    return (2 * right / (found + there)).numpy(), (loss / weights[which].sum(1)).numpy()
 
 
 def predicted(

@@ -13,30 +13,44 @@ class Race:
 
     Args:
         shape: numbers of problems and layers.
-        patience: epochs without a better dev score after which a fit ends.
+        patience: epochs after which a fit ends in which dev had no better score, and no smaller loss.
     """
 
     def __init__(self, shape: tuple[int, int], patience: int) -> None:
         self._patience = patience
         self.running = np.ones(shape, dtype=bool)
         self._score = np.full(shape, -1.0)
+        self._loss = np.full(shape, np.inf)
+        self._least = np.full(shape, np.inf)
         self._epoch = np.zeros(shape, dtype=np.int64)
         self._epochs = np.zeros(shape, dtype=np.int64)
 
-    def judge(self, epoch: int, score: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def judge(
+        self, epoch: int, score: NDArray[np.float64], loss: NDArray[np.float64] | None = None
+    ) -> NDArray[np.bool_]:
         """End the fits that have had their time.
+
+        A score of few dev items goes up in steps: between two of them the loss says whether a fit still learns, and of
+        equal scores the one with the smaller loss is the better one.
 
         Args:
             epoch: how many epochs there have been.
             score: ``[problem, layer]`` on dev; of fits that have ended it does not matter.
+            loss: ``[problem, layer]`` on dev; the score alone counts when left out.
 
         Returns:
             ``[problem, layer]`` which fits are better than ever before and are to be kept as they are.
         """
-        better: NDArray[np.bool_] = self.running & (score > self._score)
-        self._score[better], self._epoch[better] = score[better], epoch
+        if loss is None:
+            loss = self._loss  # never smaller than itself
+        better: NDArray[np.bool_] = self.running & (
+            (score > self._score) | ((score == self._score) & (loss < self._loss))
+        )
+        learns = better | (self.running & (loss < self._least))
+        self._score[better], self._loss[better] = score[better], loss[better]
+        self._least = np.minimum(self._least, loss)
         # a fit that has nothing right yet has not begun to lose its patience
-        self._epoch[self.running & (self._score <= 0)] = epoch
+        self._epoch[learns | (self.running & (self._score <= 0))] = epoch
         self._epochs[self.running] = epoch
         self.running &= epoch - self._epoch < self._patience
         return better
