@@ -27,6 +27,7 @@ from bertology.readouts._spans import PlainPooling, PooledSpans, SpanSource, as_
 
 Classifier = Literal["mlp", "linear"]
 Loss = Literal["auto", "softmax", "sigmoid"]
+Watch = Literal["score", "loss"]
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,9 @@ class SpanReadout(Readout):
 
     Words are projected, a learned attention over each span's words makes one vector of it (with parameters of their
     own for the first and the second span), and a classifier reads the two. The probes of all problems and columns are
-    trained side by side on the same batches by Adam, none of them knowing of another, until on dev neither their score
-    rises (accuracy, or micro F1 where items have several labels) nor their loss falls; the best score counts. Every
-    column begins with the same parameters and leaves the same hidden units out.
+    trained side by side on the same batches by Adam, none of them knowing of another, until their own dev score stops
+    rising (accuracy, or micro F1 where items have several labels) and their dev loss falling; the best score counts.
+    Every column begins with the same parameters and leaves the same hidden units out.
 
     Only words inside spans are read, and memory is bounded by a window of them, whatever the corpus.
     """
@@ -61,7 +62,10 @@ class SpanReadout(Readout):
     max_epochs: int = 40
     """Rounds at most. A round is a pass over the items, or of few items as many as make ``round_steps`` steps."""
     patience: int = 3
-    """Rounds with neither a better dev score nor a smaller dev loss after which a fit ends."""
+    """Rounds without getting better on dev after which a fit ends."""
+    watch: Watch = "loss"
+    """What getting better is: ``score``, a higher score alone; ``loss``, a higher score or a smaller loss. The score
+    of a few dev items goes up in steps, and between two of them a fit may learn for long."""
     round_steps: int = 100
     """Batches between two looks at dev, at least: a pass over few items teaches too little to be judged by."""
 
@@ -144,7 +148,7 @@ class SpanReadout(Readout):
         return self.reads == "one" and is_linear and not self.is_sigmoid(targets)
 
     def _check(self, targets: Targets) -> None:
-        for name, kind in (("pooling", Pooling), ("classifier", Classifier), ("loss", Loss)):
+        for name, kind in (("pooling", Pooling), ("classifier", Classifier), ("loss", Loss), ("watch", Watch)):
             if getattr(self, name) not in get_args(kind):
                 raise FitError(f"{name} is {getattr(self, name)!r}: give {', '.join(get_args(kind))}")
         for name, least in (
@@ -207,7 +211,8 @@ class _Fit:
         with Workers(self.device) as workers:
             trainer = Trainer(design, start, goals, workers, **rates)
             for epoch in self._epochs(design, trainer):
-                better = race.judge(epoch, *self._dev_scores(trainer, goals, workers, race))
+                score, loss = self._dev_scores(trainer, goals, workers, race)
+                better = race.judge(epoch, score, loss if readout.watch == "loss" else None)
                 trainer.copy(np.flatnonzero(better).tolist(), best)
                 ended = race.running.size - int(race.running.sum())
                 if self.progress is not None:

@@ -163,6 +163,16 @@ def test_best_epoch_is_kept_and_ends_are_reported(splits: tuple[Spans, Spans, Sp
     assert (cut_short.iterations == 1).all()
 
 
+def test_of_few_dev_items_the_loss_says_whether_a_fit_still_learns(splits: tuple[Spans, Spans, Spans]) -> None:
+    train, dev, _ = splits
+    few = replace(dev, labels=np.asarray(dev.labels)[:12], spans=dev.spans[:12])
+    slow = replace(SMALL, learning_rate=2e-3, max_epochs=40, patience=2)
+    by_score, by_loss = (fit(replace(slow, watch=watch), train, few).report for watch in ("score", "loss"))
+    # the layer that has the answer
+    assert by_loss.iterations[0, 1, 0] > by_score.iterations[0, 1, 0]
+    assert by_loss.dev_accuracy[0, 1, 0] >= by_score.dev_accuracy[0, 1, 0]
+
+
 def test_unused_items_do_not_enter(splits: tuple[Spans, Spans, Spans]) -> None:
     train, dev, test = splits
     used = np.random.default_rng(0).random(1600) < 0.5
@@ -308,6 +318,7 @@ def test_readouts_of_one_class_refuse_several(readout: LinearReadout | MlpReadou
     [
         ({"pooling": "max"}, "pooling is 'max': give attention, first, last, mean, endpoints"),
         ({"classifier": "deep"}, "classifier is 'deep': give mlp, linear"),
+        ({"watch": "clock"}, "watch is 'clock': give score, loss"),
         ({"hidden": 0}, "hidden is 0: give 1 or more"),
         ({"dropout": 1.0}, "dropout and layer_dropout must be 0 or above and below 1"),
         ({"learning_rate": 0.0}, "learning_rate and temperature must be above 0"),
