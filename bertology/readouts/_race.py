@@ -43,10 +43,10 @@ class Race:
         """
         if loss is None:
             loss = self._loss  # never smaller than itself
-        better: NDArray[np.bool_] = self.running & (
-            (score > self._score) | ((score == self._score) & (loss < self._loss))
-        )
-        learns = better | (self.running & (loss < self._least))
+        higher = score > self._score
+        better: NDArray[np.bool_] = self.running & (higher | ((score == self._score) & (loss < self._loss)))
+        # where all is right, a smaller loss is no reason to go on
+        learns = self.running & (higher | ((loss < self._least) & (self._score < 1)))
         self._score[better], self._loss[better] = score[better], loss[better]
         self._least = np.minimum(self._least, loss)
         # a fit that has nothing right yet has not begun to lose its patience

@@ -44,3 +44,7 @@ def test_a_smaller_loss_is_no_better_than_a_higher_score_but_counts_as_learning(
 
 def test_of_equal_scores_the_one_with_the_smaller_loss_is_kept() -> None:
     assert _run(Race((1, 1), 3), (0.8, 0.5), (0.8, 0.6), (0.8, 0.4)) == [True, False, True]
+
+
+def test_where_all_is_right_a_smaller_loss_is_no_reason_to_go_on() -> None:
+    assert _run(Race((1, 1), 2), (0.9, 0.5), (1.0, 0.4), (1.0, 0.3), (1.0, 0.2), (1.0, 0.1)) == [True] * 4
