@@ -37,8 +37,8 @@ class SpanReadout(Readout):
     Words are projected, a learned attention over each span's words makes one vector of it (with parameters of their
     own for the first and the second span), and a classifier reads the two. The probes of all problems and columns are
     trained side by side on the same batches by Adam, none of them knowing of another, until their own dev score stops
-    rising (accuracy, or micro F1 where items have several labels) and their dev loss falling; the best score counts.
-    Every column begins with the same parameters and leaves the same hidden units out.
+    rising: accuracy, or micro F1 where items have several labels. Every column begins with the same parameters and
+    leaves the same hidden units out.
 
     Only words inside spans are read, and memory is bounded by a window of them, whatever the corpus.
     """
@@ -63,9 +63,9 @@ class SpanReadout(Readout):
     """Rounds at most. A round is a pass over the items, or of few items as many as make ``round_steps`` steps."""
     patience: int = 3
     """Rounds without getting better on dev after which a fit ends."""
-    watch: Watch = "loss"
-    """What getting better is: ``score``, a higher score alone; ``loss``, a higher score or a smaller loss. The score
-    of a few dev items goes up in steps, and between two of them a fit may learn for long."""
+    watch: Watch = "score"
+    """What getting better is: ``score``, a higher score; ``loss``, a higher score or a smaller loss. The score of a few
+    dev items goes up in steps: with many training items a fit may learn for long between two of them."""
     round_steps: int = 100
     """Batches between two looks at dev, at least: a pass over few items teaches too little to be judged by."""
 
