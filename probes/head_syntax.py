@@ -25,7 +25,7 @@ The word itself and special tokens do not compete; punctuation is not asked abou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -52,8 +52,19 @@ def text_trees(sentences: Sentences, most: int) -> arcs.TextTrees:
     return arcs.TextTrees(sentences.starts, found.heads, found.scored, found.clusters).some(most)
 
 
+class _OfSingleHeads(AttentionProbe):
+    """What the first three questions have in common."""
+
+    version = 1
+    readout = "attention.v1"
+    level = "word"
+    pairs = False
+    norms = False
+    chooses = True
+
+
 @dataclass(frozen=True)
-class Relations(AttentionProbe):
+class Relations(_OfSingleHeads):
     """Does a head look at the word that a relation joins to this one?"""
 
     fewest_arcs: int = 20
@@ -64,15 +75,9 @@ class Relations(AttentionProbe):
     farthest: int = 3
     """Offsets of the baseline, to either side."""
     task = "head_syntax"
-    version = 1
     question = _QUESTION
     reference = "Clark et al. 2019, §4.2"
-    readout = "attention.v1"
     metrics = (head_metric("relation_accuracy", "share of words whose maximum is the word that the relation joins"),)
-    level = "word"
-    pairs = False
-    norms = False
-    chooses = True
     baselines = ("offset",)
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
@@ -85,26 +90,19 @@ class Relations(AttentionProbe):
         asked = dependency_arcs(sentences, downward=self.downward, fewest=self.fewest_arcs)
         chosen = dependency_arcs(chosen_on, downward=self.downward)
         metric = self.metrics[0].name
-        ratios, _ = arcs.offset_baseline(asked, sentences, chosen_on=chosen, metric=metric, farthest=self.farthest)
-        return [ratios]
+        return [arcs.offset_baseline(asked, sentences, chosen_on=chosen, metric=metric, farthest=self.farthest)[0]]
 
 
 @dataclass(frozen=True)
-class Trees(AttentionProbe):
+class Trees(_OfSingleHeads):
     """Is a head's map the tree?"""
 
     most_sentences: int = 1000
     """Of more sentences so many are drawn by lot."""
     task = "head_syntax:trees"
-    version = 1
     question = "Do the edges that a head's weights make form the tree?"
     reference = "Htut et al. 2019, §3"
-    readout = "attention.v1"
     metrics = (head_metric("head_uuas", "share of undirected edges that the head finds, punctuation left out"),)
-    level = "word"
-    pairs = False
-    norms = False
-    chooses = True
     baselines = ("offset",)
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
@@ -114,12 +112,11 @@ class Trees(AttentionProbe):
     def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
         """Each word joined to one at a fixed distance."""
         own, other = (text_trees(text, self.most_sentences) for text in (sentences, chosen_on))
-        ratios, _ = arcs.chain_baseline(own, sentences, chosen_on=other, metric=self.metrics[0].name)
-        return [ratios]
+        return [arcs.chain_baseline(own, sentences, chosen_on=other, metric=self.metrics[0].name)[0]]
 
 
 @dataclass(frozen=True)
-class Coreference(AttentionProbe):
+class Coreference(_OfSingleHeads):
     """Does a mention look at its antecedent?"""
 
     mentions: str = "coref"
@@ -127,15 +124,9 @@ class Coreference(AttentionProbe):
     mention_head: MentionHead = "tree"
     """The word that stands for a mention: the one whose head lies outside, or the last."""
     task = "head_syntax:coreference"
-    version = 1
     question = "Does a mention look at its antecedent more than at other mentions?"
     reference = "Clark et al. 2019, §4.3"
-    readout = "attention.v1"
     metrics = (head_metric("antecedent_accuracy", "share of mentions that look at an antecedent most"),)
-    level = "word"
-    pairs = False
-    norms = False
-    chooses = True
     baselines = ("nearest", "head_match", "rule")
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
@@ -170,26 +161,22 @@ class Parser(GateProbe):
     ) -> Sequence[HeadRatios]:
         """Parsers with and without words, and what names the next word."""
         trees = text_trees(sentences, self.most_sentences)
-        found = []
-        for name, with_words in (("attention", False), ("attention and words", True)):
-            settings = arcs.ParserSettings(
-                with_words=with_words,
-                most_sentences=self.most_sentences,
-                learning_rate=self.learning_rate,
-                max_epochs=self.max_epochs,
-            )
-            found.append(
-                arcs.crossfit_attention_parser(
-                    encoder,
-                    (sentences, trees),
-                    name=name,
-                    settings=settings,
-                    layers=layers,
-                    on_long=on_long,
-                    progress=progress,
-                )
-            )
-        return [*found, arcs.next_word_baseline(trees, sentences, metric=self.metrics[0].name)]
+        settings = arcs.ParserSettings(
+            most_sentences=self.most_sentences, learning_rate=self.learning_rate, max_epochs=self.max_epochs
+        )
+        fitted = partial(
+            arcs.crossfit_attention_parser,
+            encoder,
+            (sentences, trees),
+            layers=layers,
+            on_long=on_long,
+            progress=progress,
+        )
+        return [
+            fitted(name="attention", settings=settings),
+            fitted(name="attention and words", settings=replace(settings, with_words=True)),
+            arcs.next_word_baseline(trees, sentences, metric=self.metrics[0].name),
+        ]
 
 
 _PICKS: dict[str, arcs.Pick] = {"nearest": "nearest", "head_match": "same_form", "rule": "rule"}

@@ -38,7 +38,7 @@ class LayerMaps:
         """Hooks on every block, and the plain attention, for the length of the block."""
         encoder, blocks = self._encoder, self._encoder.model.blocks
         with contextlib.ExitStack() as stack:
-            stack.enter_context(plain_attention(encoder))
+            stack.enter_context(encoder.plain_attention())
             self._watch = stack.enter_context(watching(encoder.model.body, blocks))
             for block in dict.fromkeys(blocks):
                 for module in block.modules():
@@ -98,19 +98,3 @@ def place_of_maps(output: tuple[Any, ...], n_heads: int) -> int | None:
         if isinstance(part, Tensor) and part.ndim == 4 and part.shape[1] == n_heads:
             return place if part.shape[2] == part.shape[3] else None
     return None
-
-
-@contextlib.contextmanager
-def plain_attention(encoder: Encoder) -> Iterator[None]:
-    """The attention that gives maps, for the length of the block.
-
-    Raises:
-        ModelError: the model has none.
-    """
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(encoder._plain_attention())
-        except (ValueError, NotImplementedError) as error:
-            reason = str(error).splitlines()[0][:120]
-            raise ModelError(f"model {encoder.name} has no plain attention, so gives no maps ({reason})") from None
-        yield

@@ -32,7 +32,7 @@ class PairForm:
         Raises:
             ModelError: it puts nothing between two sentences.
         """
-        encoding: Any = encoder._reader.backend.encode("a", "a")
+        encoding: Any = encoder.tokenizer("a", "a").encodings[0]
         of_sentence = encoding.sequence_ids
         end, start = len(of_sentence) - of_sentence[::-1].index(0), of_sentence.index(1)
         if end == start:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ from bertology.attention._batch import Integers, Level, Units
 from bertology.attention._pairs import PairForm, neighbours
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
-from bertology.encoders._tokenize import OnLong, tokenize
+from bertology.encoders._tokenize import OnLong
 from bertology.errors import CorpusError
 
 _MAP_VALUES = 1 << 23
@@ -228,10 +228,9 @@ class MapText:
         A word's place is kept for the window it is read from alone; as a column it is wanted in its neighbours too.
         """
         long = np.flatnonzero(np.bincount(self.pieces.window_sentence, minlength=len(self._sentences)) > 1)
-        reader = replace(encoder._reader, max_pieces=_UNBOUNDED)
         found = {}
         for number in long.tolist():
-            placed = tokenize([self._sentences[number]], reader)
+            placed = encoder.tokenize([self._sentences[number]], max_pieces=_UNBOUNDED)
             found[number] = placed.word_first.astype(np.int64), placed.word_last.astype(np.int64)
         return found
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders._blocks import gradients_if, run_to_layers
 from bertology.encoders._fingerprint import model_fingerprint
 from bertology.encoders._gates import Gates, check_gates, gating, head_projection, need_gradients
 from bertology.encoders._last_block import states_at
+from bertology.encoders._loaded import LoadedModel
 from bertology.encoders._mlm import MaskedHead, for_head
 from bertology.encoders._next_sentence import NextSentenceHead, load_next_sentence_head
 from bertology.encoders._pieces import Pieces
@@ -25,29 +26,6 @@ from bertology.encoders._tokenize import OnLong, PieceReader, tokenize
 from bertology.errors import ModelError
 
 Init = Literal["pretrained", "random", "random_blocks"]
-
-
-@dataclass(frozen=True)
-class LoadedModel:
-    """The modules of a loaded model."""
-
-    body: nn.Module
-    """The encoder proper: its forward pass runs every block once."""
-    blocks: list[nn.Module]
-    """Its blocks in the order they run."""
-    with_head: Any | None
-    """The model with its masked-LM head around the body; ``None`` for a model without one."""
-    classifier: Any | None = None
-    """The model with its classifier of texts around the body, where it was loaded with one."""
-
-    def twin(self) -> LoadedModel:
-        """Modules of their own around the same weights, so that two threads can run them side by side.
-
-        What runs is told by hooks, and a module's hooks are everyone's.
-        """
-        outer = self.with_head or self.classifier or self.body
-        shared = {id(tensor): tensor for tensor in (*outer.parameters(), *outer.buffers())}
-        return copy.deepcopy(self, shared)
 
 
 class Encoder:
@@ -185,7 +163,13 @@ class Encoder:
         """The mask as it stands in text."""
         return str(self.tokenizer.convert_ids_to_tokens(self.mask_id))
 
-    def tokenize(self, sentences: Sequence[Sentence] | Sentences, *, on_long: OnLong = "window") -> Pieces:
+    def tokenize(
+        self,
+        sentences: Sequence[Sentence] | Sentences,
+        *,
+        on_long: OnLong = "window",
+        max_pieces: int | None = None,
+    ) -> Pieces:
         """Cut sentences into pieces, as natural text, and align words to them by character offsets.
 
         A piece that straddles two words belongs to both, one that stands for white space alone (or is a mere
@@ -195,12 +179,14 @@ class Encoder:
             sentences: what to read.
             on_long: what to do with a sentence longer than ``max_pieces``: read it in overlapping windows, each
                 word from the one where it has most context; raise; or skip its words.
+            max_pieces: pieces in one window, special tokens included, where it is not the model that will read them.
 
         Raises:
             ModelError: a sentence is too long and ``on_long`` is ``"error"``.
             CorpusError: a text cannot be encoded.
         """
-        return tokenize(sentences, self._reader, on_long=on_long)
+        reader = self._reader if max_pieces is None else replace(self._reader, max_pieces=max_pieces)
+        return tokenize(sentences, reader, on_long=on_long)
 
     def hidden_states(
         self,
@@ -256,7 +242,7 @@ class Encoder:
         """
         wanted = self._check_layers(layers, lowest=1)
         inputs = self._inputs(input_ids, attention_mask, token_type_ids)
-        with self._forward(), self._plain_attention():
+        with self._forward(), self.plain_attention():
             maps = self.model.body(**inputs, return_dict=True, output_attentions=True).attentions
         if maps is None or len(maps) != self.n_layers or any(part is None for part in maps):
             raise ModelError(f"model {self.name}: {type(self.model.body).__name__} gives no attention maps")
@@ -362,21 +348,16 @@ class Encoder:
         finally:
             self._gates = {}
 
+    def plain_attention(self) -> contextlib.AbstractContextManager[None]:
+        """The plain ("eager") attention in every pass inside the block: the one that gives maps.
+
+        Raises:
+            ModelError: the model has none.
+        """
+        return contextlib.nullcontext() if self._eager else self.model.plain_attention(self.name)
+
     def _forward(self) -> contextlib.AbstractContextManager[Any]:
         return gradients_if(need_gradients(self._gates))
-
-    @contextlib.contextmanager
-    def _plain_attention(self) -> Iterator[None]:
-        if self._eager:
-            yield
-            return
-        body: Any = self.model.body
-        before = body.config._attn_implementation
-        body.set_attn_implementation("eager")
-        try:
-            yield
-        finally:
-            body.set_attn_implementation(before)
 
     def _inputs(self, ids: Tensor, mask: Tensor | None, types: Tensor | None) -> dict[str, Tensor]:
         given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
@@ -391,10 +372,3 @@ class Encoder:
                     f"layer {layer}: the model has {self.n_layers}, so layers are {lowest}…{self.n_layers}"
                 )
         return frozenset(int(layer) for layer in layers)
-
-
-def no_parameters_learn(module: nn.Module) -> None:
-    """Evaluation mode, and no gradients for the weights."""
-    module.eval()
-    for parameter in module.parameters():
-        parameter.requires_grad_(False)

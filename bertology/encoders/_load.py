@@ -9,8 +9,9 @@ from torch import nn
 
 from bertology.encoders._blocks import check_unfamiliar, find_blocks
 from bertology.encoders._devices import choose_device
-from bertology.encoders._encoder import Encoder, Init, LoadedModel, no_parameters_learn
+from bertology.encoders._encoder import Encoder, Init
 from bertology.encoders._folder import check_safetensors, read_config, tokenizer_files, weight_files
+from bertology.encoders._loaded import LoadedModel, no_parameters_learn
 from bertology.encoders._quiet import quiet_loading
 from bertology.encoders._resolve import resolve_model
 from bertology.encoders._shape import model_shape

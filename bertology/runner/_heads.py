@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from bertology.activations import Progress
 from bertology.attention import HeadRatios
-from bertology.corpora import Sentences
 from bertology.errors import BertologyError, CorpusError
 from bertology.probing import AttentionProbe, GateProbe, HeadProbe, Probe
 from bertology.results import HeadSums
@@ -22,8 +22,48 @@ from bertology.runner._reading import Reading
 from bertology.runner._task_data import Splits
 
 if TYPE_CHECKING:
-    from bertology.encoders import Encoder
+    from bertology.attention import MakeStatistic
     from bertology.runner._prompts import GetEncoder
+
+MapsRead = tuple[Literal["word", "piece"], bool, bool]
+"""Units of the maps, whether norms are looked at as well, whether sentences are read in pairs."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What holds for all groups that are read."""
+
+    run: Path
+    plan: Plan
+    get_encoder: GetEncoder
+    device: str
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a group asks of maps."""
+
+    group: Group
+    probe: AttentionProbe
+    makers: Mapping[str, Sequence[MakeStatistic]]
+    """By split: of dev nothing where no head is chosen, or there is none."""
+
+    @classmethod
+    def of(cls, group: Group, splits: Splits) -> _Asked:
+        """The question as it is put to the text.
+
+        Raises:
+            CorpusError: the text lacks what is asked about.
+        """
+        probe = asked_of_heads(group.probe, group.reading)
+        assert isinstance(probe, AttentionProbe)
+        names = ("dev", "test") if probe.chooses and len(splits.dev) else ("test",)
+        try:
+            makers = {name: probe.statistics(splits.by_name[name]) for name in names}
+        except CorpusError as error:
+            raise CorpusError(f"task {probe.task}: {error}") from error
+        return cls(group, probe, makers)
 
 
 @dataclass(frozen=True)
@@ -49,9 +89,22 @@ def asked_of_heads(probe: Probe, reading: Reading) -> HeadProbe:
     return probe.with_settings(reading.settings)
 
 
+def maps_read(group: Group) -> MapsRead | None:
+    """Which maps a group reads: groups of one model and corpus with the same are read together; None if it reads none.
+
+    Raises:
+        NameNotFoundError: there is no such setting.
+        FitError: a setting is of another kind than it should be.
+    """
+    if not isinstance(group.probe, AttentionProbe):
+        return None
+    probe = group.probe.with_settings(group.reading.settings)
+    return probe.level, probe.norms, probe.pairs
+
+
 def read_heads(
     groups: Sequence[Group], run: Path, *, plan: Plan, get_encoder: GetEncoder, device: str, progress: Progress
-) -> None:
+) -> Iterator[tuple[Group, Exception | None]]:
     """Read attention heads for some groups of one initialisation of the model, and write their cells into ``run``.
 
     All that is asked of maps of the same units is asked in one pass over each split.
@@ -64,52 +117,67 @@ def read_heads(
         device: where it computes.
         progress: told of what is read.
 
-    Raises:
-        ModelError: the model gives no maps, or lacks what a probe takes.
-        CorpusError: a split has nothing of what is asked about.
+    Yields:
+        Each group when its cells are written, or with what went wrong: the model gives no maps (``ModelError``), a
+        split has nothing of what is asked about (``CorpusError``). That is no bar to the others.
     """
-    passes: dict[tuple[str, bool, bool], list[tuple[Group, AttentionProbe]]] = {}
+    job = _Job(run, plan, get_encoder, device, progress)
+    passes: dict[MapsRead, list[Group]] = {}
     for group in groups:
-        probe = asked_of_heads(group.probe, group.reading)
-        if isinstance(probe, AttentionProbe):
-            passes.setdefault((probe.level, probe.norms, probe.pairs), []).append((group, probe))
+        maps = maps_read(group)
+        if maps is not None:
+            passes.setdefault(maps, []).append(group)
     for together in passes.values():
-        _read_maps(together, run, plan, get_encoder(), device, progress)
+        yield from _read_maps(together, job)
     for group in groups:
-        probe = asked_of_heads(group.probe, group.reading)
-        if isinstance(probe, GateProbe):
-            _close_gates(group, probe, run, plan, get_encoder(), device, progress)
+        if isinstance(group.probe, GateProbe):
+            yield group, _failure(partial(_close_gates, group, job))
 
 
-def _read_maps(
-    together: Sequence[tuple[Group, AttentionProbe]],
-    run: Path,
-    plan: Plan,
-    encoder: Encoder,
-    device: str,
-    progress: Progress,
-) -> None:
-    """One pass over each split for all that is asked of maps of the same units."""
+def _read_maps(groups: Sequence[Group], job: _Job) -> Iterator[tuple[Group, Exception | None]]:
+    """Groups that read the same maps; those without anything to ask of their text first."""
+    asked = []
+    for group in groups:
+        try:
+            asked.append(_Asked.of(group, job.plan.splits))
+        except Exception as error:
+            yield group, error
+    failure = _failure(partial(_read_together, asked, job)) if asked else None
+    # Which of several it comes from is not known: each is read alone.
+    is_told = failure is None or len(asked) == 1
+    for one in asked:
+        yield one.group, failure if is_told else _failure(partial(_read_together, [one], job))
+
+
+def _failure(step: Callable[[], None]) -> Exception | None:
+    """What goes wrong in a step, if anything."""
+    try:
+        step()
+    except Exception as error:
+        return error
+    return None
+
+
+def _read_together(asked: Sequence[_Asked], job: _Job) -> None:
+    """One pass over each split."""
     watch = Stopwatch()
-    found: dict[str, list[_Read | None]] = {}
-    for split in ("dev", "test"):
-        wanted = [split == "test" or probe.chooses for _, probe in together]
-        if any(wanted) and len(plan.splits.by_name[split]):
-            found[split] = _from_maps(together, wanted, plan.splits.by_name[split], plan, encoder, progress)
-    provenance = watch.provenance("torch", "transformers", "numpy", device=device)
-    for number, (group, _) in enumerate(together):
-        of_group = {split: one for split, reads in found.items() if (one := reads[number]) is not None}
-        _write(group, of_group, run, plan, provenance)
+    splits = [split for split in ("dev", "test") if any(split in one.makers for one in asked)]
+    found = {split: _from_maps(asked, split, job) for split in splits}
+    provenance = watch.provenance("torch", "transformers", "numpy", device=job.device)
+    for number, one in enumerate(asked):
+        _write(one.group, {split: found[split][number] for split in one.makers}, job, provenance)
 
 
-def _close_gates(
-    group: Group, probe: GateProbe, run: Path, plan: Plan, encoder: Encoder, device: str, progress: Progress
-) -> None:
+def _close_gates(group: Group, job: _Job) -> None:
     """What the model loses without its heads."""
-    watch, sentences = Stopwatch(), plan.splits.test
-    ratios = probe.measure(encoder, sentences, layers=_layers(group), on_long=plan.request.on_long, progress=progress)
-    provenance = watch.provenance("torch", "transformers", "numpy", device=device)
-    _write(group, {"test": _Read(tuple(ratios), sentences.n_words, len(sentences), {}, {})}, run, plan, provenance)
+    plan, probe = job.plan, asked_of_heads(group.probe, group.reading)
+    assert isinstance(probe, GateProbe)
+    watch, sentences, encoder = Stopwatch(), plan.splits.test, job.get_encoder()
+    ratios = probe.measure(
+        encoder, sentences, layers=_layers(group), on_long=plan.request.on_long, progress=job.progress
+    )
+    provenance = watch.provenance("torch", "transformers", "numpy", device=job.device)
+    _write(group, {"test": _Read(tuple(ratios), sentences.n_words, len(sentences), {}, {})}, job, provenance)
 
 
 def write_head_baselines(found: BaselineCells, splits: Splits, run: Path, *, reading: Reading) -> None:
@@ -134,47 +202,27 @@ def write_head_baselines(found: BaselineCells, splits: Splits, run: Path, *, rea
         write_cell(run, cell, sums, facts=facts, provenance={"versions": versions("numpy"), "wall_s": 0.0})
 
 
-def _from_maps(
-    together: Sequence[tuple[Group, AttentionProbe]],
-    wanted: Sequence[bool],
-    sentences: Sentences,
-    plan: Plan,
-    encoder: Encoder,
-    progress: Progress,
-) -> list[_Read | None]:
-    """What is asked of the maps of one split: by group, in order."""
+def _from_maps(asked: Sequence[_Asked], split: str, job: _Job) -> list[_Read]:
+    """What the maps of one split say: by group, in order; nothing for those that ask nothing of it."""
     from bertology.attention import stream_maps
 
-    makers = [
-        list(_statistics(probe, sentences)) if here else [] for (_, probe), here in zip(together, wanted, strict=True)
-    ]
-    layers = sorted({layer for group, _ in together for layer in _layers(group)})
-    first = together[0][1]
+    makers = [one.makers.get(split, ()) for one in asked]
+    first = asked[0].probe
     read = stream_maps(
-        encoder,
-        sentences,
+        job.get_encoder(),
+        job.plan.splits.by_name[split],
         [maker for own in makers for maker in own],
-        layers=layers,
+        layers=sorted({layer for one in asked for layer in _layers(one.group)}),
         level=first.level,
         norms=first.norms,
         pairs=first.pairs,
-        on_long=plan.request.on_long,  # type: ignore[arg-type]
-        progress=progress,
+        on_long=job.plan.request.on_long,  # type: ignore[arg-type]
+        progress=job.progress,
     )
     results = iter(read.results)
     pairs = {"pairs": read.n_pairs, "pairs_apart": read.n_apart} if first.pairs else {}
     facts = read.n_words, read.n_sentences, read.skipped, pairs
-    return [
-        _Read(tuple(_ratios(probe, own, results)), *facts) if here else None
-        for (_, probe), own, here in zip(together, makers, wanted, strict=True)
-    ]
-
-
-def _statistics(probe: AttentionProbe, sentences: Sentences) -> Sequence[Any]:
-    try:
-        return probe.statistics(sentences)
-    except CorpusError as error:
-        raise CorpusError(f"task {probe.task}: {error}") from error
+    return [_Read(tuple(_ratios(one.probe, own, results)), *facts) for one, own in zip(asked, makers, strict=True)]
 
 
 def _ratios(probe: AttentionProbe, makers: Sequence[Any], results: Iterator[Any]) -> Iterator[HeadRatios]:
@@ -192,18 +240,18 @@ def _layers(group: Group) -> tuple[int, ...]:
     return tuple(layer for layer in group.layers if layer is not None)
 
 
-def _write(group: Group, found: Mapping[str, _Read], run: Path, plan: Plan, provenance: Mapping[str, Any]) -> None:
-    test = found["test"]
-    chosen_on = {"chosen_on": plan.splits.chosen_on} if len(found) > 1 else {}
+def _write(group: Group, found: Mapping[str, _Read], job: _Job, provenance: Mapping[str, Any]) -> None:
+    test, splits = found["test"], job.plan.splits
+    chosen_on = {"chosen_on": splits.chosen_on} if len(found) > 1 else {}
     facts = _facts(test.n_words, test.n_sentences, test.skipped, group.reading, **chosen_on, **test.pairs)
     for (_, _, layer), cell in group.cells.items():
         sums = [
             one
             for split, read in found.items()
             for each in read.ratios
-            for one in _sums(each, split if split == "test" else plan.splits.chosen_on, layer)
+            for one in _sums(each, split if split == "test" else splits.chosen_on, layer)
         ]
-        write_cell(run, cell, sums, facts=facts, provenance=provenance, notes=plan.splits.notes)
+        write_cell(job.run, cell, sums, facts=facts, provenance=provenance, notes=splits.notes)
 
 
 def _sums(ratios: HeadRatios, split: str, layer: int | None) -> Iterator[HeadSums]:

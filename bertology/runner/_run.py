@@ -107,7 +107,10 @@ def _compute(
     if heads:
         # All that is asked of maps is asked in one pass.
         label = f"{who}, heads"
-        read_heads(heads, run, plan=plan, get_encoder=get_encoder, device=device, progress=progress(label))
+        display = progress(label)
+        for _, error in read_heads(heads, run, plan=plan, get_encoder=get_encoder, device=device, progress=display):
+            if error is not None:
+                raise error
 
 
 def write_baselines_of(found: BaselineCells, plan: Plan, run: Path, *, data: TaskData | None) -> None:

@@ -294,7 +294,7 @@ def test_models_without_maps(
         with pytest.raises(ModelError, match=r"no plain attention.*eager attention\)$"):
             stream_maps(loaded, sentences, ALL)
     with monkeypatch.context() as patch, threads(1):
-        patch.setattr(loaded, "_plain_attention", contextlib.nullcontext)
+        patch.setattr(loaded, "plain_attention", contextlib.nullcontext)
         with pytest.raises(ModelError, match="BertModel gives no attention maps"):
             stream_maps(loaded, sentences, ALL)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ import transformers
 
 from bertology.corpora import Sentence, Sentences, load_corpus
 from bertology.encoders import Encoder, load_encoder
-from bertology.encoders._tokenize import tokenize
 
 TREEBANKS = ("ud_english_ewt", "ud_english_pud", "ud_french_sequoia", "ud_german_gsd", "ud_spanish_gsd")
 
@@ -87,7 +85,7 @@ def test_ranges_equal_brute_force(
 ) -> None:
     """Treebank sentences under each kind of tokenizer, against a search through all pairs of words and pieces."""
     own = encoder(name)
-    pieces = tokenize(varied, replace(own._reader, max_pieces=10_000))
+    pieces = own.tokenize(varied, max_pieces=10_000)
     assert pieces.window_sentence.tolist() == list(range(len(varied)))
     found = [places for sentence in varied for places in overlaps(own.tokenizer, sentence)]
     expected = [(places[0], places[-1] + 1) if places else (0, 0) for places in found]

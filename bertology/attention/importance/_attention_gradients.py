@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from bertology.activations import Progress, silent
 from bertology.attention import HeadRatios
-from bertology.attention._layer_maps import place_of_maps, plain_attention
+from bertology.attention._layer_maps import place_of_maps
 from bertology.attention.importance._share import summed
 from bertology.attention.importance._task import ScoredTask, TaskBatch, row_loss
 from bertology.encoders import Encoder
@@ -107,7 +107,7 @@ def _maps_with_gradients(encoder: Encoder, batch: TaskBatch) -> tuple[dict[int, 
 
     body, blocks = encoder.model.body, encoder.model.blocks
     with contextlib.ExitStack() as stack:
-        stack.enter_context(plain_attention(encoder))
+        stack.enter_context(encoder.plain_attention())
         stack.enter_context(_recording_gradients(encoder))
         watch = stack.enter_context(watching(body, blocks))
         stack.callback(body.register_forward_pre_hook(ask_for_maps, with_kwargs=True).remove)

@@ -1,9 +1,9 @@
-"""One unit of work, in whatever process: computed once, whoever else is at it."""
+"""Units of work, in whatever process: computed once, whoever else is at them."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +13,7 @@ from bertology.activations import Entry, find_entry, silent
 from bertology.probing import ClozeProbe, RepresentationProbe
 from bertology.runner._finder import Init
 from bertology.runner._fit import fit_group
-from bertology.runner._heads import read_heads
+from bertology.runner._heads import maps_read, read_heads
 from bertology.runner._plan import BaselineCells, Group, Plan
 from bertology.runner._prompts import ask_group
 from bertology.runner._run import extract_splits, left_of, opener, recipe_of, write_baselines_of
@@ -22,6 +22,35 @@ from bertology.runner.experiment._folder import RunFolder, finished, forget_fail
 from bertology.runner.experiment._work import Unit
 
 Outcome = Literal["computed", "found", "busy"]
+Numbered = tuple[int, Unit]
+"""A unit and its place in a run."""
+
+
+def together(units: Iterable[Numbered]) -> list[list[Numbered]]:
+    """Units of one plan, those side by side that read the same maps, as these are read once for all of them."""
+    found: dict[object, list[Numbered]] = {}
+    for number, unit in units:
+        maps = maps_read(unit.part) if isinstance(unit.part, Group) else None
+        key = number if maps is None else (unit.groups[0].init, maps)
+        found.setdefault(key, []).append((number, unit))
+    return list(found.values())
+
+
+def compute_units(units: Sequence[Unit], run: Path, *, device: str, wait: bool) -> list[Outcome | Exception]:
+    """Compute units that stand :func:`together`, if no one has; a failure of one is no bar to the others.
+
+    Args:
+        units: what to compute.
+        run: the run's folder.
+        device: where to fit.
+        wait: for other processes that are at some of them; otherwise ``busy`` is the answer of these.
+    """
+    done: dict[str, Outcome | Exception] = {}
+    with contextlib.ExitStack() as locks:
+        if mine := [unit for unit in units if len(units) > 1 and _is_free(unit, run, locks)]:
+            done = {unit.key: outcome for unit, outcome in _from_maps(mine, run, device)}
+    # Nobody waits for a unit while he holds others, so that two runs cannot wait for each other.
+    return [done.get(unit.key) or compute_unit(unit, run, device=device, wait=wait) for unit in units]
 
 
 def compute_unit(unit: Unit, run: Path, *, device: str, wait: bool) -> Outcome | Exception:
@@ -47,6 +76,31 @@ def compute_unit(unit: Unit, run: Path, *, device: str, wait: bool) -> Outcome |
             return "computed"
     except Timeout:
         return "busy"
+
+
+def _is_free(unit: Unit, run: Path, locks: contextlib.ExitStack) -> bool:
+    """Whether a unit is still to be computed, and no other process is at it: then its lock is taken."""
+    try:
+        locks.enter_context(RunFolder(run).lock(unit.key, wait=False))
+    except Timeout:
+        return False
+    return not finished(run, unit)
+
+
+def _from_maps(units: Sequence[Unit], run: Path, device: str) -> Iterator[tuple[Unit, Outcome | Exception]]:
+    """Compute units that read the same maps, whose locks are held."""
+    plan, owners = units[0].plan, {id(group): unit for unit in units for group in unit.groups}
+    groups = [group for unit in units for group in unit.groups]
+    opened = opener(plan, groups[0].init, device)
+    with one_thread():
+        for group, error in read_heads(groups, run, plan=plan, get_encoder=opened, device=device, progress=silent):
+            unit = owners[id(group)]
+            if error is None:
+                forget_failures(run, unit.cells)
+                yield unit, "computed"
+            else:
+                write_failure(run, unit, error)
+                yield unit, error
 
 
 def _compute(unit: Unit, run: Path, device: str) -> None:
@@ -75,7 +129,9 @@ def _ask(plan: Plan, group: Group, run: Path, device: str) -> None:
         if isinstance(group.probe, ClozeProbe):
             ask_group(group, run, plan=plan, get_encoder=opened, device=device, progress=silent)
         else:
-            read_heads([group], run, plan=plan, get_encoder=opened, device=device, progress=silent)
+            found = read_heads([group], run, plan=plan, get_encoder=opened, device=device, progress=silent)
+            for error in filter(None, (error for _, error in found)):
+                raise error
 
 
 def _stored(plan: Plan, init: Init) -> dict[str, Entry] | None:

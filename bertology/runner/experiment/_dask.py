@@ -26,10 +26,10 @@ from bertology.activations import Progress, entry_folder, find_entry
 from bertology.runner._finder import Init
 from bertology.runner._plan import BaselineCells, Plan
 from bertology.runner._run import recipe_of
-from bertology.runner.experiment._compute import Outcome
+from bertology.runner.experiment._compute import Numbered, Outcome, together
 from bertology.runner.experiment._dask_pool import Pool
 from bertology.runner.experiment._dask_tasks import Errand, Survey, compute, survey, unpack, write_shard
-from bertology.runner.experiment._engines import Engine, Job, Outcomes, portions
+from bertology.runner.experiment._engines import Engine, Job, Outcomes, in_telling_order, portions
 from bertology.runner.experiment._folder import write_failure
 from bertology.runner.experiment._sending import Freight
 from bertology.runner.experiment._work import Unit
@@ -44,7 +44,7 @@ class _Reading:
     plan: Plan
     """Without its sentences."""
     init: Init
-    units: list[tuple[int, Unit]]
+    units: list[Numbered]
     splits: Future
     lock_files: tuple[Path, ...]
     progress: Progress
@@ -130,12 +130,13 @@ class _Drive:
             reading.locks.close()
         self._corpora.clear()
 
-    def _begin(self, portion: Sequence[tuple[int, Unit]]) -> None:
+    def _begin(self, portion: Sequence[Numbered]) -> None:
         """Send what needs no vectors; queue the readings of the model that the others need."""
         readings: dict[Init, _Reading] = {}
-        for number, unit in portion:
+        for load in together(portion):
+            number, unit = load[0]
             if isinstance(unit.part, BaselineCells) or not unit.reads_vectors:
-                self._send(number, unit)
+                self._send(load)
                 continue
             init = unit.part.init
             if init not in readings:
@@ -231,8 +232,8 @@ class _Drive:
             yield from self._failed(reading, error)
             return
         self._close(reading)
-        for number, unit in reading.units:
-            self._send(number, unit)
+        for numbered in reading.units:
+            self._send([numbered])
 
     def _failed(self, reading: _Reading, error: Exception) -> Outcomes:
         """A model that cannot be read is no bar to the others."""
@@ -249,23 +250,30 @@ class _Drive:
         reading.locks.close()
         self._open.remove(reading)
 
-    def _send(self, number: int, unit: Unit) -> None:
-        unit_light = replace(unit, plan=self._freight.light(unit.plan))
-        on_gpu = not isinstance(unit.part, BaselineCells)
+    def _send(self, load: Sequence[Numbered]) -> None:
+        first = load[0][1]
+        light = [replace(unit, plan=self._freight.light(unit.plan)) for _, unit in load]
         self._submit(
-            partial(self._computed, number, unit),
+            partial(self._computed, load),
             compute,
-            unit_light,
-            self._corpus(unit.plan),
+            light,
+            self._corpus(first.plan),
             self._job.wait,
-            on_gpu=on_gpu,
+            on_gpu=not isinstance(first.part, BaselineCells),
         )
 
-    def _computed(self, number: int, unit: Unit, outcome: Outcome | Exception) -> Outcomes:
-        if isinstance(outcome, Exception):
-            # Where the worker could not leave a record, since it died, there is none yet.
-            write_failure(self._job.run, unit, outcome)
-        yield number, outcome
+    def _computed(self, load: Sequence[Numbered], found: list[Outcome | Exception] | Exception) -> Outcomes:
+        if isinstance(found, Exception) and len(load) > 1:
+            # Workers died. Which unit it was is not known: each is sent alone.
+            for numbered in load:
+                self._send([numbered])
+            return
+        outcomes = [found] if isinstance(found, Exception) else found
+        for (_, unit), outcome in zip(load, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                # Where the worker could not leave a record, since it died, there is none yet.
+                write_failure(self._job.run, unit, outcome)
+        yield from in_telling_order(load, outcomes)
 
     def _submit(
         self, handler: Callable[[Any], Outcomes], function: Callable[..., Any], *args: Any, on_gpu: bool = True

@@ -12,7 +12,7 @@ import pickle
 import socket
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from bertology.runner._finder import Init
 from bertology.runner._plan import Group, Plan
 from bertology.runner._run import check_components, encoder_of, recipe_of
 from bertology.runner._task_data import Splits
-from bertology.runner.experiment._compute import Outcome, compute_unit
+from bertology.runner.experiment._compute import Outcome, compute_units
 from bertology.runner.experiment._sending import loaded
 from bertology.runner.experiment._work import Unit
 
@@ -66,16 +66,17 @@ def unpack(content: bytes) -> Splits:
     return splits
 
 
-def compute(errand: Errand, unit: Unit, splits: Splits, wait: bool) -> Outcome | Exception:
-    """Compute a unit whose plan comes without its sentences."""
+def compute(errand: Errand, units: Sequence[Unit], splits: Splits, wait: bool) -> list[Outcome | Exception]:
+    """Compute units that stand together, whose plan comes without its sentences."""
     with _at_work(errand) as device:
         _desk.clear()  # a worker holds a model or what a fit needs, not both
-        unit = loaded(unit, splits)
-        if isinstance(unit.part, Group) and unit.reads_vectors:
-            for sentences in splits.by_name.values():
-                _look_afresh(entry_folder(recipe_of(unit.plan, unit.part.init, sentences), unit.plan.layers))
-        outcome = compute_unit(unit, errand.run, device=device, wait=wait)
-        return _portable(outcome) if isinstance(outcome, Exception) else outcome
+        units = [loaded(unit, splits) for unit in units]
+        for unit in units:
+            if isinstance(unit.part, Group) and unit.reads_vectors:
+                for sentences in splits.by_name.values():
+                    _look_afresh(entry_folder(recipe_of(unit.plan, unit.part.init, sentences), unit.plan.layers))
+        outcomes = compute_units(units, errand.run, device=device, wait=wait)
+        return [_portable(outcome) if isinstance(outcome, Exception) else outcome for outcome in outcomes]
 
 
 def survey(errand: Errand, plan: Plan, init: Init, splits: Splits) -> dict[str, Survey] | Exception:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -17,7 +17,7 @@ from bertology.runner._finder import Init
 from bertology.runner._plan import Group
 from bertology.runner._run import ProgressFor, check_components, extract_splits, opener
 from bertology.runner.experiment._cluster import ClusterChoice
-from bertology.runner.experiment._compute import Outcome, compute_unit
+from bertology.runner.experiment._compute import Numbered, Outcome, compute_units, together
 from bertology.runner.experiment._folder import write_failure
 from bertology.runner.experiment._sending import Sent, sending
 from bertology.runner.experiment._work import Unit
@@ -82,8 +82,8 @@ def serial(units: Sequence[Unit], job: Job) -> Outcomes:
     """One unit after the other, in this process."""
     for portion in portions(units):
         ready = yield from _with_vectors(portion, job)
-        for number, unit in ready:
-            yield number, compute_unit(unit, job.run, device=job.device, wait=job.wait)
+        for load in together(ready):
+            yield from _computed(load, job.run, device=job.device, wait=job.wait)
 
 
 def _joblib(n_jobs: int) -> Engine:
@@ -92,30 +92,29 @@ def _joblib(n_jobs: int) -> Engine:
 
         with sending() as send, _explained_ends():
             for portion in portions(units):
-                ready = yield from _with_vectors(portion, job)
-                if len(ready) < 2:
+                loads = together((yield from _with_vectors(portion, job)))
+                if len(loads) < 2:
                     # Starting processes takes longer than many a fit.
-                    for number, unit in ready:
-                        yield number, compute_unit(unit, job.run, device=job.device, wait=job.wait)
+                    for load in loads:
+                        yield from _computed(load, job.run, device=job.device, wait=job.wait)
                     continue
-                parallel = Parallel(n_jobs=min(n_jobs, len(ready)), return_as="generator_unordered", pre_dispatch="all")
-                yield from parallel(
-                    delayed(_numbered)(number, send(unit), job.run, device=job.device, wait=job.wait)
-                    for number, unit in ready
-                )
+                parallel = Parallel(n_jobs=min(n_jobs, len(loads)), return_as="generator_unordered", pre_dispatch="all")
+                sent = ([(number, send(unit)) for number, unit in load] for load in loads)
+                found = parallel(delayed(_unpacked)(load, job.run, device=job.device, wait=job.wait) for load in sent)
+                with contextlib.closing(found):
+                    for outcomes in found:
+                        yield from outcomes
 
     return engine
 
 
-def portions(units: Sequence[Unit]) -> Iterator[list[tuple[int, Unit]]]:
+def portions(units: Sequence[Unit]) -> Iterator[list[Numbered]]:
     """Numbered units by plan: what one model reads of one corpus is read once, for all its tasks."""
     for _, portion in groupby(enumerate(units), key=lambda numbered: id(numbered[1].plan)):
         yield list(portion)
 
 
-def _with_vectors(
-    portion: Sequence[tuple[int, Unit]], job: Job
-) -> Generator[tuple[int, Exception], None, list[tuple[int, Unit]]]:
+def _with_vectors(portion: Sequence[Numbered], job: Job) -> Generator[tuple[int, Exception], None, list[Numbered]]:
     """Read what units need that are still pending, and return them; those whose model cannot be read are yielded."""
     errors: dict[Init, Exception | None] = {}
     ready = []
@@ -160,8 +159,23 @@ def _explained_ends() -> Iterator[None]:
             ) from error
 
 
-def _numbered(number: int, unit: Sent, run: Path, *, device: str, wait: bool) -> tuple[int, Outcome | Exception]:
-    return number, compute_unit(unit.unpacked(), run, device=device, wait=wait)
+def _computed(load: Sequence[Numbered], run: Path, *, device: str, wait: bool) -> list[tuple[int, Outcome | Exception]]:
+    outcomes = compute_units([unit for _, unit in load], run, device=device, wait=wait)
+    return in_telling_order(load, outcomes)
+
+
+def in_telling_order(
+    load: Sequence[Numbered], outcomes: Iterable[Outcome | Exception]
+) -> list[tuple[int, Outcome | Exception]]:
+    """What is done first: a failure may end the run."""
+    numbered = zip((number for number, _ in load), outcomes, strict=True)
+    return sorted(numbered, key=lambda found: isinstance(found[1], Exception))
+
+
+def _unpacked(
+    load: Sequence[tuple[int, Sent]], run: Path, *, device: str, wait: bool
+) -> list[tuple[int, Outcome | Exception]]:
+    return _computed([(number, unit.unpacked()) for number, unit in load], run, device=device, wait=wait)
 
 
 def _processors() -> int:

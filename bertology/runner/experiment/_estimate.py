@@ -17,6 +17,7 @@ from bertology.runner._plan import Group, Plan
 from bertology.runner._run import recipe_of
 from bertology.runner._sources import TRAIN_MEMORY
 from bertology.runner._task_data import TaskData
+from bertology.runner.experiment._compute import together
 from bertology.runner.experiment._folder import RunFolder, failure_of, finished
 from bertology.runner.experiment._work import Unit, Work
 
@@ -139,7 +140,7 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None, tasks: _Tasks)
         vectors_missing=sum(missing.values()) * width if left else 0,
         reading_flops=sum(missing.values()) * _PIECES_A_WORD * block * max(plan.layers) if groups else 0.0,
         fitting_flops=float(sum(_fit_flops(group, data[group.probe.task], plan) for group in groups))
-        + sum(_asking_flops(group, plan) for unit in left for group in unit.groups if not unit.reads_vectors),
+        + sum(_asking_flops(found, plan) for found in _asked_together(left)),
         memory=_LIBRARIES + min(TRAIN_MEMORY, items * len(plan.layers) * plan.shape.dim * 4),
         result_bytes=float(sum(len(unit.cells) * _n_items(unit, data) for unit in left) * _BYTES_A_PREDICTION),
     )
@@ -153,10 +154,18 @@ def _n_items(unit: Unit, data: Mapping[str, TaskData]) -> int:
     return len(data[task].test) if task in data else 0
 
 
-def _asking_flops(group: Group, plan: Plan) -> float:
+def _asked_together(units: Sequence[Unit]) -> Iterator[list[Group]]:
+    """What is asked of the model itself, by what is asked in one pass."""
+    for load in together(enumerate(units)):
+        if groups := [group for _, unit in load for group in unit.groups if not unit.reads_vectors]:
+            yield groups
+
+
+def _asking_flops(groups: Sequence[Group], plan: Plan) -> float:
     """What it takes to put texts to a model: sentences are read once for each of their pieces."""
+    group = groups[0]
     if isinstance(group.probe, HeadProbe):
-        return _heads_flops(group, plan)
+        return _heads_flops(groups, plan)
     items = plan.splits.prompts[group.probe.task]
     lengths = np.array([_PIECES_A_WORD * (len(item.text.split()) + len(item.other.split())) for item in items.items])
     whole = isinstance(group.probe, ClozeProbe) and group.probe.asks == "sentences"
@@ -165,11 +174,12 @@ def _asking_flops(group: Group, plan: Plan) -> float:
     return pieces * n_passes * 24 * plan.shape.dim**2 * max(plan.layers, default=0)
 
 
-def _heads_flops(group: Group, plan: Plan) -> float:
-    """What it takes to look at heads: once at the text for maps, and once for each head that is closed."""
-    splits = plan.splits.by_name
-    once = splits["test"].n_words + (splits["dev"].n_words if isinstance(group.probe, AttentionProbe) else 0)
-    times = 1 if isinstance(group.probe, AttentionProbe) else len(group.layers) * plan.shape.n_heads
+def _heads_flops(groups: Sequence[Group], plan: Plan) -> float:
+    """What it takes to look at heads: once at the text for all maps, and once for each head that is closed."""
+    splits, reads_maps = plan.splits.by_name, isinstance(groups[0].probe, AttentionProbe)
+    chooses = any(isinstance(group.probe, AttentionProbe) and group.probe.chooses for group in groups)
+    once = splits["test"].n_words + (splits["dev"].n_words if chooses else 0)
+    times = 1 if reads_maps else len(groups[0].layers) * plan.shape.n_heads
     return once * times * _PIECES_A_WORD * 24 * plan.shape.dim**2 * max(plan.layers, default=0)
 
 

@@ -88,7 +88,7 @@ def test_a_second_run_computes_nothing(mine: tuple[Path, Path], monkeypatch: pyt
     path, run = mine
     before = {file: file.stat().st_mtime_ns for file in run.rglob("*.*") if file.suffix != ".lock"}
     monkeypatch.setattr(
-        "bertology.runner.experiment._engines.compute_unit", lambda *_, **__: pytest.fail("computed again")
+        "bertology.runner.experiment._compute.compute_unit", lambda *_, **__: pytest.fail("computed again")
     )
     again = run_experiment(load_experiment(path), run, options=SERIAL)
     assert (again.n_computed, again.failures) == (0, ())
@@ -168,10 +168,10 @@ def test_a_failure_is_recorded_and_stops_nothing_else(
     assert "Traceback" in record["error"]["traceback"]
     # They are not tried again unless asked to be.
     tried: list[Any] = []
-    from bertology.runner.experiment import _engines
+    from bertology.runner.experiment import _compute
 
-    real = _engines.compute_unit
-    monkeypatch.setattr(_engines, "compute_unit", lambda unit, *a, **k: tried.append(unit) or real(unit, *a, **k))
+    real = _compute.compute_unit
+    monkeypatch.setattr(_compute, "compute_unit", lambda unit, *a, **k: tried.append(unit) or real(unit, *a, **k))
     assert run_experiment(load_experiment(path), run, options=SERIAL).failures == first.failures
     assert tried == []
     again = run_experiment(load_experiment(path), run, options=RunOptions(engine="serial", retry_failed=True))
@@ -233,7 +233,7 @@ def test_a_process_that_is_killed_is_told_in_one_line(
     def deadly(*_: Any, **__: Any) -> None:  # inside of the test, so that it reaches the processes by value
         os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr(_engines, "_numbered", deadly)
+    monkeypatch.setattr(_engines, "_unpacked", deadly)
     experiment = load_experiment(write_experiment(tmp_path))
     with pytest.raises(BertologyError, match="a process of the run was killed, perhaps as memory ran out"):
         run_experiment(experiment, tmp_path / "run", options=RunOptions(jobs=2))

@@ -1,0 +1,289 @@
+"""Tasks of attention heads in an experiment: maps are read once for all of them, and each stays a unit of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from bertology import attention
+from bertology.attention import arcs
+from bertology.errors import BertologyError
+from bertology.runner import _heads
+from bertology.runner.experiment import (
+    ClusterChoice,
+    Experiment,
+    RunOptions,
+    RunSummary,
+    Shard,
+    estimate,
+    merge_runs,
+    resolve_work,
+    run_experiment,
+)
+from bertology.runner.experiment._compute import compute_units, together
+from bertology.runner.experiment._engines import Job, serial
+from bertology.runner.experiment._folder import RunFolder, finished
+
+Asked = Callable[..., Experiment]
+SERIAL = RunOptions(engine="serial")
+TASKS = ("head_statistics", "head_syntax", "head_roles")
+"""All of maps between words; the second and the third choose heads on dev."""
+BY_PIECES = "head_patterns"
+HOPELESS = {"name": "head_syntax", "readout": {"name": "attention", "settings": {"fewest_arcs": 1_000_000}}}
+
+
+@pytest.fixture
+def asked(tiny_bert: Path) -> Asked:
+    """Some tasks of a small model and text."""
+
+    def experiment(*tasks: object, **settings: object) -> Experiment:
+        plain = {
+            "name": "heads",
+            "models": [str(tiny_bert)],
+            "corpora": [{"name": "pocket", "sentences": 30}],
+            "tasks": list(tasks or TASKS),
+            "controls": ["offset"],
+            "statistics": {"resamples": 100},
+            "outputs": {"plots": []},
+        }
+        return Experiment.model_validate({**plain, **settings})
+
+    return experiment
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Of every pass over a text its level, and how many statistics it is for."""
+    found: list[tuple[str, int]] = []
+    once = attention.stream_maps
+
+    def counted(encoder: Any, sentences: Any, statistics: Any, **chosen: Any) -> Any:
+        found.append((chosen["level"], len(statistics)))
+        return once(encoder, sentences, statistics, **chosen)
+
+    monkeypatch.setattr(attention, "stream_maps", counted)
+    return found
+
+
+def kept(run: Path) -> dict[str, bytes]:
+    """What a run's cells hold."""
+    found = {path.name: path.read_bytes() for path in (run / "predictions").iterdir()}
+    assert found
+    return found
+
+
+@pytest.fixture
+def apart(asked: Asked, tmp_path: Path) -> dict[str, bytes]:
+    """The cells of the three tasks, each computed in a run of its own."""
+    for task in TASKS:
+        assert not run_experiment(asked(task), tmp_path / "apart" / task, options=SERIAL).failures
+    return {name: content for task in TASKS for name, content in kept(tmp_path / "apart" / task).items()}
+
+
+def test_maps_are_read_once_for_all_tasks(
+    asked: Asked, apart: dict[str, bytes], tmp_path: Path, passes: list[tuple[str, int]]
+) -> None:
+    passes.clear()
+    told: list[str] = []
+    summary = run_experiment(asked(), tmp_path / "run", options=RunOptions(engine="serial", echo=told.append))
+    # Of dev relations, and for roles neighbours, relations and rare words; of test three more statistics.
+    assert passes == [("word", 4), ("word", 7)]
+    assert kept(tmp_path / "run") == apart
+    assert summary.n_computed == summary.n_cells
+    assert [line.split()[1] for line in told if line.startswith("done")].count("head_roles") == 2, "and its baselines"
+
+
+def test_what_differs_in_model_or_maps_is_read_apart(
+    asked: Asked, tmp_path: Path, passes: list[tuple[str, int]]
+) -> None:
+    run_experiment(asked(*TASKS, BY_PIECES, controls=["random"]), tmp_path / "run", options=SERIAL)
+    own = [("word", 4), ("word", 7), ("piece", 1)]
+    assert passes == [*own, *own], "of the pretrained model and of the one with random weights"
+    passes.clear()
+    settings = {"fewest_arcs": [5, 10]}
+    sweep = {"name": "head_syntax", "readout": {"name": "attention", "settings": settings}}
+    with_norms = {"name": "head_statistics", "readout": {"name": "attention", "settings": {"with_norms": True}}}
+    run_experiment(asked(sweep, with_norms), tmp_path / "sweep", options=SERIAL)
+    assert passes == [("word", 2), ("word", 2), ("word", 4)], "two ways to ask, and norms, which few models give"
+
+
+def test_engines_give_the_same_bytes(
+    asked: Asked, tmp_path: Path, scores: Callable[[Path], pa.Table], cluster: Any
+) -> None:
+    cluster.start_worker()
+    engines = {
+        "serial": SERIAL,
+        "joblib": RunOptions(jobs=2),
+        "dask": RunOptions(engine="dask", cluster=ClusterChoice(cluster.address, patience_s=20)),
+    }
+    for name, options in engines.items():
+        assert not run_experiment(asked(*TASKS, BY_PIECES), tmp_path / name, options=options).failures
+        assert kept(tmp_path / name) == kept(tmp_path / "serial")
+        assert scores(tmp_path / name).equals(scores(tmp_path / "serial"))
+
+
+def test_parts_that_cut_a_pass_give_the_same_bytes(
+    asked: Asked, tmp_path: Path, scores: Callable[[Path], pa.Table]
+) -> None:
+    run_experiment(asked(), tmp_path / "whole", options=SERIAL)
+    parts = [tmp_path / f"part-{number}" for number in (1, 2)]
+    for number, part in enumerate(parts, 1):
+        run_experiment(asked(), part, options=RunOptions(engine="serial", shard=Shard(number, 2)))
+    assert 0 < len(kept(parts[0]).keys() & kept(tmp_path / "whole").keys()) < len(kept(tmp_path / "whole"))
+    merge_runs(parts, tmp_path / "merged")
+    assert kept(tmp_path / "merged") == kept(tmp_path / "whole")
+    assert scores(tmp_path / "merged").equals(scores(tmp_path / "whole"))
+
+
+# What goes wrong
+
+
+def assert_lost_alone(summary: RunSummary, task: str, reason: str, good: dict[str, bytes]) -> None:
+    """One task failed, by name, and what the others found is what they find without it."""
+    assert [line.partition(" on ")[0] for line in summary.failures] == [task]
+    assert summary.failures[0].endswith(reason)
+    assert kept(summary.folder).items() >= good.items()
+    (record, *_) = [json.loads(path.read_text()) for path in (summary.folder / "cells").glob("*.failed.json")]
+    assert record["identity"]["task"] == task
+
+
+def test_a_task_that_the_text_does_not_allow_costs_the_others_nothing(
+    asked: Asked, tmp_path: Path, passes: list[tuple[str, int]]
+) -> None:
+    good = run_experiment(asked("head_statistics", "head_roles", controls=[]), tmp_path / "good", options=SERIAL)
+    assert not good.failures
+    before = passes.copy()
+    passes.clear()
+    experiment = asked("head_statistics", HOPELESS, "head_roles", controls=[])
+    summary = run_experiment(experiment, tmp_path / "run", options=SERIAL)
+    assert passes == before
+    assert_lost_alone(summary, "head_syntax", "give more text, or ask for fewer", kept(good.folder))
+
+
+def test_a_task_with_a_mistake_in_it_is_found_by_asking_each_alone(
+    asked: Asked, tmp_path: Path, passes: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = ("head_statistics", "head_syntax:trees", "head_roles")
+    good = run_experiment(asked("head_statistics", "head_roles", controls=[]), tmp_path / "good", options=SERIAL)
+    passes.clear()
+
+    def mistaken(self: Any, batch: Any) -> None:
+        raise ZeroDivisionError("by nought")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(arcs.TreeHits, "update", mistaken)
+        summary = run_experiment(asked(*tasks, controls=[]), tmp_path / "run", options=SERIAL)
+    assert_lost_alone(summary, "head_syntax:trees", "ZeroDivisionError: by nought", kept(good.folder))
+    assert len(passes) == 1 + 1 + 1 + 2, "all together, and each alone, which ends at once or reads one split or two"
+    passes.clear()
+    mended = run_experiment(
+        asked(*tasks, controls=[]), tmp_path / "run", options=RunOptions(engine="serial", retry_failed=True)
+    )
+    assert (mended.failures, len(passes)) == ((), 2)
+    assert not list((tmp_path / "run" / "cells").glob("*.failed.json"))
+
+
+def test_of_a_failure_that_ends_the_run_what_is_done_is_told_first(asked: Asked, tmp_path: Path) -> None:
+    run, work = tmp_path / "run", resolve_work(asked(HOPELESS, "head_statistics", controls=[]))
+    RunFolder(run).open(work)
+    with closing(serial(work.units, Job(run, "cpu"))) as outcomes:
+        (first, done), (second, failed) = outcomes
+    assert (first, done, second) == (1, "computed", 0)
+    assert isinstance(failed, BertologyError)
+
+
+def test_a_run_that_is_broken_off_goes_on(
+    asked: Asked,
+    apart: dict[str, bytes],
+    tmp_path: Path,
+    passes: list[tuple[str, int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[Any] = []
+    real = _heads.write_cell
+
+    def breaks_off(run: Path, cell: Any, *given: Any, **more: Any) -> None:
+        if cell.identity["task"] == "head_syntax" and cell.identity.get("layer") == 2:
+            raise KeyboardInterrupt
+        real(run, cell, *given, **more)
+        written.append(cell)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_heads, "write_cell", breaks_off)
+        with pytest.raises(KeyboardInterrupt):
+            run_experiment(asked(), tmp_path / "run", options=SERIAL)
+    assert {cell.identity["task"] for cell in written} >= {"head_statistics", "head_syntax"}
+    passes.clear()
+    run_experiment(asked(), tmp_path / "run", options=SERIAL)
+    assert passes == [("word", 4), ("word", 4)], "what was finished is not asked again"
+    assert kept(tmp_path / "run") == apart
+
+
+# Several processes
+
+
+@pytest.fixture
+def opened(asked: Asked, tmp_path: Path) -> tuple[list[Any], Path]:
+    """The three units of the tasks, none of them computed, and the run's folder."""
+    work, run = resolve_work(asked(controls=[])), tmp_path / "opened"
+    RunFolder(run).open(work)
+    ((*load,),) = together(enumerate(work.units))
+    return [unit for _, unit in load], run
+
+
+def test_what_another_process_is_at_is_left_to_it(
+    opened: tuple[list[Any], Path], passes: list[tuple[str, int]]
+) -> None:
+    units, run = opened
+    with RunFolder(run).lock(units[1].key):
+        assert compute_units(units, run, device="cpu", wait=False) == ["computed", "busy", "computed"]
+    assert passes == [("word", 3), ("word", 6)]
+    assert compute_units(units, run, device="cpu", wait=True) == ["found", "computed", "found"]
+    assert all(finished(run, unit) for unit in units)
+
+
+def test_units_of_workers_that_died_are_sent_alone(opened: tuple[list[Any], Path], tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    from bertology.runner.experiment._dask import _Drive
+    from bertology.runner.experiment._dask_tasks import Errand
+
+    units, run = opened
+    sent: list[tuple[Any, list[Any]]] = []
+
+    class Pool:
+        def keep(self, function: Any, *args: Any, name: str) -> None:
+            pass
+
+        def submit(
+            self, handler: Any, function: Any, errand: Any, units: list[Any], *more: Any, **options: Any
+        ) -> None:
+            sent.append((handler, units))
+
+    drive = _Drive(Pool(), units, Job(run, "cpu"), Errand(run, tmp_path, "", "cpu"))  # type: ignore[arg-type]
+    drive._begin(list(enumerate(units)))
+    ((handler, together_sent),) = sent
+    assert len(together_sent) == len(units)
+    sent.clear()
+    assert list(handler(BertologyError("4 workers died"))) == []
+    assert [len(alone) for _, alone in sent] == [1, 1, 1]
+    outcomes: list[Iterator[Any]] = [list(handler(["computed"])) for handler, _ in sent[:2]]
+    assert outcomes == [[(0, "computed")], [(1, "computed")]]
+    ((number, error),) = sent[2][0](BertologyError("4 workers died"))
+    assert (number, str(error)) == (2, "4 workers died")
+    assert list((run / "cells").glob("*.failed.json"))
+
+
+def test_an_estimate_counts_a_pass_once(asked: Asked, tmp_path: Path) -> None:
+    def flops(*tasks: object) -> float:
+        (pair,) = estimate(resolve_work(asked(*tasks)), tmp_path / "none").pairs
+        return pair.fitting_flops
+
+    assert 0 < flops("head_statistics") < flops("head_syntax"), "which reads dev as well"
+    assert flops(*TASKS) == flops("head_syntax")
+    assert flops(*TASKS, BY_PIECES) == flops("head_syntax") + flops(BY_PIECES)
