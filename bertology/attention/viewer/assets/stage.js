@@ -5,6 +5,8 @@ viewer.stage = (() => {
   const [stage, space, canvas, readout] = ["stage", "space", "canvas", "readout"].map(byId);
   const context = canvas.getContext("2d");
   let size = { width: 0, height: 0 };
+  // Of what is in sight, the part across in which anything is drawn: every dot of a canvas takes time, drawn on or not.
+  let across = { from: 0, width: 0 };
   let isDue = false;
   let isMeasured = false;
   let isNew = true;
@@ -22,7 +24,10 @@ viewer.stage = (() => {
     stage.style.height = `${Math.min(size.height, most) + (size.width > room ? 16 : 2)}px`;
     space.style.width = `${Math.max(size.width, 1)}px`;
     space.style.height = `${size.height}px`;
-    const [width, height] = [stage.clientWidth, stage.clientHeight];
+    const height = stage.clientHeight;
+    across = acrossOf(stage.clientWidth, size);
+    const { width } = across;
+    canvas.style.marginLeft = `${across.from}px`;
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;
     const dots = [width, height].map((side) => Math.round(side * ratio()));
@@ -33,8 +38,15 @@ viewer.stage = (() => {
     isNew = false;
   }
 
+  /** All of it where there is more than is in sight. */
+  function acrossOf(room, { width, left = 0, right = room }) {
+    if (width > room) return { from: 0, width: room };
+    const from = Math.max(0, Math.floor(left));
+    return { from, width: Math.min(room, Math.ceil(right)) - from };
+  }
+
   const ratio = () => devicePixelRatio || 1;
-  const seen = () => ({ x: stage.scrollLeft, y: stage.scrollTop, width: stage.clientWidth, height: stage.clientHeight });
+  const seen = () => ({ x: stage.scrollLeft + across.from, y: stage.scrollTop, width: across.width, height: stage.clientHeight });
 
   function paint() {
     isDue = false;
