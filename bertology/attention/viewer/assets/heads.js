@@ -41,7 +41,8 @@ viewer.views.heads = (() => {
   /** The strongest weight of the heads shown, which gets the strongest line. */
   const top = () => Math.max(1e-9, ...chosenHeads().map((head) => maps.of(state.layer, head).top()));
 
-  function draw(pen, seen) {
+  /** With `isMore`, only what may have changed when there are more lines painted than there were. */
+  function draw(pen, seen, isMore = false) {
     const shown = viewer.shown();
     const position = new Int32Array(viewer.units().labels.length).fill(-1);
     shown.forEach((place, at) => { position[place] = at; });
@@ -49,9 +50,9 @@ viewer.views.heads = (() => {
     const high = Math.min(shown.length, Math.ceil((seen.y + seen.height - TOP) / LINE) + 1);
     const soft = { size: 12, fill: colour("--soft") };
     const drawn = { pen, shown, position, low, high };
-    if (state.gold) drawArcs(drawn);
+    if (state.gold && !isMore) drawArcs(drawn);
     if (maps.ready(state.layer) && chosenHeads().length) pen.curves(curves(drawn));
-    drawLabels(drawn);
+    if (!isMore) drawLabels(drawn);
     pen.rect(seen.x, seen.y, seen.width, 28, { fill: colour("--raised"), opacity: 0.94 });
     pen.text("looks", columns.left, seen.y + 15, { ...soft, align: "right" });
     if (columns.right - columns.left > 220) pen.text(fitHeads(), (columns.left + columns.right) / 2, seen.y + 15, { ...soft, align: "center" });

@@ -10,9 +10,14 @@ viewer.stage = (() => {
   let isDue = false;
   let isMeasured = false;
   let isNew = true;
+  // Nothing has changed since the last frame, but it had no time to paint all lines.
+  let isMore = false;
+  let hasLines = false;
   let way = 1;
-  // Of a frame of sixteen milliseconds, what is left when all else of it is drawn.
-  const FOR_PICTURES = 7;
+  // Of a frame of sixteen milliseconds, what is left when all else of it is drawn, less for a large canvas.
+  const FOR_PICTURES = 7.5;
+  const A_MILLION_DOTS = 1.5;
+  const FOR_MORE = 9;
   const AHEAD = 192;
 
   const view = () => views[state.view];
@@ -50,6 +55,7 @@ viewer.stage = (() => {
 
   function paint() {
     isDue = false;
+    if (isMore && isMeasured) return paintMore();
     if (!isMeasured) fit();
     const part = seen();
     context.setTransform(ratio(), 0, 0, ratio(), 0, 0);
@@ -57,11 +63,30 @@ viewer.stage = (() => {
     context.fillStyle = colour("--raised");
     context.fillRect(0, 0, part.width, part.height);
     context.translate(-part.x, -part.y);
-    pictures.begin(FOR_PICTURES);
-    view().draw({ ...viewer.pens.canvasPen(context), curves: (bundle) => tiles.lay(context, bundle, part, ratio()) }, part);
+    pictures.begin(Math.max(2, FOR_PICTURES - (A_MILLION_DOTS * canvas.width * canvas.height) / 1e6));
+    hasLines = false;
+    view().draw({ ...viewer.pens.canvasPen(context), curves: (bundle) => { hasLines = true; tiles.lay(context, bundle, part, ratio()); } }, part);
     say();
     for (const layer of view().needs()) if (!maps.ready(layer)) return void maps.load(layer).then(() => redraw());
-    if (!pictures.isWhole()) return void redraw();
+    end();
+  }
+
+  /** Lay what is painted only now beside what has been laid. */
+  function paintMore() {
+    const part = seen();
+    pictures.begin(FOR_MORE);
+    context.save();
+    view().draw({ ...viewer.pens.canvasPen(context), curves: (bundle) => tiles.lay(context, bundle, part, ratio(), true) }, part, true);
+    context.restore();
+    end();
+  }
+
+  function end() {
+    if (!pictures.isWhole()) {
+      redraw();
+      isMore = hasLines;
+      return;
+    }
     document.documentElement.dataset.drawn = state.view;
     idle((left) => prepare([way, 2 * way, -way], left));
   }
@@ -96,6 +121,7 @@ viewer.stage = (() => {
   /** Paint with the next frame, and measure first where the size may have changed. */
   function redraw({ measure = false } = {}) {
     if (measure) isMeasured = false;
+    isMore = false;
     if (isDue) return;
     isDue = true;
     delete document.documentElement.dataset.drawn;

@@ -8,8 +8,12 @@ viewer.tiles = (() => {
   const TALL_OF_WORD = 96;
   let sheet = new Uint32Array(0);
 
-  /** Lay the tiles in sight on a canvas; those that there is no time for now are left out, and nothing is laid on none. */
-  function lay(context, { name, x1, x2, blocks, paper = null }, seen, ratio) {
+  /**
+   * Lay the tiles in sight on a canvas; those that there is no time for now are left out, and nothing is laid on none.
+   * With `isMore` only where there are tiles that were not there before, and whatever is drawn afterwards is drawn
+   * there only.
+   */
+  function lay(context, { name, x1, x2, blocks, paper = null }, seen, ratio, isMore = false) {
     const [offX, offY] = [Math.round(seen.x * ratio), Math.round(seen.y * ratio)];
     const left = Math.floor(x1 * ratio);
     const tall = paper ? TALL_OF_WORD : TALL;
@@ -19,13 +23,34 @@ viewer.tiles = (() => {
     context?.save();
     context?.setTransform(1, 0, 0, 1, 0, 0);
     if (context) Object.assign(context, { globalAlpha: 1, imageSmoothingEnabled: false });
+    const places = [];
     for (let stripe = Math.floor(offY / tall); stripe * tall < offY + seen.height * ratio; stripe++) {
-      for (const block of blocks) {
-        const picture = pictures.get(`${shape} ${block.name} ${stripe}`, () => make(scaled(block.lines(), stripe * tall, ratio), size, paper), paper && name);
-        if (picture) context?.drawImage(picture.canvas, left + picture.left - offX, stripe * tall + picture.top - offY);
-      }
+      const before = pictures.told().made;
+      const found = blocks.map((block) => (
+        pictures.get(`${shape} ${block.name} ${stripe}`, () => make(scaled(block.lines(), stripe * tall, ratio), size, paper), paper && name)
+      ));
+      if (!context || (isMore && pictures.told().made === before)) continue;
+      const place = [left - offX, stripe * tall - offY, size.width, tall];
+      if (isMore) clear(context, place);
+      places.push(place);
+      for (const picture of found) if (picture) context.drawImage(picture.canvas, place[0] + picture.left, place[1] + picture.top);
     }
     context?.restore();
+    if (isMore) keepTo(context, places);
+  }
+
+  function clear(context, place) {
+    context.fillStyle = viewer.colour("--raised");
+    context.fillRect(...place);
+  }
+
+  function keepTo(context, places) {
+    const before = context.getTransform();
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.beginPath();
+    for (const place of places) context.rect(...place);
+    context.clip();
+    context.setTransform(before);
   }
 
   const scaled = (lines, top, ratio) => lines.map(({ from, to, stroke, opacity, width }) => (
