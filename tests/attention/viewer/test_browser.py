@@ -261,6 +261,34 @@ def test_pointing_from_word_to_word_shows_what_is_drawn_at_once(shown):
             assert pixels(page) == pixels(fresh)
 
 
+@pytest.mark.parametrize("name", ["gold", "long"])
+def test_cells_that_are_kept_look_as_if_drawn_now(shown, name):
+    page = tab(shown(name, dots=2), "word")
+    for left in (0, 700, 333):
+        page.evaluate(f"document.getElementById('stage').scrollLeft = {left}; viewer.stage.redraw();")
+        ours = shades(pixels(page))
+        theirs = shades(
+            page.evaluate(
+                """() => {
+                    const {width, height} = document.getElementById("canvas");
+                    const made = Object.assign(document.createElement("canvas"), {width, height});
+                    const context = made.getContext("2d");
+                    const seen = viewer.stage.seen();
+                    context.fillStyle = viewer.colour("--raised");
+                    context.fillRect(0, 0, width, height);
+                    context.setTransform(2, 0, 0, 2, -2 * seen.x, -2 * seen.y);
+                    viewer.views.word.draw(viewer.pens.canvasPen(context), seen);
+                    return made.toDataURL();
+                }"""
+            )
+        )
+        assert (theirs != theirs[0, 0]).any(2).mean() > 0.2
+        # But for rounding, where what lies upon each other is mixed in another order.
+        apart = np.abs(ours - theirs).max(2)
+        assert apart.mean() < 0.2
+        assert np.quantile(apart, 0.999) < 20
+
+
 def test_what_is_pointed_at_drops_no_other_picture(shown):
     page = tab(shown("long", dots=2), "heads")
     page.evaluate("viewer.change({word: 3})")

@@ -65,10 +65,30 @@ viewer.stage = (() => {
     context.translate(-part.x, -part.y);
     pictures.begin(Math.max(2, FOR_PICTURES - (A_MILLION_DOTS * canvas.width * canvas.height) / 1e6));
     hasLines = false;
-    view().draw({ ...viewer.pens.canvasPen(context), curves: (bundle) => { hasLines = true; tiles.lay(context, bundle, part, ratio()); } }, part);
+    const curves = (bundle) => { hasLines = true; tiles.lay(context, bundle, part, ratio()); };
+    const kept = (name, box, draw) => layKept(name, box, draw, part);
+    view().draw({ ...viewer.pens.canvasPen(context), curves, kept }, part);
     say();
     for (const layer of view().needs()) if (!maps.ready(layer)) return void maps.load(layer).then(() => redraw());
     end();
+  }
+
+  /** Draw what is in a box, or lay it as it was drawn before. */
+  function layKept(name, { x, y, width, height }, draw, part) {
+    const dots = ratio();
+    const picture = pictures.get(`${name} ${dots} ${document.documentElement.dataset.theme}`, () => {
+      const made = Object.assign(document.createElement("canvas"), { width: Math.ceil(width * dots), height: Math.ceil(height * dots) });
+      const own = made.getContext("2d");
+      own.setTransform(dots, 0, 0, dots, -x * dots, -y * dots);
+      draw(viewer.pens.canvasPen(own));
+      return { canvas: made };
+    });
+    if (!picture) return;
+    context.save();
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    Object.assign(context, { globalAlpha: 1, imageSmoothingEnabled: false });
+    context.drawImage(picture.canvas, Math.round((x - part.x) * dots), Math.round((y - part.y) * dots));
+    context.restore();
   }
 
   /** Lay what is painted only now beside what has been laid. */
@@ -100,7 +120,7 @@ viewer.stage = (() => {
     const part = seen();
     part.y = Math.max(0, Math.min(size.height - part.height, part.y + steps[0] * AHEAD));
     pictures.begin(Math.min(left, FOR_PICTURES));
-    view().draw({ rect: nothing, path: nothing, text: nothing, image: nothing, curves: (bundle) => tiles.lay(null, bundle, part, ratio()) }, part);
+    view().draw({ rect: nothing, path: nothing, text: nothing, image: nothing, kept: nothing, curves: (bundle) => tiles.lay(null, bundle, part, ratio()) }, part);
     const still = pictures.isWhole() ? steps.slice(1) : steps;
     idle((next) => prepare(still, next));
   }
