@@ -95,7 +95,7 @@ def run(*, pieces: int, repeats: int) -> list[Line]:
         path = write_page(Path(folder), pieces)
         size = path.stat().st_size / 1e6
         found = [look(browser, path) for _ in range(repeats)]
-        even = write_page(Path(folder) / "even", pieces, spread=0)
+        even = write_page(Path(folder) / "even", pieces, spread=0.0)
         pointed = {what: [point(browser, even, dots) for _ in range(repeats)] for what, dots in _HOVERS}
     paints = [one["paint"][0] for one in found]
     lines = [
