@@ -3,11 +3,13 @@
     python -m benchmarks.viewer [--pieces 512] [--repeats 3]
 
 The page holds 12 layers of 12 heads with random weights. (v) is its size; (w) the time to its first paint; (x) what a
-scroll step costs in each view, on a canvas drawn without a graphics card: (x1) thumbnails, (x2) lines from word to word
-scrolled by 100 pixels, (x3) the same by jumps to anywhere, (x4) one word through the layers. Of every frame that is
-drawn the processor time of the page's main thread is taken, in which script, layout and the painting of the canvas are
-done; the ratio is that of the 95th percentile to the sixtieth of a second that a frame has. After a jump what cannot be
-painted in one frame is painted in the next. Where Chromium is missing one line says so.
+scroll step costs in each view, on a canvas drawn without a graphics card: (x1) thumbnails, (x2) lines from word to
+word scrolled by 100 pixels, (x3) the same by jumps to anywhere, (x4) one word through the layers; (y) what pointing
+from word to word costs on the fullest page there can be, in which all weights are alike, so that every line of a word
+is drawn: (y1) with one dot a pixel, (y2) with two each way. Of every frame that is drawn the processor time of the
+page's main thread is taken, in which script, layout and the painting of the canvas are done; the ratio is that of the
+95th percentile to the sixtieth of a second that a frame has. After a jump what cannot be painted in one frame is
+painted in the next. Where Chromium is missing one line says so.
 """
 
 from __future__ import annotations
@@ -41,6 +43,30 @@ _VIEWS = (
     ("(x3) lines, a frame after a jump ÷ 16.7 ms", "heads", "scrollTop", True),
     ("(x4) one word, a frame while scrolling ÷ 16.7 ms", "word", "scrollLeft", False),
 )
+_HOVERS = (
+    ("(y1) a word pointed at, a frame ÷ 16.7 ms", 1),
+    ("(y2) a word pointed at, four dots a pixel ÷ 16.7 ms", 2),
+)
+# Where the words in sight are, down the left column and then down the right one.
+_WORDS = """() => {
+    const stage = document.getElementById("stage");
+    const { left, top } = stage.getBoundingClientRect();
+    const columns = {};
+    const lines = [];
+    for (let y = 0; y < stage.clientHeight - 24; y += 4) {
+        for (let x = 0; x < stage.clientWidth; x += 4) {
+            const found = viewer.views.heads.hit(x, y);
+            if (!found) continue;
+            columns[found.side] ??= left + x + 3;
+            if (lines.at(-1)?.word !== found.word && found.word > 1) lines.push({ word: found.word, y: top + y + 3 });
+        }
+    }
+    return Object.values(columns).flatMap((x) => lines.map(({ y }) => [x, y]));
+}"""
+_POINTED = """async () => {
+    do await new Promise(requestAnimationFrame); while (!("drawn" in document.documentElement.dataset));
+    for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame);
+}"""
 _STEP = """async ([side, number, isJump]) => {
     const stage = document.getElementById("stage");
     const most = side === "scrollTop" ? stage.scrollHeight - stage.clientHeight : stage.scrollWidth - stage.clientWidth;
@@ -69,6 +95,8 @@ def run(*, pieces: int, repeats: int) -> list[Line]:
         path = write_page(Path(folder), pieces)
         size = path.stat().st_size / 1e6
         found = [look(browser, path) for _ in range(repeats)]
+        even = write_page(Path(folder) / "even", pieces, spread=0.0)
+        pointed = {what: [point(browser, even, dots) for _ in range(repeats)] for what, dots in _HOVERS}
     paints = [one["paint"][0] for one in found]
     lines = [
         Line(f"(v) page of 12 × 12 × {pieces} ÷ 10 MB", size / 10, (size / 10, size / 10), "≤ 1.0", f"{size:.1f} MB"),
@@ -80,7 +108,8 @@ def run(*, pieces: int, repeats: int) -> list[Line]:
             f"{statistics.median(paints):.0f} ms",
         ),
     ]
-    return [*lines, *(_line(what, [one[what] for one in found]) for what, *_ in _VIEWS)]
+    lines += [_line(what, [one[what] for one in found]) for what, *_ in _VIEWS]
+    return [*lines, *(_line(what, runs) for what, runs in pointed.items())]
 
 
 def _line(what: str, runs: list[list[float]]) -> Line:
@@ -111,8 +140,9 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-def write_page(folder: Path, pieces: int) -> Path:
-    """The page of an encoder of random weights on text of so many pieces."""
+def write_page(folder: Path, pieces: int, *, spread: float = 0.1) -> Path:
+    """The page of an encoder of random weights, of some standard deviation, on text of so many pieces."""
+    folder.mkdir(exist_ok=True)
     tokenizer = load_encoder("pocket", device="cpu").tokenizer
     tokenizer.model_max_length = pieces
     with torch.random.fork_rng():
@@ -124,7 +154,7 @@ def write_page(folder: Path, pieces: int) -> Path:
             num_attention_heads=12,
             intermediate_size=96,
             max_position_embeddings=pieces,
-            initializer_range=0.1,
+            initializer_range=spread,
         )
         BertModel(config).save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
@@ -153,6 +183,23 @@ def look(browser: Any, path: Path) -> dict[str, list[float]]:
         for number in range(_STEPS):
             page.evaluate(_STEP, [side, number, is_jump])
         found[what] = frames(browser.stop_tracing())
+    page.close()
+    return found
+
+
+def point(browser: Any, path: Path, dots: int) -> list[float]:
+    """Milliseconds of each frame while the pointer goes down both columns of words, each word until it is all drawn."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, device_scale_factor=dots)
+    page.goto(path.as_uri())
+    page.locator('[data-view="heads"]').click()
+    page.locator("html[data-drawn]").wait_for(state="attached")
+    page.wait_for_timeout(300)
+    words = page.evaluate(_WORDS)
+    browser.start_tracing(page=page, categories=["cc"])
+    for x, y in words:
+        page.mouse.move(x, y)
+        page.evaluate(_POINTED)
+    found = frames(browser.stop_tracing())
     page.close()
     return found
 

@@ -82,7 +82,10 @@
   byId("gold-chip").hidden = !hasGold;
   document.querySelector("form.controls").addEventListener("submit", (event) => event.preventDefault());
 
-  viewer.onChange((patch) => { if (Object.keys(patch).some((name) => name !== "cell")) show(patch); });
+  // Pointing changes no more than these, many times a second; the choice of a word is there in its own view only.
+  const POINTED = new Set(["cell", "word", "side"]);
+  const isPointing = (patch) => state.view !== "word" && Object.keys(patch).every((name) => POINTED.has(name));
+  viewer.onChange((patch) => { if (Object.keys(patch).length && !isPointing(patch)) show(patch); });
   document.addEventListener("themechange", chips);
   show();
   notices();

@@ -33,13 +33,16 @@ viewer.views.heads = (() => {
     // A whole number, so that lines painted before need not be painted again where only the room beside them changes.
     const left = Math.round(Math.max(arcs + label + 10, spare + arcs + label));
     columns = { left, right: left + middle, label, square, arcs };
-    return { width: Math.max(width, columns.right + label + squares), height: TOP + shown.length * LINE + 14 };
+    // What stands above the columns needs some room too.
+    const ends = { left: left - Math.max(label + arcs + 8, 44), right: columns.right + Math.max(label + squares, 84) };
+    return { width: Math.max(width, columns.right + label + squares), height: TOP + shown.length * LINE + 14, ...ends };
   }
 
   /** The strongest weight of the heads shown, which gets the strongest line. */
   const top = () => Math.max(1e-9, ...chosenHeads().map((head) => maps.of(state.layer, head).top()));
 
-  function draw(pen, seen) {
+  /** With `isMore`, only what may have changed when there are more lines painted than there were. */
+  function draw(pen, seen, isMore = false) {
     const shown = viewer.shown();
     const position = new Int32Array(viewer.units().labels.length).fill(-1);
     shown.forEach((place, at) => { position[place] = at; });
@@ -47,10 +50,10 @@ viewer.views.heads = (() => {
     const high = Math.min(shown.length, Math.ceil((seen.y + seen.height - TOP) / LINE) + 1);
     const soft = { size: 12, fill: colour("--soft") };
     const drawn = { pen, shown, position, low, high };
-    if (state.gold) drawArcs(drawn);
+    if (state.gold && !isMore) drawArcs(drawn);
     if (maps.ready(state.layer) && chosenHeads().length) pen.curves(curves(drawn));
-    drawLabels(drawn);
-    pen.rect(0, seen.y, Math.max(seen.width, columns.right + columns.label), 28, { fill: colour("--raised"), opacity: 0.94 });
+    if (!isMore) drawLabels(drawn);
+    pen.rect(seen.x, seen.y, seen.width, 28, { fill: colour("--raised"), opacity: 0.94 });
     pen.text("looks", columns.left, seen.y + 15, { ...soft, align: "right" });
     if (columns.right - columns.left > 220) pen.text(fitHeads(), (columns.left + columns.right) / 2, seen.y + 15, { ...soft, align: "center" });
     pen.text("is looked at", columns.right, seen.y + 15, soft);
@@ -78,7 +81,7 @@ viewer.views.heads = (() => {
       };
       return { name: String(at), lines };
     };
-    if (isPinned(position)) return { name, x1, x2, blocks: [block("word", () => strongest(ofWord, MOST_LINES))] };
+    if (isPinned(position)) return { name, x1, x2, blocks: [block("word", () => strongest(ofWord, MOST_LINES))], paper: colour("--raised") };
     const size = blockSize(shown);
     const blocks = [];
     for (let at = Math.floor(low / size); at * size < high; at++) {
@@ -127,8 +130,7 @@ viewer.views.heads = (() => {
     const isReady = maps.ready(state.layer);
     const isOne = isPinned(position);
     const own = chosenHeads();
-    const weights = isOne && isReady ? own.map((head) => viewer.views.word.weights(state.layer, head)) : [];
-    const most = Math.max(1e-9, ...weights.map((row) => row.reduce((a, b) => Math.max(a, b), 0)));
+    const { weights, most } = isOne && isReady ? ofEach(own) : { weights: [], most: 1 };
     for (let at = low; at < high; at++) {
       const place = shown[at];
       const mean = weights.length ? weights.reduce((sum, row) => sum + row[place], 0) / weights.length : 0;
@@ -145,6 +147,15 @@ viewer.views.heads = (() => {
       }
       if (state.side === "from" && own.length > 1) own.forEach((head, number) => weights.length && drawSquare(pen, head, number, at, weights[number][place] / most));
     }
+  }
+
+  /** The weights of the chosen word in each head, and the strongest of them: kept as long as its lines are. */
+  function ofEach(own) {
+    if (!chosen.ofEach) {
+      const weights = own.map((head) => viewer.views.word.weights(state.layer, head));
+      chosen.ofEach = { weights, most: Math.max(1e-9, ...weights.map((row) => row.reduce((a, b) => Math.max(a, b), 0))) };
+    }
+    return chosen.ofEach;
   }
 
   /** How much each head gives to a word, side by side. */

@@ -3,18 +3,24 @@ viewer.pictures = (() => {
   "use strict";
   const MOST_BYTES = 64 * 2 ** 20;
   const kept = new Map(); // by name, the one used longest ago first
-  const frame = { number: 0, until: Infinity, isWhole: true, bytes: 0, made: 0 };
+  const frame = { number: 0, until: Infinity, isWhole: true, bytes: 0, made: 0, longest: 0 };
   let bytes = 0;
   let made = 0;
+  let passing = "";
 
   /** From here on one frame is drawn, which may make pictures for so many milliseconds. */
   function begin(milliseconds) {
-    Object.assign(frame, { number: frame.number + 1, until: performance.now() + milliseconds, isWhole: true, bytes: 0, made: 0 });
+    Object.assign(frame, { number: frame.number + 1, until: performance.now() + milliseconds, isWhole: true, bytes: 0, made: 0, longest: 0 });
   }
 
-  /** The picture of a name ({ canvas, … }, or null if there is nothing on it), or undefined where this frame has no time left to make it. */
-  function get(name, make) {
-    const found = kept.get(name) ?? add(make);
+  /**
+   * The picture of a name ({ canvas, … }, or null if there is nothing on it), or undefined where this frame has no time
+   * left to make it. Those that are passing go when others come that pass under another name: what one points at only
+   * shall not drop what one comes back to.
+   */
+  function get(name, make, pass = null) {
+    if (pass && pass !== passing) forget(pass);
+    const found = kept.get(name) ?? add(make, pass !== null);
     if (!found) return void (frame.isWhole = false);
     // Taken out and put in again, so that it is the last to be dropped.
     kept.delete(name);
@@ -24,16 +30,27 @@ viewer.pictures = (() => {
     return found.picture;
   }
 
-  function add(make) {
-    // One at least, so that every frame comes nearer to the whole.
-    if (frame.made && performance.now() > frame.until) return null;
+  function add(make, isPassing) {
+    // One at least, so that every frame comes nearer to the whole; no other that might take longer than there is time.
+    const start = performance.now();
+    if (frame.made && start + frame.longest > frame.until) return null;
     const picture = make();
+    frame.longest = Math.max(frame.longest, performance.now() - start);
     const own = picture ? 4 * picture.canvas.width * picture.canvas.height : 0;
     frame.made++;
     made++;
     bytes += own;
     drop();
-    return { picture, bytes: own, frame: 0 };
+    return { picture, bytes: own, frame: 0, isPassing };
+  }
+
+  function forget(pass) {
+    passing = pass;
+    for (const [name, one] of kept) {
+      if (!one.isPassing) continue;
+      kept.delete(name);
+      bytes -= one.bytes;
+    }
   }
 
   /** Those used longest ago go, but never one that is in sight. */

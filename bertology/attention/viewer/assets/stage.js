@@ -5,12 +5,19 @@ viewer.stage = (() => {
   const [stage, space, canvas, readout] = ["stage", "space", "canvas", "readout"].map(byId);
   const context = canvas.getContext("2d");
   let size = { width: 0, height: 0 };
+  // Of what is in sight, the part across in which anything is drawn: every dot of a canvas takes time, drawn on or not.
+  let across = { from: 0, width: 0 };
   let isDue = false;
   let isMeasured = false;
   let isNew = true;
+  // Nothing has changed since the last frame, but it had no time to paint all lines.
+  let isMore = false;
+  let hasLines = false;
   let way = 1;
-  // Of a frame of sixteen milliseconds, what is left when all else of it is drawn.
-  const FOR_PICTURES = 7;
+  // Of a frame of sixteen milliseconds, what is left when all else of it is drawn, less for a large canvas.
+  const FOR_PICTURES = 7.5;
+  const A_MILLION_DOTS = 1.5;
+  const FOR_MORE = 9;
   const AHEAD = 192;
 
   const view = () => views[state.view];
@@ -22,7 +29,10 @@ viewer.stage = (() => {
     stage.style.height = `${Math.min(size.height, most) + (size.width > room ? 16 : 2)}px`;
     space.style.width = `${Math.max(size.width, 1)}px`;
     space.style.height = `${size.height}px`;
-    const [width, height] = [stage.clientWidth, stage.clientHeight];
+    const height = stage.clientHeight;
+    across = acrossOf(stage.clientWidth, size);
+    const { width } = across;
+    canvas.style.marginLeft = `${across.from}px`;
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;
     const dots = [width, height].map((side) => Math.round(side * ratio()));
@@ -33,11 +43,19 @@ viewer.stage = (() => {
     isNew = false;
   }
 
+  /** All of it where there is more than is in sight. */
+  function acrossOf(room, { width, left = 0, right = room }) {
+    if (width > room) return { from: 0, width: room };
+    const from = Math.max(0, Math.floor(left));
+    return { from, width: Math.min(room, Math.ceil(right)) - from };
+  }
+
   const ratio = () => devicePixelRatio || 1;
-  const seen = () => ({ x: stage.scrollLeft, y: stage.scrollTop, width: stage.clientWidth, height: stage.clientHeight });
+  const seen = () => ({ x: stage.scrollLeft + across.from, y: stage.scrollTop, width: across.width, height: stage.clientHeight });
 
   function paint() {
     isDue = false;
+    if (isMore && isMeasured) return paintMore();
     if (!isMeasured) fit();
     const part = seen();
     context.setTransform(ratio(), 0, 0, ratio(), 0, 0);
@@ -45,11 +63,50 @@ viewer.stage = (() => {
     context.fillStyle = colour("--raised");
     context.fillRect(0, 0, part.width, part.height);
     context.translate(-part.x, -part.y);
-    pictures.begin(FOR_PICTURES);
-    view().draw({ ...viewer.pens.canvasPen(context), curves: (bundle) => tiles.lay(context, bundle, part, ratio()) }, part);
+    pictures.begin(Math.max(2, FOR_PICTURES - (A_MILLION_DOTS * canvas.width * canvas.height) / 1e6));
+    hasLines = false;
+    const curves = (bundle) => { hasLines = true; tiles.lay(context, bundle, part, ratio()); };
+    const kept = (name, box, draw) => layKept(name, box, draw, part);
+    view().draw({ ...viewer.pens.canvasPen(context), curves, kept }, part);
     say();
     for (const layer of view().needs()) if (!maps.ready(layer)) return void maps.load(layer).then(() => redraw());
-    if (!pictures.isWhole()) return void redraw();
+    end();
+  }
+
+  /** Draw what is in a box, or lay it as it was drawn before. */
+  function layKept(name, { x, y, width, height }, draw, part) {
+    const dots = ratio();
+    const picture = pictures.get(`${name} ${dots} ${document.documentElement.dataset.theme}`, () => {
+      const made = Object.assign(document.createElement("canvas"), { width: Math.ceil(width * dots), height: Math.ceil(height * dots) });
+      const own = made.getContext("2d");
+      own.setTransform(dots, 0, 0, dots, -x * dots, -y * dots);
+      draw(viewer.pens.canvasPen(own));
+      return { canvas: made };
+    });
+    if (!picture) return;
+    context.save();
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    Object.assign(context, { globalAlpha: 1, imageSmoothingEnabled: false });
+    context.drawImage(picture.canvas, Math.round((x - part.x) * dots), Math.round((y - part.y) * dots));
+    context.restore();
+  }
+
+  /** Lay what is painted only now beside what has been laid. */
+  function paintMore() {
+    const part = seen();
+    pictures.begin(FOR_MORE);
+    context.save();
+    view().draw({ ...viewer.pens.canvasPen(context), curves: (bundle) => tiles.lay(context, bundle, part, ratio(), true) }, part, true);
+    context.restore();
+    end();
+  }
+
+  function end() {
+    if (!pictures.isWhole()) {
+      redraw();
+      isMore = hasLines;
+      return;
+    }
     document.documentElement.dataset.drawn = state.view;
     idle((left) => prepare([way, 2 * way, -way], left));
   }
@@ -63,7 +120,7 @@ viewer.stage = (() => {
     const part = seen();
     part.y = Math.max(0, Math.min(size.height - part.height, part.y + steps[0] * AHEAD));
     pictures.begin(Math.min(left, FOR_PICTURES));
-    view().draw({ rect: nothing, path: nothing, text: nothing, image: nothing, curves: (bundle) => tiles.lay(null, bundle, part, ratio()) }, part);
+    view().draw({ rect: nothing, path: nothing, text: nothing, image: nothing, kept: nothing, curves: (bundle) => tiles.lay(null, bundle, part, ratio()) }, part);
     const still = pictures.isWhole() ? steps.slice(1) : steps;
     idle((next) => prepare(still, next));
   }
@@ -84,6 +141,7 @@ viewer.stage = (() => {
   /** Paint with the next frame, and measure first where the size may have changed. */
   function redraw({ measure = false } = {}) {
     if (measure) isMeasured = false;
+    isMore = false;
     if (isDue) return;
     isDue = true;
     delete document.documentElement.dataset.drawn;

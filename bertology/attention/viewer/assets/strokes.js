@@ -28,7 +28,7 @@ viewer.strokes = (() => {
   }
 
   /**
-   * Paint lines into a tile whose pixels are a row after another, red in the lowest byte.
+   * Paint lines onto a tile whose pixels are a row after another, red in the lowest byte.
    * All is measured in pixels: `from` and `to` are heights from the tile's top, `start` and `end` those of all lines.
    * What is told is the part in which there may be something, or null if there is nothing.
    */
@@ -123,8 +123,8 @@ viewer.strokes = (() => {
 
   /** A colour of the style sheet, such as #0072b2, with red in the lowest byte. */
   function bytesOf(hex) {
-    const [red, green, blue] = [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
-    return (blue << 16) | (green << 8) | red;
+    const number = Number.parseInt(hex.slice(1), 16);
+    return ((number & 0xff) << 16) | (number & 0xff00) | (number >> 16);
   }
 
   return { paint, copy, bytesOf };

@@ -7,6 +7,7 @@ viewer.views.word = (() => {
   const ROW = 30;
   const SIZE = 13;
   const STEP = 15;
+  const BLOCK = 8;
   let grid = { edges: [0], left: SIDE, top: 100, arcs: 0, slant: false };
   let means = { about: "", found: new Map() };
 
@@ -78,14 +79,27 @@ viewer.views.word = (() => {
     const most = Math.max(1e-9, ...[...rows.values()].map((row) => row.reduce((a, b) => Math.max(a, b), 0)));
     const paper = rgb(colour("--raised"));
     const looks = { bed: mixed(paper, rgb(colour("--grid")), 0.45), heat: colour("--heat").split(" ").map(Number), isDark: colour("--raised") !== "#ffffff" };
-    layers().forEach((layer, line) => {
+    const cells = (own, from, to) => layers().forEach((layer, line) => {
       const y = grid.top + line * ROW;
       const row = rows.get(layer);
-      for (let at = low; at < high; at++) drawCell(pen, at, y, row ? row[shown[at]] / most : null, row?.[shown[at]], looks);
+      for (let at = from; at < to; at++) drawCell(own, at, y, row ? row[shown[at]] / most : null, row?.[shown[at]], looks);
     });
+    if (pen.kept) drawBlocks(pen, low, high, shown.length, [means.about, state.head, known, most].join(" "), cells);
+    else cells(pen, low, high);
     pen.rect(seen.x, grid.top - 2, grid.left > SIDE ? 0 : SIDE - 4, layers().length * ROW + 4, { fill: colour("--raised"), opacity: 0.92 });
     const edge = grid.left > SIDE ? grid.left : seen.x + SIDE;
     layers().forEach((layer, line) => pen.text(`L${layer}`, edge - 12, grid.top + line * ROW + ROW / 2, { size: 12, fill: colour("--soft"), align: "right" }));
+  }
+
+  /** Cells are the same wherever one has scrolled to: so many columns of them are kept as one picture. */
+  function drawBlocks(pen, low, high, n, about, cells) {
+    for (let from = low - (low % BLOCK); from < high; from += BLOCK) {
+      const to = Math.min(n, from + BLOCK);
+      const [left, right] = [Math.floor(grid.left + grid.edges[from]), Math.ceil(grid.left + grid.edges[to])];
+      const box = { x: left, y: Math.floor(grid.top), width: right - left, height: layers().length * ROW + 1 };
+      const place = [from, grid.left + grid.edges[from], grid.edges[to], grid.top].join(" ");
+      pen.kept(`cells ${about} ${place}`, box, (own) => cells(own, from, to));
+    }
   }
 
   const rgb = (hex) => [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
