@@ -72,7 +72,7 @@ def test_targets_that_are_not_well_formed(probe: Command, tmp_path: Path, target
 
 def test_good_targets_are_no_mistake(probe: Command, tmp_path: Path) -> None:
     folder = write_examples(tmp_path / "edges")
-    outcome = probe("--corpus", f"{folder}#srl", "--task", "edge_srl", "--format", "json")
+    outcome = probe("--corpus", f"{folder}#srl", "--task", "edge_srl", "--readout", "linear", "--format", "json")
     assert outcome.status == 0, outcome.err
 
 
@@ -179,7 +179,7 @@ def roles(tmp_path: Path) -> str:
 
 
 def test_what_is_left_out_of_a_joined_corpus_is_counted_and_listed(probe: Command, roles: str) -> None:
-    outcome = probe("--corpus", roles, "--task", "edge_srl", "--format", "json")
+    outcome = probe("--corpus", roles, "--task", "edge_srl", "--readout", "linear", "--format", "json")
     assert outcome.status == 0, outcome.err
     told = [line.partition("left out of roles+bank: ")[2] for line in outcome.err.splitlines() if "left out" in line]
     # Sentences of three words take five lines; then come a comment, a word, and the predicate.
@@ -199,7 +199,7 @@ def test_an_experiment_tells_it_too(
         "name": "joined",
         "models": [{"name": str(tiny_bert), "id": "tiny"}],
         "corpora": [{"name": roles, "id": "propbank"}],
-        "tasks": ["edge_srl"],
+        "tasks": [{"name": "edge_srl", "readout": {"name": "edge", "settings": {"max_epochs": 1}}}],
         "layers": 0,
         "controls": ["majority"],
         "outputs": {"plots": []},

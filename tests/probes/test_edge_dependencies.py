@@ -9,6 +9,7 @@ from bertology.corpora import Corpus, Sentences
 from bertology.errors import CorpusError
 from bertology.probing import get_probe
 from bertology.results import ResultRow
+from tests.probes.conftest import BRIEF
 
 PROBE = get_probe("edge_dependencies")
 LABELS = ("nsubj", "obj", "nmod:poss")
@@ -45,7 +46,7 @@ def trees(planted: Callable[..., Corpus]) -> Callable[..., Corpus]:
 
 
 def test_what_is_planted_is_found(trees: Callable[..., Corpus], ask: Callable[..., dict[str, ResultRow]]) -> None:
-    value = ask("edge_dependencies", trees(signal=True))["micro_f1"].value
+    value = ask("edge_dependencies", trees(signal=True), **BRIEF)["micro_f1"].value
     assert value is not None
     assert value > 0.98
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from bertology.corpora import Corpus, Sentences
 from bertology.probing import get_probe
 from bertology.results import ResultRow
+from tests.probes.conftest import BRIEF
 
 PROBE = get_probe("edge_pos")
 LABELS = ("NOUN", "VERB", "ADJ")
@@ -17,7 +18,7 @@ def test_every_word_is_a_span_of_its_own(sentences_of: Callable[..., Sentences])
 
 
 def test_what_is_planted_is_found(planted: Callable[..., Corpus], ask: Callable[..., dict[str, ResultRow]]) -> None:
-    value = ask("edge-pos", planted("upos", LABELS, signal=True))["micro_f1"].value
+    value = ask("edge-pos", planted("upos", LABELS, signal=True), **BRIEF)["micro_f1"].value
     assert value is not None
     assert value > 0.98
 

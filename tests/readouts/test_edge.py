@@ -32,7 +32,7 @@ from bertology.readouts import _edge_windows as windows_module
 from tests.readouts.conftest import chance_interval, standardised
 from tests.readouts.spans import Spans, accuracy, fit, planted
 
-SMALL = EdgeReadout(projection=12, hidden=24, learning_rate=1e-2, batch_items=64, max_epochs=14, patience=3)
+SMALL = EdgeReadout(projection=12, hidden=24, learning_rate=1e-2, batch_items=64, max_epochs=14, round_steps=25)
 
 
 @pytest.fixture(scope="module")

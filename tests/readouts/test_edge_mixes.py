@@ -14,7 +14,14 @@ from bertology.readouts import ArraySpans, EdgeCatReadout, EdgeCumulativeReadout
 from tests.readouts.conftest import chance_interval
 from tests.readouts.spans import Spans, accuracy, fit, planted
 
-SETTINGS = {"projection": 12, "hidden": 24, "learning_rate": 1e-2, "batch_items": 64, "max_epochs": 14}
+SETTINGS = {
+    "projection": 12,
+    "hidden": 24,
+    "learning_rate": 1e-2,
+    "batch_items": 64,
+    "max_epochs": 14,
+    "round_steps": 25,
+}
 MIX = EdgeMixReadout(**SETTINGS)  # type: ignore[arg-type]
 
 

@@ -23,7 +23,14 @@ from bertology.readouts import (
 
 FEW = (0.1, 0.4, 1.0)
 EDGE = EdgeReadout(
-    pooling="mean", projection=0, classifier="linear", dropout=0.0, learning_rate=3e-2, max_epochs=15, batch_items=64
+    pooling="mean",
+    projection=0,
+    classifier="linear",
+    dropout=0.0,
+    learning_rate=3e-2,
+    batch_items=64,
+    max_epochs=15,
+    round_steps=25,
 )
 
 

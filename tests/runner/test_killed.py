@@ -26,7 +26,7 @@ N_WRITES = 3
 
 # Reads one job a line (JSON), does the first itself and forks for each other; answers how it ended and after how long.
 FORKING = """
-import json, os, signal, sys, threading, time
+import gc, json, os, signal, sys, threading, time
 
 from bertology.cli import main
 
@@ -58,6 +58,9 @@ for line in sys.stdin:
     started = time.monotonic()
     if first:
         status = run(job)
+        # What stays as it is need not be copied by every child.
+        gc.collect()
+        gc.freeze()
     else:
         child = os.fork()
         if child == 0:

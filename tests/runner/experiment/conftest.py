@@ -66,14 +66,19 @@ def trial(write_experiment: Write, tmp_path_factory: pytest.TempPathFactory) -> 
 # than the tests themselves. Each is a process of its own: a scheduler, or a worker with one thread, as the `dask`
 # command starts them. Hooks make sure that what a test does to a worker meets it at work.
 FORKING = '''
-import asyncio, json, os, sys, time
+import asyncio, gc, json, os, sys, time
 from pathlib import Path
 
-import distributed, torch, sklearn.linear_model
+import distributed, pyarrow.dataset, pyarrow.parquet, torch, sklearn.linear_model
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel
 import bertology.readouts, bertology.encoders._load
 from bertology.activations import _extract
 from bertology.runner.experiment import _compute, _dask_tasks
+import probes.chunk, probes.pos
+
+# What stays as it is need not be copied by every child.
+gc.collect()
+gc.freeze()
 
 os.dup2(os.dup(1), 3)
 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

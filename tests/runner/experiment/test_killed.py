@@ -22,12 +22,17 @@ N_MOMENTS = 10
 
 # Reads its jobs (JSON): lists of runs that start together, each with the moment after which it is killed, if any.
 FORKING = """
-import json, os, signal, sys, threading, time
+import gc, json, os, signal, sys, threading, time
 
-import torch, sklearn.linear_model
+import pyarrow.dataset, pyarrow.parquet, torch, sklearn.linear_model
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel
 import bertology.runner.experiment, bertology.readouts, bertology.encoders._load, bertology.activations._extract
+import bertology.cli._app, probes.chunk, probes.pos
 from bertology.cli import main
+
+# What stays as it is need not be copied by every child.
+gc.collect()
+gc.freeze()
 
 os.dup2(os.dup(1), 3)
 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -92,7 +97,7 @@ def start(one_thread: dict[str, str]) -> Any:
 def alone(start: Start, write_experiment: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The file, and the folder and duration of a run that nobody disturbs."""
     folder = tmp_path_factory.mktemp("alone")
-    file = write_experiment(folder)
+    file = write_experiment(folder, "sentences: 40", "sentences: 12")
     ended = start((file, folder / "run", folder / "cache"))
     assert ended["codes"] == [0]
     return file, folder / "run", ended["seconds"]
