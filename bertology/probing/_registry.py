@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
 
 from bertology._names import name_not_found
 from bertology.errors import BertologyError, NameNotFoundError
@@ -66,7 +69,22 @@ def registered_probes() -> Mapping[str, Registered]:
     Raises:
         BertologyError: two packages register one name.
     """
-    return _registered(tuple(entry_points(group=GROUP)))
+    return _registered(_found_by(entry_points, tuple((place, _changed(place)) for place in sys.path)))
+
+
+@lru_cache(maxsize=8)
+def _found_by(find: Callable[..., Any], places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    """What there is to find. All that is installed is read for it, so it is done again only when something was
+    installed into one of the ``places``, or these are others."""
+    return tuple(find(group=GROUP))
+
+
+def _changed(place: str) -> int:
+    """When something was put into a folder, or taken out of it; 0 for what is no folder."""
+    try:
+        return Path(place or ".").stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 @lru_cache

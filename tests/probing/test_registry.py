@@ -110,12 +110,15 @@ def test_hyphen_case_and_space_do_not_matter(name: str, register: Register) -> N
 
 
 def test_a_probe_of_an_installed_distribution_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # installed while the process runs, as in a notebook
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(NameNotFoundError):
+        get_probe("lemma_class")
     (tmp_path / "their_installed_probes.py").write_text(THIRD_PARTY)
     metadata = tmp_path / "their_probes-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: their-probes\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text("[bertology.probes]\nlemma_class.v1 = their_installed_probes:FIRST\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
     assert get_probe("lemma_class").question == "Which lemma?"
     assert get_probe("pos").task == "pos"
 
