@@ -19,6 +19,7 @@ _DETERMINERS = frozenset(
     ["the", "a", "an", "my", "your", "his", "her", "its", "our", "their", "this", "that", "these", "those", "some"]
 )
 WINOGRAD_SUFFIXES = (".txt", ".c")
+_DEV_EVERY = 10
 _GAP = re.compile(r"\[MASK\] (?=[.,;:!?'])")
 _LINES = "the sentence, its pronoun, two candidates parted by a comma, and the one that is right"
 
@@ -163,7 +164,9 @@ def load_winograd(path: Path) -> Corpus:
     """The corpus in a folder of such files (``train.c``, ``test.c``), or in one file.
 
     A file whose name speaks of no split is one of that name in a folder (``wsc273``), so that one may train on one set
-    and test on another; alone it is ``test``.
+    and test on another; alone it is ``test``. Of a set without dev every tenth schema of train is dev, with both its
+    sentences: they hardly differ and have opposite answers, so that one of them held out alone would be answered by
+    its twin, and wrongly.
 
     Raises:
         CorpusError: no such file, or one that is not as it should be.
@@ -176,4 +179,17 @@ def load_winograd(path: Path) -> Corpus:
         if split in splits:
             raise CorpusError(f"{path}: {file.name} and another file would both be the {split} split; keep one of them")
         splits[split] = Sentences(read_winograd(file, oddities=oddities))
+    if "train" in splits and "dev" not in splits:
+        splits = _with_dev(splits)
     return Corpus(corpus_name(path), splits, language="en", notes=oddities.notes(), skipped=oddities.skipped())
+
+
+def _with_dev(splits: dict[str, Sentences]) -> dict[str, Sentences]:
+    """With the schemas of train divided between train and dev; a schema is two neighbouring items of the file."""
+    parts: dict[str, list[Sentence]] = {"train": [], "dev": []}
+    for sentence in splits["train"]:
+        schema = (int(str(sentence.id).rpartition("-")[2]) - 1) // 2
+        parts["dev" if schema % _DEV_EVERY == _DEV_EVERY - 1 else "train"].append(sentence)
+    if not parts["dev"]:
+        return splits
+    return {**splits, **{name: Sentences(part) for name, part in parts.items()}}

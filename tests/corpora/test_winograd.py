@@ -118,12 +118,23 @@ def test_a_folder_has_a_split_a_file(tmp_path):
         load_corpus(tmp_path)
 
 
+def test_of_a_set_without_dev_whole_schemas_are_held_out(tmp_path):
+    (tmp_path / "train.c").write_text("\n".join([BEE] * 45))
+    corpus = load_corpus(tmp_path)
+    assert [sentence.id for sentence in corpus["dev"]] == ["train-19", "train-20", "train-39", "train-40"]
+    assert len(corpus["train"]) == 41
+    (tmp_path / "dev.c").write_text(BEE)
+    corpus = load_corpus(tmp_path)
+    assert (len(corpus["train"]), len(corpus["dev"])) == (45, 1)
+
+
 def test_the_sets_themselves(real_data):
     folder = real_data("winograd_dpr")
     corpus = load_corpus(folder)
     assert corpus.name == "winograd_dpr"
     assert {split: len(sentences) for split, sentences in corpus.splits.items()} == {
-        "train": 1_316,
+        "train": 1_316 - 130,
+        "dev": 130,
         "test": 564,
         "wsc273": 273 - 26,
         "winogender": 240,
@@ -131,9 +142,14 @@ def test_the_sets_themselves(real_data):
     skipped = corpus.skipped["items with a candidate that is not in the sentence"]
     assert len(skipped) == 26
     assert all(place.startswith("wsc273.txt:") for place in skipped)
+    # both sentences of a schema have the same candidates and opposite answers
+    for one, twin in zip(*[iter(corpus["dev"])] * 2, strict=True):
+        assert {c.casefold() for c, _, _ in _pairs(one)} & {c.casefold() for c, _, _ in _pairs(twin)}
     for split, file in (("train", "train.c.txt"), ("test", "test.c.txt")):
         lines = [line.strip() for line in (folder / "data" / file).read_text(encoding="utf-8").splitlines()]
-        for number, sentence in enumerate(corpus[split]):
+        both = [*corpus[split], *(corpus["dev"] if split == "train" else [])]
+        for sentence in both:
+            number = int(str(sentence.id).rpartition("-")[2]) - 1
             text, pronoun, candidates, answer = lines[5 * number : 5 * number + 4]
             assert sentence.text == " ".join(text.split())
             found = {one.casefold(): label for one, _, label in _pairs(sentence)}
