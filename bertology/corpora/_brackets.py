@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bertology._inputs import cut, quoted
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._lines import text_lines
 from bertology.corpora._oddities import Oddities
@@ -88,12 +89,12 @@ def _trees(path: Path) -> Iterator[tuple[_Node, int]]:
                     raise CorpusError(f"{path}:{number}: a bracket closes that was not opened; take it out")
                 node = open_nodes.pop()
                 if node.word is None and not node.children:
-                    raise CorpusError(f"{path}:{number}: a bracket ({node.label or ''}) that holds nothing; fill it")
+                    raise CorpusError(f"{path}:{number}: a bracket ({cut(node.label or '')}) that holds nothing; fill it")
                 if not open_nodes:
                     empty = False
                     yield node, blanks
             elif not open_nodes:
-                raise CorpusError(f"{path}:{number}: {piece!r} stands outside of any bracket; put trees in brackets")
+                raise CorpusError(f"{path}:{number}: {quoted(piece)} stands outside of any bracket; put trees in brackets")
             else:
                 _add(open_nodes[-1], piece, path, number)
     if open_nodes:
@@ -105,7 +106,7 @@ def _trees(path: Path) -> Iterator[tuple[_Node, int]]:
 
 def _fill(node: _Node, child: _Node, path: Path, number: int) -> None:
     if node.word is not None:
-        raise CorpusError(f"{path}:{number}: a bracket opens after the word {node.word!r}; close ({node.label} first")
+        raise CorpusError(f"{path}:{number}: a bracket opens after the word {quoted(node.word)}; close ({cut(node.label or '')} first")
     node.label = node.label or ""
     node.children.append(child)
 
@@ -116,7 +117,7 @@ def _add(node: _Node, piece: str, path: Path, number: int) -> None:
     elif node.word is None and not node.children:
         node.word = piece
     else:
-        raise CorpusError(f"{path}:{number}: {piece!r} stands beside other parts of ({node.label}; give it a tag")
+        raise CorpusError(f"{path}:{number}: {quoted(piece)} stands beside other parts of ({cut(node.label)}; give it a tag")
 
 
 class _Reading:

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from bertology._inputs import cut
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._iob import NotIob, entities_in, to_iob2
 from bertology.corpora._layout import Layout, layout_seen, layout_told
@@ -120,14 +121,14 @@ def _check(row: Sequence[str], layout: Layout, path: Path, number: int, due: int
         columns = f"{len(row)} column{'s' if len(row) > 1 else ''}"
         parted = "tabs" if layout.tabbed else "spaces"
         raise CorpusError(
-            f"{path}:{number}: {columns} where the file has {len(names)} ({', '.join(names)}), parted by {parted}; "
+            f"{path}:{number}: {columns} where the file has {len(names)} ({cut(', '.join(names))}), parted by {parted}; "
             "mend the line, or say columns=…"
         )
     if "" in row:
         index = row.index("")
         raise CorpusError(f"{path}:{number}: column {index + 1} ({names[index]}) is empty; write _ for no value")
     if names[0] == "id" and row[0] != str(due):
-        raise CorpusError(f"{path}:{number}: id {row[0]} where {due} was due; number the words of a sentence from 1")
+        raise CorpusError(f"{path}:{number}: id {cut(row[0])} where {due} was due; number the words of a sentence from 1")
 
 
 def _sentence(

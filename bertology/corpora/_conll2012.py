@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertology._inputs import cut, quoted
 from bertology.corpora._brackets import SPACING, made_splits, plain_label
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._lines import text_lines
@@ -114,7 +115,7 @@ def _cells(line: str, path: Path, number: int, before: Sequence[Sequence[str]]) 
     if before and len(cells) != len(before[0]):
         raise CorpusError(f"{path}:{number}: {len(cells)} columns where the sentence has {len(before[0])}")
     if cells[_NUMBER] != str(len(before)):
-        raise CorpusError(f"{path}:{number}: word number {cells[_NUMBER]} where {len(before)} was due; count from 0")
+        raise CorpusError(f"{path}:{number}: word number {cut(cells[_NUMBER])} where {len(before)} was due; count from 0")
     if cells[_WORD] == _TAKEN_OUT:
         raise CorpusError(f"{path}:{number}: the words were taken out ({_TAKEN_OUT}); put them in from OntoNotes first")
     return cells
@@ -154,7 +155,7 @@ def _spans(rows: _Rows, index: int, what: str) -> list[tuple[Span, str]]:
         if cell == "-":
             continue
         if _PIECE.sub("", cell):
-            raise rows.error(place, f"column {index + 1} ({what}) holds {cell!r}, not brackets as in (NP* or *)")
+            raise rows.error(place, f"column {index + 1} ({what}) holds {quoted(cell)}, not brackets as in (NP* or *)")
         for label, _, closes in _PIECE.findall(cell):
             if label:
                 opened.append((len(found), place))
@@ -166,7 +167,7 @@ def _spans(rows: _Rows, index: int, what: str) -> list[tuple[Span, str]]:
                 found[number] = ((start, place + 1), found[number][1])
     if opened:
         number, start = opened[-1]
-        raise rows.error(start, f"column {index + 1} ({what}): ({found[number][1]} does not close in the sentence")
+        raise rows.error(start, f"column {index + 1} ({what}): ({cut(found[number][1])} does not close in the sentence")
     return found
 
 
@@ -193,16 +194,16 @@ def _mentions(rows: _Rows) -> list[Mention]:
         for part in cell.split("|") if cell not in ("-", "_") else ():
             match = _COREF.fullmatch(part)
             if match is None or not (match[1] or match[3]):
-                raise rows.error(place, f"the last column (coreference) holds {cell!r}, not brackets as in (12|(5)")
+                raise rows.error(place, f"the last column (coreference) holds {quoted(cell)}, not brackets as in (12|(5)")
             if match[1]:
                 opened.setdefault(match[2], []).append(place)
             if match[3]:
                 if not opened.get(match[2]):
-                    raise rows.error(place, f"coreference: {match[2]}) closes, which is not open in this sentence")
+                    raise rows.error(place, f"coreference: {cut(match[2])}) closes, which is not open in this sentence")
                 mentions.append(Mention((opened[match[2]].pop(), place + 1), match[2]))
     for name, places in opened.items():
         if places:
-            raise rows.error(places[-1], f"coreference: ({name} does not close in the sentence")
+            raise rows.error(places[-1], f"coreference: ({cut(name)} does not close in the sentence")
     return mentions
 
 

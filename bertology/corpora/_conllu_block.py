@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertology._inputs import cut, quoted
 from bertology.corpora._sentence import MultiwordToken
 from bertology.errors import CorpusError
 
@@ -14,9 +15,10 @@ N_COLUMNS = 10
 _NAMES = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 _HEAD, _FEATS, _MISC = 6, 5, 9
 
-_NATURAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
-_RANGE = re.compile(r"([1-9][0-9]*)-([1-9][0-9]*)", re.ASCII)
-_DECIMAL = re.compile(r"(0|[1-9][0-9]*)\.([1-9][0-9]*)", re.ASCII)
+# More digits than a counter holds are no number of a word.
+_NATURAL = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
+_RANGE = re.compile(r"([1-9][0-9]{0,17})-([1-9][0-9]{0,17})", re.ASCII)
+_DECIMAL = re.compile(r"(0|[1-9][0-9]{0,17})\.([1-9][0-9]{0,17})", re.ASCII)
 
 Row = list[str]
 
@@ -110,7 +112,7 @@ class Block:
 
     def _wrong_id(self, place: int, identifier: str, due: int) -> CorpusError:
         if not _NATURAL.fullmatch(identifier):
-            return self.error(place, f"ID {identifier!r} where word {due} was due; write a number, 1-2 or 1.1")
+            return self.error(place, f"ID {quoted(identifier)} where word {due} was due; write a number, 1-2 or 1.1")
         hint = "; is the blank line between two sentences missing?" if identifier == "1" else ", in order"
         return self.error(place, f"ID {identifier} where {due} was due; number words from 1{hint}")
 
@@ -119,7 +121,7 @@ class Block:
             if value == "":
                 raise self.empty_cell([row], [place])
             if index > 1 and index not in (_FEATS, _MISC) and value != "_":
-                raise self.error(place, f"multiword token {row[0]} with {_NAMES[index]} {value!r}; write _ there")
+                raise self.error(place, f"multiword token {row[0]} with {_NAMES[index]} {quoted(value)}; write _ there")
         misc = None if row[_MISC] == "_" else row[_MISC]
         feats = None if row[_FEATS] == "_" else row[_FEATS]
         return MultiwordToken(first - 1, last - 1, row[1], misc, feats)
@@ -137,7 +139,7 @@ class Block:
                 return None
             index = next(i for i, head in enumerate(column) if not _NATURAL.fullmatch(head))
             raise self.error(
-                places[index], f"HEAD {column[index]!r} is not a number; write that of the head word, 0 for the root"
+                places[index], f"HEAD {quoted(column[index])} is not a number; write that of the head word, 0 for the root"
             ) from None
         if max(heads) > len(heads):
             index = next(i for i, head in enumerate(heads) if head > len(heads))
@@ -145,7 +147,7 @@ class Block:
                 places[index], f"HEAD {heads[index]} in a sentence of {len(heads)} words; write 0 to {len(heads)}"
             )
         if circle := _circle(heads):
-            path = " → ".join(map(str, circle))
+            path = cut(" → ".join(map(str, circle)))
             raise self.error(places[circle[0] - 1], f"heads in a circle: {path}; let one of these words lead to a root")
         return heads
 

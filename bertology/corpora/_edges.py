@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bertology._files import write_atomically
+from bertology._inputs import NotJson, described, parsed_json, quoted
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._lines import text_lines
 from bertology.corpora._oddities import Oddities
@@ -60,7 +61,7 @@ def read_edge_jsonl(path: str | Path, *, layer: str, oddities: Oddities | None =
 
 def _read(path: Path, layer: str, shape: _Shape, oddities: Oddities) -> Iterator[Sentence]:
     if not LAYER_NAME.fullmatch(layer):
-        raise CorpusError(f"layer {layer!r} is no name for targets; write small letters, digits and _")
+        raise CorpusError(f"layer {quoted(layer)} is no name for targets; write small letters, digits and _")
     empty = True
     for number, line in enumerate(text_lines(path), 1):
         if line.strip():
@@ -74,19 +75,17 @@ def _sentence(
     line: str, where: str, place: str, number: int, layer: str, shape: _Shape, oddities: Oddities
 ) -> Sentence:
     try:
-        example = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise CorpusError(f"{where}: not JSON ({error.msg}, column {error.colno}); one object a line is due") from None
-    except RecursionError:
-        raise CorpusError(f"{where}: brackets nested too deeply; one object with text and targets is due") from None
+        example = parsed_json(line)
+    except NotJson as error:
+        raise CorpusError(f"{where}: not JSON ({error}); one object a line is due") from None
     if not isinstance(example, dict):
-        raise CorpusError(f"{where}: {_what(example)} where an object with text and targets was due")
+        raise CorpusError(f"{where}: {described(example)} where an object with text and targets was due")
     text, targets, info = example.get("text"), example.get("targets"), example.get("info")
     words = [word for word in _GAPS.split(text) if word] if isinstance(text, str) else []
     if not isinstance(text, str) or not text.strip():
-        raise CorpusError(f"{where}: text is {_what(text)}; write the words, parted by spaces")
+        raise CorpusError(f"{where}: text is {described(text)}; write the words, parted by spaces")
     if not isinstance(targets, list):
-        raise CorpusError(f"{where}: targets is {_what(targets)}; write a list, [] for none")
+        raise CorpusError(f"{where}: targets is {described(targets)}; write a list, [] for none")
     found = tuple(
         _target(target, f"{where}: targets[{index}]", len(words), shape) for index, target in enumerate(targets)
     )
@@ -107,7 +106,7 @@ def _sentence(
 
 def _target(plain: Any, where: str, n_words: int, shape: _Shape) -> Target:
     if not isinstance(plain, dict):
-        raise CorpusError(f"{where} is {_what(plain)}; write an object with span1 and label")
+        raise CorpusError(f"{where} is {described(plain)}; write an object with span1 and label")
     span1 = _span(plain.get("span1"), f"{where}.span1", n_words)
     span2 = None if plain.get("span2") is None else _span(plain["span2"], f"{where}.span2", n_words)
     if plain.get("label") is None:
@@ -133,14 +132,14 @@ def _spans(count: int) -> str:
 
 def _span(plain: Any, where: str, n_words: int) -> tuple[int, int]:
     if not (isinstance(plain, list) and len(plain) == 2 and all(type(end) is int for end in plain)):
-        raise CorpusError(f"{where} is {_what(plain)}; write [start, end] in words, from 0, end exclusive")
+        raise CorpusError(f"{where} is {described(plain)}; write [start, end] in words, from 0, end exclusive")
     start, end = plain
+    if min(plain) < 0 or max(plain) > n_words:
+        raise CorpusError(f"{where} {quoted(plain)} is outside the text, which has {n_words} words")
     if start == end:
-        raise CorpusError(f"{where} [{start}, {end}] is empty; the end is exclusive, [{start}, {end + 1}] is one word")
+        raise CorpusError(f"{where} {quoted(plain)} is empty; the end is exclusive, [{start}, {end + 1}] is one word")
     if start > end:
         raise CorpusError(f"{where} [{start}, {end}] is reversed; write the start first")
-    if start < 0 or end > n_words:
-        raise CorpusError(f"{where} [{start}, {end}] is outside the text, which has {n_words} words")
     return start, end
 
 
@@ -152,15 +151,7 @@ def _label(plain: Any, where: str) -> str | tuple[str, ...]:
             return tuple(plain)
         if any(isinstance(part, str) for part in plain):
             raise CorpusError(f"{where} is a list of mixed types; write strings only")
-    raise CorpusError(f"{where} is {_what(plain)}; write a string, or a list of strings")
-
-
-def _what(plain: Any) -> str:
-    """A value of JSON, cut short, for a message."""
-    if plain is None:
-        return "missing"
-    written = json.dumps(plain, ensure_ascii=False)
-    return written if len(written) <= 40 else written[:37] + "…"
+    raise CorpusError(f"{where} is {described(plain)}; write a string, or a list of strings")
 
 
 def write_edge_jsonl(path: str | Path, sentences: Iterable[Sentence], *, layer: str) -> None:
@@ -185,7 +176,7 @@ def write_edge_jsonl(path: str | Path, sentences: Iterable[Sentence], *, layer: 
         layers.update(sentence.targets)
         for word in sentence.words:
             if _GAPS.search(word):
-                raise CorpusError(f"{path}: sentence {sentence.id!r} has the word {word!r}; spaces part words there")
+                raise CorpusError(f"{path}: sentence {quoted(sentence.id)} has the word {quoted(word)}; spaces part words there")
         example = {
             "text": " ".join(sentence.words),
             "targets": [_plain(target) for target in sentence.targets.get(layer, ())],
@@ -193,7 +184,7 @@ def write_edge_jsonl(path: str | Path, sentences: Iterable[Sentence], *, layer: 
         }
         lines.append(json.dumps(example, ensure_ascii=False) + "\n")
     if layer not in layers:
-        raise CorpusError(f"{path}: no sentence has targets {layer!r}; there are {', '.join(sorted(layers)) or 'none'}")
+        raise CorpusError(f"{path}: no sentence has targets {quoted(layer)}; there are {', '.join(sorted(layers)) or 'none'}")
     write_atomically(path, "".join(lines).encode("utf-8"))
 
 

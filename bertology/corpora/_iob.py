@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._inputs import cut, quoted
 from bertology.corpora._sentence import Target
 from bertology.corpora._sentences import Integers, Sentences
 from bertology.corpora._storage import WordLayer
@@ -46,7 +47,7 @@ def to_iob2(layer: WordLayer, starts: Integers) -> tuple[WordLayer, NDArray[np.i
         if not IOB_TAG.fullmatch(value):
             scheme = " (IOBES or BILOU: convert them)" if _OTHER_SCHEMES.fullmatch(value) else ""
             word = int(np.argmax(layer.codes == code))
-            raise NotIob(word, f"tag {value!r} is not O, B-TYPE or I-TYPE{scheme}")
+            raise NotIob(word, f"tag {quoted(value)} is not O, B-TYPE or I-TYPE{scheme}")
     begins = np.array([value.startswith("B") for value in layer.values] + [False])[layer.codes]
     types = {value[2:]: number for number, value in enumerate(layer.values, 1) if value != "O"}
     type_of = np.array([types.get(value[2:], 0) for value in layer.values] + [0])[layer.codes]  # 0: outside
@@ -56,7 +57,7 @@ def to_iob2(layer: WordLayer, starts: Integers) -> tuple[WordLayer, NDArray[np.i
     bare = np.flatnonzero(opens & ~begins)
     if len(bare) and np.any(opens & begins):
         tag = layer.values[layer.codes[bare[0]]]
-        raise NotIob(int(bare[0]), f"tag {tag} begins a span in a file that is IOB2 elsewhere; write B-{tag[2:]}")
+        raise NotIob(int(bare[0]), f"tag {cut(tag)} begins a span in a file that is IOB2 elsewhere; write B-{cut(tag[2:])}")
     return _with_b(layer, bare), bare
 
 
@@ -86,9 +87,9 @@ def entities_of(tags: Sequence[str | None]) -> tuple[Target, ...]:
     for place, tag in enumerate((*tags, "O")):
         tag = tag or "O"
         if not IOB_TAG.fullmatch(tag):
-            raise CorpusError(f"word {place + 1}: tag {tag!r} is not O, B-TYPE or I-TYPE")
+            raise CorpusError(f"word {place + 1}: tag {quoted(tag)} is not O, B-TYPE or I-TYPE")
         if tag[0] == "I" and tag[2:] != kind:
-            raise CorpusError(f"word {place + 1}: tag {tag} begins a span; write B-{tag[2:]}")
+            raise CorpusError(f"word {place + 1}: tag {cut(tag)} begins a span; write B-{cut(tag[2:])}")
         if tag[0] != "I":
             if kind:
                 spans.append(Target((start, place), kind))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from bertology._inputs import cut, quoted
 from bertology.corpora._conllu_block import N_COLUMNS
 from bertology.corpora._iob import IOB_TAG
 from bertology.corpora._lines import text_lines
@@ -77,13 +78,13 @@ def layout_told(columns: str | Sequence[str], path: Path) -> Layout:
     names = tuple(name.strip() for name in (columns.split(",") if isinstance(columns, str) else columns))
     for name in names:
         if name != IGNORED and not _NAME.fullmatch(name):
-            raise CorpusError(f"columns: {name!r} is no name for a column; {_TOLD}")
+            raise CorpusError(f"columns: {quoted(name)} is no name for a column; {_TOLD}")
         if name == "head":
             raise CorpusError("columns: heads are read from CoNLL-U only; write _ for that column, or convert the file")
         if name != IGNORED and names.count(name) > 1:
-            raise CorpusError(f"columns: {name!r} stands twice; {_TOLD}")
+            raise CorpusError(f"columns: {quoted(name)} stands twice; {_TOLD}")
     if "form" not in names:
-        raise CorpusError(f"columns: none of {', '.join(names)} is form, the words; {_TOLD}")
+        raise CorpusError(f"columns: none of {cut(', '.join(names))} is form, the words; {_TOLD}")
     rows, _ = _sample(path)
     return Layout(names, tabbed=_is_tabbed(rows))
 
@@ -121,7 +122,7 @@ def layout_seen(path: Path) -> Layout:
     for name in names:
         if names.count(name) > 1:
             places = [str(i + 1) for i, other in enumerate(names) if other == name]
-            raise CorpusError(f"{path}: columns {' and '.join(places)} both look like {name}; {_TOLD}")
+            raise CorpusError(f"{path}: columns {cut(' and '.join(places))} both look like {name}; {_TOLD}")
     return Layout(tuple(names), tabbed=tabbed)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
+from bertology._inputs import opened
 from bertology.errors import CorpusError
 
 
@@ -13,20 +14,14 @@ def text_lines(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file with their line feeds, one at a time; a byte order mark is taken off.
 
     Raises:
-        CorpusError: there is no such file, it cannot be read, or a line is not UTF-8.
+        CorpusError: there is no such file, it is no regular one or cannot be read, or a line is not UTF-8.
     """
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            yield from file
-    except UnicodeDecodeError:
-        raise _not_utf8(path) from None
-    except FileNotFoundError:
-        raise CorpusError(f"{path}: no such file; check the path") from None
-    except IsADirectoryError:
-        raise CorpusError(f"{path}: a folder where a file was due; name a file in it") from None
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise CorpusError(f"{path}: cannot be read ({reason}); check its permissions") from error
+    with opened(path, error=CorpusError) as file:
+        try:
+            with io.TextIOWrapper(file, encoding="utf-8-sig") as lines:
+                yield from lines
+        except UnicodeDecodeError:
+            raise _not_utf8(path) from None
 
 
 def _not_utf8(path: Path) -> CorpusError:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from bertology._inputs import cut, quoted
 from bertology.corpora._conllu_block import Block, Row
 from bertology.corpora._oddities import Oddities
 from bertology.corpora._sentence import Target
@@ -93,7 +94,7 @@ def mention_targets(
                     else:
                         mentions.append(Mention((start, n_words), name, kind))
     for name, (_, place, _) in ((name, stack[-1]) for name, stack in opened.items() if stack):
-        raise block.error(place, f"Entity opens ({name} here, which does not close in the sentence; close it")
+        raise block.error(place, f"Entity opens ({cut(name)} here, which does not close in the sentence; close it")
     entities = sorted({(mention.span, mention.type) for mention in mentions if mention.type})
     targets = {"entities": tuple(Target(span, kind) for span, kind in entities), "coref": coreference(mentions)}
     return {name: found for name, found in targets.items() if found}
@@ -125,11 +126,11 @@ def _closed(
             name = cells[fields.id] if len(cells) > max(fields.id, 1) else cells[-1]
         if match["closed_at_once"] or match["closed"]:
             if not opened.get(name):
-                raise block.error(place, f"Entity closes {name}), which is not open; open it in this sentence")
+                raise block.error(place, f"Entity closes {cut(name)}), which is not open; open it in this sentence")
             start, _, kind = opened[name].pop()
             ended.append((name, start, kind))
     if reach != len(value):
         raise block.error(
-            place, f"Entity={value} is not brackets as in (e1-person … e1); check it from {value[reach:]!r}"
+            place, f"Entity={cut(value)} is not brackets as in (e1-person … e1); check it from {quoted(value[reach:])}"
         )
     return ended

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from bertology._inputs import cut, is_numeral, quoted
 from bertology._names import name_not_found
 from bertology.corpora._brackets import TREE_SUFFIXES, load_trees
 from bertology.corpora._columns import COLUMN_SUFFIXES, load_columns
@@ -76,7 +77,7 @@ def load_corpus(name_or_path: str | Path, *, columns: str | Sequence[str] | None
     if parts is None:
         return _load(name_or_path, columns=columns)
     if columns is not None:
-        raise CorpusError(f"columns={columns!r} is for column files; leave it out for {name_or_path}")
+        raise CorpusError(f"columns={quoted(columns)} is for column files; leave it out for {name_or_path}")
     return join_corpora(_load(parts[0], joined=True), _load(parts[1]))
 
 
@@ -84,7 +85,7 @@ def _load(name_or_path: str | Path, *, columns: str | Sequence[str] | None = Non
     text = str(name_or_path)
     if isinstance(name_or_path, str) and (text == POCKET or text.startswith(("ud:", _LARGER))):
         if columns is not None:
-            raise CorpusError(f"columns={columns!r} is for column files; leave it out for {text}")
+            raise CorpusError(f"columns={quoted(columns)} is for column files; leave it out for {text}")
         return _named(text)
     path, layer = _with_layer(name_or_path)
     if not path.exists():
@@ -118,7 +119,7 @@ def corpus_at_hand(name_or_path: str | Path) -> bool:
     text = str(name_or_path)
     if text in TREEBANKS:
         return treebank_is_cached(TREEBANKS[text])
-    if text == POCKET or (text.startswith(_LARGER) and text.removeprefix(_LARGER).isdecimal()):
+    if text == POCKET or (text.startswith(_LARGER) and is_numeral(text.removeprefix(_LARGER))):
         return True
     try:
         if Path(name_or_path).expanduser().exists():
@@ -142,8 +143,8 @@ def _named(name: str) -> Corpus:
         from bertology.pocket import load_larger_corpus
 
         number = name.removeprefix(_LARGER)
-        if not number.isdecimal():
-            raise CorpusError(f"{name}: write how many training sentences, as in pocket:20000")
+        if not is_numeral(number):
+            raise CorpusError(f"{cut(name)}: write how many training sentences, as in pocket:20000")
         return load_larger_corpus(int(number))
     if name not in TREEBANKS:
         raise name_not_found(

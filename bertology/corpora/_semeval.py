@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from bertology._inputs import cut, quoted
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._lines import text_lines
 from bertology.corpora._oddities import Oddities
@@ -63,14 +64,14 @@ def read_semeval(path: str | Path, *, oddities: Oddities | None = None) -> Itera
 def _sentence(item: list[str], path: Path, first: int, oddities: Oddities) -> Sentence:
     match = _ITEM.fullmatch(item[0])
     if match is None:
-        raise CorpusError(f"{path}:{first}: {_short(item[0])} where a number, a tab and a sentence in quotes were due")
+        raise CorpusError(f"{path}:{first}: {quoted(item[0])} where a number, a tab and a sentence in quotes were due")
     if len(item) < 2 or item[1].startswith(_COMMENT):
-        raise CorpusError(f"{path}:{first}: item {match[1]} has no label; give the file that has them")
+        raise CorpusError(f"{path}:{first}: item {cut(match[1])} has no label; give the file that has them")
     label = item[1].strip()
     if not _LABEL.fullmatch(label):
-        raise CorpusError(f"{path}:{first + 1}: {_short(label)} is no label; write Other or as Cause-Effect(e1,e2)")
+        raise CorpusError(f"{path}:{first + 1}: {quoted(label)} is no label; write Other or as Cause-Effect(e1,e2)")
     if len(item) > 3 or (len(item) == 3 and not item[2].startswith(_COMMENT)):
-        raise CorpusError(f"{path}:{first + 2}: {_short(item[2])} where a comment or a blank line was due")
+        raise CorpusError(f"{path}:{first + 2}: {quoted(item[2])} where a comment or a blank line was due")
     text, (one, other) = _untagged(match[2], f"{path}:{first}")
     words = english_words(text)
     spans = [words_within(words, *nominal) for nominal in (one, other)]
@@ -88,7 +89,7 @@ def _untagged(tagged: str, where: str) -> tuple[str, tuple[tuple[int, int], tupl
     found = [(match[0], match.start(), match.end()) for match in _TAG.finditer(tagged)]
     names = [name for name, _, _ in found]
     if sorted(names) != sorted(_TAGS) or (names != _TAGS and names != _TAGS[2:] + _TAGS[:2]):
-        seen = f"tags {' '.join(names)}" if names else "no tags"
+        seen = f"tags {cut(' '.join(names))}" if names else "no tags"
         raise CorpusError(f"{where}: {seen} where <e1> </e1> <e2> </e2> were due, one of each")
     text = _TAG.sub("", tagged)
     taken = 0
@@ -102,10 +103,6 @@ def _untagged(tagged: str, where: str) -> tuple[str, tuple[tuple[int, int], tupl
             raise CorpusError(f"{where}: nothing between {opening} and {closing}; mark a nominal")
         nominals.append((places[opening], places[closing]))
     return text, (nominals[0], nominals[1])
-
-
-def _short(line: str) -> str:
-    return repr(line if len(line) <= 40 else line[:39] + "…")
 
 
 def load_semeval(path: Path) -> Corpus:

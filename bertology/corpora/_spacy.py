@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertology._files import write_atomically
+from bertology._inputs import described, opened, quoted
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._iob import entities_of
 from bertology.corpora._lines import text_lines
@@ -106,7 +107,7 @@ def to_docs(sentences: Iterable[Sentence], vocab: Vocab) -> Iterator[Doc]:
                 sent_starts=[index == 0 for index in range(len(sentence))] if heads is None else None,
             )
         except ValueError as error:
-            raise CorpusError(f"sentence {sentence.id!r}: spaCy refuses it: {' '.join(str(error).split())}") from error
+            raise CorpusError(f"sentence {quoted(sentence.id)}: spaCy refuses it: {' '.join(str(error).split())}") from error
         doc.user_data["sent_id"] = sentence.id
         yield doc
 
@@ -160,17 +161,28 @@ def _docbin_sentences(path: Path, stated: set[str | None]) -> Iterator[Sentence]
     from spacy.tokens import DocBin
     from spacy.vocab import Vocab
 
+    with opened(path, error=CorpusError) as file:
+        content = file.read()
     try:
-        docbin = DocBin().from_bytes(path.read_bytes())
-        docs = list(docbin.get_docs(Vocab()))
-    except OSError as error:
-        raise CorpusError(f"{path}: cannot be read ({error.strerror}); check the path") from None
+        docs = list(DocBin().from_bytes(content).get_docs(Vocab()))
+        if not docs:
+            raise CorpusError(f"{path}: no document in it; write it again with some")
+        # What a word is annotated with is looked up when it is asked for, so the sentences are part of the test.
+        sentences = list(_sentences(docs, where=f"{path}: "))
+        stated.update(_annotator(doc, path) for doc in docs)
+    except CorpusError:
+        raise
     except Exception as error:  # whatever zlib, msgpack or spaCy raise on bytes that are none of theirs
         raise CorpusError(f"{path}: not a .spacy file ({type(error).__name__}); write it again by DocBin") from error
-    if not docs:
-        raise CorpusError(f"{path}: no document in it; write it again with some")
-    stated.update(doc.user_data.get("annotator", "") for doc in docs)
-    yield from _sentences(docs, where=f"{path}: ")
+    yield from sentences
+
+
+def _annotator(doc: Doc, path: Path) -> str | None:
+    """Who annotated a document: None for people, "" where it does not say."""
+    stated = doc.user_data.get("annotator", "")
+    if stated is not None and not isinstance(stated, str):
+        raise CorpusError(f"{path}: annotator is {described(stated)}; write a name, or None for people")
+    return stated
 
 
 def _pipeline(name: str) -> Language:
@@ -180,7 +192,7 @@ def _pipeline(name: str) -> Language:
         return spacy.load(name)
     except OSError:
         raise CorpusError(
-            f"spaCy pipeline {name!r} is not installed; python -m spacy download {name}, or name another"
+            f"spaCy pipeline {quoted(name)} is not installed; python -m spacy download {name}, or name another"
         ) from None
 
 
@@ -282,7 +294,7 @@ def _heads(tokens: list[Token], name: str) -> tuple[int, ...]:
         elif head.i in numbers:
             heads.append(numbers[head.i])
         else:
-            raise CorpusError(f"sentence {name!r}: {token.text!r} has its head in another sentence; {_SEGMENT}")
+            raise CorpusError(f"sentence {quoted(name)}: {quoted(token.text)} has its head in another sentence; {_SEGMENT}")
     return tuple(heads)
 
 

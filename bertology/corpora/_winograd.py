@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from bertology._inputs import quoted
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._lines import text_lines
 from bertology.corpora._oddities import Oddities
@@ -83,9 +84,9 @@ def _sentence(item: list[str], path: Path, first: int, name: str, oddities: Oddi
     text, pronoun, written, answer = _GAP.sub(MASK, item[0]), *item[1:]
     candidates = [candidate.strip() for candidate in written.split(",")]
     if len(candidates) != 2 or not all(candidates) or candidates[0] == candidates[1]:
-        raise CorpusError(f"{path}:{first + 2}: {written!r} where two candidates, parted by a comma, were due")
+        raise CorpusError(f"{path}:{first + 2}: {quoted(written)} where two candidates, parted by a comma, were due")
     if answer not in candidates:
-        raise CorpusError(f"{path}:{first + 3}: {answer!r} is neither {candidates[0]!r} nor {candidates[1]!r}")
+        raise CorpusError(f"{path}:{first + 3}: {quoted(answer)} is neither {quoted(candidates[0])} nor {quoted(candidates[1])}")
     where = f"{path.name}:{first}"
     spans = _candidates(text, candidates)
     if spans is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bertology._inputs import is_numeral, quoted
 from bertology.corpora._lines import text_lines
 from bertology.corpora.prompts._json_lines import MASK
 from bertology.corpora.prompts._marvin_linzen import STARRED, Stimulus, closed, stimuli
@@ -134,20 +135,16 @@ def _masked(stimulus: Stimulus, name: str) -> AgreementPair:
 
 
 def _gulordava(path: Path) -> Iterator[AgreementPair | Unasked]:
-    reader = csv.DictReader(text_lines(path), delimiter="\t")
-    missing = [field for field in _FIELDS if field not in (reader.fieldnames or ())]
-    if missing:
-        raise CorpusError(f"{path}:1: no column {missing[0]}; name a table with the columns {', '.join(_FIELDS)}")
     first: Mapping[str, str] | None = None
-    for row in reader:
-        where = f"{path}:{reader.line_num}"
+    where = str(path)
+    for where, row in _rows(path):
         lacking = next((field for field in _FIELDS if not (row[field] or "").strip()), None)
         if lacking is not None:
             raise CorpusError(f"{where}: nothing in column {lacking}; each row should have all columns")
         due = "correct" if first is None else "wrong"
         if row["class"] != due:
             raise CorpusError(
-                f"{where}: class is {row['class']!r} where {due} was due; a correct row, then a wrong one"
+                f"{where}: class is {quoted(row['class'])} where {due} was due; a correct row, then a wrong one"
             )
         if first is None:
             first = row
@@ -157,15 +154,28 @@ def _gulordava(path: Path) -> Iterator[AgreementPair | Unasked]:
         yield _of_rows(first, row, where)
         first = None
     if first is not None:
-        raise CorpusError(f"{path}:{reader.line_num}: the last item has no wrong row; an item is two rows")
+        raise CorpusError(f"{where}: the last item has no wrong row; an item is two rows")
+
+
+def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """The rows of Gulordava's table, each with its place."""
+    reader = csv.DictReader(text_lines(path), delimiter="\t")
+    try:
+        missing = [field for field in _FIELDS if field not in (reader.fieldnames or ())]
+        if missing:
+            raise CorpusError(f"{path}:1: no column {missing[0]}; name a table with the columns {', '.join(_FIELDS)}")
+        for row in reader:
+            yield f"{path}:{reader.line_num}", row
+    except csv.Error as error:
+        raise CorpusError(f"{path}:{reader.line_num}: no row of a table ({error}); check its quotation marks") from None
 
 
 def _of_rows(correct: Mapping[str, str], wrong: Mapping[str, str], where: str) -> AgreementPair | Unasked:
     words = correct["sent"].split()
     words = words[:-1] if words[-1] == "<eos>" else words
     for field in ("n_attr", "len_prefix"):
-        if not correct[field].isdigit():
-            raise CorpusError(f"{where}: {field} is {correct[field]!r}; write a number")
+        if not is_numeral(correct[field]):
+            raise CorpusError(f"{where}: {field} is {quoted(correct[field])}; write a number")
     place = int(correct["len_prefix"])
     if place >= len(words):
         raise CorpusError(f"{where}: len_prefix is {place} in a sentence of {len(words)} words; it should be less")
@@ -187,8 +197,8 @@ def _linzen(path: Path) -> Iterator[AgreementPair | Unasked]:
         if len(columns) != 5 or not all(columns):
             raise CorpusError(f"{where}: {len(columns)} columns where {_LINZEN} were due, parted by tabs")
         n_attractors, _, masked, good, bad = columns
-        if not n_attractors.isdigit():
-            raise CorpusError(f"{where}: {n_attractors!r} where a number of attractors was due; columns are {_LINZEN}")
+        if not is_numeral(n_attractors):
+            raise CorpusError(f"{where}: {quoted(n_attractors)} where a number of attractors was due; columns are {_LINZEN}")
         if masked.split().count(STARRED) != 1:
             raise CorpusError(f"{where}: {masked.split().count(STARRED)} {STARRED} in the sentence; write one")
         name = f"{path.stem}-{number}"

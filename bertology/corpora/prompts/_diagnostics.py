@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from bertology._inputs import quoted
 from bertology.corpora._lines import text_lines
 from bertology.errors import CorpusError
 
@@ -146,7 +147,7 @@ def _items(file: Path | None, columns: Sequence[str], make: Callable[[_Row], Ite
     for row in _rows(file, columns):
         item = make(row)
         if item.id in found:
-            raise CorpusError(f"{row[0]}: a second item {item.id!r}; give each a name of its own")
+            raise CorpusError(f"{row[0]}: a second item {quoted(item.id)}; give each a name of its own")
         found[item.id] = item
     if not found:
         raise CorpusError(f"{file}: no item in it, only column names; give the whole file")
@@ -173,7 +174,7 @@ def _rows(file: Path, columns: Sequence[str]) -> Iterator[_Row]:
 def _one_of(row: _Row, column: str, known: Mapping[str, T]) -> T:
     where, cells = row
     if cells[column] not in known:
-        raise CorpusError(f"{where}: {cells[column]!r} in column {column}; it should be {' or '.join(known)}")
+        raise CorpusError(f"{where}: {quoted(cells[column])} in column {column}; it should be {' or '.join(known)}")
     return known[cells[column]]
 
 
@@ -193,7 +194,7 @@ def _pragmatic(row: _Row) -> PragmaticItem:
 def _role(row: _Row) -> RoleItem:
     where, cells = row
     if not cells["item"].endswith(("-a", "-b")):
-        raise CorpusError(f"{where}: item {cells['item']!r}; write a number and -a, or -b for the roles reversed")
+        raise CorpusError(f"{where}: item {quoted(cells['item'])}; write a number and -a, or -b for the roles reversed")
     expected = tuple(word.strip() for word in cells["expected"].split("|") if word.strip())
     if not expected:
         raise CorpusError(f"{where}: no word in column expected; part words by |")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from bertology._inputs import NotJson, described, parsed_json
 from bertology.corpora._lines import text_lines
 from bertology.errors import CorpusError
 
@@ -28,14 +28,11 @@ def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         empty = False
         try:
-            found = json.loads(line)
-        except json.JSONDecodeError as error:
-            place = f"{error.msg}, column {error.colno}"
-            raise CorpusError(f"{path}:{number}: not JSON ({place}); one object a line is due") from None
-        except RecursionError:
-            raise CorpusError(f"{path}:{number}: brackets nested too deeply; one plain object a line is due") from None
+            found = parsed_json(line)
+        except NotJson as error:
+            raise CorpusError(f"{path}:{number}: not JSON ({error}); one object a line is due") from None
         if not isinstance(found, dict):
-            raise CorpusError(f"{path}:{number}: {_what(found)} where an object was due")
+            raise CorpusError(f"{path}:{number}: {described(found)} where an object was due")
         yield number, found
     if empty:
         raise CorpusError(f"{path}: nothing in it; give one JSON object a line")
@@ -49,7 +46,7 @@ def text_field(found: Mapping[str, Any], field: str, where: str) -> str:
     """
     value = found.get(field)
     if not isinstance(value, str):
-        raise CorpusError(f"{where}: {field} is {_what(value)}; write a string")
+        raise CorpusError(f"{where}: {field} is {described(value)}; write a string")
     return value.strip()
 
 
@@ -65,7 +62,7 @@ def sentences_field(found: Mapping[str, Any], field: str, where: str) -> str:
     value = found.get(field)
     parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
-        raise CorpusError(f"{where}: {field} is {_what(value)}; write a list of sentences with a mask, [MASK]")
+        raise CorpusError(f"{where}: {field} is {described(value)}; write a list of sentences with a mask, [MASK]")
     return " ".join(_SPELLINGS.sub(MASK, " ".join(parts)).split())
 
 
@@ -75,12 +72,3 @@ def mask_trouble(text: str) -> str:
     if count == 1:
         return ""
     return "no mask in the sentence" if count == 0 else "more than one mask in the sentence"
-
-
-def _what(value: Any) -> str:
-    """What a JSON value is, for a message."""
-    if value is None:
-        return "missing"
-    if isinstance(value, str | bool | int | float):
-        return f"{value!r}" if len(repr(value)) <= 40 else "a string"
-    return "a list" if isinstance(value, list) else "an object"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bertology._inputs import cut
 from bertology.corpora.prompts._json_lines import json_objects, mask_trouble, sentences_field, text_field
 from bertology.corpora.prompts._templates import blind_prompt_of, checked_template, prompt_of
 from bertology.corpora.prompts._unasked import Unasked
@@ -78,7 +79,7 @@ def read_relations(path: str | Path) -> Mapping[str, LamaRelation]:
         if not name:
             raise CorpusError(f"{where}: relation is empty; write its name, such as P19")
         if name in found:
-            raise CorpusError(f"{where}: relation {name} is there twice; keep one of the two lines")
+            raise CorpusError(f"{where}: relation {cut(name)} is there twice; keep one of the two lines")
         optional = (text_field(plain, field, where) if field in plain else "" for field in ("label", "type"))
         found[name] = LamaRelation(name, checked_template(text_field(plain, "template", where), where), *optional)
     return {relation.name: relation for relation in _GOOGLE_RE} | found
@@ -193,5 +194,5 @@ def _set_name(file: Path) -> str:
 
 def _unknown(name: str, relations_file: Path | None) -> str:
     if relations_file is None:
-        return f"no {RELATIONS_FILE} beside it tells the template of relation {name}; put LAMA's there"
-    return f"relation {name} is not in {relations_file}; add a line with its template, with [X] and [Y]"
+        return f"no {RELATIONS_FILE} beside it tells the template of relation {cut(name)}; put LAMA's there"
+    return f"relation {cut(name)} is not in {relations_file}; add a line with its template, with [X] and [Y]"

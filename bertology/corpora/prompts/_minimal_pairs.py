@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from bertology._inputs import described
 from bertology.corpora.prompts._json_lines import json_objects
 from bertology.corpora.prompts._marvin_linzen import Stimulus, stimuli, stimulus_of
 from bertology.corpora.prompts._reading import files_of, words_field
@@ -82,9 +83,7 @@ def _blimp(found: Mapping[str, Any], where: str) -> MinimalPair:
     good, bad, paradigm = (words_field(found, name, where) for name in ("sentence_good", "sentence_bad", "UID"))
     number = found.get("pairID")
     if isinstance(number, bool) or not isinstance(number, str | int):
-        raise CorpusError(
-            f"{where}: pairID is {'missing' if number is None else repr(number)}; write the pair's number"
-        )
+        raise CorpusError(f"{where}: pairID is {described(number)}; write the pair's number")
     name = f"{paradigm}-{number}"
     term, field = (words_field(found, key, where) for key in ("linguistics_term", "field"))
     return MinimalPair(name, "blimp", paradigm, good, bad, name, term, field)

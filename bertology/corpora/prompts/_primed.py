@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bertology._inputs import quoted
 from bertology.corpora.prompts._json_lines import json_objects, mask_trouble, sentences_field, text_field
 from bertology.corpora.prompts._unasked import Unasked
 from bertology.errors import CorpusError
@@ -117,8 +118,8 @@ def _set_and_kind(file: Path) -> tuple[str, str]:
 def _merged(one: PrimedFact, other: PrimedFact, where: str) -> PrimedFact:
     """One fact of two records that differ by their prime."""
     if one.negated != other.negated:
-        raise CorpusError(f"{where}: {other.text!r} is negated in another way than before; keep one of the two")
+        raise CorpusError(f"{where}: {quoted(other.text)} is negated in another way than before; keep one of the two")
     doubled = next((kind for kind in other.misprimed if kind in one.misprimed), None)
     if doubled is not None and one.misprimed[doubled] != other.misprimed[doubled]:
-        raise CorpusError(f"{where}: {other.text!r} is primed in another way than before; keep one of the two")
+        raise CorpusError(f"{where}: {quoted(other.text)} is primed in another way than before; keep one of the two")
     return replace(one, misprimed={**one.misprimed, **other.misprimed})

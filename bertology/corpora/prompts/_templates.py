@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bertology._inputs import quoted
 from bertology.corpora.prompts._json_lines import MASK
 from bertology.errors import CorpusError
 
@@ -17,7 +18,7 @@ def checked_template(template: str, where: str) -> str:
     for place, what in ((SUBJECT, "subject"), (OBJECT, "object")):
         if template.count(place) != 1:
             count = "no" if place not in template else f"{template.count(place)} times"
-            raise CorpusError(f"{where}: {count} {place} in {template!r}; write {place} once, where the {what} stands")
+            raise CorpusError(f"{where}: {count} {place} in {quoted(template)}; write {place} once, where the {what} stands")
     return template
 
 

@@ -1,0 +1,127 @@
+"""What a person gives: files opened, JSON and numerals parsed, and how messages quote what stands in them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from bertology.errors import BertologyError
+
+_MOST_QUOTED = 80
+_NUMERAL = re.compile(r"[0-9]{1,18}", re.ASCII)
+
+
+def quoted(value: object) -> str:
+    """A value of a file or command line for a message: its ``repr``, of a long text the first 80 characters."""
+    if isinstance(value, int) and abs(value) >= 10**_MOST_QUOTED:
+        return "a number of over 80 digits"  # of one with over 4300 there is no repr
+    if isinstance(value, str) and len(value) > _MOST_QUOTED:
+        return f"{value[:_MOST_QUOTED] + '…'!r} ({len(value):,} characters)"
+    return cut(repr(value))
+
+
+def cut(text: str) -> str:
+    """The first 80 characters of a text that a message gives without quotes."""
+    return text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}…"
+
+
+def described(value: Any) -> str:
+    """A value of JSON for a message: ``missing``, what it is, or of a long one ``a list`` or ``an object``."""
+    if value is None:
+        return "missing"
+    if isinstance(value, list | dict) and len(repr(value)) > _MOST_QUOTED:
+        return "a list" if isinstance(value, list) else "an object"
+    return quoted(value)
+
+
+def is_numeral(text: str) -> bool:
+    """Whether a text is a whole number in the digits 0 to 9, of at most 18, which any counter can hold."""
+    return _NUMERAL.fullmatch(text) is not None
+
+
+class NotJson(ValueError):  # noqa: N818 - turned into an error with its place by whoever knows file and line
+    """What is wrong with a text that should be JSON, in a few words."""
+
+
+def parsed_json(text: str) -> Any:
+    """The value that a text of JSON holds.
+
+    Raises:
+        NotJson: it is no JSON, is nested too deeply, or holds what is no text or number of a finite size.
+    """
+    try:
+        value = json.loads(text, parse_constant=_refused_constant)
+        if "\\u" in text:
+            # Half of a surrogate pair can be written so, but is no character: no tokenizer or file takes it.
+            json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        raise NotJson(f"{error.msg}, line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise NotJson("brackets nested too deeply") from None
+    except UnicodeEncodeError:
+        raise NotJson("half of a surrogate pair, \\ud800 to \\udfff, which is no character") from None
+    except NotJson:
+        raise
+    except ValueError:
+        raise NotJson("a number of over 4300 digits") from None
+    return value
+
+
+def _refused_constant(name: str) -> Any:
+    raise NotJson(f"{name} is no number of JSON")
+
+
+@contextlib.contextmanager
+def opened(
+    path: Path, *, error: type[BertologyError] = BertologyError, missing: str = "check the path"
+) -> Iterator[BinaryIO]:
+    """A regular file that a person names, opened for reading bytes.
+
+    Devices, pipes and sockets are refused before they are read: they may never end, or give other content each time.
+
+    Args:
+        path: the file.
+        error: the kind of error to raise.
+        missing: the remedy where there is no such file.
+
+    Raises:
+        BertologyError: there is no such file, or it is not regular or cannot be read.
+    """
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise error(f"{path}: a folder where a file was due; name a file in it")
+        if not stat.S_ISREG(mode):
+            raise error(f"{path}: not a regular file but a device, pipe or socket; write what it gives to a file")
+        with path.open("rb") as file:
+            yield file
+    except FileNotFoundError:
+        raise error(f"{path}: no such file; {missing}") from None
+    except OSError as problem:
+        reason = os.strerror(problem.errno) if problem.errno else str(problem)
+        raise error(f"{cut(str(path))}: cannot be read ({reason}); check its path and permissions") from problem
+    except ValueError as problem:
+        if "\0" not in str(path) and not isinstance(problem, UnicodeEncodeError):
+            raise
+        raise error(f"{quoted(str(path))} cannot be the path of a file") from None
+
+
+def read_text(path: Path, *, error: type[BertologyError] = BertologyError, missing: str = "check the path") -> str:
+    """The text of a UTF-8 file; a byte order mark is taken off.
+
+    Raises:
+        BertologyError: as of :func:`opened`; or the file is not UTF-8.
+    """
+    with opened(path, error=error, missing=missing) as file:
+        content = file.read()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        line = content.count(b"\n", 0, problem.start) + 1
+        raise error(f"{path}:{line}: byte {content[problem.start]:#04x} is not UTF-8; save the file as UTF-8") from None

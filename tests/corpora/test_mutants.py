@@ -1,0 +1,213 @@
+"""Damaged corpora of every format: read, or refused in one line that quotes little of them."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
+
+from bertology.corpora import Corpus, Sentence, annotate_text, load_corpus, write_docbin
+from bertology.corpora._columns import load_columns
+from bertology.corpora._conll2012 import load_conll2012
+from bertology.corpora._semeval import load_semeval
+from bertology.corpora._winograd import load_winograd
+from bertology.corpora.prompts import (
+    read_agreement,
+    read_diagnostics,
+    read_documents,
+    read_lama,
+    read_minimal_pairs,
+    read_pararel,
+    read_primed,
+    read_relations,
+)
+from bertology.errors import CorpusError
+from tests.long_numbers import dumped
+from tests.mutations import MAX_MESSAGE, accepted, mutated_bytes, mutated_tree
+
+COUNT = 150
+"""Mutants of a file; a test takes about a second."""
+
+LONG, DIGITS = "x" * 100_000, "9" * 5000
+
+
+def _rows(*rows: str) -> str:
+    return "".join(row.replace(" ", "\t") + "\n" for row in rows) + "\n"
+
+
+CONLLU = (
+    "# newdoc id = d\n# sent_id = d-1\n# text = du pain\n"
+    + _rows("1-2 du _ _ _ _ _ _ _ _", "1 de de ADP _ _ 3 case _ _", "2 le le DET _ A=B 3 det _ _",
+            "2.1 e e X _ _ _ _ _ _", "3 pain pain NOUN _ _ 0 root _ Entity=(e1-person-1)|SpaceAfter=No")
+    + "# newdoc id = e\n# sent_id = e-1\n"
+    + _rows("1 Go go VERB V _ 0 root _ Entity=(e1-x-1)", "2 ! ! PUNCT _ _ 1 punct _ Entity=(e1-x-1)")
+)  # fmt: skip
+DOCUMENTS = "".join(
+    f"# newdoc id = {name}\n" + _rows("1 Go go VERB V _ 0 root _ _") + _rows("1 On on ADP _ _ 0 root _ _") for name in "ab"
+)
+PROPBANK = _rows("1 He he PRON _ _ 2 nsubj _ _ _ A0", "2 ran run VERB _ _ 0 root _ _ run.01 V", "3 on on ADP _ _ 2 x _ _ _ A1")
+COLUMNS = "-DOCSTART- O O\n\nAda NNP B-PER\nruns VBZ O\n\n# text = Up, you\nUp RB O\n, , O\nyou PRP B-PER\n\n"
+NUMBERED = "# sent_id = 1\n" + _rows("1 Ada B-PER - -", "2 ran O - -") + _rows("1 Oslo B-LOC - -")
+IOB = "Ada I-PER\nruns O\n\nOslo I-LOC\nUS B-LOC\n\n"
+TREES = "( (S (NP-SBJ (NNP Ada) (-NONE- *)) (VP (VBZ runs)) (. .)) )\n" * 11
+CONLL2012 = (
+    "#begin document (nw/a_1); part 000\nnw/a_1 0 0 Ann NNP (TOP(S(NP*) - - - - (PERSON) (ARG0*) (0)\n"
+    "nw/a_1 0 1 ran VBD (VP*))) run 01 1 - * (V*) -\n\n#end document\n"
+)
+SEMEVAL = '1\t"The <e1>tea cup</e1> is in the <e2>box</e2>."\nContent-Container(e1,e2)\nComment: none\n\n' * 2
+WINOGRAD = "The bee landed on the flower because it had pollen.\nit\nThe bee,the flower\nthe flower\n\n" * 2
+EDGES = [
+    {"text": "Ada runs home", "targets": [{"span1": [0, 1], "label": "A"}, {"span1": [0, 3], "label": "B"}]},
+    {"text": "Go", "targets": [], "info": {"sent_id": "x", "text": "Go"}},
+]
+FACT = {"sub_label": "Ada", "obj_label": "London", "predicate_id": "P19", "uuid": "1"}
+PRIMED = {"sub_label": "Ada", "obj_label": "London", "masked_sentences": ["Ada is in [MASK] ."],
+          "masked_negations": ["Ada is not in [MASK] ."], "masked_misprimed": ["Rome? Ada is in [MASK] ."]}  # fmt: skip
+RELATION = {"relation": "P19", "template": "[X] was born in [Y] .", "label": "born", "type": "N-1"}
+BLIMP = {"sentence_good": "A b", "sentence_bad": "A c", "UID": "u", "pairID": "1", "linguistics_term": "t", "field": "f"}
+STIMULUS = {"case": "simple_agrmt", "condition": "sing_MS", "sentences": ["the boy is", "the boy are"]}
+GULORDAVA = (
+    "pattern\tconstr_id\tsent_id\tcorrect_number\tform\tclass\ttype\tprefix\tn_attr\tpunct\tfreq\tlen_context\t"
+    "len_prefix\tsent\n"
+    "a!b\t1\t0\tsing\tis\tcorrect\toriginal\tx\t1\ty\t3\t2\t2\tthe boy is here <eos>\n"
+    "a!b\t1\t0\tsing\tare\twrong\toriginal\tx\t1\ty\t3\t2\t2\tthe boy is here <eos>\n"
+)
+LINZEN = "1\tthe boy is here\tthe boy ***mask*** here\tis\tare\n0\ta b\ta ***mask***\tb\tc\n"
+CPRAG = (
+    "item\tcontext_s1\tcontext_s2\texpected\twithin_category\tbetween_category\tconstraint\n"
+    "0\tIt rained.\tShe took an\tumbrella\tcoat\tdog\tH\n"
+)
+
+
+def jsonl(*objects: Any) -> bytes:
+    return "".join(dumped(json.dumps, one) + "\n" for one in objects).encode()
+
+
+def used(corpus: Corpus) -> Corpus:
+    """Whatever a corpus is used for first: its content hashed, its sentences made, their text given to a tokenizer."""
+    assert corpus.fingerprint
+    for sentences in corpus.splits.values():
+        for sentence in sentences:
+            assert len(sentence.spans) == len(sentence.words)
+            sentence.text.encode()
+    return corpus
+
+
+def consumed(reader: Callable[[Path], Any], path: Path) -> None:
+    found = reader(path)
+    repr(tuple(found) if isinstance(found, Iterator) else found).encode()
+
+
+def edges(path: Path) -> Corpus:
+    return load_corpus(f"{path}#made_up")
+
+
+CORPORA: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
+    "conllu": ("test.conllu", CONLLU.encode(), load_corpus),
+    "propbank": ("test.conllu", PROPBANK.encode(), load_corpus),
+    "columns": ("test.conll", COLUMNS.encode(), load_corpus),
+    "stated columns": ("test.conll", COLUMNS.encode(), partial(load_columns, columns="form,xpos,ner")),
+    "numbered": ("test.iob2", NUMBERED.encode(), load_corpus),
+    "iob": ("test.iob", IOB.encode(), load_corpus),
+    "brackets": ("all.mrg", TREES.encode(), load_corpus),
+    "conll2012": ("test_conll", CONLL2012.encode(), load_conll2012),
+    "semeval": ("test.txt", SEMEVAL.encode(), load_semeval),
+    "winograd": ("test.c", WINOGRAD.encode(), load_winograd),
+    "any text": ("test.txt", WINOGRAD.encode(), load_corpus),
+    "edges": ("test.jsonl", jsonl(*EDGES), edges),
+}
+PROMPTS: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
+    "lama": ("P19.jsonl", jsonl(FACT, FACT), read_lama),
+    "relations": ("relations.jsonl", jsonl(RELATION), read_relations),
+    "primed": ("TREx/P19.jsonl", jsonl(PRIMED, PRIMED), read_primed),
+    "pararel": ("trex_lms_vocab/P19.jsonl", jsonl(FACT), read_pararel),
+    "blimp": ("a.jsonl", jsonl(BLIMP, BLIMP), read_minimal_pairs),
+    "stimuli": ("a.jsonl", jsonl(STIMULUS, STIMULUS), read_minimal_pairs),
+    "agreement": ("a.jsonl", jsonl(STIMULUS, STIMULUS), read_agreement),
+    "gulordava": ("generated.tab", GULORDAVA.encode(), read_agreement),
+    "linzen": ("linzen.tsv", LINZEN.encode(), read_agreement),
+    "diagnostics": ("a.tsv", CPRAG.encode(), read_diagnostics),
+    "documents": ("a.conllu", DOCUMENTS.encode(), read_documents),
+    "plain documents": ("a.txt", b"A b.\nC d.\n\nE.\nF.\n", read_documents),
+}
+
+
+def written(folder: Path, name: str, content: bytes) -> Path:
+    """The file, beside all that its reader looks for elsewhere."""
+    for other, text in (
+        ("relations.jsonl", jsonl(RELATION)),
+        ("pattern_data/graphs_json/P19.jsonl", jsonl({"pattern": "[X] is [Y]."}, {"pattern": "In [Y] is [X]."})),
+        (name, content),
+    ):
+        path = folder / other
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text)
+    return path
+
+
+@pytest.mark.parametrize("format", CORPORA)
+def test_damaged_corpora(format: str, tmp_path: Path) -> None:
+    name, content, load = CORPORA[format]
+    path = written(tmp_path, name, content)
+    used(load(path))
+    for mutant in mutated_bytes(content, seed=len(format), count=COUNT):
+        path.write_bytes(mutant)
+        accepted(lambda: used(load(path)))
+
+
+@pytest.mark.parametrize("format", PROMPTS)
+def test_damaged_prompts(format: str, tmp_path: Path) -> None:
+    name, content, read = PROMPTS[format]
+    path = written(tmp_path, name, content)
+    consumed(read, path)
+    for mutant in mutated_bytes(content, seed=len(format), count=COUNT):
+        path.write_bytes(mutant)
+        accepted(lambda: consumed(read, path))
+
+
+@pytest.mark.parametrize(
+    ("name", "plain", "read"),
+    [
+        ("test.jsonl", EDGES[0], lambda path: used(edges(path))),
+        ("test.jsonl", EDGES[1], lambda path: used(edges(path))),
+        ("P19.jsonl", FACT, partial(consumed, read_lama)),
+        ("relations.jsonl", RELATION, partial(consumed, read_relations)),
+        ("TREx/P19.jsonl", PRIMED, partial(consumed, read_primed)),
+        ("trex_lms_vocab/P19.jsonl", FACT, partial(consumed, read_pararel)),
+        ("pattern_data/graphs_json/P19.jsonl", {"pattern": "[X] is [Y]."}, partial(consumed, read_relations)),
+        ("a.jsonl", BLIMP, partial(consumed, read_minimal_pairs)),
+        ("a.jsonl", STIMULUS, partial(consumed, read_agreement)),
+    ],
+)
+def test_json_lines_with_other_values(
+    name: str, plain: dict[str, Any], read: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    path = written(tmp_path, name, jsonl(plain))
+    for mutant in mutated_tree(plain, seed=3, count=COUNT):
+        path.write_bytes(jsonl(mutant, plain))
+        accepted(lambda: read(path))
+
+
+SENTENCES = [
+    Sentence.from_words(["Ada", "runs", "."], id="a", layers={"upos": ("PROPN", "VERB", "PUNCT"), "ner": ("B-PER", "O", "O"),
+                        "lemma": ("Ada", "run", "."), "deprel": ("nsubj", "root", "punct")}, heads=(2, 0, 2)),
+    Sentence.from_words(["Go"], id="b", layers={"feats": ("Mood=Imp",), "xpos": ("VB",)}),
+]  # fmt: skip
+
+
+def test_damaged_docbins(tmp_path: Path) -> None:
+    """Damage is done to what is compressed: anything else fails the checksum of zlib."""
+    path = tmp_path / "test.spacy"
+    write_docbin(path, SENTENCES)
+    used(load_corpus(path))
+    content = zlib.decompress(path.read_bytes())
+    for mutant in mutated_bytes(content, seed=1, count=COUNT):
+        path.write_bytes(zlib.compress(mutant))
+        accepted(lambda: used(load_corpus(path)))
