@@ -32,12 +32,8 @@ def cut(text: str) -> str:
 
 
 def described(value: Any) -> str:
-    """A value of JSON for a message: ``missing``, what it is, or of a long one ``a list`` or ``an object``."""
-    if value is None:
-        return "missing"
-    if isinstance(value, list | dict) and len(repr(value)) > _MOST_QUOTED:
-        return "a list" if isinstance(value, list) else "an object"
-    return quoted(value)
+    """A value of JSON for a message: ``missing``, or as it is written, of a long one the first 80 characters."""
+    return "missing" if value is None else cut(json.dumps(value, ensure_ascii=False))
 
 
 def is_numeral(text: str) -> bool:

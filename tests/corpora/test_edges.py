@@ -130,7 +130,7 @@ def test_a_folder_of_splits(tmp_path):
         ([_line(ONE, text=None)], r"jsonl:1: text is missing"),
         ([json.dumps({"text": "a b"})], r"jsonl:1: targets is missing; write a list, \[\] for none"),
         ([_line("X")], r"jsonl:1: targets\[0\] is \"X\"; write an object with span1 and label"),
-        (["[" * 100_000], r"jsonl:1: brackets nested too deeply; one object"),
+        (["[" * 100_000], r"jsonl:1: not JSON .brackets nested too deeply.; one object"),
         (["\n"], r"edges.jsonl: no example in it; give one JSON object a line"),
     ],
 )

@@ -204,7 +204,7 @@ def test_what_is_no_docbin(tmp_path):
     DocBin(docs=[spacy.blank("en")("No bounds here")]).to_disk(tmp_path / "flat.spacy")
     with pytest.raises(CorpusError, match=r"flat.spacy: document 1 has no sentence boundaries"):
         load_corpus(tmp_path / "flat.spacy")
-    with pytest.raises(CorpusError, match=r"none.spacy: cannot be read"):
+    with pytest.raises(CorpusError, match=r"none.spacy: no such file"):
         load_docbin(tmp_path / "none.spacy")
 
 

@@ -71,7 +71,7 @@ def test_sentences_may_differ_in_length_and_stand_in_a_table(tmp_path):
         ({"sentence_bad": " "}, r"a.jsonl:2: sentence_bad is empty; write some text there"),
         ({"UID": 3}, r"a.jsonl:2: UID is 3; write a string"),
         ({"pairID": None}, r"a.jsonl:2: pairID is missing; write the pair's number"),
-        ({"pairID": True}, r"a.jsonl:2: pairID is True; write the pair's number"),
+        ({"pairID": True}, r"a.jsonl:2: pairID is true; write the pair's number"),
         ({"linguistics_term": None}, r"a.jsonl:2: linguistics_term is missing"),
         ({"sentences": "a"}, r"a.jsonl:2: sentences should be a list"),
     ],

@@ -104,7 +104,7 @@ def test_what_cannot_be_asked_is_listed_with_its_reason(folder: Path) -> None:
             "P19.jsonl:1: 'Ada was .*' is negated in another way",
         ),
         (plain(masked_sentences=None), "P19.jsonl:1: masked_sentences is missing; write a list of sentences"),
-        (plain(masked_misprimed=[1]), "P19.jsonl:1: masked_misprimed is a list; write a list of sentences"),
+        (plain(masked_misprimed=[1]), "P19.jsonl:1: masked_misprimed is .1.; write a list of sentences"),
         ({"obj_label": "a"}, "P19.jsonl:1: sub_label is missing"),
     ],
 )
