@@ -27,7 +27,8 @@ def quoted(value: object) -> str:
 
 
 def cut(text: str) -> str:
-    """The first 80 characters of a text that a message gives without quotes."""
+    """The first 80 characters of a text that a message gives without quotes, line breaks and the like written out."""
+    text = text if text.isprintable() else repr(text)[1:-1]
     return text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}…"
 
 
@@ -71,6 +72,14 @@ def parsed_json(text: str) -> Any:
 
 def _refused_constant(name: str) -> Any:
     raise NotJson(f"{name} is no number of JSON")
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a regular file so called; false as well of what can be no path, such as too long a name."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager

@@ -89,12 +89,16 @@ def _trees(path: Path) -> Iterator[tuple[_Node, int]]:
                     raise CorpusError(f"{path}:{number}: a bracket closes that was not opened; take it out")
                 node = open_nodes.pop()
                 if node.word is None and not node.children:
-                    raise CorpusError(f"{path}:{number}: a bracket ({cut(node.label or '')}) that holds nothing; fill it")
+                    raise CorpusError(
+                        f"{path}:{number}: a bracket ({cut(node.label or '')}) that holds nothing; fill it"
+                    )
                 if not open_nodes:
                     empty = False
                     yield node, blanks
             elif not open_nodes:
-                raise CorpusError(f"{path}:{number}: {quoted(piece)} stands outside of any bracket; put trees in brackets")
+                raise CorpusError(
+                    f"{path}:{number}: {quoted(piece)} stands outside of any bracket; put trees in brackets"
+                )
             else:
                 _add(open_nodes[-1], piece, path, number)
     if open_nodes:
@@ -106,7 +110,9 @@ def _trees(path: Path) -> Iterator[tuple[_Node, int]]:
 
 def _fill(node: _Node, child: _Node, path: Path, number: int) -> None:
     if node.word is not None:
-        raise CorpusError(f"{path}:{number}: a bracket opens after the word {quoted(node.word)}; close ({cut(node.label or '')} first")
+        raise CorpusError(
+            f"{path}:{number}: a bracket opens after the word {quoted(node.word)}; close ({cut(node.label or '')} first"
+        )
     node.label = node.label or ""
     node.children.append(child)
 
@@ -117,7 +123,9 @@ def _add(node: _Node, piece: str, path: Path, number: int) -> None:
     elif node.word is None and not node.children:
         node.word = piece
     else:
-        raise CorpusError(f"{path}:{number}: {quoted(piece)} stands beside other parts of ({cut(node.label)}; give it a tag")
+        raise CorpusError(
+            f"{path}:{number}: {quoted(piece)} stands beside other parts of ({cut(node.label)}; give it a tag"
+        )
 
 
 class _Reading:

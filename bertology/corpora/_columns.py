@@ -121,14 +121,17 @@ def _check(row: Sequence[str], layout: Layout, path: Path, number: int, due: int
         columns = f"{len(row)} column{'s' if len(row) > 1 else ''}"
         parted = "tabs" if layout.tabbed else "spaces"
         raise CorpusError(
-            f"{path}:{number}: {columns} where the file has {len(names)} ({cut(', '.join(names))}), parted by {parted}; "
+            f"{path}:{number}: {columns} where the file has {len(names)} ({cut(', '.join(names))}), parted by "
+            f"{parted}; "
             "mend the line, or say columns=…"
         )
     if "" in row:
         index = row.index("")
         raise CorpusError(f"{path}:{number}: column {index + 1} ({names[index]}) is empty; write _ for no value")
     if names[0] == "id" and row[0] != str(due):
-        raise CorpusError(f"{path}:{number}: id {cut(row[0])} where {due} was due; number the words of a sentence from 1")
+        raise CorpusError(
+            f"{path}:{number}: id {cut(row[0])} where {due} was due; number the words of a sentence from 1"
+        )
 
 
 def _sentence(

@@ -139,7 +139,8 @@ class Block:
                 return None
             index = next(i for i, head in enumerate(column) if not _NATURAL.fullmatch(head))
             raise self.error(
-                places[index], f"HEAD {quoted(column[index])} is not a number; write that of the head word, 0 for the root"
+                places[index],
+                f"HEAD {quoted(column[index])} is not a number; write that of the head word, 0 for the root",
             ) from None
         if max(heads) > len(heads):
             index = next(i for i, head in enumerate(heads) if head > len(heads))

@@ -57,7 +57,9 @@ def to_iob2(layer: WordLayer, starts: Integers) -> tuple[WordLayer, NDArray[np.i
     bare = np.flatnonzero(opens & ~begins)
     if len(bare) and np.any(opens & begins):
         tag = layer.values[layer.codes[bare[0]]]
-        raise NotIob(int(bare[0]), f"tag {cut(tag)} begins a span in a file that is IOB2 elsewhere; write B-{cut(tag[2:])}")
+        raise NotIob(
+            int(bare[0]), f"tag {cut(tag)} begins a span in a file that is IOB2 elsewhere; write B-{cut(tag[2:])}"
+        )
     return _with_b(layer, bare), bare
 
 

@@ -107,7 +107,9 @@ def to_docs(sentences: Iterable[Sentence], vocab: Vocab) -> Iterator[Doc]:
                 sent_starts=[index == 0 for index in range(len(sentence))] if heads is None else None,
             )
         except ValueError as error:
-            raise CorpusError(f"sentence {quoted(sentence.id)}: spaCy refuses it: {' '.join(str(error).split())}") from error
+            raise CorpusError(
+                f"sentence {quoted(sentence.id)}: spaCy refuses it: {' '.join(str(error).split())}"
+            ) from error
         doc.user_data["sent_id"] = sentence.id
         yield doc
 
@@ -294,7 +296,9 @@ def _heads(tokens: list[Token], name: str) -> tuple[int, ...]:
         elif head.i in numbers:
             heads.append(numbers[head.i])
         else:
-            raise CorpusError(f"sentence {quoted(name)}: {quoted(token.text)} has its head in another sentence; {_SEGMENT}")
+            raise CorpusError(
+                f"sentence {quoted(name)}: {quoted(token.text)} has its head in another sentence; {_SEGMENT}"
+            )
     return tuple(heads)
 
 

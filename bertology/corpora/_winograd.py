@@ -86,7 +86,9 @@ def _sentence(item: list[str], path: Path, first: int, name: str, oddities: Oddi
     if len(candidates) != 2 or not all(candidates) or candidates[0] == candidates[1]:
         raise CorpusError(f"{path}:{first + 2}: {quoted(written)} where two candidates, parted by a comma, were due")
     if answer not in candidates:
-        raise CorpusError(f"{path}:{first + 3}: {quoted(answer)} is neither {quoted(candidates[0])} nor {quoted(candidates[1])}")
+        raise CorpusError(
+            f"{path}:{first + 3}: {quoted(answer)} is neither {quoted(candidates[0])} nor {quoted(candidates[1])}"
+        )
     where = f"{path.name}:{first}"
     spans = _candidates(text, candidates)
     if spans is None:

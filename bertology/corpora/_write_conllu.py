@@ -35,7 +35,9 @@ def write_conllu(path: str | Path, sentences: Iterable[Sentence]) -> None:
     for sentence in sentences:
         for line in _lines(sentence):
             if "\n" in line or "\r" in line:
-                raise CorpusError(f"{path}: sentence {quoted(sentence.id)} holds a line break in {quoted(line)}; take it out")
+                raise CorpusError(
+                    f"{path}: sentence {quoted(sentence.id)} holds a line break in {quoted(line)}; take it out"
+                )
             lines.append(line)
         lines.append("")
     write_atomically(path, "".join(f"{line}\n" for line in lines).encode("utf-8"))
@@ -105,5 +107,7 @@ def _spaced(sentence: Sentence, index: int) -> bool:
 def _joined(sentence: Sentence, cells: list[str]) -> str:
     for cell in cells:
         if cell == "" or "\t" in cell:
-            raise CorpusError(f"sentence {quoted(sentence.id)}: {quoted(cell)} cannot stand in a column of CoNLL-U; take it out")
+            raise CorpusError(
+                f"sentence {quoted(sentence.id)}: {quoted(cell)} cannot stand in a column of CoNLL-U; take it out"
+            )
     return "\t".join(cells)

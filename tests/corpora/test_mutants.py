@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from spacy.tokens import Doc, DocBin
-from spacy.vocab import Vocab
 
-from bertology.corpora import Corpus, Sentence, annotate_text, load_corpus, write_docbin
+from bertology.corpora import Corpus, Sentence, load_corpus, write_docbin
 from bertology.corpora._columns import load_columns
 from bertology.corpora._conll2012 import load_conll2012
 from bertology.corpora._semeval import load_semeval
@@ -28,9 +26,8 @@ from bertology.corpora.prompts import (
     read_primed,
     read_relations,
 )
-from bertology.errors import CorpusError
 from tests.long_numbers import dumped
-from tests.mutations import MAX_MESSAGE, accepted, mutated_bytes, mutated_tree
+from tests.mutations import accepted, mutated_bytes, mutated_tree
 
 COUNT = 150
 """Mutants of a file; a test takes about a second."""
@@ -50,9 +47,12 @@ CONLLU = (
     + _rows("1 Go go VERB V _ 0 root _ Entity=(e1-x-1)", "2 ! ! PUNCT _ _ 1 punct _ Entity=(e1-x-1)")
 )  # fmt: skip
 DOCUMENTS = "".join(
-    f"# newdoc id = {name}\n" + _rows("1 Go go VERB V _ 0 root _ _") + _rows("1 On on ADP _ _ 0 root _ _") for name in "ab"
+    f"# newdoc id = {name}\n" + _rows("1 Go go VERB V _ 0 root _ _") + _rows("1 On on ADP _ _ 0 root _ _")
+    for name in "ab"
 )
-PROPBANK = _rows("1 He he PRON _ _ 2 nsubj _ _ _ A0", "2 ran run VERB _ _ 0 root _ _ run.01 V", "3 on on ADP _ _ 2 x _ _ _ A1")
+PROPBANK = _rows(
+    "1 He he PRON _ _ 2 nsubj _ _ _ A0", "2 ran run VERB _ _ 0 root _ _ run.01 V", "3 on on ADP _ _ 2 x _ _ _ A1"
+)
 COLUMNS = "-DOCSTART- O O\n\nAda NNP B-PER\nruns VBZ O\n\n# text = Up, you\nUp RB O\n, , O\nyou PRP B-PER\n\n"
 NUMBERED = "# sent_id = 1\n" + _rows("1 Ada B-PER - -", "2 ran O - -") + _rows("1 Oslo B-LOC - -")
 IOB = "Ada I-PER\nruns O\n\nOslo I-LOC\nUS B-LOC\n\n"
@@ -71,7 +71,14 @@ FACT = {"sub_label": "Ada", "obj_label": "London", "predicate_id": "P19", "uuid"
 PRIMED = {"sub_label": "Ada", "obj_label": "London", "masked_sentences": ["Ada is in [MASK] ."],
           "masked_negations": ["Ada is not in [MASK] ."], "masked_misprimed": ["Rome? Ada is in [MASK] ."]}  # fmt: skip
 RELATION = {"relation": "P19", "template": "[X] was born in [Y] .", "label": "born", "type": "N-1"}
-BLIMP = {"sentence_good": "A b", "sentence_bad": "A c", "UID": "u", "pairID": "1", "linguistics_term": "t", "field": "f"}
+BLIMP = {
+    "sentence_good": "A b",
+    "sentence_bad": "A c",
+    "UID": "u",
+    "pairID": "1",
+    "linguistics_term": "t",
+    "field": "f",
+}
 STIMULUS = {"case": "simple_agrmt", "condition": "sing_MS", "sentences": ["the boy is", "the boy are"]}
 GULORDAVA = (
     "pattern\tconstr_id\tsent_id\tcorrect_number\tform\tclass\ttype\tprefix\tn_attr\tpunct\tfreq\tlen_context\t"

@@ -198,7 +198,9 @@ def _linzen(path: Path) -> Iterator[AgreementPair | Unasked]:
             raise CorpusError(f"{where}: {len(columns)} columns where {_LINZEN} were due, parted by tabs")
         n_attractors, _, masked, good, bad = columns
         if not is_numeral(n_attractors):
-            raise CorpusError(f"{where}: {quoted(n_attractors)} where a number of attractors was due; columns are {_LINZEN}")
+            raise CorpusError(
+                f"{where}: {quoted(n_attractors)} where a number of attractors was due; columns are {_LINZEN}"
+            )
         if masked.split().count(STARRED) != 1:
             raise CorpusError(f"{where}: {masked.split().count(STARRED)} {STARRED} in the sentence; write one")
         name = f"{path.stem}-{number}"

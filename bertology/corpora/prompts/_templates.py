@@ -18,7 +18,9 @@ def checked_template(template: str, where: str) -> str:
     for place, what in ((SUBJECT, "subject"), (OBJECT, "object")):
         if template.count(place) != 1:
             count = "no" if place not in template else f"{template.count(place)} times"
-            raise CorpusError(f"{where}: {count} {place} in {quoted(template)}; write {place} once, where the {what} stands")
+            raise CorpusError(
+                f"{where}: {count} {place} in {quoted(template)}; write {place} once, where the {what} stands"
+            )
     return template
 
 

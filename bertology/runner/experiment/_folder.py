@@ -15,6 +15,7 @@ from filelock import FileLock
 
 from bertology import __version__
 from bertology._files import explained_write_errors, read_json, write_atomically
+from bertology._yaml import to_yaml
 from bertology.errors import BertologyError
 from bertology.runner._cells import Cell, all_finished, predictions_checksum
 from bertology.runner._provenance import versions
@@ -22,7 +23,6 @@ from bertology.runner._trees import PROBES
 from bertology.runner.experiment._load import load_experiment
 from bertology.runner.experiment._settings import Experiment
 from bertology.runner.experiment._work import Unit, Work
-from bertology.runner.experiment._yaml import to_yaml
 
 FORMAT = 1
 RECORD = "run.json"

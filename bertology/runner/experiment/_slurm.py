@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from bertology._yaml import read_yaml
+from bertology._yaml_settings import checked
 from bertology.errors import BertologyError
-from bertology.runner.experiment._load import explained, nearest_key
 from bertology.runner.experiment._settings import Text, Truth, Whole
-from bertology.runner.experiment._yaml import read_yaml
 
 if TYPE_CHECKING:
     from dask_jobqueue import SLURMCluster
@@ -119,12 +119,4 @@ def read_profile(path: Path) -> SlurmProfile:
     written = read_yaml(path, what=_WHAT)
     if not isinstance(written.value, dict):
         raise BertologyError(f"{written.place}: {_WHAT} is a mapping of keys to values, such as 'cores: 4'")
-    try:
-        return SlurmProfile.model_validate(written.plain())
-    except ValidationError as error:
-        raise explained(error.errors(), written, _nearest) from None
-
-
-def _nearest(path: tuple[str | int, ...]) -> str:
-    model = SlurmProfile if len(path) == 1 else Bounds
-    return nearest_key(str(path[-1]), list(model.model_fields))
+    return checked(SlurmProfile, written, known=lambda path: list((Bounds if path[1:] else SlurmProfile).model_fields))

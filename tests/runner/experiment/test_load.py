@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bertology._yaml import Place, parse_yaml, to_yaml
 from bertology.errors import BertologyError
 from bertology.runner.experiment import experiment_schema, load_experiment
-from bertology.runner.experiment._yaml import Place, parse_yaml, to_yaml
 
 TEXT = """\
 name: trial
@@ -105,14 +105,14 @@ def test_text_stays_text(text: str, value: object) -> None:
         ("seeds: 2", "seeds: 2\nseeds: 3", 9, "key 'seeds' is written twice (first in line 8)"),
         ("seeds: 2", "seeds: !!python/object/apply:os.system [ls]", 8, "tag !!python/object/apply:os.system is not"),
         ("seeds: 2", "seeds: !include x", 8, "tag !include is not allowed here"),
-        ("seeds: 2", "x: &a [*a]", 8, "unfolds into more than an experiment can hold"),
-        ("seeds: 2", BOMB, None, "unfolds into more than an experiment can hold"),
+        ("seeds: 2", "x: &a [*a]", 8, "unfolds into over 20,000 values or 50 levels"),
+        ("seeds: 2", BOMB, None, "unfolds into over 20,000 values or 50 levels"),
         ("seeds: 2", "x: [", 9, "not valid YAML (expected the node content, but found '<stream end>')"),
         ("seeds: 2", "include: none.yaml", 8, "include: no file"),
         ("seeds: 2", "include: 3", 8, "include: should be the path of a file"),
         (TEXT, "- a\n", 1, "an experiment is a mapping of keys to values"),
         (TEXT, "", None, "empty; an experiment has name, models, corpora and tasks"),
-        (TEXT, "[" * 1000, None, "nested too deep"),
+        (TEXT, "[" * 1000, None, "nested too deeply"),
     ],
 )
 def test_what_is_wrong_is_one_line_with_its_place(
@@ -135,7 +135,7 @@ def test_files_that_are_no_experiment(tmp_path: Path) -> None:
         ("none.yaml", "no such file"),
         ("binary.yaml", "not UTF-8"),
         ("large.yaml", "too many"),
-        (".", "cannot be read"),
+        (".", "a folder where a file was due"),
     ):
         with pytest.raises(BertologyError, match=message):
             load_experiment(tmp_path / name)

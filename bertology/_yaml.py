@@ -2,11 +2,13 @@
 
 Text is text: of the words that YAML 1.1 takes for something else, only ``true``, ``false`` and ``null`` are left, so
 that ``no`` is a word, ``2019-06-02`` a text, and ``1e-3`` the number it looks like. Tags are refused, whatever they
-would make; so are keys written twice, and aliases that unfold into more than a person would write.
+would make; so are keys written twice, numbers that are not finite or beyond 64 bits, and aliases that unfold into more
+than a person would write.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,11 +17,13 @@ from typing import Any
 
 import yaml
 
+from bertology._inputs import cut, opened, quoted
 from bertology.errors import BertologyError
 
 _MOST_BYTES = 1 << 20
 _MOST_VALUES = 20_000
 _MOST_DEPTH = 50
+_MOST_WHOLE = 2.0**63
 _PLAIN = "tag:yaml.org,2002:"
 _NUMBERS = {
     "null": (r"~|null|Null|NULL|", "~nN\0"),
@@ -94,7 +98,7 @@ class Written:
         return self.place
 
 
-def read_yaml(path: Path, *, what: str = "an experiment") -> Written:
+def read_yaml(path: Path, *, what: str) -> Written:
     """The mapping that a YAML file holds.
 
     Args:
@@ -104,14 +108,10 @@ def read_yaml(path: Path, *, what: str = "an experiment") -> Written:
     Raises:
         BertologyError: there is no such file, or it is not plain YAML.
     """
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise BertologyError(f"{path}: no such file; it should be {what} in YAML") from None
-    except OSError as error:
-        raise BertologyError(f"{path}: cannot be read ({error.strerror}); give {what} in YAML") from None
+    with opened(path, missing=f"it should be {what} in YAML") as file:
+        content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
-        raise BertologyError(f"{path}: {len(content):,} bytes are too many for {what} ({_MOST_BYTES:,} at most)")
+        raise BertologyError(f"{path}: over {_MOST_BYTES:,} bytes, which are too many for {what}")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -134,7 +134,9 @@ def parse_yaml(text: str, place: Place) -> Written:
     except yaml.YAMLError as error:
         raise BertologyError(f"{place}: not valid YAML ({' '.join(str(error).split())})") from None
     except RecursionError:
-        raise BertologyError(f"{place}: nested too deep for an experiment") from None
+        raise BertologyError(f"{place}: nested too deeply") from None
+    except ValueError:  # of chr(), from an escape such as "\U00110000"
+        raise BertologyError(f"{place}: not valid YAML (an escape \\U of no character)") from None
     if node is None:
         return Written(place, None)
     return _Unfolding(place).value_of(node, 0)
@@ -157,10 +159,10 @@ class _Unfolding:
         self._left -= 1
         if self._left < 0 or depth > _MOST_DEPTH:
             raise BertologyError(
-                f"{place}: unfolds into more than an experiment can hold; write it out without aliases"
+                f"{place}: unfolds into over {_MOST_VALUES:,} values or {_MOST_DEPTH} levels; write it without aliases"
             )
         if not node.tag.startswith(_PLAIN) or node.tag.removeprefix(_PLAIN) not in (*_NUMBERS, "str", "map", "seq"):
-            tag = node.tag.replace(_PLAIN, "!!")
+            tag = cut(node.tag.replace(_PLAIN, "!!"))
             raise BertologyError(
                 f"{place}: tag {tag} is not allowed here; write plain text, numbers, lists and mappings"
             )
@@ -177,9 +179,9 @@ class _Unfolding:
             at = self._place(key_node)
             if not isinstance(key_node, yaml.ScalarNode):
                 raise BertologyError(f"{at}: a key should be a plain word")
-            key = str(key_node.value)
+            key = _text(str(key_node.value), at)
             if key in values:
-                raise BertologyError(f"{at}: key {key!r} is written twice (first in line {places[key].line})")
+                raise BertologyError(f"{at}: key {quoted(key)} is written twice (first in line {places[key].line})")
             places[key] = at
             values[key] = self.value_of(value_node, depth + 1)
         return Written(place, values, places)
@@ -200,11 +202,19 @@ def _scalar(node: yaml.Node, place: Place) -> Any:
         return None
     if kind == "bool":
         return text.lower() == "true"
-    try:
-        if kind == "int":
-            return int(text)
-        if kind == "float":
-            return float(text.replace(".inf", "inf").replace(".nan", "nan"))
-        return text
-    except ValueError:
-        raise BertologyError(f"{place}: {text[:40]!r} is not a number") from None
+    if kind == "str":
+        return _text(text, place)
+    # A tag such as !!int may stand before any text.
+    if not re.fullmatch(_NUMBERS[kind][0], text):
+        raise BertologyError(f"{place}: {quoted(text)} is not a number")
+    number = float(text.replace(".inf", "inf").replace(".nan", "nan"))
+    if not math.isfinite(number) or (kind == "int" and abs(number) >= _MOST_WHOLE):
+        raise BertologyError(f"{place}: {quoted(text)} is not a finite number, or beyond what 64 bits hold")
+    return int(text) if kind == "int" else number
+
+
+def _text(text: str, place: Place) -> str:
+    """The text itself, which may be written by escapes but must be one of characters."""
+    if any("\ud800" <= letter <= "\udfff" for letter in text) or "\0" in text:
+        raise BertologyError(f"{place}: {quoted(text)} holds what is no character of a text (\\0, or half of a pair)")
+    return text
