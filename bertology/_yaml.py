@@ -198,15 +198,15 @@ def _pairs(node: yaml.MappingNode) -> Iterator[tuple[yaml.Node, yaml.Node]]:
 
 def _scalar(node: yaml.Node, place: Place) -> Any:
     kind, text = node.tag.removeprefix(_PLAIN), str(node.value)
+    if kind == "str":
+        return _text(text, place)
+    # A tag such as !!int may stand before any text.
+    if kind not in _NUMBERS or not re.fullmatch(_NUMBERS[kind][0], text):
+        raise BertologyError(f"{place}: {quoted(text)} is not what its tag !!{kind} says")
     if kind == "null":
         return None
     if kind == "bool":
         return text.lower() == "true"
-    if kind == "str":
-        return _text(text, place)
-    # A tag such as !!int may stand before any text.
-    if not re.fullmatch(_NUMBERS[kind][0], text):
-        raise BertologyError(f"{place}: {quoted(text)} is not a number")
     number = float(text.replace(".inf", "inf").replace(".nan", "nan"))
     if not math.isfinite(number) or (kind == "int" and abs(number) >= _MOST_WHOLE):
         raise BertologyError(f"{place}: {quoted(text)} is not a finite number, or beyond what 64 bits hold")

@@ -111,11 +111,20 @@ def _agreement(model: BertForPreTraining, tokenizer: Tokenizer, items: Sequence[
     return right
 
 
+def longest_prompt(tokenizer: Tokenizer, agreement: Sequence[AgreementItem], facts: Sequence[Fact]) -> int:
+    """How many pieces the longest text takes that :func:`evaluate` gives to a model one by one."""
+    texts = [*(item.text for item in agreement), *map(_fact_prompt, facts)]
+    return max(len(encoding.ids) for encoding in tokenizer.encode_batch(texts))
+
+
+def _fact_prompt(fact: Fact) -> str:
+    return fact.templates[0].replace("[X]", fact.subject).replace("[Y]", "[MASK]")
+
+
 def _facts(model: BertForPreTraining, tokenizer: Tokenizer, facts: Sequence[Fact]) -> list[tuple[bool, bool]]:
     """For each fact, whether its object is the best piece of all, and the best candidate."""
-    prompts = [fact.templates[0].replace("[X]", fact.subject).replace("[Y]", "[MASK]") for fact in facts]
     found = []
-    for fact, logits in zip(facts, _mask_logits(model, tokenizer, prompts), strict=True):
+    for fact, logits in zip(facts, _mask_logits(model, tokenizer, list(map(_fact_prompt, facts))), strict=True):
         named = list(candidates(fact.relation))
         ids = [piece_id(tokenizer, name.lower()) for name in named]
         best = named[int(logits[ids].argmax())]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertology._files import write_atomically
+from bertology.errors import BertologyError
 from bertology.pocket._settings import PretrainSettings
 from bertology.pocket._tokenizer import save_tokenizer
 
@@ -38,7 +39,11 @@ def new_model(settings: PretrainSettings, vocabulary_size: int) -> BertForPreTra
 
 
 def save_model(model: BertForPreTraining, tokenizer: Tokenizer, folder: Path) -> None:
-    """Write a model folder: weights as float16, to be loaded as float32."""
+    """Write a model folder: weights as float16, to be loaded as float32.
+
+    Raises:
+        BertologyError: a weight is not finite, or too large for float16; nothing is written.
+    """
     import torch
     from safetensors.torch import save
 
@@ -47,6 +52,10 @@ def save_model(model: BertForPreTraining, tokenizer: Tokenizer, folder: Path) ->
         tied = name in ("cls.predictions.decoder.weight", "cls.predictions.decoder.bias")
         if not tied and tensor.is_floating_point():
             weights[name] = tensor.detach().to("cpu", torch.float16).contiguous()
+            if not torch.isfinite(weights[name]).all():
+                raise BertologyError(
+                    f"{folder}: a weight of {name} is not finite in float16: lower learning_rates or initializer_range"
+                )
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "model.safetensors", save(weights, metadata={"format": "pt"}))
     config: dict[str, Any] = model.config.to_dict()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import pickle
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,11 @@ import numpy as np
 
 from bertology._files import canonical_json, digest, read_json, write_atomically
 from bertology.errors import BertologyError
-from bertology.pocket._agreement import agreement_items
+from bertology.pocket._agreement import AgreementItem, agreement_items
 from bertology.pocket._batches import Batch, Examples, encode
 from bertology.pocket._card import model_card
 from bertology.pocket._documents import pretraining_documents
-from bertology.pocket._evaluation import Evaluation, evaluate
+from bertology.pocket._evaluation import Evaluation, evaluate, longest_prompt
 from bertology.pocket._model import new_model, save_model
 from bertology.pocket._settings import PretrainSettings
 from bertology.pocket._tokenizer import train_tokenizer
@@ -65,7 +66,8 @@ def pretrain(
         echo: told about progress, a line at a time.
 
     Raises:
-        BertologyError: ``out`` holds the state of a run with other settings, or cannot be written.
+        BertologyError: ``out`` holds the state of a run with other settings, or cannot be written; ``max_pieces`` is
+            too few for what is evaluated; or the loss or a weight is not finite, and then no model is written.
     """
     import torch
 
@@ -80,9 +82,19 @@ def pretrain(
         trainer.resume(state)
         echo(f"going on from step {trainer.step}")
 
-    def measured(*, at_last: bool = False) -> Evaluation:
+    def items_of(*, at_last: bool) -> Sequence[AgreementItem]:
         # The last figures are of items that no one has looked at while the recipe was made.
-        items = agreement_items(seed=settings.seed + at_last * _HELD_OUT_SEED)
+        return agreement_items(seed=settings.seed + at_last * _HELD_OUT_SEED)
+
+    longest = max(longest_prompt(tokenizer, items_of(at_last=last), facts()) for last in (False, True))
+    if longest > settings.max_pieces:
+        raise BertologyError(
+            f"max_pieces is {settings.max_pieces}, but evaluation has prompts of {longest} pieces: "
+            f"give {longest} or more, or a larger vocabulary_size"
+        )
+
+    def measured(*, at_last: bool = False) -> Evaluation:
+        items = items_of(at_last=at_last)
         found = evaluate(trainer.model, tokenizer, held_out=held_out, agreement=items, facts=facts())
         echo(f"step {trainer.step}: {_in_words(found)}")
         return found
@@ -147,7 +159,11 @@ class Trainer:
         )
 
     def advance(self) -> float:
-        """Take one step; returns the loss."""
+        """Take one step; returns the loss.
+
+        Raises:
+            BertologyError: the loss is not finite.
+        """
         import torch
 
         for group in self.optimizer.param_groups:
@@ -155,12 +171,17 @@ class Trainer:
         if self.settings.dropout:
             torch.manual_seed(self.settings.seed + self.step)  # so that a resumed run drops the same units
         loss = pretraining_loss(self.model, self.examples.batch(self.step))
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            raise BertologyError(
+                f"the loss is {value} at step {self.step}: lower learning_rates, clip_norm or initializer_range"
+            )
         torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.step += 1
-        return float(loss.detach())
+        return value
 
     def _learning_rate(self) -> float:
         steps, rates = zip(*self.settings.learning_rates, strict=True)

@@ -55,16 +55,30 @@ def test_settings_can_be_changed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("stepz: 20", r"recipe.yaml: unknown key 'stepz': did you mean steps\?"),
-        ("steps: many", r"recipe.yaml: steps: .*integer.*'many'"),
-        ("dropout: no", "recipe.yaml: dropout: YAML reads yes, no, on, off as true or false; write a number"),
-        ("steps: -1", "recipe.yaml: steps: .*greater than 0"),
-        ("- 1\n- 2", "recipe.yaml: a recipe is a mapping"),
-        ("steps: [", "recipe.yaml: not valid YAML"),
-        ("learning_rates: [[5, 1], [2, 1]]", "recipe.yaml: learning_rates: steps must rise, but are 5, 2"),
-        ("mask_rate: 2", "recipe.yaml: mask_rate: .*less than or equal to 1"),
-        ("heads: 3", "recipe.yaml: width: 128 cannot be split over 3 heads"),
-        ("keep_checkpoints: [290000]", "recipe.yaml: keep_checkpoints: 290000 is beyond the last of 36000 steps"),
+        ("stepz: 20", r"recipe.yaml:1: unknown key 'stepz': did you mean steps\?"),
+        ("steps: many", "recipe.yaml:1: steps: should be a whole number, not 'many'"),
+        ("dropout: no", "recipe.yaml:1: dropout: should be a number, not 'no'"),
+        ("dropout: false", "recipe.yaml:1: dropout: should be a number, not false"),
+        ("steps: -1", "recipe.yaml:1: steps: .*greater than 0"),
+        ("- 1\n- 2", "recipe.yaml:1: a pretraining recipe is a mapping"),
+        ("steps: [", "recipe.yaml:1: not valid YAML"),
+        ("learning_rates: [[5, 1], [2, 1]]", "recipe.yaml:1: learning_rates: steps must rise, but are 5, 2"),
+        ("learning_rates: [[0, .inf]]", "recipe.yaml:1: '.inf' is not a finite number"),
+        ("learning_rates: [[0, 1e999]]", "recipe.yaml:1: '1e999' is not a finite number"),
+        ("learning_rates: [[0, 1.2]]", r"learning_rates\[0\]\[1\]: .*less than or equal to 1"),
+        ("learning_rates: [[0]]", r"recipe.yaml:1: key 'learning_rates\[0\]\[1\]' is missing"),
+        ("clip_norm: .nan", "recipe.yaml:1: '.nan' is not a finite number"),
+        ("mask_rate: 2", "recipe.yaml:1: mask_rate: .*less than or equal to 1"),
+        ("heads: 3", "recipe.yaml:1: width: 128 cannot be split over 3 heads"),
+        ("keep_checkpoints: [290000]", "recipe.yaml:1: keep_checkpoints: 290000 is beyond the last of 36000 steps"),
+        ("seed: -1", "recipe.yaml:1: seed: .*greater than or equal to 0"),
+        (f"seed: {2**40}", "recipe.yaml:1: seed: .*less than or equal to"),
+        (f"seed: {'9' * 5000}", r"recipe.yaml:1: '9+…' \(5,000 characters\) is not a finite number"),
+        ("seed: 1\nsteps: 2\nseed: 3", r"recipe.yaml:3: key 'seed' is written twice \(first in line 1\)"),
+        ("max_pieces: 1", "recipe.yaml:1: max_pieces: .*greater than or equal to 16"),
+        ("documents: 1", "recipe.yaml:1: documents: .*greater than or equal to 2"),
+        ("steps: " + "[" * 2000, "recipe.yaml:1: nested too deeply"),
+        ("steps: 2000000000000", "recipe.yaml:1: steps: .*less than or equal to"),
     ],
 )
 def test_a_wrong_recipe_is_one_line(tmp_path: Path, text: str, message: str) -> None:
@@ -87,6 +101,8 @@ def test_missing_recipe_and_broken_change(tmp_path: Path) -> None:
         load_settings(tmp_path / "none.yaml")
     with pytest.raises(BertologyError, match="--set steps: write key=value"):
         load_settings(RECIPE, changes=["steps"])
+    with pytest.raises(BertologyError, match=r"^--set learning_rates\[0\]\[1\]=x: learning_rates.*a number, not 'x'"):
+        load_settings(RECIPE, changes=["learning_rates[0][1]=x"])
     with pytest.raises(BertologyError, match=r"unknown key 'step'.*steps"):
         load_settings(RECIPE, changes=["step=3"])
 
@@ -179,6 +195,41 @@ def test_the_loss_is_that_of_the_model_itself(examples: Examples) -> None:
         next_sentence_label=torch.from_numpy(batch.next_labels),
     ).loss
     torch.testing.assert_close(pretraining.pretraining_loss(model, batch), expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"max_pieces": 16, "vocabulary_size": 1}, r"max_pieces is 16, but evaluation has prompts of \d+ pieces: give"),
+        ({"initializer_range": 1e6}, "a weight of .* is not finite in float16: lower learning_rates or initializer"),
+    ],
+)
+def test_settings_that_only_training_finds_wrong(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    settings = MICRO.model_copy(update={"steps": 1, **change})
+    with pytest.raises(BertologyError, match=message) as raised:
+        pretrain(settings, tmp_path, device="cpu", threads=1, echo=silent)
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_a_loss_that_is_not_finite_ends_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loss_of = pretraining.pretraining_loss
+
+    def overflowing(model: Any, batch: Any) -> torch.Tensor:
+        return loss_of(model, batch) * (float("inf") if losses.append(0) or len(losses) == 4 else 1.0)
+
+    losses: list[int] = []
+    monkeypatch.setattr(pretraining, "pretraining_loss", overflowing)
+    with pytest.raises(BertologyError, match="the loss is inf at step 3: lower learning_rates"):
+        pretrain(MICRO, tmp_path, device="cpu", threads=1, echo=silent)
+    assert [path.name for path in tmp_path.iterdir()] == ["training"]
+
+
+def test_the_smallest_settings_make_a_model(tmp_path: Path) -> None:
+    least = {"documents": 2, "held_out_documents": 2, "vocabulary_size": 1, "max_pieces": 128, "layers": 1, "width": 1,
+             "heads": 1, "inner_width": 1, "steps": 1, "batch_pieces": 1, "mask_rate": 0.0, "dropout": 1.0}  # fmt: skip
+    pretrain(MICRO.model_copy(update={**least, "salience": 1e6}), tmp_path, device="cpu", threads=1, echo=silent)
+    assert (tmp_path / "model.safetensors").exists()
 
 
 class Killed(Exception):
