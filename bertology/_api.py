@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bertology.activations import BarProgress, silent
-from bertology.corpora import Corpus
+from bertology.corpora import Corpus, no_columns
 from bertology.results import Results
 from bertology.runner import CONTROLS, ProbeRequest, parse_controls, parse_names, run_probes
 
@@ -44,7 +44,8 @@ def probe(
         out: a folder to keep the run in; the cache when left out.
         progress: whether to draw a bar; by default, if standard error is a terminal.
         settings: further fields of :class:`bertology.runner.ProbeRequest`, such as ``dtype``, ``pooling``,
-            ``readout``, ``on_long``, ``device``, ``test_split`` or ``annotate``.
+            ``readout``, ``on_long``, ``device``, ``test_split``,
+            ``columns`` or ``annotate``.
 
     Returns:
         The scores of every layer with their controls and 95 % intervals: shows as a table in a notebook; has
@@ -54,6 +55,8 @@ def probe(
     Raises:
         BertologyError: something asked for cannot be done; the message says what, and what would be right.
     """
+    if isinstance(corpus, Corpus) and settings.get("columns") is not None:
+        raise no_columns(settings["columns"], f"{corpus.name}, which is loaded already")
     show = sys.stderr.isatty() if progress is None else progress
     request = ProbeRequest(
         tasks=parse_names(task),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,10 @@ EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 EXPERIMENT = """\
 name: trial
 models: [pocket, {name: pocket, init: random, init_seed: 2, pooling: first, max_pieces: 16, id: b}]
-corpora: [pocket, {name: pocket, id: other, sentences: 20, test_split: dev, columns: form,ner}]
+corpora: [pocket, {name: pocket, id: other, sentences: 20, test_split: dev, columns: 'form,ner'}]
 tasks:
   - pos
-  - {name: ner, readout: {name: mlp, settings: {hidden: [16, 32]}, fraction: [0.5, 1.0], layers: [0, 1]}, corpora: [other]}
+  - {name: ner, corpora: [other], readout: {name: mlp, settings: {hidden: [8, 16]}, fraction: [0.5, 1.0], layers: [0]}}
 layers: 0-2
 seeds: 2
 controls: [majority, random]
@@ -84,8 +85,8 @@ def test_damaged_changes(change: bytes, tmp_path: Path) -> None:
     path = tmp_path / "experiment.yaml"
     path.write_text(EXPERIMENT)
     for mutant in mutated_bytes(change, seed=7, count=COUNT):
-        # As the operating system hands arguments over.
-        accepted(lambda: load_experiment(path, changes=[mutant.decode(errors="surrogateescape")]))
+        changes = [mutant.decode(errors="surrogateescape")]  # as the operating system hands arguments over
+        accepted(partial(load_experiment, path, changes=changes))
 
 
 @pytest.mark.parametrize(

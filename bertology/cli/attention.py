@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bertology.cli.probe import COLUMNS_HELP
+
 if TYPE_CHECKING:
     from bertology.corpora import Sentence
 
@@ -39,6 +41,7 @@ def attention(
     ] = MapWeights.raw,
     gold: Annotated[str | None, typer.Option(help="Treebank with the sentence, whose dependencies are drawn.")] = None,
     sentence: Annotated[str | None, typer.Option(help="Id of the sentence in --gold's test split.")] = None,
+    columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
     trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
@@ -52,7 +55,7 @@ def attention(
     from bertology.attention import view
     from bertology.encoders import load_encoder
 
-    asked = _sentence(text, gold, sentence)
+    asked = _sentence(text, gold, sentence, columns)
     encoder = load_encoder(model, device=device, revision=revision, trust_remote_code=trust_remote_code)
     found = view(
         asked,
@@ -71,7 +74,8 @@ def attention(
         typer.launch(path.resolve().as_uri())
 
 
-def _sentence(text: str | None, gold: str | None, name: str | None) -> str | Sentence:
+def _sentence(text: str | None, gold: str | None, name: str | None, columns: str | None) -> str | Sentence:
+    from bertology._inputs import quoted
     from bertology.errors import CorpusError
     from bertology.runner import sentence_of_corpus
 
@@ -81,9 +85,11 @@ def _sentence(text: str | None, gold: str | None, name: str | None) -> str | Sen
         raise typer.BadParameter("give a sentence, or the treebank and id of one with --gold and --sentence")
     if gold is None or name is None:
         return str(text)
-    found = sentence_of_corpus(name, gold)
+    found = sentence_of_corpus(name, gold, columns=columns)
     if found.heads is None:
-        raise CorpusError(f"{gold}: sentence {name!r} has no dependencies: give the sentence as text, without --gold")
+        raise CorpusError(
+            f"{gold}: sentence {quoted(name)} has no dependencies: give the sentence as text, without --gold"
+        )
     return found
 
 

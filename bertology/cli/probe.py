@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+COLUMNS_HELP = "What the columns of column files hold: form,xpos,chunk, _ for one to leave out."
+
 
 class Format(StrEnum):
     """What the table is printed as."""
@@ -25,6 +27,7 @@ def probe(
     *,
     model: Annotated[str, typer.Option("--model", "-m", help="pocket, a folder, or a hub id.")] = "pocket",
     corpus: Annotated[str, typer.Option("--corpus", "-c", help="pocket, ud:en_ewt, a folder or a file.")] = "pocket",
+    columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     layers: Annotated[str, typer.Option("--layers", "-l", help="all, 0-6, or 3,5,-1; 0 is the embeddings.")] = "all",
     seeds: Annotated[int, typer.Option(help="Fits: one on all of train, further ones on resamples of it.")] = 1,
     controls: Annotated[
@@ -69,6 +72,7 @@ def probe(
         tasks=parse_names(task),
         model=model,
         corpus=corpus,
+        columns=columns,
         layers=layers,
         seeds=seeds,
         controls=parse_controls(controls),

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from bertology.cli.probe import COLUMNS_HELP
+
 
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders that --out of other commands left.")],
@@ -19,6 +21,7 @@ def report(
         list[str] | None,
         typer.Option("--corpus", "-c", help="Name or path of a corpus to take sentences from; may be repeated."),
     ] = None,
+    columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     text: Annotated[
         bool, typer.Option("--text/--no-text", help="Show sentences of the corpora, or only their ids.")
     ] = True,
@@ -31,5 +34,5 @@ def report(
     from bertology.results.report import write_report
 
     path = out or (runs[0] / "report.html" if len({run.resolve() for run in runs}) == 1 else Path("report.html"))
-    write_report(runs, path, corpora=corpus or (), with_text=text)
+    write_report(runs, path, corpora=corpus or (), columns=columns, with_text=text)
     typer.echo(f"report in {path}")

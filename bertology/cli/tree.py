@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from bertology.cli.probe import COLUMNS_HELP
+
 if TYPE_CHECKING:
     from bertology.corpora import Sentence
     from bertology.results.trees import TreeReading
@@ -41,6 +43,7 @@ def tree(
     corpus: Annotated[
         str, typer.Option("--corpus", "-c", help="Treebank to fit the probe on, where there is none yet.")
     ] = "pocket",
+    columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     probe: Annotated[Path | None, typer.Option(help="A kept probe instead: its file, or the folder of a run.")] = None,
     sentence: Annotated[
         str | None, typer.Option(help="Id of a sentence of the corpus' test split, drawn beside its gold tree.")
@@ -70,6 +73,7 @@ def tree(
         layer=layer,
         model=model,
         corpus=corpus,
+        columns=columns,
         probe=probe,
         rank=rank,
         pooling=pooling,
@@ -77,7 +81,7 @@ def tree(
         revision=revision,
         trust_remote_code=trust_remote_code,
     )
-    asked = _sentence(text, sentence, corpus, is_split=split_at_spaces)
+    asked = _sentence(text, sentence, corpus, columns, is_split=split_at_spaces)
     show = not quiet and sys.stderr.isatty()
     reading = parse(asked, request, progress=BarProgress if show else lambda _: silent)
     typer.echo(_PRINTED[format](reading), nl=False)
@@ -86,12 +90,14 @@ def tree(
         typer.echo(f"{picture.value} in {out}", err=True)
 
 
-def _sentence(text: str | None, name: str | None, corpus: str, *, is_split: bool) -> Sentence:
+def _sentence(text: str | None, name: str | None, corpus: str, columns: str | None, *, is_split: bool) -> Sentence:
     from bertology.runner import sentence_of_corpus, sentence_of_text
 
     if (text is None) == (name is None):
         raise typer.BadParameter("give a sentence, or the id of one with --sentence")
-    return sentence_of_text(text, is_split=is_split) if text is not None else sentence_of_corpus(str(name), corpus)
+    if text is not None:
+        return sentence_of_text(text, is_split=is_split)
+    return sentence_of_corpus(str(name), corpus, columns=columns)
 
 
 def _check_ending(out: Path | None) -> None:

@@ -8,7 +8,7 @@ from bertology.corpora._corpus import Corpus
 from bertology.corpora._edges import read_edge_jsonl, write_edge_jsonl
 from bertology.corpora._iob import entities_of
 from bertology.corpora._join import join_corpora
-from bertology.corpora._named import corpus_at_hand, known_corpora, load_corpus
+from bertology.corpora._named import corpus_at_hand, known_corpora, load_corpus, no_columns
 from bertology.corpora._oddities import Oddities
 from bertology.corpora._propbank import read_propbank
 from bertology.corpora._raw import read_text
@@ -38,6 +38,7 @@ __all__ = [
     "known_corpora",
     "load_corpus",
     "load_docbin",
+    "no_columns",
     "read_columns",
     "read_conll2012",
     "read_conllu",

@@ -123,7 +123,7 @@ def _check(row: Sequence[str], layout: Layout, path: Path, number: int, due: int
         raise CorpusError(
             f"{path}:{number}: {columns} where the file has {len(names)} ({cut(', '.join(names))}), parted by "
             f"{parted}; "
-            "mend the line, or say columns=…"
+            "mend the line, or name the columns by --columns"
         )
     if "" in row:
         index = row.index("")

@@ -24,7 +24,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _COMMENT = re.compile(r"#\s*[a-z_]+( [a-z_]+)*(\s*=.*)?\s*")
 _SAMPLE_LINES = 5000
 IGNORED = "_"
-_TOLD = "columns='form,xpos,chunk' says what they are (_ for one to leave out)"
+_TOLD = "say what each is, as in --columns form,xpos,chunk or columns: form,xpos,chunk (_ for one to leave out)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,8 @@ def layout_told(columns: str | Sequence[str], path: Path) -> Layout:
     """The layout that a person states, as ``"form,xpos,chunk"`` or a sequence of names.
 
     Raises:
-        CorpusError: a name is no name of a column, stands twice, or there is no ``form``.
+        CorpusError: a name is no name of a column, stands twice, there is no ``form``, or there are more or fewer names
+            than the first line has columns.
     """
     names = tuple(name.strip() for name in (columns.split(",") if isinstance(columns, str) else columns))
     for name in names:
@@ -86,7 +87,14 @@ def layout_told(columns: str | Sequence[str], path: Path) -> Layout:
     if "form" not in names:
         raise CorpusError(f"columns: none of {cut(', '.join(names))} is form, the words; {_TOLD}")
     rows, _ = _sample(path)
-    return Layout(names, tabbed=_is_tabbed(rows))
+    tabbed = _is_tabbed(rows)
+    first = cells_of(rows[0], tabbed=tabbed) if rows else names
+    if len(first) != len(names):
+        raise CorpusError(
+            f"{path}: columns: {len(names)} names for the {len(first)} columns of its first line, "
+            f"{quoted(' '.join(first))}; {_TOLD}"
+        )
+    return Layout(names, tabbed=tabbed)
 
 
 def layout_seen(path: Path) -> Layout:

@@ -77,7 +77,7 @@ def load_corpus(name_or_path: str | Path, *, columns: str | Sequence[str] | None
     if parts is None:
         return _load(name_or_path, columns=columns)
     if columns is not None:
-        raise CorpusError(f"columns={quoted(columns)} is for column files; leave it out for {name_or_path}")
+        raise no_columns(columns, str(name_or_path))
     return join_corpora(_load(parts[0], joined=True), _load(parts[1]))
 
 
@@ -85,16 +85,23 @@ def _load(name_or_path: str | Path, *, columns: str | Sequence[str] | None = Non
     text = str(name_or_path)
     if isinstance(name_or_path, str) and (text == POCKET or text.startswith(("ud:", _LARGER))):
         if columns is not None:
-            raise CorpusError(f"columns={quoted(columns)} is for column files; leave it out for {text}")
+            raise no_columns(columns, text)
         return _named(text)
     path, layer = _with_layer(name_or_path)
     if not path.exists():
         raise _no_such(name_or_path, path)
     if layer is not None:
+        if columns is not None:
+            raise no_columns(columns, text)
         return load_edge_jsonl(path, layer=layer)
     if columns is not None:
         return load_columns(path, columns=columns)
     return _in_folder(path, joined=joined) if path.is_dir() else _in_file(path, joined=joined)
+
+
+def no_columns(columns: str | Sequence[str], name: str) -> CorpusError:
+    """The error for names of columns that are given with a corpus that is no column file."""
+    return CorpusError(f"columns={quoted(columns)} is for column files; leave it out for {cut(name)}")
 
 
 def _joined_parts(name_or_path: str | Path) -> tuple[str, str] | None:

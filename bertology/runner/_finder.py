@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from bertology._inputs import read_text
 from bertology._names import name_not_found
-from bertology.corpora import Corpus, Sentences, annotate_text, load_corpus
+from bertology.corpora import Corpus, Sentences, annotate_text, load_corpus, no_columns
 from bertology.encoders import ModelShape, ModelSource, model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, CorpusError
 from bertology.measures import METRICS
@@ -68,11 +69,11 @@ class Finder:
                     raise name_not_found(f"metric of task {probe.task}", metric, METRICS)
         return found
 
-    def corpus(self, name: str, probes: Sequence[Probe], *, annotate: str | None = None) -> Corpus:
+    def corpus(self, request: ProbeRequest, probes: Sequence[Probe]) -> Corpus:
         """The corpus that probes read; where all of them ask texts of their own, only what it is called."""
         if all(isinstance(probe, ClozeProbe) for probe in probes):
-            return prompts_corpus(name)
-        return find_corpus(name, annotate=annotate)
+            return prompts_corpus(request.corpus, columns=request.columns)
+        return find_corpus(request.corpus, annotate=request.annotate, columns=request.columns)
 
     def splits(self, corpus: Corpus, probes: Sequence[Probe], request: ProbeRequest) -> Splits:
         """What of a corpus is fitted on, chosen by and scored on, and what cloze probes ask.
@@ -118,18 +119,26 @@ class Finder:
 _NO_SENTENCES = Sentences()
 
 
-def prompts_corpus(name: str) -> Corpus:
-    """A source of texts for cloze probes, which find in it what they ask: only what it is called."""
+def prompts_corpus(name: str, *, columns: str | None = None) -> Corpus:
+    """A source of texts for cloze probes, which find in it what they ask: only what it is called.
+
+    Raises:
+        CorpusError: ``columns`` are given, which no such source has.
+    """
+    if columns is not None:
+        raise no_columns(columns, name)
     return Corpus(Path(name).expanduser().resolve().name if Path(name).expanduser().exists() else name, {})
 
 
-def find_corpus(name: str, *, annotate: str | None = None) -> Corpus:
-    """A corpus by name or path; with ``annotate`` a raw text labelled by that spaCy pipeline.
+def find_corpus(name: str, *, annotate: str | None = None, columns: str | None = None) -> Corpus:
+    """A corpus by name or path, ``columns`` those of column files; with ``annotate`` a text labelled by that pipeline.
 
     Of ten sentences in a row of such a text one is for dev and one for test.
     """
     if not annotate:
-        return load_corpus(name)
+        return load_corpus(name, columns=columns)
+    if columns is not None:
+        raise no_columns(columns, name)
     path = Path(name).expanduser()
     if not path.is_file():
         raise CorpusError(f"--annotate labels a raw text file: there is no file {path}")
@@ -152,10 +161,8 @@ def read_vocabulary(path: str) -> tuple[str, ...]:
         CorpusError: there is no such file, or no word in it.
     """
     file = Path(path).expanduser()
-    try:
-        words = tuple(dict.fromkeys(filter(None, map(str.strip, file.read_text(encoding="utf-8").splitlines()))))
-    except (OSError, UnicodeDecodeError) as error:
-        raise CorpusError(f"vocabulary {file}: not readable as UTF-8 text ({error.__class__.__name__})") from error
+    lines = read_text(file, error=CorpusError, missing="it should be a vocabulary, one word a line").splitlines()
+    words = tuple(dict.fromkeys(filter(None, map(str.strip, lines))))
     if not words:
         raise CorpusError(f"vocabulary {file}: no word in it; write one a line")
     return words

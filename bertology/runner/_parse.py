@@ -45,6 +45,8 @@ class ParseRequest:
     model: str = "pocket"
     corpus: str = "pocket"
     """What the probe is fitted on, where there is none yet."""
+    columns: str | None = None
+    """What the columns of the corpus hold, if it is of column files: ``form,xpos,chunk``."""
     probe: Path | None = None
     """A kept probe: its JSON file, or the folder of a run, in which the one of this layer is found."""
     rank: int | None = None
@@ -73,13 +75,13 @@ def sentence_of_text(text: str, *, is_split: bool = False) -> Sentence:
     return Sentence("", text, tuple(match[0] for match in found), tuple(match.span() for match in found))
 
 
-def sentence_of_corpus(name: str, corpus: str) -> Sentence:
-    """The sentence of that id in a corpus' test split.
+def sentence_of_corpus(name: str, corpus: str, *, columns: str | None = None) -> Sentence:
+    """The sentence of that id in a corpus' test split; ``columns`` are those of column files.
 
     Raises:
         NameNotFoundError: there is none.
     """
-    found = load_corpus(corpus)
+    found = load_corpus(corpus, columns=columns)
     split = next((split for split in ("test", *found.splits) if split in found), "test")
     sentences = found[split]
     place = next((number for number in range(len(sentences)) if sentences.id(number) == name), None)
@@ -172,6 +174,7 @@ def _probing(request: ParseRequest) -> ProbeRequest:
         tasks=(_TASK,),
         model=request.model,
         corpus=request.corpus,
+        columns=request.columns,
         layers=str(request.layer),
         controls=(),
         pooling=request.pooling,

@@ -327,7 +327,7 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Fi
     given = corpus
     if given is not None and request.annotate:
         raise BertologyError("annotate labels a raw text file: name the file as the corpus, or leave annotate out")
-    corpus = given or finder.corpus(request.corpus, probes, annotate=request.annotate)
+    corpus = given or finder.corpus(request, probes)
     splits = finder.splits(corpus, probes, request)
     own = request.init
     seed = request.init_seed if own != "pretrained" else 0

@@ -75,6 +75,9 @@ class ProbeRequest:
     test_split: str = "test"
     max_items: int | None = None
     """Of what cloze tasks ask, so many items of each group, drawn by lot; all when left out."""
+    columns: str | None = None
+    """What the columns of column files hold: ``form,xpos,chunk``, ``_`` for one to leave out; seen from the file when
+    left out."""
     annotate: str | None = None
     """A spaCy pipeline that labels the corpus, then a raw text file; its labels are silver."""
     revision: str | None = None

@@ -203,10 +203,19 @@ def test_json_lines_with_other_values(
 
 
 SENTENCES = [
-    Sentence.from_words(["Ada", "runs", "."], id="a", layers={"upos": ("PROPN", "VERB", "PUNCT"), "ner": ("B-PER", "O", "O"),
-                        "lemma": ("Ada", "run", "."), "deprel": ("nsubj", "root", "punct")}, heads=(2, 0, 2)),
+    Sentence.from_words(
+        ["Ada", "runs", "."],
+        id="a",
+        layers={
+            "upos": ("PROPN", "VERB", "PUNCT"),
+            "ner": ("B-PER", "O", "O"),
+            "lemma": ("Ada", "run", "."),
+            "deprel": ("nsubj", "root", "punct"),
+        },
+        heads=(2, 0, 2),
+    ),
     Sentence.from_words(["Go"], id="b", layers={"feats": ("Mood=Imp",), "xpos": ("VB",)}),
-]  # fmt: skip
+]
 
 
 def test_damaged_docbins(tmp_path: Path) -> None:

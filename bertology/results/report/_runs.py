@@ -22,6 +22,8 @@ class AskedCorpus:
     """A name or a path."""
     sentences: int | None = None
     """At most so many of each split, the first ones; all when None."""
+    columns: str | None = None
+    """What the columns of column files hold."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,13 @@ def _asked_corpora(folder: Path) -> tuple[AskedCorpus, ...]:
         except (OSError, ValueError, yaml.YAMLError):
             continue
         if isinstance(record, dict):
-            found += [{"name": record.get("corpus")}, *_listed(record.get("corpora"))]
+            found += [{"name": record.get("corpus"), "columns": record.get("columns")}, *_listed(record.get("corpora"))]
     return tuple(
-        AskedCorpus(asked["name"], asked.get("sentences") if isinstance(asked.get("sentences"), int) else None)
+        AskedCorpus(
+            asked["name"],
+            asked.get("sentences") if isinstance(asked.get("sentences"), int) else None,
+            asked.get("columns") if isinstance(asked.get("columns"), str) else None,
+        )
         for asked in found
         if isinstance(asked.get("name"), str)
     )

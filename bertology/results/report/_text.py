@@ -67,12 +67,15 @@ class SentenceTexts:
         return self.reasons.get(fingerprint) or "the corpus was not found"
 
 
-def find_sentences(runs: Sequence[Run], *, corpora: Sequence[str] = (), with_text: bool = True) -> SentenceTexts:
+def find_sentences(
+    runs: Sequence[Run], *, corpora: Sequence[str] = (), columns: str | None = None, with_text: bool = True
+) -> SentenceTexts:
     """The sentences that the runs were scored on, as far as they are on this machine; nothing is downloaded for them.
 
     Args:
         runs: that a report is about.
         corpora: names or paths to look in, before those that the runs themselves name.
+        columns: what the columns of ``corpora`` hold, where they are column files.
         with_text: False to find none.
 
     Raises:
@@ -87,7 +90,7 @@ def find_sentences(runs: Sequence[Run], *, corpora: Sequence[str] = (), with_tex
         return SentenceTexts({}, dict.fromkeys(wanted, "the report was made without text"), allowed=False)
     found: dict[tuple[str, str], SplitText] = {}
     for name in corpora:
-        _take(load_corpus(name), wanted, found)
+        _take(load_corpus(name, columns=columns), wanted, found)
     # Of this call only: files may be others the next time.
     load = cache(_cut)
     for run in runs:
@@ -123,7 +126,7 @@ def _look_in(asked: AskedCorpus, fingerprint: str, load: Callable[[AskedCorpus],
 
 def _cut(asked: AskedCorpus) -> Corpus:
     """A corpus, or the first sentences of each of its splits."""
-    corpus = load_corpus(asked.name)
+    corpus = load_corpus(asked.name, columns=asked.columns)
     if asked.sentences is None:
         return corpus
     return replace(corpus, splits={name: split[: asked.sentences] for name, split in corpus.splits.items()})

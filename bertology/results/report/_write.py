@@ -13,7 +13,12 @@ from bertology.results.report._text import find_sentences
 
 
 def write_report(
-    runs: Sequence[str | Path], path: str | Path, *, corpora: Sequence[str] = (), with_text: bool = True
+    runs: Sequence[str | Path],
+    path: str | Path,
+    *,
+    corpora: Sequence[str] = (),
+    columns: str | None = None,
+    with_text: bool = True,
 ) -> Path:
     """Write what ``runs`` found as one HTML file that needs nothing beside itself.
 
@@ -22,6 +27,7 @@ def write_report(
         path: the file to write.
         corpora: names or paths of corpora to take sentences from; those the runs name are tried as well, as far as
             they are on this machine.
+        columns: what the columns of ``corpora`` hold, where they are column files: ``form,xpos,chunk``.
         with_text: whether sentences may stand in the file; otherwise only their ids do.
 
     Returns:
@@ -36,6 +42,6 @@ def write_report(
     if path.is_dir():
         raise StoreError(f"cannot write {path}: it is a folder; name a file in --out")
     found = read_runs(runs)
-    page = render_report(found, find_sentences(found, corpora=corpora, with_text=with_text))
+    page = render_report(found, find_sentences(found, corpora=corpora, columns=columns, with_text=with_text))
     write_atomically(path, page.encode(), remedy="name another file with --out")
     return path

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_v
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from bertology._inputs import cut, quoted
 from bertology.runner._reading import Reading, sweep
 from bertology.runner._request import CONTROLS, Control
 
@@ -87,12 +88,23 @@ class CorpusSettings(_Named):
     """Split to score on."""
     test_on: Text | None = None
     """Another corpus, by name or path, whose `test_split` is scored instead: how well a probe carries over to it."""
+    columns: Text | None = None
+    """What the columns of column files hold: `form,xpos,chunk`, with `_` for one to leave out (in quotes inside of
+    braces); seen from the files when left out."""
+    test_on_columns: Text | None = None
+    """The same of the files of `test_on`."""
     annotate: Text | None = None
     """A spaCy pipeline that labels the corpus, then a raw text file; its labels are silver."""
     sentences: Annotated[int, Field(strict=True, ge=2)] | None = None
     """At most so many sentences of each split, the first ones; all when left out."""
     items: Annotated[int, Field(strict=True, ge=1)] | None = None
     """Of what cloze tasks ask, at most so many items of each group, drawn by lot; all when left out."""
+
+    @model_validator(mode="after")
+    def _columns_of_what(self) -> CorpusSettings:
+        if self.test_on_columns is not None and self.test_on is None:
+            raise ValueError("test_on_columns says what the columns of test_on hold, which is left out")
+        return self
 
 
 class ReadoutSettings(_Named):
@@ -172,8 +184,8 @@ class OutputSettings(_Settings):
 class Experiment(_Settings):
     """An experiment: models × corpora × tasks × layers × seeds × controls, resolved into cells before anything runs."""
 
-    name: Annotated[str, Field(strict=True, pattern=r"^[\w][\w.-]*$")]
-    """Letters, digits, `-`, `_` and `.`; the run's folder is called so."""
+    name: Annotated[str, Field(strict=True, pattern=r"^[\w][\w.-]*$", max_length=100)]
+    """Up to 100 letters, digits, `-`, `_` and `.`; the run's folder is called so."""
     models: Annotated[tuple[ModelSettings, ...], Field(min_length=1)]
     """The encoders: a name each, or a mapping."""
     corpora: Annotated[tuple[CorpusSettings, ...], Field(min_length=1)]
@@ -204,7 +216,7 @@ class Experiment(_Settings):
         doubled = next((title for title in titles if titles.count(title) > 1), None)
         if doubled is not None:
             remedy = "name each once" if isinstance(found[0], TaskSettings) else "give each an id of its own"
-            raise ValueError(f"two are called {doubled!r}: {remedy}")
+            raise ValueError(f"two are called {quoted(doubled)}: {remedy}")
         return found
 
     @model_validator(mode="after")
@@ -213,7 +225,8 @@ class Experiment(_Settings):
         for task in self.tasks:
             for name in task.corpora or ():
                 if name not in known:
-                    raise ValueError(f"task {task.name} asks for corpus {name!r}: there is {', '.join(sorted(known))}")
+                    there = cut(", ".join(sorted(known)))
+                    raise ValueError(f"task {cut(task.name)} asks for corpus {quoted(name)}: there is {there}")
         return self
 
     @property

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from bertology._files import canonical_json, digest
+from bertology._inputs import cut, is_numeral
 from bertology._names import name_not_found
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
@@ -80,8 +81,8 @@ class Shard:
             BertologyError: it is not written so.
         """
         first, slash, last = text.partition("/")
-        if not (slash and first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last)):
-            raise BertologyError(f"--shard {text}: write which of how many, from 1/4 to 4/4")
+        if not (slash and is_numeral(first) and is_numeral(last) and 1 <= int(first) <= int(last)):
+            raise BertologyError(f"--shard {cut(text)}: write which of how many, from 1/4 to 4/4")
         return cls(int(first), int(last))
 
     def __str__(self) -> str:
@@ -339,11 +340,12 @@ def _tasks_by_corpus(experiment: Experiment) -> list[tuple[CorpusSettings, tuple
 
 def _find(settings: CorpusSettings, tasks: Sequence[TaskSettings], finder: Finder) -> Corpus:
     if all(isinstance(finder.probe(task.name), ClozeProbe) for task in tasks):
-        found = prompts_corpus(settings.name)
+        found = prompts_corpus(settings.name, columns=settings.columns)
         return replace(found, name=settings.id) if settings.id else found
-    corpus = find_corpus(settings.name, annotate=settings.annotate)
+    corpus = find_corpus(settings.name, annotate=settings.annotate, columns=settings.columns)
     if settings.test_on is not None:
-        corpus = _carried_over(corpus, find_corpus(settings.test_on, annotate=settings.annotate), settings)
+        other = find_corpus(settings.test_on, annotate=settings.annotate, columns=settings.test_on_columns)
+        corpus = _carried_over(corpus, other, settings)
     if settings.sentences is not None:
         most = settings.sentences
         corpus = replace(corpus, splits={name: found[:most] for name, found in corpus.splits.items()})
