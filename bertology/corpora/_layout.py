@@ -24,7 +24,9 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _COMMENT = re.compile(r"#\s*[a-z_]+( [a-z_]+)*(\s*=.*)?\s*")
 _SAMPLE_LINES = 5000
 IGNORED = "_"
-_TOLD = "say what each is, as in --columns form,xpos,chunk or columns: form,xpos,chunk (_ for one to leave out)"
+_TOLD = (
+    "say what each is by `--columns form,xpos,chunk`, or `columns: form,xpos,chunk` in an experiment (_ leaves one out)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,9 @@ def layout_told(columns: str | Sequence[str], path: Path) -> Layout:
     names = tuple(name.strip() for name in (columns.split(",") if isinstance(columns, str) else columns))
     for name in names:
         if name != IGNORED and not _NAME.fullmatch(name):
-            raise CorpusError(f"columns: {quoted(name)} is no name for a column; {_TOLD}")
+            raise CorpusError(
+                f"columns: {quoted(name)} is no name for a column, which is small letters, digits and _; {_TOLD}"
+            )
         if name == "head":
             raise CorpusError("columns: heads are read from CoNLL-U only; write _ for that column, or convert the file")
         if name != IGNORED and names.count(name) > 1:

@@ -202,7 +202,7 @@ def _check_nothing_missing(source: ModelSource, model: Any, missing: set[str]) -
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         raise ModelError(
             f"{source.folder}: the weights lack {lost[0]}{more}, which would be random: give weights that belong to "
-            "its config.json, or ask for init='random'"
+            "its config.json, or ask for `init: random` in an experiment"
         )
 
 

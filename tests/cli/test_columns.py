@@ -17,7 +17,7 @@ from bertology.runner.experiment import load_experiment, resolve_work
 
 Command = Callable[..., Any]
 COLUMNS = "form,lemma,upos,xpos"
-REMEDY = "say what each is, as in --columns form,xpos,chunk"
+REMEDY = "say what each is by `--columns form,xpos,chunk`"
 
 
 @pytest.fixture

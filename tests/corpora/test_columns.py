@@ -175,7 +175,7 @@ def test_conllu_under_another_name(written):
 
 
 def test_columns_that_look_alike(written):
-    message = r"test.conll: columns 2 and 3 both look like xpos; say what each is, as in --columns form,xpos,chunk or"
+    message = r"test.conll: columns 2 and 3 both look like xpos; say what each is by `--columns form,xpos,chunk`"
     with pytest.raises(CorpusError, match=message):
         read_columns(written("a lemma NN\nb lemma NN\n"))
 
