@@ -1,4 +1,4 @@
-"""What a person gives: files opened, JSON and numerals parsed, and how messages quote what stands in them."""
+"""What a person gives: files opened, JSON and numerals parsed."""
 
 from __future__ import annotations
 
@@ -11,25 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from bertology.errors import BertologyError
+from bertology.errors import BertologyError, cut, quoted
 
-_MOST_QUOTED = 80
 _NUMERAL = re.compile(r"[0-9]{1,18}", re.ASCII)
-
-
-def quoted(value: object) -> str:
-    """A value of a file or command line for a message: its ``repr``, of a long text the first 80 characters."""
-    if isinstance(value, int) and abs(value) >= 10**_MOST_QUOTED:
-        return "a number of over 80 digits"  # of one with over 4300 there is no repr
-    if isinstance(value, str) and len(value) > _MOST_QUOTED:
-        return f"{value[:_MOST_QUOTED] + '…'!r} ({len(value):,} characters)"
-    return cut(repr(value))
-
-
-def cut(text: str) -> str:
-    """The first 80 characters of a text that a message gives without quotes, line breaks and the like written out."""
-    text = text if text.isprintable() else repr(text)[1:-1]
-    return text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}…"
 
 
 def described(value: Any) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from bertology.errors import NameNotFoundError
+from bertology.errors import NameNotFoundError, cut, listed, quoted
+
+_MOST_COMPARED = 80
+"""Characters of a name that are compared with those there are: no name is longer."""
 
 
 def name_not_found(kind: str, name: str, known: Iterable[str], *, remedy: str = "") -> NameNotFoundError:
@@ -18,11 +21,11 @@ def name_not_found(kind: str, name: str, known: Iterable[str], *, remedy: str = 
         remedy: a closing hint, such as the command that lists all names.
     """
     names = sorted(set(known))
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name[:_MOST_COMPARED], names, n=3, cutoff=0.5)
     if near:
-        hint = f"did you mean {' or '.join(near)}?"
+        hint = f"did you mean {' or '.join(map(cut, near))}?"
     elif len(names) <= 8:
-        hint = f"there is {', '.join(names)}" if names else "there is none"
+        hint = f"there is {listed(names)}"
     else:
-        hint = f"there are {len(names)}, such as {', '.join(names[:5])}"
-    return NameNotFoundError(f"unknown {kind} {name!r}: {hint}{'; ' + remedy if remedy else ''}")
+        hint = f"there are {len(names)}, such as {listed(names[:5])}"
+    return NameNotFoundError(f"unknown {kind} {quoted(name)}: {hint}{'; ' + remedy if remedy else ''}")

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from bertology._names import name_not_found
-from bertology.errors import FitError
+from bertology.errors import FitError, quoted
 
 
 def checked_settings(settings: Mapping[str, Any], kind: Any, *, owner: str, fixed: frozenset[str]) -> dict[str, Any]:
@@ -39,4 +39,4 @@ def _checked(owner: str, name: str, value: Any, kind: Any) -> Any:
         return TypeAdapter(kind).validate_json(to_json(value), strict=True)
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
-        raise FitError(f"setting {name} of {owner} is {value!r}: {reason[0].lower()}{reason[1:]}") from None
+        raise FitError(f"setting {name} of {owner} is {quoted(value)}: {reason[0].lower()}{reason[1:]}") from None

@@ -17,8 +17,8 @@ from typing import Any
 
 import yaml
 
-from bertology._inputs import cut, opened, quoted
-from bertology.errors import BertologyError
+from bertology._inputs import opened
+from bertology.errors import BertologyError, cut, quoted
 
 _MOST_BYTES = 1 << 20
 _MOST_VALUES = 20_000

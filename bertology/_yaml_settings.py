@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from bertology._inputs import cut, quoted
 from bertology._yaml import Place, Written, parse_yaml
-from bertology.errors import BertologyError
+from bertology.errors import BertologyError, cut, quoted
 
 Model = TypeVar("Model", bound=BaseModel)
 Path = tuple[str | int, ...]

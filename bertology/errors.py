@@ -1,6 +1,15 @@
-"""The errors a person can cause, each one line that names what is wrong and what would be right."""
+"""The errors a person can cause, each one line that names what is wrong and what would be right.
+
+What a message quotes of a file or command line goes through :func:`quoted`, :func:`cut` or :func:`listed`, so that it
+stays one line of a readable length.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+_MOST_QUOTED = 80
+_MOST_LISTED, _MOST_OF_A_NAME = 20, 40
 
 
 class BertologyError(Exception):
@@ -37,3 +46,26 @@ class ResultsError(BertologyError):
 
 class ClozeError(BertologyError):
     """A text with masks, or the answers to it, cannot be put to a masked language model."""
+
+
+def quoted(value: object) -> str:
+    """A value of a file or command line for a message: its ``repr``, of a long text the first 80 characters."""
+    if isinstance(value, int) and abs(value) >= 10**_MOST_QUOTED:
+        return "a number of over 80 digits"  # of one with over 4300 there is no repr
+    if not isinstance(value, str):
+        return cut(repr(value))
+    whole = len(value) <= _MOST_QUOTED
+    return repr(value) if whole else f"{value[:_MOST_QUOTED] + '…'!r} ({len(value):,} characters)"
+
+
+def cut(text: str, *, most: int = _MOST_QUOTED) -> str:
+    """The first characters of a text that a message gives without quotes, line breaks and the like written out."""
+    text = text if text.isprintable() else repr(text)[1:-1]
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names with commas, of many the first 20, of a long one the first 40 characters; ``none`` where there is none."""
+    found = [str(name) for name in names]
+    more = [f"and {len(found) - _MOST_LISTED:,} more"] if len(found) > _MOST_LISTED else []
+    return ", ".join([*(cut(name, most=_MOST_OF_A_NAME) for name in found[:_MOST_LISTED]), *more]) or "none"

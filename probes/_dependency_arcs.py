@@ -6,7 +6,7 @@ import numpy as np
 
 from bertology.attention.arcs import Arcs
 from bertology.corpora import Sentences
-from bertology.errors import CorpusError, NameNotFoundError
+from bertology.errors import CorpusError, NameNotFoundError, listed, quoted
 from bertology.probing import scored_words
 
 ALL = "all"
@@ -45,7 +45,7 @@ def dependency_arcs(
     """
     layer = sentences.layers.get("deprel")
     if sentences.heads is None or layer is None:
-        there = ", ".join(sorted(sentences.layers)) or "none"
+        there = listed(sorted(sentences.layers))
         raise CorpusError(
             f"no word has a head and a relation to it: give a treebank; the annotation layers are {there}"
         )
@@ -58,7 +58,7 @@ def dependency_arcs(
     for name in relations:
         # One that is rare may be missing from a small split; one that is in no text is a slip.
         if name not in _UNIVERSAL and name not in by_size:
-            raise NameNotFoundError(f"unknown relation {name!r}: the text has {', '.join(map(str, names))}")
+            raise NameNotFoundError(f"unknown relation {quoted(name)}: the text has {listed(map(str, names))}")
     groups = []
     for name in [ALL] * (not relations) + by_size:
         which = np.ones(len(own), dtype=bool) if name == ALL else own == name

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bertology.attention.arcs import Candidates
 from bertology.corpora import Sentences, Target
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, listed, quoted
 
 MentionHead = Literal["tree", "last_word"]
 """The word that stands for a mention: the first whose head in the tree lies outside, or its last word."""
@@ -36,8 +36,10 @@ def antecedents(sentences: Sentences, layer: str, *, mention_head: MentionHead) 
         CorpusError: there are no such pairs, none of them means the same, or no tree to find heads by.
     """
     if layer not in sentences.target_layers:
-        there = ", ".join(sentences.target_layers) or "none"
-        raise CorpusError(f"no mention is joined to another in layer {layer!r}: the span annotation there is {there}")
+        there = listed(sentences.target_layers)
+        raise CorpusError(
+            f"no mention is joined to another in layer {quoted(layer)}: the span annotation there is {there}"
+        )
     if mention_head == "tree" and sentences.heads is None:
         raise CorpusError("no tree to find the heads of mentions by: give a treebank, or set mention_head to last_word")
     asked: list[int] = []
@@ -49,7 +51,7 @@ def antecedents(sentences: Sentences, layer: str, *, mention_head: MentionHead) 
                 found += [(len(asked), other, *facts) for other, facts in sorted(candidates.items())]
                 asked.append(word)
     if not asked:
-        raise CorpusError(f"no two mentions of a sentence mean the same in layer {layer!r}")
+        raise CorpusError(f"no two mentions of a sentence mean the same in layer {quoted(layer)}")
     questions, words, is_right, ranks = (np.array(column) for column in zip(*found, strict=True))
     words_asked = np.array(asked, dtype=np.int64)
     names, is_in = _groups(sentences, words_asked)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertology.corpora import Sentences
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, listed
 from bertology.probing import Examples, RepresentationProbe, pair_examples
 
 
@@ -29,7 +29,7 @@ class EdgeDependencies(RepresentationProbe):
         """Every word that has a head, with that head and the relation."""
         relations = sentences.layers.get("deprel")
         if sentences.heads is None or relations is None:
-            there = ", ".join(sorted(sentences.layers)) or "none"
+            there = listed(sorted(sentences.layers))
             raise CorpusError(f"no word has a head and a relation to it: the annotation layers are {there}")
         starts = sentences.starts[sentences.sentence_of_word]
         has_arc = (sentences.heads > 0) & (relations.codes >= 0)

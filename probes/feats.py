@@ -8,7 +8,7 @@ Neural Machine Translation Models Learn about Morphology?*; features and values 
 from dataclasses import dataclass
 
 from bertology.corpora import Sentences
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, listed, quoted
 from bertology.probing import Examples, ProbeFamily, RepresentationProbe, layer_examples, mapped_examples
 
 _QUESTION = "Which value of a UD feature (Number, Tense …) does each word that has it show?"
@@ -36,7 +36,7 @@ class Feature(RepresentationProbe):
         values = {feats: _features(feats).get(self.feature) for feats in layer_examples(sentences, "feats").values}
         if not any(values.values()):
             known = sorted({name for feats in values for name in _features(feats)})
-            raise CorpusError(f"no word has the feature {self.feature!r}: the features are {', '.join(known)}")
+            raise CorpusError(f"no word has the feature {quoted(self.feature)}: the features are {listed(known)}")
         return mapped_examples(sentences, "feats", values)
 
 

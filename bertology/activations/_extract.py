@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bertology._files import explained_write_errors
 from bertology._memory import give_back_freed_memory
+from bertology._units import size_in_words
 from bertology._workers import Workers
 from bertology.activations._batches import PIECES_IN_BATCH, Batch, plan_batches
 from bertology.activations._entry import (
@@ -276,8 +277,9 @@ def _check_space(folder: Path, n_values: int, recipe: Recipe) -> None:
         free = shutil.disk_usage(folder).free
     if needed - already > free:
         raise StoreError(
-            f"{folder.parent}: {needed / 1e9:.1f} GB of vectors do not fit into the {free / 1e9:.1f} GB free there; "
-            "free some, name another folder in BERTOLOGY_CACHE, run `bertology cache prune` or ask fewer layers"
+            f"{folder.parent}: {size_in_words(needed - already)} of vectors do not fit into the "
+            f"{size_in_words(free)} free there; free some, name another folder in BERTOLOGY_CACHE, "
+            "run `bertology cache prune` or ask fewer layers"
         )
 
 

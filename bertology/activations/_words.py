@@ -11,7 +11,7 @@ from torch import Tensor
 from bertology.activations._batches import plan_batches
 from bertology.activations._forward import WindowReader
 from bertology.corpora import Sentences
-from bertology.errors import ModelError
+from bertology.errors import ModelError, quoted
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -35,7 +35,7 @@ def read_words(encoder: Encoder, sentences: Sentences, *, layers: Sequence[int],
     reader = WindowReader(encoder, sentences, pooling=pooling)
     if reader.skipped:
         _, _, form, reason = reader.skipped[0]
-        raise ModelError(f"word {form!r} has no vector ({reason}): leave it out, or take another model")
+        raise ModelError(f"word {quoted(form)} has no vector ({reason}): leave it out, or take another model")
     vectors = torch.empty(len(layers), sentences.n_words, encoder.dim)
     for batch in plan_batches(reader.lengths):
         words = reader.words_in(batch)

@@ -75,8 +75,7 @@ def attention(
 
 
 def _sentence(text: str | None, gold: str | None, name: str | None, columns: str | None) -> str | Sentence:
-    from bertology._inputs import quoted
-    from bertology.errors import CorpusError
+    from bertology.errors import CorpusError, quoted
     from bertology.runner import sentence_of_corpus
 
     if (gold is None) != (name is None):
@@ -87,9 +86,7 @@ def _sentence(text: str | None, gold: str | None, name: str | None, columns: str
         return str(text)
     found = sentence_of_corpus(name, gold, columns=columns)
     if found.heads is None:
-        raise CorpusError(
-            f"{gold}: sentence {quoted(name)} has no dependencies: give the sentence as text, without --gold"
-        )
+        raise CorpusError(f"{gold}: sentence {quoted(name)} has no dependencies: give it as text, without --gold")
     return found
 
 

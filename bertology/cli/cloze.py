@@ -55,7 +55,7 @@ def cloze(
     """
     from bertology.cloze import Prompt, check_form, read_cloze
     from bertology.encoders import load_encoder
-    from bertology.errors import ClozeError
+    from bertology.errors import ClozeError, quoted
     from bertology.runner import parse_layers
 
     words = tuple(word.strip() for word in (candidates or "").split(",") if word.strip())
@@ -65,7 +65,7 @@ def cloze(
     check_form(scored)
     prompt = Prompt(text, words)
     if not prompt.n_masks:
-        raise ClozeError(f"no mask in {text!r}: write {{mask}} where a word is left out")
+        raise ClozeError(f"no mask in {quoted(text)}: write {{mask}} where a word is left out")
     encoder = load_encoder(model, device=device, revision=revision, trust_remote_code=trust_remote_code)
     chosen = parse_layers(layers, encoder.n_layers)
     reading = read_cloze(encoder, prompt, layers=chosen, top=top, form=cast("AnswerForm", scored))

@@ -69,6 +69,7 @@ def _compute() -> str:
 def _cache() -> str:
     from bertology._cache import cache_folder
     from bertology._files import explained_write_errors
+    from bertology._units import size_in_words
 
     folder = cache_folder()
     with explained_write_errors(folder, remedy="name another folder in BERTOLOGY_CACHE"):
@@ -76,7 +77,7 @@ def _cache() -> str:
         probe = folder / ".doctor"
         probe.write_bytes(b"")
         probe.unlink()
-    return f"{folder}, {shutil.disk_usage(folder).free / 1e9:.0f} GB free"
+    return f"{folder}, {size_in_words(shutil.disk_usage(folder).free)} free"
 
 
 def _tasks() -> str:

@@ -16,7 +16,7 @@ from bertology.cloze._prompts import MASK, Prompt
 from bertology.cloze._questions import Integers, Questions
 from bertology.cloze._read import Read, Wanted, read_questions
 from bertology.cloze._scores import ClozeScores
-from bertology.errors import ClozeError
+from bertology.errors import ClozeError, quoted
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -90,10 +90,12 @@ def _check(prompts: Sequence[Prompt], form: AnswerForm, *, ranks: bool, top: int
         raise ClozeError("nothing is asked: give prompts candidates, or ask for the top few")
     for number, prompt in enumerate(prompts):
         if not prompt.n_masks:
-            raise ClozeError(f"prompt {number} {prompt.text!r}: no mask in it; write {MASK} where a word is left out")
+            raise ClozeError(
+                f"prompt {number} {quoted(prompt.text)}: no mask in it; write {MASK} where a word is left out"
+            )
         if prompt.candidates and prompt.asked is None:
             raise ClozeError(
-                f"prompt {number} {prompt.text!r}: {prompt.n_masks} masks, and candidates are for one; "
+                f"prompt {number} {quoted(prompt.text)}: {prompt.n_masks} masks, and candidates are for one; "
                 f"leave one mask, leave out the candidates, or say which mask (at) from 0 to {prompt.n_masks - 1}"
             )
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertology.cloze._answers import AnswerReader, Excluded
 from bertology.cloze._encode import encode, mask_places, too_long
 from bertology.cloze._prompts import MASK, Prompt
-from bertology.errors import ClozeError
+from bertology.errors import ClozeError, quoted
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -48,11 +48,11 @@ def distribution(encoder: Encoder, prompt: Prompt, *, layers: Sequence[int] | No
         ClozeError: a prompt without a mask, or too long.
     """
     if not prompt.n_masks:
-        raise ClozeError(f"prompt {prompt.text!r}: no mask in it; write {MASK} where a word is left out")
+        raise ClozeError(f"prompt {quoted(prompt.text)}: no mask in it; write {MASK} where a word is left out")
     encoding = encode(encoder, [prompt.written(encoder.mask_token)])[0]
     reason = too_long(encoder, len(encoding.ids))
     if reason:
-        raise ClozeError(f"prompt {prompt.text[:60]!r}… is {reason}; shorten it")
+        raise ClozeError(f"prompt {quoted(prompt.text)} is {reason}; shorten it")
     masks = mask_places(encoder, prompt, encoding.ids)
     logits = encoder.masked_logits(
         torch.tensor([encoding.ids]), torch.tensor([[0, piece] for piece in masks]), layers=layers

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from bertology.cloze._prompts import Prompt
-from bertology.errors import ClozeError
+from bertology.errors import ClozeError, quoted
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -48,7 +48,7 @@ def mask_places(encoder: Encoder, prompt: Prompt, ids: Sequence[int]) -> list[in
     places = [piece for piece, entry in enumerate(ids) if entry == mask_id]
     if len(places) != prompt.n_masks:
         raise ClozeError(
-            f"prompt {prompt.text!r}: {prompt.n_masks} masks, of which the tokenizer reads {len(places)} as "
+            f"prompt {quoted(prompt.text)}: {prompt.n_masks} masks, of which the tokenizer reads {len(places)} as "
             f"{encoder.mask_token}; put spaces around them"
         )
     return places

@@ -14,7 +14,7 @@ from bertology.cloze._ask import ask
 from bertology.cloze._distribution import Distribution, distribution
 from bertology.cloze._encode import spell_pieces
 from bertology.cloze._prompts import Prompt
-from bertology.errors import ClozeError
+from bertology.errors import ClozeError, quoted
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -65,7 +65,9 @@ def read_cloze(
         ClozeError: no mask, more than one, a text that is too long, or none of the candidates can be scored.
     """
     if prompt.n_masks > 1:
-        raise ClozeError(f"{prompt.n_masks} masks in {prompt.text!r}: one is read at a time, write out the others")
+        raise ClozeError(
+            f"{prompt.n_masks} masks in {quoted(prompt.text)}: one is read at a time, write out the others"
+        )
     chosen = tuple(range(encoder.n_layers + 1)) if layers is None else tuple(sorted(set(layers)))
     found = distribution(encoder, prompt, layers=chosen)
     log_probs = found.log_probs[:, 0].astype(np.float64)
@@ -112,7 +114,7 @@ def _candidates(encoder: Encoder, prompt: Prompt, layers: Sequence[int], form: A
     unscored = {excluded.candidate for excluded in scores.excluded}
     kept = [number for number, word in enumerate(words) if word not in unscored]
     if not kept:
-        reasons = "; ".join(f"{excluded.candidate!r} {excluded.reason}" for excluded in scores.excluded)
+        reasons = "; ".join(f"{quoted(excluded.candidate)} {excluded.reason}" for excluded in scores.excluded)
         raise ClozeError(f"no candidate is left: {reasons}")
     return _Followed(
         tuple(_spelled(encoder, words[number]) for number in kept),

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bertology._inputs import cut, quoted
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._lines import text_lines
 from bertology.corpora._oddities import Oddities
@@ -15,7 +14,7 @@ from bertology.corpora._sentence import Sentence, Target
 from bertology.corpora._sentences import Sentences
 from bertology.corpora._spacing import penn_words
 from bertology.corpora._splits import corpus_name, files_in, one_in_ten, split_of
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, cut, quoted
 
 TREE_SUFFIXES = (".mrg", ".ptb")
 _PIECE = re.compile(r"[()]|[^\s()]+")

@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bertology._inputs import cut
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._iob import NotIob, entities_in, to_iob2
 from bertology.corpora._layout import Layout, layout_seen, layout_told
@@ -16,7 +15,7 @@ from bertology.corpora._sentence import Sentence
 from bertology.corpora._sentences import Sentences
 from bertology.corpora._spacing import spacing_in
 from bertology.corpora._splits import corpus_name, language_of, split_files
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, cut
 
 COLUMN_SUFFIXES = (
     ".annotated",

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertology._inputs import cut, quoted
 from bertology.corpora._brackets import SPACING, made_splits, plain_label
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._lines import text_lines
@@ -17,7 +16,7 @@ from bertology.corpora._sentence import Sentence, Target
 from bertology.corpora._sentences import Sentences
 from bertology.corpora._spacing import penn_words
 from bertology.corpora._splits import corpus_name, split_of
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, cut, quoted
 
 CONLL2012_ENDING = "_conll"
 """Files are called ``…v4_gold_conll``, ``….gold_conll``, ``…_auto_conll``."""

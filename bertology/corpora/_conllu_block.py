@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertology._inputs import cut, quoted
 from bertology.corpora._sentence import MultiwordToken
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, cut, quoted
 
 N_COLUMNS = 10
 _NAMES = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bertology._files import write_atomically
-from bertology._inputs import NotJson, described, parsed_json, quoted
+from bertology._inputs import NotJson, described, parsed_json
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._lines import text_lines
 from bertology.corpora._oddities import Oddities
@@ -18,7 +18,7 @@ from bertology.corpora._sentence import Sentence, Target
 from bertology.corpora._sentences import Sentences
 from bertology.corpora._spacing import spacing_in
 from bertology.corpora._splits import corpus_name, split_files
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, quoted
 
 EDGE_SUFFIXES = (".jsonl",)
 LAYER_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)

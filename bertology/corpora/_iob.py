@@ -8,11 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._inputs import cut, quoted
 from bertology.corpora._sentence import Target
 from bertology.corpora._sentences import Integers, Sentences
 from bertology.corpora._storage import WordLayer
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, cut, quoted
 
 IOB_TAG = re.compile(r"O|[BI]-\S+")
 _OTHER_SCHEMES = re.compile(r"[SELUMW]-\S+")

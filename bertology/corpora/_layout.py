@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from bertology._inputs import cut, quoted
 from bertology.corpora._conllu_block import N_COLUMNS
 from bertology.corpora._iob import IOB_TAG
 from bertology.corpora._lines import text_lines
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, cut, quoted
 
 UPOS = frozenset({"ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON"}) | frozenset(
     {"PROPN", "PUNCT", "SCONJ", "SYM", "VERB", "X"}

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from bertology._inputs import cut, quoted
 from bertology.corpora._conllu_block import Block, Row
 from bertology.corpora._oddities import Oddities
 from bertology.corpora._sentence import Target
+from bertology.errors import cut, quoted
 
 _MISC = 9
 _KEY = "Entity="

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bertology._inputs import cut, is_numeral, quoted
+from bertology._inputs import is_numeral
 from bertology._names import name_not_found
 from bertology.corpora._brackets import TREE_SUFFIXES, load_trees
 from bertology.corpora._columns import COLUMN_SUFFIXES, load_columns
@@ -24,7 +24,7 @@ from bertology.corpora._spacy import load_docbin
 from bertology.corpora._splits import corpus_name, files_in, split_of
 from bertology.corpora._treebanks import TREEBANKS, load_treebank, treebank_is_cached
 from bertology.corpora._winograd import WINOGRAD_SUFFIXES, load_winograd, looks_like_winograd, winograd_files
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, cut, quoted
 
 POCKET = "pocket"
 _LARGER = "pocket:"

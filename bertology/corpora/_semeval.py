@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from bertology._inputs import cut, quoted
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._lines import text_lines
 from bertology.corpora._oddities import Oddities
@@ -14,7 +13,7 @@ from bertology.corpora._sentence import Sentence, Target
 from bertology.corpora._sentences import Sentences
 from bertology.corpora._splits import corpus_name, split_files
 from bertology.corpora._tokens import english_words, sentence_of, words_within
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, cut, quoted
 
 SEMEVAL_SUFFIXES = (".txt",)
 _ITEM = re.compile(r'(\d+)\t"(.*)"\s*')

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertology._files import write_atomically
-from bertology._inputs import described, opened, quoted
+from bertology._inputs import described, opened
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._iob import entities_of
 from bertology.corpora._lines import text_lines
 from bertology.corpora._sentence import MultiwordToken, Sentence
 from bertology.corpora._sentences import Sentences
 from bertology.corpora._splits import corpus_name, split_files
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, quoted
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from bertology._files import write_atomically
-from bertology._inputs import quoted
 from bertology.corpora._sentence import MultiwordToken, Sentence
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, quoted
 
 _STANDARD = ("lemma", "upos", "xpos", "feats")
 _KNOWN = {*_STANDARD, "deprel", "deps", "misc"}

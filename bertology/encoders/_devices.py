@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from bertology.errors import ModelError
+from bertology.errors import ModelError, quoted
 
 _BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16", "bf16"})
 
@@ -27,14 +27,14 @@ def choose_device(device: str = "auto") -> torch.device:
     try:
         chosen = torch.device(device)
     except RuntimeError:
-        raise ModelError(f"unknown device {device!r}: give auto, cpu, cuda, cuda:0 … or mps") from None
+        raise ModelError(f"unknown device {quoted(device)}: give auto, cpu, cuda, cuda:0 … or mps") from None
     there = {
         "cpu": True,
         "cuda": torch.cuda.is_available() and (chosen.index or 0) < torch.cuda.device_count(),
         "mps": torch.backends.mps.is_available(),
     }
     if not there.get(chosen.type, False):
-        raise ModelError(f"device {device!r} is not there on this machine: use auto or cpu")
+        raise ModelError(f"device {quoted(device)} is not there on this machine: use auto or cpu")
     return chosen
 
 

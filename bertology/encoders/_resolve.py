@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from bertology._names import name_not_found
 from bertology.encoders._source import ModelSource
-from bertology.errors import ModelError, NameNotFoundError
+from bertology.errors import ModelError, NameNotFoundError, quoted
 
 POCKET = "pocket"
 
@@ -57,7 +57,9 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
     path = Path(name).expanduser()
     if name == POCKET or path.is_dir():
         if revision is not None:
-            raise ModelError(f"model {name} has no revisions ({revision!r} was asked for): only models of the hub do")
+            raise ModelError(
+                f"model {name} has no revisions ({quoted(revision)} was asked for): only models of the hub do"
+            )
         return ModelSource(name, _pocket_folder() if name == POCKET else path)
     if path.is_file():
         raise ModelError(f"{name} is a file: give the folder it lies in")

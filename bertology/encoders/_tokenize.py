@@ -13,7 +13,7 @@ from bertology.corpora import Sentence, Sentences
 from bertology.encoders._align import Integers, code_points, text_bases, trim_spaces, words_to_pieces
 from bertology.encoders._pieces import Ids, Pieces, SkippedWord
 from bertology.encoders._windows import windows_of
-from bertology.errors import CorpusError, ModelError
+from bertology.errors import CorpusError, ModelError, quoted
 
 OnLong = Literal["window", "error", "skip"]
 
@@ -109,7 +109,7 @@ def _align_chunk(sentences: Sentences, reader: PieceReader, low: int, high: int)
 def _surrogate_error(sentences: Sentences, texts: list[str], low: int) -> CorpusError:
     number = next(i for i, text in enumerate(texts) if any("\ud800" <= character <= "\udfff" for character in text))
     return CorpusError(
-        f"sentence {sentences.id(low + number)!r}: its text has half of a surrogate pair, which is no character: "
+        f"sentence {quoted(sentences.id(low + number))}: its text has half of a surrogate pair, which is no character: "
         "read the source as UTF-8"
     )
 
@@ -172,7 +172,7 @@ class _Collected:
         capacity, name = self._reader.capacity, self._sentences.id(number)
         if on_long == "error":
             raise ModelError(
-                f"sentence {name!r} has {length} pieces, the model takes {capacity}: read it in windows "
+                f"sentence {quoted(name)} has {length} pieces, the model takes {capacity}: read it in windows "
                 "(--on-long window) or leave it out (--on-long skip)"
             )
         for word in range(own.start, own.stop):

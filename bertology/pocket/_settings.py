@@ -8,10 +8,9 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from bertology._inputs import cut
 from bertology._yaml import Written, read_yaml
 from bertology._yaml_settings import changed, checked
-from bertology.errors import BertologyError
+from bertology.errors import BertologyError, cut
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 Positive = Annotated[float, Field(strict=True, gt=0, le=1e6)]

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Literal
 
 from bertology._files import canonical_json, digest
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, quoted
 from bertology.probing._contract import Probe
 
 ClozeAsks = Literal["answers", "choices", "contexts", "sentences", "changes", "next_sentence"]
@@ -82,7 +82,7 @@ class ClozeItems:
         counts = Counter(item.id for item in self.items)
         doubled = next((name for name, times in counts.items() if times > 1), None)
         if doubled is not None:
-            raise CorpusError(f"two items are called {doubled!r}: give each a name of its own")
+            raise CorpusError(f"two items are called {quoted(doubled)}: give each a name of its own")
 
     def check(self, asks: ClozeAsks) -> None:
         """See that every item has what is asked of it.
@@ -93,7 +93,7 @@ class ClozeItems:
         for item in self.items:
             lacking = _lacks(item, asks)
             if lacking:
-                raise CorpusError(f"item {item.id!r} {lacking}")
+                raise CorpusError(f"item {quoted(item.id)} {lacking}")
 
     def some_of_each_group(self, n: int, *, whole_clusters: bool = False) -> ClozeItems:
         """``n`` items of every group, drawn by lot: the same ones wherever and whenever they are drawn.
@@ -156,7 +156,7 @@ def _lacks(item: ClozeItem, asks: ClozeAsks) -> str:
     if asks in ("contexts", "sentences", "changes", "next_sentence") and not item.other.strip():
         return "has no other text to compare with"
     if asks == "next_sentence" and item.answer not in ("next", "other"):
-        return f"has the answer {item.answer!r}: write next or other"
+        return f"has the answer {quoted(item.answer)}: write next or other"
     return ""
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.corpora import Sentences, Target
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, listed, quoted
 
 Integers = NDArray[np.int64]
 Labels = NDArray[np.int64] | NDArray[np.bool_]
@@ -114,8 +114,8 @@ def layer_examples(sentences: Sentences, layer: str) -> Examples:
         CorpusError: no word of the split has such a label; says which layers there are.
     """
     if layer not in sentences.layers or not sentences.layers[layer].values:
-        there = ", ".join(sorted(sentences.layers)) or "none"
-        raise CorpusError(f"no word has a label in layer {layer!r}: the annotation layers are {there}")
+        there = listed(sorted(sentences.layers))
+        raise CorpusError(f"no word has a label in layer {quoted(layer)}: the annotation layers are {there}")
     found = sentences.layers[layer]
     examples = word_examples(sentences, found.codes, found.values)
     n_without = sentences.n_words - len(examples)
@@ -184,18 +184,20 @@ def target_examples(
     """
     found = [(number, target) for number, targets in sentences.targets(layer) for target in targets]
     if not found:
-        there = ", ".join(sentences.target_layers) or "none"
-        raise CorpusError(f"no span has a label in layer {layer!r}: the layers of spans are {there}")
+        there = listed(sentences.target_layers)
+        raise CorpusError(f"no span has a label in layer {quoted(layer)}: the layers of spans are {there}")
     forms = {(isinstance(target.label, tuple), target.span2 is not None) for _, target in found}
     if len(forms) > 1:
         raise CorpusError(
-            f"layer {layer!r} mixes one label with several, or one span with two: give one kind of target"
+            f"layer {quoted(layer)} mixes one label with several, or one span with two: give one kind of target"
         )
     several, pairs = forms.pop()
     if spans is not None and pairs != (spans == 2):
         given, remedy = ("one span", "span1 and span2") if spans == 2 else ("two spans", "span1 alone")
         asked = "two are" if spans == 2 else "one is"
-        raise CorpusError(f"layer {layer!r} has {given} a target where {asked} asked about: give targets with {remedy}")
+        raise CorpusError(
+            f"layer {quoted(layer)} has {given} a target where {asked} asked about: give targets with {remedy}"
+        )
     inside, names, clusters = [], [], []
     skipped: Counter[str] = Counter()
     for number, target in found:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bertology._names import name_not_found
-from bertology.errors import BertologyError, NameNotFoundError
+from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.probing._contract import Probe, ProbeFamily
 
 GROUP = "bertology.probes"
@@ -35,7 +35,7 @@ class Registered:
         """
         name, target = self.entry_point.name, self.entry_point.value
         if not _NAME.fullmatch(name):
-            raise BertologyError(f"probe name {name!r} ({target}): it should be like pos.v1")
+            raise BertologyError(f"probe name {quoted(name)} ({target}): it should be like pos.v1")
         try:
             found = self.entry_point.load()
         except Exception as error:
@@ -124,12 +124,12 @@ def get_probe(name: str) -> Probe:
                 newest.check_name(probe.default)
                 return probe.default
             examples = " or ".join(f"{plain}:{instance}" for instance in probe.instances[:2])
-            raise BertologyError(f"task {plain!r} needs a {probe.argument} after a colon, such as {examples}")
+            raise BertologyError(f"task {quoted(plain)} needs a {probe.argument} after a colon, such as {examples}")
         made = probe.make(argument)
         newest.check_name(made)
         return made
     if argument:
-        raise BertologyError(f"task {plain!r} takes no argument: write {plain} instead of {name}")
+        raise BertologyError(f"task {quoted(plain)} takes no argument: write {plain} instead of {name}")
     return probe
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.corpora import Sentences, WordLayer
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, listed
 from bertology.measures import RELATION, UNSCORED, check_tree, tree_depths
 from bertology.probing._examples import Examples, Integers
 
@@ -48,7 +48,7 @@ def tree_examples(sentences: Sentences, asks: TreeAsks) -> TreeExamples:
         CorpusError: the split has no heads, some do not make a tree, or (for arcs) a word has no relation.
     """
     if sentences.heads is None:
-        there = ", ".join(sorted(sentences.layers)) or "none"
+        there = listed(sorted(sentences.layers))
         raise CorpusError(f"no word has a head: give a treebank; the annotation layers are {there}")
     scored = scored_words(sentences)
     layer = sentences.layers.get("deprel")

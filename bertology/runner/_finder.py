@@ -11,7 +11,7 @@ from bertology._inputs import read_text
 from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentences, annotate_text, load_corpus, no_columns
 from bertology.encoders import ModelShape, ModelSource, model_fingerprint, model_shape, resolve_model
-from bertology.errors import BertologyError, CorpusError
+from bertology.errors import BertologyError, CorpusError, quoted
 from bertology.measures import METRICS
 from bertology.probing import ClozeItems, ClozeProbe, HeadProbe, Probe, RepresentationProbe, get_probe
 from bertology.runner._request import ProbeRequest
@@ -62,7 +62,7 @@ class Finder:
         names = [probe.task for probe in found]
         doubled = next((name for name in names if names.count(name) > 1), None)
         if doubled:
-            raise BertologyError(f"task {doubled!r} is asked for twice: name each once")
+            raise BertologyError(f"task {quoted(doubled)} is asked for twice: name each once")
         for probe in found:
             for metric in probe.metrics:
                 if isinstance(metric, str) and metric not in METRICS:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.corpora import Sentences
-from bertology.errors import BertologyError
+from bertology.errors import BertologyError, quoted
 from bertology.probing import Examples
 from bertology.results import SET_MARK, Predictions
 from bertology.runner._task_data import TaskData
@@ -31,7 +31,7 @@ class ItemColumns:
         marked = next((label for label in data.labels if SET_MARK in label), None)
         if examples.is_multi_label and marked is not None:
             raise BertologyError(
-                f"task {data.probe.task}: label {marked!r} has a {SET_MARK}, which parts labels: rename it"
+                f"task {data.probe.task}: label {quoted(marked)} has a {SET_MARK}, which parts labels: rename it"
             )
 
     def predictions(self, gold: NDArray[Any], pred: NDArray[Any], score: NDArray[Any]) -> Predictions:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from bertology._names import name_not_found
-from bertology.errors import BertologyError, NameNotFoundError
+from bertology.errors import BertologyError, NameNotFoundError, quoted
 from bertology.runner._reading import Reading
 
 Control = Literal[
@@ -148,6 +148,6 @@ def _expand(part: str, n_layers: int) -> range:
 
 def _no_layer(part: str, n_layers: int) -> NameNotFoundError:
     return NameNotFoundError(
-        f"layer {part!r}: the model has layers 0 (embeddings) to {n_layers}; "
+        f"layer {quoted(part)}: the model has layers 0 (embeddings) to {n_layers}; "
         f"write all, numbers or ranges such as 0-{n_layers} or 1,-1"
     )

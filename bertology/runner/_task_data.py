@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentences
-from bertology.errors import CorpusError, FitError
+from bertology.errors import CorpusError, FitError, quoted
 from bertology.measures import control_labels
 from bertology.probing import ClozeItems, Examples, Probe, RepresentationProbe, TreeExamples
 
@@ -54,14 +54,16 @@ def choose_splits(corpus: Corpus, *, train: str, test: str) -> Splits:
             raise name_not_found(f"split of corpus {corpus.name}", name, corpus.splits, remedy=remedy)
     if train == test:
         raise CorpusError(
-            f"split {train!r} cannot both train and test: choose another by --train-split or --test-split"
+            f"split {quoted(train)} cannot both train and test: choose another by --train-split or --test-split"
         )
     if "dev" in corpus and "dev" not in (train, test):
         return Splits(corpus[train], corpus["dev"], corpus[test], ())
     whole = corpus[train]
     held_out = set(range(_HELD_OUT_EVERY - 1, len(whole), _HELD_OUT_EVERY))
     if not held_out:
-        raise CorpusError(f"split {train!r} of {corpus.name} has {len(whole)} sentences: too few to hold some out")
+        raise CorpusError(
+            f"split {quoted(train)} of {corpus.name} has {len(whole)} sentences: too few to hold some out"
+        )
     kept = Sentences(whole[i] for i in range(len(whole)) if i not in held_out)
     note = f"no dev split: every {_HELD_OUT_EVERY}th sentence of {train} is held out to choose the strength by"
     return Splits(kept, Sentences(whole[i] for i in sorted(held_out)), corpus[test], (note,))
@@ -117,7 +119,7 @@ class TaskData:
         seen = dict.fromkeys(_occurring(found["train"]))
         if len(seen) < 2:
             raise FitError(
-                f"task {probe.task}: train has the one label {next(iter(seen))!r}; give data with two or more"
+                f"task {probe.task}: train has the one label {quoted(next(iter(seen)))}; give data with two or more"
             )
         every = dict(seen)
         for name in ("dev", "test"):

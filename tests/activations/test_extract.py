@@ -212,7 +212,7 @@ def test_no_space_is_seen_before_anything_is_computed(
     encoder: Encoder, sentences: Sentences, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10})())
-    with pytest.raises(StoreError, match=r"do not fit into the 0.0 GB free there; free some"):
+    with pytest.raises(StoreError, match=r": [1-9]\d+ kB of vectors do not fit into the 10 B free there; free some"):
         extract(lambda: encoder, sentences, recipe=recipe, layers=ALL)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from bertology.errors import ModelError, NameNotFoundError
+from bertology.errors import ModelError, NameNotFoundError, quoted
 
-_HEAD = re.compile(r"L(\d+)H(\d+)", re.IGNORECASE)
+_HEAD = re.compile(r"L([0-9]{1,9})H([0-9]{1,9})", re.IGNORECASE)
 
 
 def parse_heads(spec: str | Sequence[str]) -> tuple[tuple[int, int], ...]:
@@ -27,7 +27,7 @@ def parse_heads(spec: str | Sequence[str]) -> tuple[tuple[int, int], ...]:
     for name in names:
         match = _HEAD.fullmatch(name)
         if match is None:
-            raise NameNotFoundError(f"head {name!r}: write its layer and number, both from 1, such as L8H10")
+            raise NameNotFoundError(f"head {quoted(name)}: write its layer and number, both from 1, such as L8H10")
         found.append((int(match[1]), int(match[2])))
     return tuple(sorted(set(found)))
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bertology._inputs import is_numeral, quoted
+from bertology._inputs import is_numeral
 from bertology.corpora._lines import text_lines
 from bertology.corpora.prompts._json_lines import MASK
 from bertology.corpora.prompts._marvin_linzen import STARRED, Stimulus, closed, stimuli
 from bertology.corpora.prompts._reading import files_of
 from bertology.corpora.prompts._unasked import Unasked
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, quoted
 
 AgreementKind = Literal["gulordava", "linzen", "marvin_linzen"]
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from bertology._inputs import quoted
 from bertology.corpora._lines import text_lines
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, quoted
 
 _ARTICLE = "(a|an)"
 _CPRAG = ("item", "context_s1", "context_s2", "expected", "within_category", "between_category", "constraint")

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertology._inputs import cut
 from bertology.corpora.prompts._json_lines import json_objects, mask_trouble, sentences_field, text_field
 from bertology.corpora.prompts._templates import blind_prompt_of, checked_template, prompt_of
 from bertology.corpora.prompts._unasked import Unasked
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, cut
 
 RELATIONS_FILE = "relations.jsonl"
 _LAYOUT = "give LAMA's data folder, with relations.jsonl and TREx, Google_RE, Squad or ConceptNet, or one of its files"

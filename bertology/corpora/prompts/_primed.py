@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bertology._inputs import quoted
 from bertology.corpora.prompts._json_lines import json_objects, mask_trouble, sentences_field, text_field
 from bertology.corpora.prompts._unasked import Unasked
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, quoted
 
 _PRIMES = {"high_ranked": "high-ranked", "low_ranked": "low-ranked", "random": "random"}
 _SETS = {"TREx": "T-REx", "GoogleRE": "Google-RE", "SQUAD": "SQuAD"}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bertology._inputs import quoted
 from bertology.corpora.prompts._json_lines import MASK
-from bertology.errors import CorpusError
+from bertology.errors import CorpusError, quoted
 
 SUBJECT, OBJECT = "[X]", "[Y]"
 

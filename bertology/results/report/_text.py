@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
+from bertology._inputs import is_numeral
 from bertology.corpora import Corpus, Sentences, corpus_at_hand, load_corpus
 from bertology.errors import BertologyError
 from bertology.results._grid import answers_itself
@@ -41,7 +42,7 @@ class SplitText:
         for part in words.split(","):
             first, _, last = part.partition("-")
             last = last or first
-            if not (first.isdecimal() and last.isdecimal() and 1 <= int(first) <= int(last) <= len(sentence)):
+            if not (is_numeral(first) and is_numeral(last) and 1 <= int(first) <= int(last) <= len(sentence)):
                 return None
             spans.append((sentence.spans[int(first) - 1][0], sentence.spans[int(last) - 1][1]))
         return sentence.text, tuple(spans)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bertology._units import size_in_words
 from bertology.activations import find_entry
 from bertology.errors import BertologyError
 from bertology.probing import AttentionProbe, ClozeProbe, HeadProbe, RepresentationProbe
@@ -84,10 +85,11 @@ class Estimate:
         of_failed = f", {failed:,} failed when last tried" if failed else ""
         yield f"{self.name}: {self.n_cells:,} cells, {finished_cells:,} finished{of_failed}, in {self.folder}"
         for pair in self.pairs:
-            cached = "all in the store" if not pair.vectors_missing else f"{_size(pair.vectors_missing)} to be read"
+            missing = pair.vectors_missing
+            cached = f"{size_in_words(missing)} to be read" if missing else "all in the store"
             yield (
                 f"  {pair.model} on {pair.corpus}: {pair.layers} layers, {pair.n_cells:,} cells, "
-                f"{pair.n_finished:,} finished; {_size(pair.vectors)} of vectors, {cached}"
+                f"{pair.n_finished:,} finished; {size_in_words(pair.vectors)} of vectors, {cached}"
             )
             for problem in pair.problems:
                 yield f"    cannot be computed: {problem}"
@@ -96,9 +98,9 @@ class Estimate:
             return
         yield f"time    about {_duration(self.seconds)} on one thread, less on several (rough: within a factor of 3)"
         most = max(pair.memory for pair in self.pairs)
-        yield f"memory  about {_size(most)} for each process that fits (rough)"
+        yield f"memory  about {size_in_words(most)} for each process that fits (rough)"
         missing, results = (sum(getattr(p, name) for p in self.pairs) for name in ("vectors_missing", "result_bytes"))
-        yield f"disk    {_size(missing)} of vectors in the cache, about {_size(results)} of results"
+        yield f"disk    {size_in_words(missing)} of vectors in the cache, about {size_in_words(results)} of results"
 
 
 def estimate(work: Work, folder: Path) -> Estimate:
@@ -241,15 +243,6 @@ def _measured_flops() -> float:
             _ = matrix @ matrix
             best = min(best, time.perf_counter() - started)
     return 2 * size**3 / best
-
-
-def _size(n_bytes: float) -> str:
-    unit, name = next(
-        (unit, name)
-        for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
-        if (n_bytes >= unit or unit == 1)
-    )
-    return f"{n_bytes / unit:.3g} {name}"
 
 
 def _duration(seconds: float) -> str:

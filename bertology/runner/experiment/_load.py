@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from bertology._inputs import cut, is_file
+from bertology._inputs import is_file
 from bertology._yaml import Written, read_yaml
 from bertology._yaml_settings import changed, checked
-from bertology.errors import BertologyError
+from bertology.errors import BertologyError, cut
 from bertology.runner.experiment._settings import (
     CorpusSettings,
     Experiment,

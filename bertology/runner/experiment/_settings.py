@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_v
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from bertology._inputs import cut, quoted
+from bertology.errors import cut, quoted
 from bertology.runner._reading import Reading, sweep
 from bertology.runner._request import CONTROLS, Control
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from bertology._files import canonical_json, digest
-from bertology._inputs import cut, is_numeral
+from bertology._inputs import is_numeral
 from bertology._names import name_not_found
 from bertology.corpora import Corpus
-from bertology.errors import BertologyError
+from bertology.errors import BertologyError, cut, quoted
 from bertology.probing import ClozeProbe, RepresentationProbe
 from bertology.readouts import readout_kind
 from bertology.results import ResultRow
@@ -201,7 +201,7 @@ class Work:
 def same_but_for_names(one: str, other: str) -> BertologyError:
     """What is told where one thing is computed twice under two names."""
     return BertologyError(
-        f"{one!r} and {other!r} are the same but for their names: leave one out, or give another init_seed"
+        f"{quoted(one)} and {quoted(other)} are the same but for their names: leave one out, or give another init_seed"
     )
 
 
@@ -319,7 +319,7 @@ def resolve_work(experiment: Experiment, *, part: Shard | None = None) -> Work:
     names = [corpus.name for corpus in corpora.values()]
     doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled is not None:
-        raise BertologyError(f"two corpora are called {doubled!r}: give each an id of its own")
+        raise BertologyError(f"two corpora are called {quoted(doubled)}: give each an id of its own")
     plans = {}
     for model, corpus in pairs:
         request = _request(experiment, experiment.models[model], *by_corpus[corpus], finder)
