@@ -58,11 +58,27 @@ def _refused_constant(name: str) -> Any:
     raise NotJson(f"{name} is no number of JSON")
 
 
-def is_file(path: Path) -> bool:
-    """Whether there is a regular file so called; false as well of what can be no path, such as too long a name."""
+def given_path(name: str | Path, *, error: type[BertologyError] = BertologyError) -> Path:
+    """The path that a person names, ``~`` standing for their home; whether anything is there is another question.
+
+    Raises:
+        BertologyError: nothing can be called so, or it is where one may not look.
+    """
     try:
-        return path.is_file()
-    except OSError:
+        path = Path(name).expanduser()
+        path.exists()
+    except RuntimeError:
+        raise error(f"{cut(str(name))}: there is no home of that name; write the whole path") from None
+    except OSError as problem:
+        raise error(f"{quoted(str(name))} cannot be looked up ({os.strerror(problem.errno)}); check the path") from None
+    return path
+
+
+def exists(name: str | Path) -> bool:
+    """Whether anything is at the path that a person names; nothing is where there can be no such path."""
+    try:
+        return given_path(name).exists()
+    except BertologyError:
         return False
 
 

@@ -6,9 +6,10 @@ import errno
 import os
 import sys
 
-from bertology.errors import BertologyError
+from bertology.errors import BertologyError, cut
 
 _INTERRUPTED = 130
+_MOST_OF_A_MESSAGE = 500
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES})
 
 
@@ -49,6 +50,7 @@ def _run(arguments: list[str]) -> int:
         return app(arguments, prog_name="bertology", standalone_mode=False) or 0
     except UsageError as error:
         command = error.ctx.command_path if error.ctx else "bertology"
-        raise BertologyError(f"{error.format_message().rstrip('.')}; see `{command} --help`") from error
+        message = cut(error.format_message().rstrip("."), most=_MOST_OF_A_MESSAGE)
+        raise BertologyError(f"{message}; see `{command} --help`") from error
     except typer.Abort:
         return _INTERRUPTED

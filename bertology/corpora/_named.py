@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bertology._inputs import is_numeral
+from bertology._inputs import exists, given_path, is_numeral
 from bertology._names import name_not_found
 from bertology.corpora._brackets import TREE_SUFFIXES, load_trees
 from bertology.corpora._columns import COLUMN_SUFFIXES, load_columns
@@ -107,18 +107,18 @@ def no_columns(columns: str | Sequence[str], name: str) -> CorpusError:
 def _joined_parts(name_or_path: str | Path) -> tuple[str, str] | None:
     """The two corpora that ``one+other`` names, unless there is a path so called."""
     left, plus, right = str(name_or_path).partition(_JOIN)
-    if not plus or Path(name_or_path).expanduser().exists():
+    if not plus or exists(name_or_path):
         return None
     if not left or not right or _JOIN in right:
-        raise CorpusError(f"{name_or_path}: + joins two corpora; write path/to/annotation+path/to/treebank")
+        raise CorpusError(f"{cut(str(name_or_path))}: + joins two corpora; write path/to/annotation+path/to/treebank")
     return left, right
 
 
 def _with_layer(name_or_path: str | Path) -> tuple[Path, str | None]:
     """The path, and the name of targets that may stand after ``#``, unless there is a path so called."""
-    path = Path(name_or_path).expanduser()
+    path = given_path(name_or_path, error=CorpusError)
     bare, mark, layer = str(name_or_path).rpartition(_LAYER)
-    return (Path(bare).expanduser(), layer) if mark and bare and not path.exists() else (path, None)
+    return (given_path(bare, error=CorpusError), layer) if mark and bare and not path.exists() else (path, None)
 
 
 def corpus_at_hand(name_or_path: str | Path) -> bool:
@@ -128,17 +128,13 @@ def corpus_at_hand(name_or_path: str | Path) -> bool:
         return treebank_is_cached(TREEBANKS[text])
     if text == POCKET or (text.startswith(_LARGER) and is_numeral(text.removeprefix(_LARGER))):
         return True
-    try:
-        if Path(name_or_path).expanduser().exists():
-            return True
-        left, plus, right = text.partition(_JOIN)
-        if plus:
-            return bool(left and right) and corpus_at_hand(left) and corpus_at_hand(right)
-        bare, _, _ = text.rpartition(_LAYER)
-        return bool(bare) and Path(bare).expanduser().exists()
-    except (OSError, RuntimeError):
-        # Too long for a path, or the home of somebody who is not known here.
-        return False
+    if exists(name_or_path):
+        return True
+    left, plus, right = text.partition(_JOIN)
+    if plus:
+        return bool(left and right) and corpus_at_hand(left) and corpus_at_hand(right)
+    bare, _, _ = text.rpartition(_LAYER)
+    return bool(bare) and exists(bare)
 
 
 def _named(name: str) -> Corpus:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from bertology._inputs import read_text
+from bertology._inputs import exists, given_path, read_text
 from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentences, annotate_text, load_corpus, no_columns
 from bertology.encoders import ModelShape, ModelSource, model_fingerprint, model_shape, resolve_model
@@ -127,7 +127,7 @@ def prompts_corpus(name: str, *, columns: str | None = None) -> Corpus:
     """
     if columns is not None:
         raise no_columns(columns, name)
-    return Corpus(Path(name).expanduser().resolve().name if Path(name).expanduser().exists() else name, {})
+    return Corpus(given_path(name).resolve().name if exists(name) else name, {})
 
 
 def find_corpus(name: str, *, annotate: str | None = None, columns: str | None = None) -> Corpus:
@@ -139,7 +139,7 @@ def find_corpus(name: str, *, annotate: str | None = None, columns: str | None =
         return load_corpus(name, columns=columns)
     if columns is not None:
         raise no_columns(columns, name)
-    path = Path(name).expanduser()
+    path = given_path(name, error=CorpusError)
     if not path.is_file():
         raise CorpusError(f"--annotate labels a raw text file: there is no file {path}")
     whole = annotate_text(path, annotate)
@@ -160,7 +160,7 @@ def read_vocabulary(path: str) -> tuple[str, ...]:
     Raises:
         CorpusError: there is no such file, or no word in it.
     """
-    file = Path(path).expanduser()
+    file = given_path(path, error=CorpusError)
     lines = read_text(file, error=CorpusError, missing="it should be a vocabulary, one word a line").splitlines()
     words = tuple(dict.fromkeys(filter(None, map(str.strip, lines))))
     if not words:

@@ -48,6 +48,11 @@ Command = Callable[..., Any]
         (["--layers", "-5"], "layer '-5': the model has layers 0 (embeddings) to 3"),
         (["--layers", "second"], "layer 'second': the model has layers 0 (embeddings) to 3"),
         (["--layers", "3-1"], "layer '3-1': the model has layers 0 (embeddings) to 3"),
+        (["--layers", f"1-{'9' * 5000}"], "(5,002 characters): the model has layers 0 (embeddings) to 3"),
+        (["--layers", f"0,{'x' * 100_000}"], "(100,000 characters): the model has layers 0 (embeddings) to 3"),
+        (["--seeds", "9" * 5000], "Invalid value for '--seeds': '999"),
+        (["--task", "x" * 100_000], "(100,000 characters): there are"),
+        (["--corpus", "/dev/zero"], "/dev/zero: not a regular file but a device, pipe or socket"),
         (["--layers", ""], "layer '': the model has layers 0 (embeddings) to 3"),
         (["--controls", "majorty"], "unknown control 'majorty': did you mean majority"),
         (["--readout", "linaer"], "unknown readout 'linaer': did you mean linear"),
@@ -85,6 +90,7 @@ def test_what_is_asked_for(
         assert outcome.status == 0, outcome.err
     else:
         assert message in outcome.one_line()
+        assert len(outcome.err) < 1000
 
 
 @pytest.mark.parametrize("arguments", [["probbe"], ["cache", "lst"], ["cache"], ["probe", "--layers"], ["--versoin"]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -10,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
 
-from bertology.corpora import Corpus, Sentence, load_corpus, write_docbin
+from bertology.corpora import Corpus, Sentence, annotate_text, load_corpus, write_docbin
 from bertology.corpora._columns import load_columns
 from bertology.corpora._conll2012 import load_conll2012
 from bertology.corpora._semeval import load_semeval
@@ -26,8 +29,9 @@ from bertology.corpora.prompts import (
     read_primed,
     read_relations,
 )
+from bertology.errors import CorpusError
 from tests.long_numbers import dumped
-from tests.mutations import accepted, mutated_bytes, mutated_tree
+from tests.mutations import MAX_MESSAGE, accepted, mutated_bytes, mutated_tree
 
 COUNT = 150
 """Mutants of a file; a test takes about a second."""
@@ -227,3 +231,70 @@ def test_damaged_docbins(tmp_path: Path) -> None:
     for mutant in mutated_bytes(content, seed=1, count=COUNT):
         path.write_bytes(zlib.compress(mutant))
         accepted(lambda: used(load_corpus(path)))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.conllu", _rows(f"1 a _ _ _ _ {DIGITS} _ _ _"), r":1: HEAD '9+…' \(5,000 characters\) is not a number"),
+        ("a.conllu", _rows(f"{DIGITS} a _ _ _ _ 0 _ _ _"), r":1: ID '9+…' \(5,000 characters\) where word 1 was due"),
+        ("a.conllu", _rows(f"1-{DIGITS} a _ _ _ _ 0 _ _ _"), r":1: ID '1-9+…' \(5,002 characters\) where word 1 was"),
+        ("a.conllu", _rows(f"1 a _ _ _ _ 0 _ _ Entity=({LONG}"), r":1: Entity opens \(x+… here, which does not close"),
+        ("a.iob", f"a O\nb I-{LONG}\nc O\nd B-X\n", ":2: ner tag I-x+… begins a span in a file that is IOB2"),
+        ("a.tsv", f"a\tB-X\nb\t{LONG}\tO\n", ":2: 3 columns where the file has 2"),
+        ("a.mrg", f"({LONG} (A b) c)", ":1: 'c' stands beside other parts of \\(x+…; give it a tag"),
+        (
+            "a_conll",
+            f"#begin document (d)\nd 0 {DIGITS} " + "- " * 9 + "\n#end document\n",
+            "word number 9+… where 0 was",
+        ),
+    ],
+)
+def test_what_messages_quote_is_cut(name: str, text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(CorpusError, match=message) as raised:
+        load_corpus(path)
+    assert len(str(raised.value)) < MAX_MESSAGE
+
+
+FILES_THAT_ARE_NONE = {
+    "device": lambda folder: Path("/dev/zero"),
+    "pipe": lambda folder: os.mkfifo(folder / "pipe.txt") or folder / "pipe.txt",
+    "pipe of a format": lambda folder: os.mkfifo(folder / "a.spacy") or folder / "a.spacy",
+    "empty device": lambda folder: Path("/dev/null"),
+    "long": lambda folder: folder / ("x" * 300),
+    "NUL": lambda folder: folder / "a\0b",
+    "loop": lambda folder: (folder / "loop.conllu").symlink_to(folder / "loop.conllu") or folder / "loop.conllu",
+}
+
+
+@pytest.mark.parametrize("kind", FILES_THAT_ARE_NONE)
+@pytest.mark.parametrize(
+    "read",
+    [load_corpus, lambda path: load_corpus(f"{path}#edges"), lambda path: load_corpus(path, columns="form,ner"),
+     lambda path: load_corpus(f"{path}+{path}"), read_lama, read_relations, read_pararel, read_primed,
+     read_minimal_pairs, read_agreement, read_diagnostics, read_documents, annotate_text],
+)  # fmt: skip
+def test_files_that_are_none(kind: str, read: Callable[[Path], Any], tmp_path: Path) -> None:
+    """Refused before a byte of them is read: a device never ends, and nobody writes to the pipe."""
+    path = FILES_THAT_ARE_NONE[kind](tmp_path)
+    assert not accepted(lambda: consumed(read, path))
+
+
+def test_annotation_that_is_not_among_the_strings(tmp_path: Path) -> None:
+    """A DocBin that lost its strings: each annotation is a hash of nothing."""
+    docs = DocBin(attrs=["TAG", "SENT_START"])
+    doc = Doc(Vocab(), words=["Ada", "runs"], tags=["NNP", "VBZ"], sent_starts=[True, False])
+    docs.add(doc)
+    docs.strings = set()
+    path = tmp_path / "test.spacy"
+    docs.to_disk(path)
+    with pytest.raises(CorpusError, match=r"test.spacy: not a .spacy file \(KeyError\); write it again by DocBin"):
+        load_corpus(path)
+
+
+@pytest.mark.parametrize("name", [f"pocket:{DIGITS}", "pocket:٣", "pocket:²"])
+def test_numbers_of_sentences_that_are_none(name: str) -> None:
+    with pytest.raises(CorpusError, match="write how many training sentences, as in pocket:20000"):
+        load_corpus(name)

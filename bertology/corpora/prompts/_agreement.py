@@ -75,7 +75,7 @@ def read_agreement(path: str | Path) -> Iterator[AgreementPair | Unasked]:
     Raises:
         CorpusError: a file or line is not as it should be, or files of a folder are of several kinds.
     """
-    files = files_of(Path(path), _SUFFIXES, what=_WHAT)
+    files = files_of(path, _SUFFIXES, what=_WHAT)
     kinds = {file: _kind_of(file) for file in files}
     if len(set(kinds.values())) > 1:
         names = ", ".join(file.name for file in files[:3])

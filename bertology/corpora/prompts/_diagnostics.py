@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from bertology._inputs import given_path
 from bertology.corpora._lines import text_lines
 from bertology.errors import CorpusError, quoted
 
@@ -97,7 +98,7 @@ def read_diagnostics(path: str | Path) -> Diagnostics:
         CorpusError: there is no such file, two hold the same set, or a line is not as it should be; the message names
             file and line.
     """
-    path = Path(path)
+    path = given_path(path, error=CorpusError)
     files = sorted(path.rglob("*.tsv")) if path.is_dir() else [path]
     found: dict[str, Path] = {}
     for file in files:

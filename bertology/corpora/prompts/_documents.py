@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertology._inputs import given_path
 from bertology.corpora._conllu import read_conllu
 from bertology.corpora._lines import text_lines
 from bertology.corpora._named import load_corpus
@@ -41,7 +42,7 @@ def read_documents(source: str | Path) -> tuple[Document, ...]:
         NameNotFoundError: no corpus of that name.
         CorpusError: it cannot be read, or does not tell where documents begin.
     """
-    path = Path(source).expanduser()
+    path = given_path(source, error=CorpusError)
     if path.is_file() and path.suffix.lower() == ".txt":
         found = tuple(_of_text(path))
         remedy = "part documents by a blank line"

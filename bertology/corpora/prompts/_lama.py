@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bertology._inputs import given_path
 from bertology.corpora.prompts._json_lines import json_objects, mask_trouble, sentences_field, text_field
 from bertology.corpora.prompts._templates import blind_prompt_of, checked_template, prompt_of
 from bertology.corpora.prompts._unasked import Unasked
@@ -70,7 +71,7 @@ def read_relations(path: str | Path) -> Mapping[str, LamaRelation]:
     Raises:
         CorpusError: a line is broken, a template lacks ``[X]`` or ``[Y]``, or a relation is there twice.
     """
-    path = Path(path)
+    path = given_path(path, error=CorpusError)
     found: dict[str, LamaRelation] = {}
     for number, plain in json_objects(path):
         where = f"{path}:{number}"
@@ -102,7 +103,7 @@ def read_lama(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[Unasked, ..
     Raises:
         CorpusError: there is no such file, a line is broken or lacks a field, or a relation is unknown.
     """
-    path = Path(path)
+    path = given_path(path, error=CorpusError)
     files = _files(path)
     relations_file = _relations_file(path)
     relations = (

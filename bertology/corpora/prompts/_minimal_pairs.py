@@ -56,7 +56,7 @@ def read_minimal_pairs(path: str | Path) -> Iterator[MinimalPair | Unasked]:
     Raises:
         CorpusError: a file or line is not as it should be.
     """
-    for file in files_of(Path(path), _SUFFIXES, what="minimal pairs"):
+    for file in files_of(path, _SUFFIXES, what="minimal pairs"):
         empty = True
         for pair in _pairs(file):
             empty = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertology._inputs import given_path
 from bertology.corpora.prompts._json_lines import json_objects, mask_trouble, text_field
 from bertology.corpora.prompts._templates import checked_template, prompt_of
 from bertology.corpora.prompts._unasked import Unasked
@@ -41,7 +42,7 @@ def read_pararel(path: str | Path) -> tuple[tuple[ParaphrasedFact, ...], tuple[U
     Raises:
         CorpusError: the folder is another, a line is broken or lacks a field, or a pattern lacks ``[X]`` or ``[Y]``.
     """
-    path = Path(path)
+    path = given_path(path, error=CorpusError)
     root = _root(path)
     files = [path] if path.is_file() else sorted((root / _FACTS).glob("*.jsonl"))
     if not files:

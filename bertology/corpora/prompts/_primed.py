@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bertology._inputs import given_path
 from bertology.corpora.prompts._json_lines import json_objects, mask_trouble, sentences_field, text_field
 from bertology.corpora.prompts._unasked import Unasked
 from bertology.errors import CorpusError, quoted
@@ -59,7 +60,7 @@ def read_primed(path: str | Path) -> tuple[tuple[PrimedFact, ...], tuple[Unasked
     Raises:
         CorpusError: there is no such file, a line is broken or lacks a field, or a fact is negated in two ways.
     """
-    path = Path(path)
+    path = given_path(path, error=CorpusError)
     if not path.exists():
         raise CorpusError(f"{path}: no such file or folder; {_LAYOUT}")
     files = [path] if path.is_file() else sorted(path.rglob("*.jsonl"))

@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bertology._inputs import given_path
 from bertology.corpora.prompts._json_lines import text_field
 from bertology.errors import CorpusError
 
 
-def files_of(path: Path, suffixes: Sequence[str], *, what: str) -> list[Path]:
+def files_of(path: str | Path, suffixes: Sequence[str], *, what: str) -> list[Path]:
     """A file, or those of a folder with one of the suffixes in order of name; of its subfolders if it has none itself.
 
     Raises:
         CorpusError: there is no such file or folder, or nothing in it.
     """
-    ends = " or ".join(suffixes)
+    path, ends = given_path(path, error=CorpusError), " or ".join(suffixes)
     if not path.is_dir():
         if not path.exists():
             raise CorpusError(f"{path}: no such file or folder; check the path")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from bertology._inputs import is_file
+from bertology._inputs import exists
 from bertology._yaml import Written, read_yaml
 from bertology._yaml_settings import changed, checked
 from bertology.errors import BertologyError, cut
@@ -63,7 +63,7 @@ def _with_includes(path: Path, above: tuple[Path, ...]) -> Written:
         if not isinstance(name.value, str) or not name.value:
             raise BertologyError(f"{name.place}: include: should be the path of a file, or a list of some")
         file = path.parent / name.value
-        if not is_file(file):
+        if not (exists(file) and file.is_file()):
             raise BertologyError(
                 f"{name.place}: include: no file {cut(str(file))}; paths start from the folder of {path.name}"
             )
