@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bertology._files import explained_system_errors
 from bertology.activations import BarProgress, silent
 from bertology.corpora import Corpus
 from bertology.results import Results
@@ -64,9 +65,10 @@ def probe(
         controls=parse_controls(controls),
         **settings,
     )
-    return run_probes(
-        request,
-        corpus=corpus if isinstance(corpus, Corpus) else None,
-        out=None if out is None else Path(out),
-        progress=BarProgress if show else lambda _: silent,
-    )
+    with explained_system_errors():
+        return run_probes(
+            request,
+            corpus=corpus if isinstance(corpus, Corpus) else None,
+            out=None if out is None else Path(out),
+            progress=BarProgress if show else lambda _: silent,
+        )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._files import write_atomically
+from bertology._files import real_path, write_atomically
 from bertology.errors import ResultsError
 from bertology.results._parquet import read_parquet, to_parquet
 
@@ -184,7 +184,7 @@ class PredictionFolder(Mapping[str, Predictions]):
     def copy(self, cell_id: str, folder: Path) -> None:
         """Put one cell's file under ``folder`` as well, byte for byte: its checksum stands in the rows."""
         here, there = predictions_path(self.folder, cell_id), predictions_path(folder, cell_id)
-        if here.resolve() != there.resolve():
+        if real_path(here) != real_path(there):
             write_atomically(there, here.read_bytes())
 
     def __contains__(self, cell_id: object) -> bool:

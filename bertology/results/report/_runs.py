@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bertology._files import real_path
 from bertology.errors import ResultsError
 from bertology.results._grid import metric_title
 from bertology.results._head_tables import HeadTable, StepTable
@@ -68,11 +69,11 @@ def read_runs(folders: Sequence[str | Path]) -> tuple[Run, ...]:
         ResultsError: a folder is not a run, a file in it is broken, was written by a newer version, or has no scores.
     """
     paths = [Path(folder) for folder in folders]
-    unique = list({path.resolve(): path for path in paths}.values())
+    unique = {real_path(path): path for path in paths}
     if not unique:
         raise ResultsError("there is no run to report: name a folder that --out left")
-    names = _short_names([path.resolve() for path in unique])
-    return tuple(_read(path, name) for path, name in zip(unique, names, strict=True))
+    names = _short_names(list(unique))
+    return tuple(_read(path, name) for path, name in zip(unique.values(), names, strict=True))
 
 
 def _read(folder: Path, name: str) -> Run:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from bertology._files import real_path
 from bertology.errors import BertologyError
 from bertology.runner.experiment._settings import (
     CorpusSettings,
@@ -62,8 +63,9 @@ def load_experiment(path: str | Path, *, changes: Sequence[str] = ()) -> Experim
 
 def _with_includes(path: Path, above: tuple[Path, ...]) -> Written:
     """A file over what it includes: mappings are put together key by key, all else is replaced."""
-    if path.resolve() in above:
-        circle = " → ".join(str(found) for found in (*above[above.index(path.resolve()) :], path.resolve()))
+    here = real_path(path)
+    if here in above:
+        circle = " → ".join(str(found) for found in (*above[above.index(here) :], here))
         raise BertologyError(f"{path}: includes itself ({circle})")
     written = read_yaml(path)
     if written.value is None:
@@ -81,7 +83,7 @@ def _with_includes(path: Path, above: tuple[Path, ...]) -> Written:
         file = path.parent / name.value
         if not file.is_file():
             raise BertologyError(f"{name.place}: include: no file {file}; paths start from the folder of {path.name}")
-        found = _with_includes(file, (*above, path.resolve()))
+        found = _with_includes(file, (*above, here))
         base = found if base is None else _over(found, base)
     return written if base is None else _over(written, base)
 
