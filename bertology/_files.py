@@ -132,17 +132,26 @@ def read_json(path: Path, *, what: str, form: Any = Any, remedy: str = "delete i
     Raises:
         BertologyError: the file is missing, broken or of another form; names it as ``what``, and the place in it.
     """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise BertologyError(f"{path}: no such file; it should be {what}") from None
+    return parse_json(content, where=str(path), what=what, form=form, remedy=remedy)
+
+
+def parse_json(
+    content: str | bytes, *, where: str, what: str, form: Any = Any, remedy: str = "delete it and run again"
+) -> Any:
+    """JSON from ``where``; otherwise as :func:`read_json`."""
     from pydantic import ValidationError
 
     try:
-        return _adapter(form).validate_json(path.read_bytes(), strict=True)
-    except FileNotFoundError:
-        raise BertologyError(f"{path}: no such file; it should be {what}") from None
+        return _adapter(form).validate_json(content, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = shortened(".".join(map(str, first["loc"])))
         reason = f"{place}: {first['msg']}" if place else first["msg"]
-        raise BertologyError(f"{path}: not readable as {what} ({reason}); {remedy}") from None
+        raise BertologyError(f"{where}: not readable as {what} ({reason}); {remedy}") from None
 
 
 @cache
