@@ -14,6 +14,7 @@ from bertology.results import Results
 from bertology.runner import CONTROLS, ProbeRequest, parse_controls, parse_names, run_probes
 
 
+@explained_system_errors()
 def probe(
     task: str | Sequence[str] = "pos",
     *,
@@ -65,10 +66,9 @@ def probe(
         controls=parse_controls(controls),
         **settings,
     )
-    with explained_system_errors():
-        return run_probes(
-            request,
-            corpus=corpus if isinstance(corpus, Corpus) else None,
-            out=None if out is None else Path(out),
-            progress=BarProgress if show else lambda _: silent,
-        )
+    return run_probes(
+        request,
+        corpus=corpus if isinstance(corpus, Corpus) else None,
+        out=None if out is None else Path(out),
+        progress=BarProgress if show else lambda _: silent,
+    )

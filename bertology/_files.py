@@ -42,7 +42,8 @@ def explained_system_errors() -> Iterator[None]:
         if error.errno == errno.EBADF or isinstance(error, BrokenPipeError):
             raise  # a file that is closed already is a fault of the program, a closed pipe none at all
         where = "" if error.filename is None else f"{shortened(error.filename)}: "
-        raise StoreError(f"{where}{_reason(error)}; {_REMEDIES.get(error.errno, 'check the path')}") from error
+        remedy = _REMEDIES.get(error.errno, "check the path" if where else "try again")
+        raise StoreError(f"{where}{_reason(error)}; {remedy}") from error
 
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)

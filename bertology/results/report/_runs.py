@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bertology._files import real_path
+from bertology._sealed import read_checksums
 from bertology.errors import ResultsError
 from bertology.results._grid import metric_title
 from bertology.results._head_tables import HeadTable, StepTable
@@ -81,6 +82,13 @@ def _read(folder: Path, name: str) -> Run:
         raise ResultsError(f"{folder}: no such folder; name one that --out left")
     if not (folder / "results.parquet").is_file():
         raise ResultsError(f"{folder}: not a run, it holds no results.parquet; name a folder that --out left")
+    checksums = read_checksums(folder)
+    for table in ("results.parquet", "comparisons.parquet"):
+        if checksums is not None and (folder / table).is_file() and checksums.is_altered(folder, table):
+            told = "altered since the run wrote it, so that its scores cannot be reported"
+            raise ResultsError(
+                f"{folder / table}: {told}; `bertology verify` says what else was, `rerun` makes it anew"
+            )
     results = read_results(folder)
     try:
         view = results.view()
