@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bertology._files import explained_system_errors
 from bertology.activations import BarProgress, silent
 from bertology.corpora import Corpus, no_columns
 from bertology.results import Results
 from bertology.runner import CONTROLS, ProbeRequest, parse_controls, parse_names, run_probes
 
 
+@explained_system_errors()
 def probe(
     task: str | Sequence[str] = "pos",
     *,

@@ -9,26 +9,67 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bertology.errors import BertologyError, StoreError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 _DIGEST_BYTES = 16
 _READ_BYTES = 1 << 22
 
 
 @contextlib.contextmanager
-def explained_write_errors(path: Path, *, remedy: str = "choose another folder") -> Iterator[None]:
-    """Turn the operating system's refusal to write ``path`` into one line with a remedy."""
+def explained_write_errors(path: Path, *, remedy: str = "choose another folder", verb: str = "write") -> Iterator[None]:
+    """Turn the operating system's refusal to write ``path``, or what else ``verb`` is, into one line with a remedy."""
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StoreError(f"no space left to write {path}: free some, or {remedy}") from error
-        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST):
-            raise StoreError(f"cannot write {path} ({os.strerror(error.errno)}): {remedy}") from error
-        raise
+        if error.errno in _NO_SPACE:
+            raise StoreError(f"no space left to {verb} {shortened(path)}: free some, or {remedy}") from error
+        raise StoreError(f"cannot {verb} {shortened(path)} ({_reason(error)}): {remedy}") from error
+
+
+@contextlib.contextmanager
+def explained_system_errors() -> Iterator[None]:
+    """Turn whatever the operating system refuses into one line; outermost, where no place is known any more."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EBADF or isinstance(error, BrokenPipeError):
+            raise  # a file that is closed already is a fault of the program, a closed pipe none at all
+        where = "" if error.filename is None else f"{shortened(error.filename)}: "
+        remedy = _REMEDIES.get(error.errno, "check the path" if where else "try again")
+        raise StoreError(f"{where}{_reason(error)}; {remedy}") from error
+
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_REMEDIES = {
+    **dict.fromkeys(_NO_SPACE, "free some space or choose another folder"),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "choose another folder, or ask for its permissions"),
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ELOOP: "mend the link, or name what it should lead to",
+}
+_MOST_SHOWN = 300
+"""Characters of a path in a message."""
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def shortened(path: object) -> str:
+    """A path, or another text, as messages show it: of a long one the beginning and the end."""
+    text = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else str(path)
+    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN // 2]}…{text[-_MOST_SHOWN // 2 :]}"
+
+
+def real_path(path: str | Path) -> Path:
+    """A path without links and dots; where they lead in a loop, as far as they lead."""
+    return Path(os.path.realpath(path))
 
 
 def write_atomically(path: Path, content: bytes, *, remedy: str = "choose another folder") -> None:
@@ -86,11 +127,37 @@ def digest_file(path: Path) -> str:
     return state.hexdigest()
 
 
-def read_json(path: Path, *, what: str) -> Any:
-    """The JSON in ``path``; a missing or broken file is an error that names it as ``what``."""
+def read_json(path: Path, *, what: str, form: Any = Any, remedy: str = "delete it and run again") -> Any:
+    """The JSON in ``path`` as a value of type ``form``, of which dataclasses are made as well.
+
+    Raises:
+        BertologyError: the file is missing, broken or of another form; names it as ``what``, and the place in it.
+    """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
     except FileNotFoundError:
         raise BertologyError(f"{path}: no such file; it should be {what}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise BertologyError(f"{path}: not readable as {what} ({error}); delete it and run again") from error
+    return parse_json(content, where=str(path), what=what, form=form, remedy=remedy)
+
+
+def parse_json(
+    content: str | bytes, *, where: str, what: str, form: Any = Any, remedy: str = "delete it and run again"
+) -> Any:
+    """JSON from ``where``; otherwise as :func:`read_json`."""
+    from pydantic import ValidationError
+
+    try:
+        return _adapter(form).validate_json(content, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = shortened(".".join(map(str, first["loc"])))
+        reason = f"{place}: {first['msg']}" if place else first["msg"]
+        raise BertologyError(f"{where}: not readable as {what} ({reason}); {remedy}") from None
+
+
+@cache
+def _adapter(form: Any) -> TypeAdapter[Any]:
+    """What checks JSON; making one takes longer than its use."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(form)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from bertology.activations._entry import Entry, Manifest, Outline, Recipe, all_entries, entry_folder, find_entry
+from bertology.activations._entry import Entry, Manifest, Outline, Recipe, entry_folder, find_entry
 from bertology.activations._neurox import export_neurox, import_neurox
 from bertology.activations._progress import BarProgress, Progress, silent
 from bertology.activations._upkeep import StoreStatus, prune_store, store_status
@@ -24,7 +24,6 @@ __all__ = [
     "SpanVectors",
     "StoreStatus",
     "WordVectors",
-    "all_entries",
     "entry_folder",
     "export_neurox",
     "extract",

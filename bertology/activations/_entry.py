@@ -7,8 +7,9 @@ entry with a manifest is whole.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -18,12 +19,15 @@ from numpy.typing import NDArray
 
 from bertology._cache import cache_folder
 from bertology._files import canonical_json, digest, digest_file, explained_write_errors, read_json, write_atomically
-from bertology.activations._shards import shard_checksum
+from bertology.activations._shards import is_shard_name, shard_checksum
+from bertology.errors import StoreError
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 INDEX = "words.parquet"
 StoredType = Literal["float16", "float32"]
+_MOST_DIM = 1 << 24
+_NAME = re.compile(r"[0-9a-f]{20}-[0-9a-f]{8}")
 _REMEDY = "name another folder in BERTOLOGY_CACHE or run `bertology cache prune`"
 
 
@@ -142,11 +146,21 @@ def store_folder() -> Path:
     return cache_folder() / "activations"
 
 
+def is_entry_name(name: str) -> bool:
+    """Whether a folder of that name is where an entry is kept."""
+    return _NAME.fullmatch(name) is not None
+
+
+def is_own_file(name: str) -> bool:
+    """Whether a file of that name is part of an entry, or was to be."""
+    return name in (MANIFEST, INDEX) or is_shard_name(name) or (name.startswith(".") and name.endswith(".tmp"))
+
+
 def find_entry(recipe: Recipe, layers: Sequence[int]) -> Entry | None:
     """A whole entry of ``recipe`` that holds at least ``layers``, or ``None``."""
     exact = entry_folder(recipe, layers)
     others = sorted(store_folder().glob(f"{recipe.key[:20]}-*"))
-    for folder in [exact, *others]:
+    for folder in [exact, *(path for path in others if is_entry_name(path.name))]:
         entry = open_entry(folder)
         if entry is not None and entry.manifest.recipe == recipe and set(layers) <= set(entry.manifest.layers):
             return entry
@@ -154,32 +168,39 @@ def find_entry(recipe: Recipe, layers: Sequence[int]) -> Entry | None:
 
 
 def open_entry(folder: Path) -> Entry | None:
-    """The entry in ``folder``, or ``None`` where there is no whole one."""
-    if not (folder / MANIFEST).exists():
+    """The entry in ``folder``, or ``None`` where there is no whole one.
+
+    Raises:
+        BertologyError: its manifest is not one that this version wrote.
+    """
+    path = folder / MANIFEST
+    if not path.exists():
         return None
-    plain = read_json(folder / MANIFEST, what="the manifest of a store entry")
-    if plain.get("format") != FORMAT:
-        return None
-    manifest = Manifest(
-        recipe=Recipe(**plain["recipe"]),
-        layers=tuple(plain["layers"]),
-        dim=plain["dim"],
-        n_words=plain["n_words"],
-        shards=tuple((name, rows, checksum) for name, rows, checksum in plain["shards"]),
-        index_checksum=plain["index_checksum"],
-        skipped=tuple((word, sentence, form, reason) for word, sentence, form, reason in plain["skipped"]),
-        model=plain["model"],
-        about=plain["about"],
-    )
-    return Entry(folder, manifest)
+    what, remedy = "the manifest of a store entry", f"delete {folder.name} and run again"
+    found: _Written = read_json(path, what=what, form=_Written, remedy=remedy)
+    wrong = found.problem()
+    if wrong is not None:
+        raise StoreError(f"{path}: not readable as {what} ({wrong}); {remedy}")
+    return Entry(folder, Manifest(**{part.name: getattr(found, part.name) for part in fields(Manifest)}))
 
 
-def all_entries() -> Iterable[tuple[Path, Entry | None]]:
-    """Every folder of the store with its entry; ``None`` where an extraction is unfinished."""
-    if store_folder().is_dir():
-        for folder in sorted(store_folder().iterdir()):
-            if folder.is_dir():
-                yield folder, open_entry(folder)
+@dataclass(frozen=True, kw_only=True)
+class _Written(Manifest):
+    """A manifest as it is in its file."""
+
+    format: Literal[1]
+
+    def problem(self) -> str | None:
+        """What no extraction writes."""
+        if not self.layers or list(self.layers) != sorted(set(self.layers)) or self.layers[0] < 0:
+            return "layers: none, or not in order"
+        if not 0 < self.dim < _MOST_DIM:
+            return "dim: not a number of values of a vector"
+        if not all(is_shard_name(name) and rows > 0 for name, rows, _ in self.shards):
+            return "shards: not a file of this entry, or without words"
+        if sum(rows for _, rows, _ in self.shards) + len(self.skipped) != self.n_words:
+            return "n_words: not as many as shards hold"
+        return None
 
 
 def write_index(folder: Path, place: NDArray[np.int32]) -> str:

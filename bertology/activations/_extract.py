@@ -31,7 +31,7 @@ from bertology.activations._entry import (
 )
 from bertology.activations._forward import WindowReader
 from bertology.activations._progress import Progress, silent
-from bertology.activations._shards import shard_checksum, write_shard
+from bertology.activations._shards import shard_checksum, shard_name, write_shard
 from bertology.corpora import Sentences
 from bertology.errors import ModelError, StoreError
 
@@ -208,7 +208,7 @@ class Extraction:
             layers=layers,
             dim=encoder.dim,
             n_words=n_words,
-            shards=tuple((_shard_name(i), len(shard.words), "") for i, shard in enumerate(self._shards)),
+            shards=tuple((shard_name(i), len(shard.words), "") for i, shard in enumerate(self._shards)),
             index_checksum="",
             skipped=self._reader.skipped,
             model=encoder.name,
@@ -281,7 +281,3 @@ def _check_space(folder: Path, n_values: int, recipe: Recipe) -> None:
             f"{size_in_words(free)} free there; free some, name another folder in BERTOLOGY_CACHE, "
             "run `bertology cache prune` or ask fewer layers"
         )
-
-
-def _shard_name(number: int) -> str:
-    return f"shard-{number:05d}.safetensors"

@@ -7,7 +7,11 @@ their words joined with single spaces, which is what those tools read; sentences
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,7 +20,7 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
-from bertology._files import digest_file, explained_write_errors
+from bertology._files import digest_file, explained_write_errors, parse_json, shortened
 from bertology.activations._entry import (
     Entry,
     Manifest,
@@ -27,11 +31,13 @@ from bertology.activations._entry import (
     write_index,
     write_manifest,
 )
-from bertology.activations._shards import OpenShard, write_shard
-from bertology.corpora import Sentences
+from bertology.activations._shards import OpenShard, shard_name, write_shard
+from bertology.corpora import Sentence, Sentences
 from bertology.errors import BertologyError, StoreError
 
 _INDEX = "sentence_to_index"
+_MOST_COMPRESSION = 2000
+"""Bytes of values by bytes of file; gzip, the closest of HDF5's filters, packs at most 1032 into one."""
 
 
 def export_neurox(entry: Entry, sentences: Sentences, path: Path) -> None:
@@ -81,16 +87,16 @@ def import_neurox(path: Path, sentences: Sentences) -> Entry:
         An entry whose layers are those of the file, 0 the embedding output.
 
     Raises:
-        StoreError: the file lacks a sentence, or has another number of words for it.
+        StoreError: the file lacks a sentence, has another number of words for it, or vectors that are not finite or
+            not of one shape.
         BertologyError: h5py is not installed, or the file is not of this form.
     """
     h5py = _h5py()
     if not path.is_file():
         raise StoreError(f"{path}: no such file; it should be a NeuroX-style HDF5 file")
-    with _open(h5py, path) as file:
-        index = json.loads(file[_INDEX][0])
-        shape = file[next(iter(index.values()))].shape
-        layers = tuple(range(shape[0]))
+    if not len(sentences):
+        raise StoreError(f"{path}: no sentence to look up in it: give those that it was made from")
+    with _open(h5py, path) as source:
         recipe = Recipe(
             model_fingerprint=f"neurox-{digest_file(path)}",
             text_fingerprint=sentences.text_fingerprint,
@@ -98,21 +104,21 @@ def import_neurox(path: Path, sentences: Sentences) -> Entry:
             compute_dtype="file",
             stored_dtype="float32",
         )
+        layers = tuple(range(source.shape(sentences[0])[0]))
         folder = entry_folder(recipe, layers)
         make_folder(folder)
         with FileLock(folder.with_suffix(".lock")):
             found = find_entry(recipe, layers)
             if found is not None and not found.damaged_files():
                 return found
-            vectors = [_read_sentence(file, index, sentences, number, path) for number in range(len(sentences))]
-            whole = np.concatenate(vectors, axis=1).astype(np.float32)
-            name = "shard-00000.safetensors"
+            whole = source.read(sentences)
+            name = shard_name(0)
             checksum = write_shard(folder / name, whole, layers)
             place = np.stack([np.zeros(sentences.n_words), np.arange(sentences.n_words)], axis=1).astype(np.int32)
             manifest = Manifest(
                 recipe=recipe,
                 layers=layers,
-                dim=int(shape[2]),
+                dim=whole.shape[2],
                 n_words=sentences.n_words,
                 shards=((name, sentences.n_words, checksum),),
                 index_checksum=write_index(folder, place),
@@ -136,30 +142,120 @@ def _sentence_vectors(entry: Entry, sentences: Sentences, number: int) -> NDArra
     return vectors
 
 
-def _read_sentence(
-    file: Any, index: dict[str, str], sentences: Sentences, number: int, path: Path
-) -> NDArray[np.generic]:
-    sentence = sentences[number]
-    key = index.get(" ".join(sentence.words))
-    if key is None:
-        raise StoreError(f"{path}: sentence {sentence.id or number} is not in it ({' '.join(sentence.words[:6])} …)")
-    vectors: NDArray[np.generic] = file[key][:]
-    if vectors.shape[1] != len(sentence):
-        raise StoreError(
-            f"{path}: sentence {sentence.id or number} has {vectors.shape[1]} vectors and {len(sentence)} words"
-        )
-    return vectors
+@dataclass(frozen=True)
+class _Source:
+    """An open file: vectors ``[layer, word, dim]`` by sentence."""
+
+    path: Path
+    file: Any
+    index: Mapping[str, str]
+    """Dataset of each sentence, by its words joined with single spaces."""
+
+    def shape(self, sentence: Sentence) -> tuple[int, int, int]:
+        """Layers, words and values of the vectors of a sentence, without reading them.
+
+        Raises:
+            StoreError: there are none, or no vectors of this sentence's words.
+        """
+        key = self.index.get(" ".join(sentence.words))
+        if key is None:
+            raise self._refused(sentence, f"is not in it ({shortened(' '.join(sentence.words[:6]))} …)")
+        try:
+            dataset = self.file.get(key)
+            shape, kind = tuple(getattr(dataset, "shape", None) or ()), getattr(dataset, "dtype", None)
+            n_stored = dataset.id.get_storage_size() if kind is not None else 0
+        except _HDF5_ERRORS as error:
+            raise self._refused(sentence, f"cannot be read ({_first_line(error)})") from error
+        if kind is None:
+            raise self._refused(sentence, f"has no dataset {shortened(key)!r}, which {_INDEX} names")
+        if kind.kind != "f":
+            raise self._refused(sentence, f"has values of type {kind}: vectors are of floating-point numbers")
+        if len(shape) != 3 or not shape[0] or not shape[2]:
+            raise self._refused(sentence, f"has an array of shape {shape}: vectors are [layer, word, dim]")
+        if shape[1] != len(sentence):
+            raise self._refused(sentence, f"has {shape[1]} vectors and {len(sentence)} words")
+        if math.prod(shape) * kind.itemsize > _MOST_COMPRESSION * n_stored:
+            raise self._refused(sentence, f"has an array of shape {shape}, whose values are not in the file")
+        return shape
+
+    def read(self, sentences: Sentences) -> NDArray[np.float32]:
+        """Vectors of all sentences, ``[layer, word, dim]``.
+
+        Raises:
+            StoreError: those of a sentence are missing, not finite, or of other layers or another width than the
+                first's; or there is not enough memory for all.
+        """
+        n_layers, _, dim = self.shape(sentences[0])
+        for number in range(1, len(sentences)):
+            other = self.shape(sentences[number])
+            if (other[0], other[2]) != (n_layers, dim):
+                told = f"{other[0]} layers of {other[2]} values where the first has {n_layers} of {dim}"
+                raise self._refused(sentences[number], f"has {told}")
+        try:
+            whole = np.empty((n_layers, sentences.n_words, dim), dtype=np.float32)
+        except (MemoryError, ValueError) as error:
+            size = n_layers * sentences.n_words * dim * 4
+            raise StoreError(f"{self.path}: its vectors take {size / 1e9:,.1f} GB of memory; import fewer") from error
+        for number in range(len(sentences)):
+            own = whole[:, sentences.starts[number] : sentences.starts[number + 1]]
+            self._read_sentence(sentences[number], own)
+        return whole
+
+    def _read_sentence(self, sentence: Sentence, into: NDArray[np.float32]) -> None:
+        try:
+            with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and told below
+                into[:] = self.file[self.index[" ".join(sentence.words)]][:]
+        except _HDF5_ERRORS as error:
+            raise self._refused(sentence, f"cannot be read ({_first_line(error)})") from error
+        finite = np.isfinite(into).all(axis=(1, 2))
+        if not finite.all():
+            layer = int(np.flatnonzero(~finite)[0])
+            raise self._refused(sentence, f"has values in layer {layer} that are not finite in float32")
+
+    def _refused(self, sentence: Sentence, why: str) -> StoreError:
+        return StoreError(f"{self.path}: sentence {shortened(sentence.id or ' '.join(sentence.words))} {why}")
 
 
-def _open(h5py: ModuleType, path: Path) -> Any:
+@contextlib.contextmanager
+def _open(h5py: ModuleType, path: Path) -> Iterator[_Source]:
     try:
         file = h5py.File(path, "r")
-    except OSError as error:
-        raise StoreError(f"{path}: not an HDF5 file ({error})") from error
-    if _INDEX not in file:
-        file.close()
-        raise StoreError(f"{path}: no dataset {_INDEX}, so it is not a NeuroX-style file")
-    return file
+    except _HDF5_ERRORS as error:
+        raise StoreError(f"{path}: not an HDF5 file ({_first_line(error)})") from error
+    with file:
+        yield _Source(path, file, _index(file, path))
+
+
+def _index(file: Any, path: Path) -> dict[str, str]:
+    """The dataset of each sentence; one that several have is none's."""
+    try:
+        dataset = file.get(_INDEX)
+        if dataset is None:
+            raise StoreError(f"{path}: no dataset {_INDEX}, so it is not a NeuroX-style file")
+        text = dataset[0] if getattr(dataset, "shape", None) == (1,) else None
+    except _HDF5_ERRORS as error:
+        raise StoreError(f"{path}: {_INDEX} cannot be read ({_first_line(error)})") from error
+    if not isinstance(text, str | bytes):
+        raise StoreError(f"{path}: {_INDEX} is not one text, so it is not a NeuroX-style file")
+    index: dict[str, str] = parse_json(
+        text, where=f"{path}: {_INDEX}", what=_INDEX_FORM, form=dict[str, str], remedy=_ANEW
+    )
+    owners: dict[str, str] = {}
+    for sentence, key in index.items():
+        if owners.setdefault(key, sentence) != sentence:
+            told = f"{shortened(owners[key])!r} and {shortened(sentence)!r}"
+            raise StoreError(f"{path}: {_INDEX} gives {told} the same dataset {shortened(key)!r}")
+    return index
+
+
+_INDEX_FORM = "a JSON object from sentences to datasets"
+_ANEW = "write the file anew with the tool that made it"
+# What h5py raises of damaged files is whatever its C library comes upon.
+_HDF5_ERRORS = (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, MemoryError, OverflowError)
+
+
+def _first_line(error: Exception) -> str:
+    return shortened(next(iter(str(error).splitlines()), type(error).__name__))
 
 
 def _check_text(entry: Entry, sentences: Sentences) -> None:

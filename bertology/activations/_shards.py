@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +21,19 @@ from bertology._files import signature, write_atomically
 _HEADER_LENGTH_BYTES = 8
 _READ_BYTES = 1 << 22
 _CACHE_REMEDY = "name another folder in BERTOLOGY_CACHE or run `bertology cache prune`"
+
+
+_SHARD = re.compile(r"shard-\d{5,}\.safetensors")
+
+
+def shard_name(number: int) -> str:
+    """The file name of shard ``number`` of an entry."""
+    return f"shard-{number:05d}.safetensors"
+
+
+def is_shard_name(name: str) -> bool:
+    """Whether a file of that name is a shard."""
+    return _SHARD.fullmatch(name) is not None
 
 
 def layer_name(layer: int) -> str:

@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 
+from bertology._files import explained_system_errors
 from bertology.errors import BertologyError, cut
 
 _INTERRUPTED = 130
 _MOST_OF_A_MESSAGE = 500
-_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES})
 
 
 def main() -> None:
     """Run a command; a person's mistake is one line on standard error and exit status 2."""
     try:
-        status = _run(sys.argv[1:] or ["--help"])
-        sys.stdout.flush()
+        # Our own files tell better what to do; this is for what is not known there, and what libraries open.
+        with explained_system_errors():
+            status = _run(sys.argv[1:] or ["--help"])
+            sys.stdout.flush()
     except BertologyError as error:
         print(f"bertology: {' '.join(str(error).split())}", file=sys.stderr)
         status = 2
     except BrokenPipeError:
-        # The reader of a pipe has seen enough; the interpreter must not complain of it when it closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of a pipe has seen enough.
+        _discard_output()
         status = 141
-    except OSError as error:
-        # Our own files tell better what to do; this is for those that libraries open.
-        if error.errno not in _DISK:
-            raise
-        print(
-            f"bertology: {error.filename}: {error.strerror}; free some space or choose another folder", file=sys.stderr
-        )
-        status = 2
     except KeyboardInterrupt:
         status = _INTERRUPTED
     if status == _INTERRUPTED:
         print("bertology: stopped; what is computed is kept, the same command goes on from here", file=sys.stderr)
     sys.exit(status)
+
+
+def _discard_output() -> None:
+    """Let what is not written yet go nowhere: the interpreter must not complain of it when it closes the stream."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str]) -> int:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from bertology.cli._confirm import confirm
+
+if TYPE_CHECKING:
+    from bertology.activations import StoreStatus
 
 app = typer.Typer(help="Look after stored activations.")
 
 
 @app.command("list")
 def list_entries() -> None:
-    """List what is stored, largest first."""
+    """List what is stored, largest first, and what lies there but is not the store's."""
     from bertology.activations import store_status
 
-    status = sorted(store_status(), key=lambda entry: -entry.n_bytes)
+    status = sorted(store_status(), key=lambda entry: (entry.is_left_alone, -entry.n_bytes))
     for entry in status:
-        typer.echo(f"{entry.name}  {entry.n_bytes / 1e6:>9.1f} MB  {entry.describe()}")
-    typer.echo(f"{len(status)} entries, {sum(entry.n_bytes for entry in status) / 1e6:.1f} MB")
+        typer.echo(_line(entry))
+    typer.echo(_sum([entry for entry in status if not entry.is_left_alone]))
 
 
 @app.command()
@@ -32,22 +38,47 @@ def verify() -> None:
     for entry in store_status():
         problems = entry.problems()
         damaged += bool(problems)
-        typer.echo(f"{entry.name}  {'; '.join(problems) or 'ok'}")
+        typer.echo(f"{entry.name}  {'; '.join(problems) or (entry.describe() if entry.foreign else 'ok')}")
     raise typer.Exit(1 if damaged else 0)
 
 
 @app.command()
 def prune(
     *,
-    older_than_days: Annotated[float, typer.Option(help="Only entries not read for so many days.")] = 0.0,
+    older_than_days: Annotated[float, typer.Option(min=0, help="Only entries not read for so many days.")] = 0.0,
     unfinished: Annotated[bool, typer.Option(help="Only unfinished extractions.")] = False,
     dry_run: Annotated[bool, typer.Option(help="Only say what would go.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
 ) -> None:
-    """Delete stored activations; they are computed again when needed. Results are not touched."""
+    """Delete stored activations; they are computed again when needed. Results are not touched.
+
+    Says what will go and asks first. What the store did not write is left alone.
+    """
     from bertology.activations import prune_store
 
-    gone = prune_store(older_than_days=older_than_days, only_unfinished=unfinished, dry_run=dry_run)
-    for entry in gone:
-        typer.echo(f"{entry.name}  {entry.n_bytes / 1e6:>9.1f} MB  {entry.describe()}")
-    freed = sum(entry.n_bytes for entry in gone) / 1e6
-    typer.echo(f"{'would free' if dry_run else 'freed'} {freed:.1f} MB in {len(gone)} entries")
+    gone = prune_store(
+        older_than_days=older_than_days,
+        only_unfinished=unfinished,
+        dry_run=dry_run,
+        confirm=(lambda _: None) if yes else _ask,
+    )
+    if dry_run or yes:
+        for entry in gone:
+            typer.echo(_line(entry))
+    typer.echo(f"{'would free' if dry_run else 'freed'} {_sum(gone)}")
+
+
+def _ask(entries: Sequence[StoreStatus]) -> None:
+    told = f"{_sum(entries)} would be deleted"
+    otherwise = f"{told}: say so with --yes, or see which with --dry-run"
+    listed = "\n".join(map(_line, entries))
+    confirm(f"{listed}\ndelete {_sum(entries)}?", otherwise=otherwise)
+
+
+def _line(entry: StoreStatus) -> str:
+    return f"{entry.name}  {entry.n_bytes / 1e6:>9.1f} MB  {entry.describe()}"
+
+
+def _sum(entries: Sequence[StoreStatus]) -> str:
+    n_bytes = sum(entry.n_bytes for entry in entries)
+    return f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}, {n_bytes / 1e6:.1f} MB ({n_bytes:,} bytes)"

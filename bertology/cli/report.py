@@ -31,8 +31,9 @@ def report(
     It holds a summary in words, a table of layers by tasks, a chart, labels, confusions, the words that one layer got
     wrong and another right, and where the numbers come from.
     """
+    from bertology._files import real_path
     from bertology.results.report import write_report
 
-    path = out or (runs[0] / "report.html" if len({run.resolve() for run in runs}) == 1 else Path("report.html"))
+    path = out or (runs[0] / "report.html" if len(set(map(real_path, runs))) == 1 else Path("report.html"))
     write_report(runs, path, corpora=corpus or (), columns=columns, with_text=text)
     typer.echo(f"report in {path}")

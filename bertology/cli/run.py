@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bertology.errors import BertologyError
+from bertology.cli._confirm import confirm
 
 if TYPE_CHECKING:
     from bertology.runner.experiment import RunSummary, Shard, Work
@@ -120,9 +120,8 @@ def _asked(file: Path, n_cells: int) -> bool:
     """Whether a person was asked about so many cells, and agreed."""
     if n_cells <= MOST_CELLS:
         return False
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise BertologyError(f"{file}: {n_cells:,} cells or more; if that is meant, say so with --yes")
-    typer.confirm(f"{n_cells:,} cells or more: go on?", abort=True, err=True)
+    told = f"{n_cells:,} cells or more"
+    confirm(f"{told}: go on?", otherwise=f"{file}: {told}; if that is meant, say so with --yes")
     return True
 
 

@@ -47,10 +47,11 @@ def rerun(
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; all processors.")] = None,
 ) -> None:
     """Repeat a run from its own record and say which numbers moved; exit status 1 if any did."""
+    from bertology._files import real_path
     from bertology.runner.experiment import RunOptions
     from bertology.runner.experiment import rerun as repeat
 
-    found = repeat(run, out or run.with_name(f"{run.resolve().name}-again"), options=RunOptions(jobs=jobs))
+    found = repeat(run, out or run.with_name(f"{real_path(run).name}-again"), options=RunOptions(jobs=jobs))
     for line in found.moved[:_MOST_LINES]:
         typer.echo(line)
     if len(found.moved) > _MOST_LINES:

@@ -106,14 +106,14 @@ def _check_ending(out: Path | None) -> None:
 
 
 def _write(reading: TreeReading, out: Path, picture: Literal["arcs", "depths", "distances"]) -> None:
-    from bertology._files import write_atomically
+    from bertology._sealed import write_derived
     from bertology.results.trees import to_png, to_svg, to_tikz
 
     if out.suffix == ".tex":
-        write_atomically(out, to_tikz(reading).encode())
-        return
-    draw = to_svg if out.suffix == ".svg" else to_png
-    write_atomically(out, draw(reading, picture=picture))
+        content = to_tikz(reading).encode()
+    else:
+        content = (to_svg if out.suffix == ".svg" else to_png)(reading, picture=picture)
+    write_derived(out.parent, {out.name: content})
 
 
 def _table(reading: TreeReading) -> str:

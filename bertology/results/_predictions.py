@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._files import write_atomically
+from bertology._files import real_path, write_atomically
+from bertology._sealed import file_sha256
 from bertology.errors import ResultsError
 from bertology.results._parquet import read_parquet, to_parquet
 
@@ -173,18 +174,23 @@ def _has_sets(table: pa.Table) -> bool:
 class PredictionFolder(Mapping[str, Predictions]):
     """The predictions kept in a results folder, read when asked for."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, checksums: Mapping[str, str] | None = None) -> None:
+        """Of a folder; predictions that are not what ``checksums`` (SHA-256 by cell) are of are refused."""
         self.folder = folder
+        self._checksums = checksums or {}
 
     def __getitem__(self, cell_id: str) -> Predictions:
         if cell_id not in self:
             raise KeyError(cell_id)
-        return read_predictions(self.folder, cell_id)
+        found, path = read_predictions(self.folder, cell_id), predictions_path(self.folder, cell_id)
+        if self._checksums.get(cell_id, checksum := file_sha256(path)) != checksum:
+            raise ResultsError(f"{path}: altered, it is not what the scores were computed of; run the same again")
+        return found
 
     def copy(self, cell_id: str, folder: Path) -> None:
         """Put one cell's file under ``folder`` as well, byte for byte: its checksum stands in the rows."""
         here, there = predictions_path(self.folder, cell_id), predictions_path(folder, cell_id)
-        if here.resolve() != there.resolve():
+        if real_path(here) != real_path(there):
             write_atomically(there, here.read_bytes())
 
     def __contains__(self, cell_id: object) -> bool:

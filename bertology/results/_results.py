@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from bertology._files import write_atomically
+from bertology._files import explained_system_errors
 from bertology._names import name_not_found
+from bertology._sealed import write_derived
 from bertology.errors import ResultsError
 from bertology.results._cloze_predictions import is_cloze
 from bertology.results._formats import View
@@ -236,20 +237,19 @@ class Results:
         if not tables and not plots:
             return folder
         view = self.view()
-        for ending, export in (("md", view.to_markdown), ("csv", view.to_csv), ("tex", view.to_latex)):
-            if ending in tables:
-                write_atomically(folder / f"layers.{ending}", export().encode())
+        exports = {"md": view.to_markdown, "csv": view.to_csv, "tex": view.to_latex}
+        files = {f"layers.{ending}": export().encode() for ending, export in exports.items() if ending in tables}
         if "csv" in tables and view.groups:
             # The lines of layers.csv are layers.
-            write_atomically(folder / "groups.csv", view.by_group().to_csv().encode())
+            files["groups.csv"] = view.by_group().to_csv().encode()
         if "csv" in tables and view.head_tables:
-            write_atomically(folder / "heads.csv", view.heads().to_csv().encode())
+            files["heads.csv"] = view.heads().to_csv().encode()
         if plots:
             from bertology.results._plot import figure_bytes
 
             for name, figure in _figures(view).items():
-                for image in plots:
-                    write_atomically(folder / f"{name}.{image}", figure_bytes(figure, image))
+                files |= {f"{name}.{image}": figure_bytes(figure, image) for image in plots}
+        write_derived(folder, files)
         return folder
 
     def __repr__(self) -> str:
@@ -266,6 +266,7 @@ class Results:
         yield self.view()
 
 
+@explained_system_errors()
 def read_results(folder: str | Path) -> Results:
     """The results that a run left in ``folder``; predictions are read when asked for.
 
@@ -273,9 +274,9 @@ def read_results(folder: str | Path) -> Results:
         ResultsError: there are none, or a file is broken.
     """
     folder = Path(folder)
-    return Results(
-        tuple(sorted(read_result_rows(folder), key=sort_key)), read_comparison_rows(folder), PredictionFolder(folder)
-    )
+    rows = tuple(sorted(read_result_rows(folder), key=sort_key))
+    checksums = {row.cell_id: row.predictions_sha256 for row in rows if row.predictions_sha256 is not None}
+    return Results(rows, read_comparison_rows(folder), PredictionFolder(folder, checksums))
 
 
 def _figures(view: View) -> dict[str, Figure]:

@@ -6,12 +6,15 @@ import dataclasses
 import json
 import math
 import operator
+import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
+from bertology._files import parse_json, shortened
 from bertology.errors import ResultsError
 from bertology.measures import Bootstrap, Comparison
 
@@ -39,7 +42,10 @@ class _Row:
         for name, (kind, optional, allowed) in _KINDS[type(self)].items():
             value = _as_kind(type(self).__name__, name, getattr(self, name), kind, optional=optional)
             if allowed and value is not None and value not in allowed:
-                raise ResultsError(f"{name} of a row is {value!r}; it should be one of {', '.join(map(str, allowed))}")
+                told = f"{name} of a row is {shortened(repr(value))}"
+                raise ResultsError(f"{told}; it should be one of {', '.join(map(str, allowed))}")
+            if name in _WRITTEN and value is not None:
+                _check_text(name, value)
             object.__setattr__(self, name, value)
 
 
@@ -233,7 +239,37 @@ def _as_kind(row: str, name: str, value: Any, kind: type, *, optional: bool) -> 
             return str(value)
     except (TypeError, ValueError):
         pass
-    raise ResultsError(f"{name} of a {row} is {value!r}; it should be of type {kind.__name__}")
+    raise ResultsError(f"{name} of a {row} is {shortened(repr(value))}; it should be of type {kind.__name__}")
+
+
+@dataclass(frozen=True)
+class _Params:
+    """What is read of the parameters of a fit."""
+
+    settings: dict[str, Any] | None = None
+    chance: dict[str, float] | None = None
+    chosen_on: str | None = None
+    details: dict[str, Any] | None = None
+
+
+_WRITTEN: Mapping[str, Any] = {
+    "head": None,
+    "params_json": _Params,
+    "skip_reasons": dict[str, int],
+    "versions": dict[str, str | None],
+}
+"""Columns of text in which other values stand as JSON, with the type of those; and the names of heads."""
+_HEAD = re.compile(r"L\d{1,4}H\d{1,4}")
+
+
+@lru_cache(maxsize=4096)
+def _check_text(name: str, text: str) -> None:
+    """That a text can be read as what stands in it; remembered, as most rows have the same."""
+    form = _WRITTEN[name]
+    if form is not None:
+        parse_json(text, where=f"{name} of a row", what="JSON", form=form, remedy="it was altered")
+    elif _HEAD.fullmatch(text) is None:
+        raise ResultsError(f"{name} of a row is {shortened(repr(text))}; it should be as L8H10")
 
 
 def settings_of(row: ResultRow) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bertology.errors import ResultsError
+from bertology.errors import BertologyError, ResultsError
 from bertology.results._rows import SCHEMA_VERSION, ComparisonRow, ResultRow, field_kinds, sort_key
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def table_to_rows(table: pa.Table, kind: type[RowT], *, where: str) -> tuple[Row
     """Rows of an Arrow table read from ``where``.
 
     Raises:
-        ResultsError: columns are missing, or the table was written by a newer version.
+        ResultsError: columns are missing, a value is of another type than its column's, or the table was written by a
+            newer version.
     """
     # A newer version may have other columns, so that is what to say first.
     versions = table["schema_version"].to_pylist() if "schema_version" in table.column_names else []
@@ -63,7 +64,10 @@ def table_to_rows(table: pa.Table, kind: type[RowT], *, where: str) -> tuple[Row
     missing = [name for name in wanted if name not in table.column_names]
     if missing:
         raise ResultsError(f"{where}: no column {', '.join(missing)}; was it written by bertology?")
-    return tuple(kind(**row) for row in table.select(wanted).to_pylist())
+    try:
+        return tuple(kind(**row) for row in table.select(wanted).to_pylist())
+    except BertologyError as error:
+        raise ResultsError(f"{where}: {error}; write it anew by running the same again") from None
 
 
 def _schema(kind: type[ResultRow] | type[ComparisonRow]) -> pa.Schema:

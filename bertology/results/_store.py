@@ -23,8 +23,8 @@ def write_results(folder: Path, rows: Sequence[ResultRow], *, comparisons: Seque
         StoreError: the folder cannot be written.
     """
     # The file that says that a run is there comes last.
-    write_atomically(folder / COMPARISONS, to_parquet(rows_to_table(comparisons, ComparisonRow)))
-    write_atomically(folder / RESULTS, to_parquet(rows_to_table(rows, ResultRow)))
+    write_atomically(folder / COMPARISONS, to_parquet(rows_to_table(comparisons, ComparisonRow), checksums=True))
+    write_atomically(folder / RESULTS, to_parquet(rows_to_table(rows, ResultRow), checksums=True))
 
 
 def read_result_rows(folder: Path) -> tuple[ResultRow, ...]:

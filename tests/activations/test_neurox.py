@@ -1,16 +1,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 
-from bertology.activations import Recipe, WordVectors, export_neurox, extract, import_neurox
+from bertology.activations import (
+    Entry,
+    Recipe,
+    WordVectors,
+    export_neurox,
+    extract,
+    import_neurox,
+    store_status,
+)
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
-from bertology.errors import StoreError
+from bertology.errors import BertologyError, StoreError
+from tests.mutations import accepted, mutated_bytes, mutated_tree
 
 
 def test_a_file_as_peers_read_it(encoder: Encoder, sentences: Sentences, recipe: Recipe, tmp_path: Path) -> None:
@@ -63,6 +74,145 @@ def test_what_is_wrong_with_a_file_is_one_line(tmp_path: Path) -> None:
     other = Sentences([Sentence.from_words(["other"], id="s2")])
     with pytest.raises(StoreError, match="sentence s2 is not in it"):
         import_neurox(tmp_path / "x.hdf5", other)
+
+
+TEXT = Sentences([Sentence.from_words(["one", "word"], id="s1"), Sentence.from_words(["more"], id="s2")])
+VALUES = np.arange(1, 25, dtype=np.float32).reshape(2, 3, 4)
+INDEX = {"one word": "0", "more": "1"}
+
+
+def neurox_file(path: Path, index: object = INDEX, **datasets: object) -> Path:
+    """A sound file of two sentences, but for the datasets given."""
+    with h5py.File(path, "w") as file:
+        for name, value in {"0": VALUES[:, :2], "1": VALUES[:, 2:], **datasets}.items():
+            if value is not None:
+                file[name] = value
+        if index is not None:
+            file["sentence_to_index"] = index if not isinstance(index, dict) else [json.dumps(index)]
+    return path
+
+
+@pytest.mark.parametrize(
+    ("datasets", "message"),
+    [
+        ({"1": np.full((2, 1, 4), np.nan)}, "sentence s2 has values in layer 0 that are not finite in float32"),
+        ({"0": np.full((2, 2, 4), np.inf)}, "sentence s1 has values in layer 0 that are not finite"),
+        ({"0": np.full((2, 2, 4), 1e300)}, "sentence s1 has values in layer 0 that are not finite"),
+        ({"1": VALUES[:1, 2:]}, "sentence s2 has 1 layers of 4 values where the first has 2 of 4"),
+        ({"1": VALUES[:, 2:, :3]}, "sentence s2 has 2 layers of 3 values where the first has 2 of 4"),
+        ({"0": VALUES[:0, :2]}, r"sentence s1 has an array of shape \(0, 2, 4\): vectors are \[layer, word, dim\]"),
+        ({"0": VALUES[:, :2, :0]}, r"sentence s1 has an array of shape \(2, 2, 0\)"),
+        ({"0": VALUES[0, :2]}, r"sentence s1 has an array of shape \(2, 4\)"),
+        ({"0": np.float32(1)}, r"sentence s1 has an array of shape \(\)"),
+        ({"0": VALUES[:, :1]}, "sentence s1 has 1 vectors and 2 words"),
+        ({"0": VALUES[:, :2].astype(int)}, "sentence s1 has values of type int64: vectors are of floating-point"),
+        ({"0": VALUES[:, :2] > 0}, "sentence s1 has values of type bool"),
+        ({"0": VALUES[:, :2] + 1j}, "sentence s1 has values of type complex64"),
+        ({"0": ["text"]}, "sentence s1 has values of type object"),
+        ({"0": None}, "sentence s1 has no dataset '0', which sentence_to_index names"),
+        ({"0": None, "0/below": VALUES}, "sentence s1 has no dataset '0'"),
+        ({"index": None}, "no dataset sentence_to_index"),
+        ({"index": [3]}, "sentence_to_index is not one text"),
+        ({"index": ["{}", "{}"]}, "sentence_to_index is not one text"),
+        ({"index": ["["]}, "sentence_to_index: not readable as a JSON object from sentences to datasets"),
+        ({"index": ["[" * 3000]}, "recursion limit exceeded"),
+        ({"index": [json.dumps(["one word"])]}, "Input should be an object"),
+        ({"index": {"one word": 0, "more": 1}}, r"\(one word: Input should be a valid string\); write the file anew"),
+        ({"index": {"one word": "0"}}, r"sentence s2 is not in it \(more …\)"),
+        ({"index": {}}, "sentence s1 is not in it"),
+        ({"index": {"one word": "0", "more": "0"}}, "gives 'one word' and 'more' the same dataset '0'"),
+        ({"index": {"one word": "", "more": "1"}}, "sentence s1"),
+        ({"index": {"one word": "/", "more": "1"}}, "sentence s1 has no dataset '/'"),
+    ],
+)
+def test_what_is_no_vector_of_the_text_is_refused(datasets: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = neurox_file(tmp_path / "x.hdf5", **datasets)
+    with pytest.raises(BertologyError, match=message) as refused:
+        import_neurox(path, TEXT)
+    assert "\n" not in str(refused.value)
+    assert store_status() == [] or not any(status.entry for status in store_status())
+
+
+def test_an_array_that_the_file_does_not_hold_is_not_made(tmp_path: Path) -> None:
+    path = neurox_file(tmp_path / "x.hdf5")
+    with h5py.File(path, "a") as file:
+        del file["1"]
+        file.create_dataset("1", shape=(2, 1, 1 << 40), dtype="f4", chunks=(1, 1, 1024))
+    with pytest.raises(StoreError, match=r"sentence s2 has an array .* whose values are not in the file"):
+        import_neurox(path, TEXT)
+
+
+def test_a_text_without_sentences_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no sentence to look up"):
+        import_neurox(neurox_file(tmp_path / "x.hdf5"), Sentences([]))
+
+
+def test_other_types_of_floating_point_numbers_come_in(tmp_path: Path) -> None:
+    for kind in (np.float16, np.float64):
+        path = neurox_file(tmp_path / f"{np.dtype(kind)}.hdf5", **{"0": VALUES[:, :2].astype(kind)})
+        assert np.array_equal(WordVectors(import_neurox(path, TEXT), np.arange(3)).array(), VALUES)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_damaged_bytes_are_refused_or_harmless(seed: int, tmp_path: Path) -> None:
+    content = neurox_file(tmp_path / "whole.hdf5").read_bytes()
+    n_accepted = 0
+    for number, mutant in enumerate(mutated_bytes(content, seed=seed, count=60)):
+        path = tmp_path / f"{number}.hdf5"
+        path.write_bytes(mutant)
+        found: list[Entry] = []
+        if accepted(lambda path=path, found=found: found.append(import_neurox(path, TEXT))):
+            n_accepted += 1
+            array = WordVectors(found[0], np.arange(3)).array()
+            assert array.shape[1] == 3
+            assert np.isfinite(array).all()
+    assert 0 < n_accepted < 60
+
+
+CHANGES: tuple[Callable[[Any], object], ...] = (
+    lambda value: None,
+    lambda value: value[:0],
+    lambda value: value[0],
+    lambda value: value[:, :1],
+    lambda value: value[..., :3],
+    lambda value: value[None],
+    lambda value: np.moveaxis(value, 2, 0),
+    lambda value: np.repeat(value, 2, axis=0),
+    lambda value: value.astype(np.int8),
+    lambda value: value.astype("S4"),
+    lambda value: value.astype(np.float16),
+    lambda value: value.astype(np.float64) * 1e39,
+    lambda value: np.where(value > 5, np.nan, value),
+    lambda value: "text",
+    lambda value: h5py.Empty("f4"),
+    lambda value: h5py.SoftLink("/nowhere"),
+    lambda value: h5py.ExternalLink("/nowhere.hdf5", "/0"),
+)
+"""What may become of a dataset."""
+
+
+@pytest.mark.parametrize("name", ["0", "1"])
+def test_damaged_datasets_are_refused_or_harmless(name: str, tmp_path: Path) -> None:
+    kept = {"0": VALUES[:, :2], "1": VALUES[:, 2:]}[name]
+    taken = []
+    for number, change in enumerate(CHANGES):
+        path = neurox_file(tmp_path / f"{number}.hdf5", **{name: change(kept)})
+        if accepted(lambda path=path: taken.append(import_neurox(path, TEXT))):
+            assert np.array_equal(WordVectors(taken[-1], np.arange(3)).array(), VALUES), number
+    assert len(taken) == (2 if name == "1" else 1), "half precision, and of one word its first"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_damaged_indices_are_refused_or_harmless(seed: int, tmp_path: Path) -> None:
+    n_accepted = 0
+    for number, mutant in enumerate(mutated_tree(INDEX, seed=seed, count=60)):
+        try:
+            text = json.dumps(mutant)
+            path = neurox_file(tmp_path / f"{number}.hdf5", index=[text])
+        except ValueError:
+            continue  # neither JSON nor HDF5 can hold it
+        n_accepted += accepted(lambda path=path: import_neurox(path, TEXT))
+    assert n_accepted < 10
 
 
 def test_another_text_is_refused(encoder: Encoder, sentences: Sentences, recipe: Recipe, tmp_path: Path) -> None:

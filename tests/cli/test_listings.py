@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -78,8 +80,100 @@ def test_doctor_says_what_does_not(bertology: Command, tmp_path: Path, monkeypat
     assert "BERTOLOGY_CACHE" in failed
 
 
+FOREIGN = {
+    "my-data": "not a folder of the store",
+    "notes.txt": "a file",
+    "linked": "a link",
+    f"{'a' * 20}-{'b' * 8}": "a link",
+    f"{'0' * 20}-{'1' * 8}": "it holds 'thesis', which the store does not write",
+    f"{'1' * 20}-{'1' * 8}": "it holds 'shard-00000.safetensors', which the store does not write",
+}
+DAMAGED = {f"{'2' * 20}-{number:08d}": text for number, text in enumerate(["[]", '{"format": 1}', "null", "{"])}
+
+
+@pytest.fixture
+def not_its_own(own_cache: Path, tmp_path: Path) -> Path:
+    """The folder of all entries, with what the store did not write."""
+    store = own_cache / "activations"
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("precious")
+    folders = [store / name for name in FOREIGN]
+    for folder in (folders[0], *folders[4:], *(store / name for name in DAMAGED)):
+        folder.mkdir(parents=True)
+    (folders[0] / "manifest.json").write_text("{}")
+    folders[1].write_text("notes")
+    folders[2].symlink_to(precious)
+    folders[3].symlink_to(precious)
+    (folders[4] / "thesis").write_text("precious")
+    (folders[5] / "shard-00000.safetensors").symlink_to(precious / "file")
+    for name, text in DAMAGED.items():
+        (store / name / "manifest.json").write_text(text)
+    return store
+
+
+def tree_of(folder: Path) -> list[str]:
+    return sorted(str(path) for path in folder.rglob("*") if path.suffix != ".lock")
+
+
+def test_what_the_store_did_not_write_is_named_and_left_alone(
+    bertology: Command, not_its_own: Path, tmp_path: Path
+) -> None:
+    before = tree_of(tmp_path), tree_of(not_its_own)
+    listed = bertology("cache", "list").out.splitlines()
+    assert listed[-1] == "0 entries, 0.0 MB (0 bytes)"
+    for name, reason in FOREIGN.items():
+        assert any(line.startswith(name) and line.endswith(f"left alone: {reason}") for line in listed), name
+    verified = bertology("cache", "verify")
+    assert verified.status == 1  # of damaged manifests
+    for name in DAMAGED:
+        assert any(line.startswith(name) and "left alone: " in line for line in listed), name
+        assert any(f"{name}/manifest.json: not readable as the manifest" in line for line in verified.out.splitlines())
+    assert bertology("cache", "prune", "--yes").out == "freed 0 entries, 0.0 MB (0 bytes)\n"
+    assert (tree_of(tmp_path), tree_of(not_its_own)) == before
+
+
+@pytest.fixture
+def unfinished(own_cache: Path) -> Path:
+    """An extraction that was killed while it wrote its second shard."""
+    folder = own_cache / "activations" / f"{'0123456789' * 2}-89abcdef"
+    folder.mkdir(parents=True)
+    (folder / "shard-00000.safetensors").write_bytes(b"x" * 1000)
+    (folder / ".shard-00001.safetensors.k2j3.tmp").write_bytes(b"x" * 500)
+    return folder
+
+
+def test_pruning_without_a_terminal_needs_a_yes(bertology: Command, unfinished: Path) -> None:
+    line = bertology("cache", "prune").one_line()
+    assert line == "1 entry, 0.0 MB (1,500 bytes) would be deleted: say so with --yes, or see which with --dry-run"
+    assert unfinished.exists()
+    assert "would free 1 entry, 0.0 MB (1,500 bytes)" in bertology("cache", "prune", "--dry-run").out
+    assert unfinished.exists()
+    assert bertology("cache", "prune", "--older-than-days", "-1").status == 2
+    assert bertology("cache", "prune", "--yes", "--unfinished").out.endswith("freed 1 entry, 0.0 MB (1,500 bytes)\n")
+    assert not unfinished.exists()
+
+
+@pytest.mark.parametrize(("answer", "kept"), [("n\n", True), ("y\n", False)])
+def test_pruning_at_a_terminal_asks(
+    bertology: Command, unfinished: Path, monkeypatch: pytest.MonkeyPatch, answer: str, kept: bool
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    asked = Terminal()
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    monkeypatch.setattr(sys, "stderr", asked)
+    outcome = bertology("cache", "prune")
+    assert unfinished.exists() == kept
+    assert outcome.status == (130 if kept else 0)
+    assert f"{unfinished.name}        0.0 MB  unfinished" in asked.getvalue()
+    assert "delete 1 entry, 0.0 MB (1,500 bytes)?" in asked.getvalue()
+
+
 def test_the_cache_is_listed_checked_and_pruned(bertology: Command, probe: Command, own_cache: Path) -> None:
-    assert bertology("cache", "list").out == "0 entries, 0.0 MB\n"
+    assert bertology("cache", "list").out == "0 entries, 0.0 MB (0 bytes)\n"
     assert bertology("cache", "verify").status == 0
     before = probe("--format", "csv")
     entries = sorted(path.name for path in (own_cache / "activations").iterdir() if path.is_dir())
@@ -101,9 +195,10 @@ def test_the_cache_is_listed_checked_and_pruned(bertology: Command, probe: Comma
 
     assert "would free" in bertology("cache", "prune", "--dry-run").out
     assert len(list((own_cache / "activations").glob("*/manifest.json"))) == 3
-    assert bertology("cache", "prune", "--unfinished").out == "freed 0.0 MB in 0 entries\n"
-    pruned = bertology("cache", "prune")
-    assert pruned.out.splitlines()[-1].endswith("in 3 entries")
-    assert bertology("cache", "list").out == "0 entries, 0.0 MB\n"
+    assert bertology("cache", "prune", "--unfinished").out == "freed 0 entries, 0.0 MB (0 bytes)\n"
+    pruned = bertology("cache", "prune", "--yes").out.splitlines()
+    assert sorted(line.split()[0] for line in pruned[:-1]) == entries
+    assert pruned[-1].startswith("freed 3 entries, ")
+    assert bertology("cache", "list").out == "0 entries, 0.0 MB (0 bytes)\n"
     # Results are not touched.
     assert probe("--format", "csv").out == before.out

@@ -9,8 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from bertology._files import write_atomically
 from bertology._names import name_not_found
+from bertology._sealed import write_derived
 from bertology.attention._norms import knows_norms
 from bertology.attention.viewer._heads import parse_heads
 from bertology.attention.viewer._kinds import LEVELS, WEIGHTS, Level, Weights
@@ -48,7 +48,7 @@ class AttentionView:
         path = Path(path)
         if path.is_dir():
             raise StoreError(f"cannot write {path}: it is a folder; name a file")
-        write_atomically(path, self.html.encode(), remedy="name another file")
+        write_derived(path.parent, {path.name: self.html.encode()}, remedy="name another file")
         return path
 
     def widget(self, **state: Any) -> Any:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bertology._files import real_path
+from bertology._sealed import read_checksums
 from bertology.errors import ResultsError
 from bertology.results._grid import metric_title
 from bertology.results._head_tables import HeadTable, StepTable
@@ -70,11 +72,11 @@ def read_runs(folders: Sequence[str | Path]) -> tuple[Run, ...]:
         ResultsError: a folder is not a run, a file in it is broken, was written by a newer version, or has no scores.
     """
     paths = [Path(folder) for folder in folders]
-    unique = list({path.resolve(): path for path in paths}.values())
+    unique = {real_path(path): path for path in paths}
     if not unique:
         raise ResultsError("there is no run to report: name a folder that --out left")
-    names = _short_names([path.resolve() for path in unique])
-    return tuple(_read(path, name) for path, name in zip(unique, names, strict=True))
+    names = _short_names(list(unique))
+    return tuple(_read(path, name) for path, name in zip(unique.values(), names, strict=True))
 
 
 def _read(folder: Path, name: str) -> Run:
@@ -82,6 +84,13 @@ def _read(folder: Path, name: str) -> Run:
         raise ResultsError(f"{folder}: no such folder; name one that --out left")
     if not (folder / "results.parquet").is_file():
         raise ResultsError(f"{folder}: not a run, it holds no results.parquet; name a folder that --out left")
+    checksums = read_checksums(folder)
+    for table in ("results.parquet", "comparisons.parquet"):
+        if checksums is not None and (folder / table).is_file() and checksums.is_altered(folder, table):
+            told = "altered since the run wrote it, so that its scores cannot be reported"
+            raise ResultsError(
+                f"{folder / table}: {told}; `bertology verify` says what else was, `rerun` makes it anew"
+            )
     results = read_results(folder)
     try:
         view = results.view()

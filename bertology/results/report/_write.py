@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bertology._files import write_atomically
+from bertology._files import explained_system_errors
+from bertology._sealed import write_derived
 from bertology.errors import StoreError
 from bertology.results.report._page import render_report
 from bertology.results.report._runs import read_runs
 from bertology.results.report._text import find_sentences
 
 
+@explained_system_errors()
 def write_report(
     runs: Sequence[str | Path],
     path: str | Path,
@@ -43,5 +45,5 @@ def write_report(
         raise StoreError(f"cannot write {path}: it is a folder; name a file in --out")
     found = read_runs(runs)
     page = render_report(found, find_sentences(found, corpora=corpora, columns=columns, with_text=with_text))
-    write_atomically(path, page.encode(), remedy="name another file with --out")
+    write_derived(path.parent, {path.name: page.encode()}, remedy="name another file with --out")
     return path

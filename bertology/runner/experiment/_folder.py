@@ -14,7 +14,8 @@ from typing import Any
 from filelock import FileLock
 
 from bertology import __version__
-from bertology._files import explained_write_errors, read_json, write_atomically
+from bertology._files import canonical_json, explained_write_errors, read_json, shortened, write_atomically
+from bertology._sealed import CHECKSUMS, changed_checksums, file_sha256
 from bertology._yaml import to_yaml
 from bertology.errors import BertologyError
 from bertology.runner._cells import Cell, all_finished, predictions_checksum
@@ -27,10 +28,32 @@ from bertology.runner.experiment._work import Unit, Work
 FORMAT = 1
 RECORD = "run.json"
 ASKED = "experiment.yaml"
-CHECKSUMS = "checksums.json"
+_OWN_CHECKSUM = "sha256"
 _REMEDY = "name another folder with --out"
 OF_CELLS = ("cells", "predictions", PROBES)
 """Folders with files of single cells."""
+
+
+@dataclass(frozen=True)
+class _Content:
+    """Fingerprints by name."""
+
+    models: dict[str, str]
+    corpora: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Record:
+    """What ``run.json`` is read as; of what stands in it besides nothing is used."""
+
+    format: int
+    bertology: str
+    experiment: str
+    content: _Content
+    sessions: list[dict[str, Any]]
+    tables: str | None
+    asked: str | None = None
+    parts: dict[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -78,16 +101,17 @@ class RunFolder:
             BertologyError: the folder is not a run's, or is one of another format.
         """
         path = self.path / RECORD
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-        except (FileNotFoundError, NotADirectoryError):
+        if not path.exists():
             hint = f"it has no {RECORD}" if self.path.is_dir() else "there is no such folder"
-            raise BertologyError(f"{self.path} is not the folder of a run ({hint}): check the path") from None
-        except ValueError as error:
-            raise BertologyError(f"{path}: half-written or altered ({error}); {_REMEDY}") from None
-        if not isinstance(record, dict) or record.get("format") != FORMAT or "bertology" not in record:
-            made = record.get("bertology", "something else") if isinstance(record, dict) else "something else"
+            raise BertologyError(f"{self.path} is not the folder of a run ({hint}): check the path")
+        what = "the record of a run"
+        record: dict[str, Any] = read_json(path, what=what, form=dict[str, Any], remedy=_REMEDY)
+        if record.get("format") != FORMAT or "bertology" not in record:
+            made = shortened(record.get("bertology", "something else"))
             raise BertologyError(f"{path}: written by bertology {made} in a form that {__version__} does not read")
+        read_json(path, what=what, form=_Record, remedy=_REMEDY)
+        if record.get(_OWN_CHECKSUM, _checksum_of(record)) != _checksum_of(record):
+            raise BertologyError(f"{path}: altered, it is not what its own checksum is of; {_REMEDY}")
         return record
 
     def experiment(self) -> Experiment:
@@ -120,22 +144,20 @@ class RunFolder:
             cells: of the files of cells only these; what was kept of others stays.
         """
         paths = {str(path.relative_to(self.path)): path for path in self.files()}
-        found: dict[str, str] = {}
-        if cells is not None and (self.path / CHECKSUMS).exists():
-            before = read_json(self.path / CHECKSUMS, what="the checksums of a run")["sha256"]
-            found = {name: checksum for name, checksum in before.items() if "/" in name and _cell_of(name) not in cells}
-        for name, path in paths.items():
-            if cells is None or "/" not in name or _cell_of(name) in cells:
-                found[name] = self._checksum(path)
-        self._write(CHECKSUMS, json.dumps({"format": FORMAT, "sha256": dict(sorted(found.items()))}, indent=1).encode())
+        with changed_checksums(self.path, remedy=_REMEDY) as found:
+            for name in [name for name in found if cells is None or "/" not in name or _cell_of(name) in cells]:
+                del found[name]
+            for name, path in paths.items():
+                if cells is None or "/" not in name or _cell_of(name) in cells:
+                    found[name] = self._checksum(path)
 
     def _checksum(self, path: Path) -> str:
         # Of predictions it has been taken already, when their cells were believed.
         is_of_cell = path.parent.name == "predictions" and path.suffix == ".parquet"
-        return predictions_checksum(self.path, path.stem) if is_of_cell else sha256(path)
+        return predictions_checksum(self.path, path.stem) if is_of_cell else file_sha256(path)
 
     def files(self) -> list[Path]:
-        """Every file of the results; not what is about the run itself."""
+        """Every file of the results, and whatever else is among those of cells; not what is about the run itself."""
         top = [path for path in self.path.iterdir() if path.is_file() and path.name not in (RECORD, CHECKSUMS)]
         below = [path for folder in OF_CELLS for path in (self.path / folder).glob("*")]
         return sorted(path for path in (*top, *below) if not path.name.startswith("."))
@@ -144,7 +166,8 @@ class RunFolder:
         write_atomically(self.path / name, content, remedy=_REMEDY)
 
     def _write_record(self, record: Mapping[str, Any]) -> None:
-        self._write(RECORD, json.dumps(record, indent=1, ensure_ascii=False).encode())
+        content = {**record, _OWN_CHECKSUM: _checksum_of(record)}
+        self._write(RECORD, json.dumps(content, indent=1, ensure_ascii=False).encode())
 
     def _fresh_record(self, work: Work) -> dict[str, Any]:
         return {
@@ -159,15 +182,15 @@ class RunFolder:
         }
 
 
+def _checksum_of(record: Mapping[str, Any]) -> str:
+    """Of a record's content, however it is laid out in its file."""
+    plain = {key: value for key, value in record.items() if key != _OWN_CHECKSUM}
+    return hashlib.sha256(canonical_json(plain)).hexdigest()
+
+
 def _cell_of(name: str) -> str:
     """The cell that a file below the run's folder belongs to."""
     return name.rpartition("/")[2].partition(".")[0]
-
-
-def sha256(path: Path) -> str:
-    """A file's SHA-256, as 64 hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def git_state() -> dict[str, Any] | None:

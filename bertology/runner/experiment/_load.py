@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from bertology._files import real_path
 from bertology._inputs import exists
 from bertology._yaml import Written, read_yaml
 from bertology._yaml_settings import changed, checked
@@ -46,7 +47,7 @@ def load_experiment(path: str | Path, *, changes: Sequence[str] = ()) -> Experim
 def _with_includes(path: Path, above: tuple[Path, ...]) -> Written:
     """A file over what it includes: mappings are put together key by key, all else is replaced."""
     written = read_yaml(path, what="an experiment")
-    here = path.resolve()
+    here = real_path(path)
     if here in above:
         circle = " → ".join(str(found) for found in (*above[above.index(here) :], here))
         raise BertologyError(f"{path}: includes itself ({circle})")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bertology._files import write_atomically
+from bertology._files import explained_system_errors, write_atomically
 from bertology.errors import BertologyError
 from bertology.results import ComparisonRow, PredictionFolder, ResultRow, Results, read_results
 from bertology.runner.experiment._folder import OF_CELLS, RunFolder
@@ -17,6 +17,7 @@ _REMEDY = "name another folder with --out"
 _Key = tuple[Any, ...]
 
 
+@explained_system_errors()
 def merge_runs(runs: Sequence[Path], out: Path) -> Results:
     """Put the parts of one experiment together into folder ``out``.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bertology._files import canonical_json, digest
+from bertology._files import canonical_json, digest, explained_system_errors
 from bertology.activations import silent
 from bertology.errors import BertologyError
 from bertology.results import PredictionFolder, Results, read_results
@@ -63,6 +63,7 @@ class RunSummary:
     wall_s: float
 
 
+@explained_system_errors()
 def run_experiment(
     experiment: Experiment, out: Path, *, work: Work | None = None, options: RunOptions | None = None
 ) -> RunSummary:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertology._files import read_json
+from bertology._files import explained_system_errors, read_json, shortened
+from bertology._sealed import file_sha256, read_checksums
 from bertology.errors import BertologyError
 from bertology.results import ResultRow, read_result_rows, reading_of
 from bertology.runner._cells import Cell
-from bertology.runner.experiment._folder import CHECKSUMS, RunFolder, sha256
+from bertology.runner.experiment._folder import RECORD, RunFolder
 from bertology.runner.experiment._run import RunOptions, RunSummary, run_experiment
 
 _SCORES = ("value", "stderr", "ci_low", "ci_high", "n_items", "n_train", "predictions_sha256")
 
 
+@explained_system_errors()
 def verify_run(run: Path) -> tuple[str, ...]:
     """What is not as it was written in a run's folder, a line each; nothing if all is well.
 
@@ -28,40 +28,65 @@ def verify_run(run: Path) -> tuple[str, ...]:
         BertologyError: the folder is not a run's, or its tables were never written.
     """
     folder = RunFolder(run)
-    folder.record()
-    if not (run / CHECKSUMS).exists():
+    try:
+        record = folder.record()
+    except BertologyError as error:
+        if not (run / RECORD).is_file():
+            raise
+        record, problems = {}, [str(error)]
+    else:
+        problems = []
+    checksums = read_checksums(run)
+    if checksums is None:
         raise BertologyError(f"{run}: its tables were never written; run it to its end first")
-    written: Mapping[str, str] = read_json(run / CHECKSUMS, what="the checksums of a run")["sha256"]
+    if record and checksums.format > 1 and "sha256" not in record:
+        problems.append(f"{RECORD}: altered (it lacks its own checksum)")
     there = {str(path.relative_to(run)): path for path in folder.files()}
-    problems = [f"{name}: missing" for name in written if name not in there]
-    problems += [
-        f"{name}: altered" for name, digest in written.items() if name in there and sha256(there[name]) != digest
-    ]
-    problems += [f"{name}: not there when the tables were written" for name in there if name not in written]
+    for name, path in there.items():
+        if path.is_symlink() or not path.is_file():
+            problems.append(f"{name}: {'a link' if path.is_symlink() else 'a folder'} among the files of cells")
+        elif name not in checksums.sha256:
+            problems.append(f"{name}: not there when the tables were written")
+        elif checksums.is_altered(run, name):
+            problems.append(f"{name}: altered")
+    problems += [f"{name}: missing" for name in checksums.sha256 if name not in there]
     problems += _cell_problems(run)
     return tuple(sorted(dict.fromkeys(problems)))
+
+
+@dataclass(frozen=True)
+class _CellFile:
+    """What the record of a cell is read as here."""
+
+    cell_id: str
+    identity: dict[str, Any]
+    predictions_sha256: str | None = None
 
 
 def _cell_problems(run: Path) -> list[str]:
     problems = []
     sums: dict[str, str | None] = {}
-    for path in sorted((run / "cells").glob("*.json")):
+    for path in sorted(path for path in (run / "cells").glob("*.json") if path.is_file()):
         name = f"cells/{path.name}"
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-            cell_id, identity = record["cell_id"], record["identity"]
-            sums[cell_id] = record.get("predictions_sha256")
-        except (ValueError, KeyError, TypeError):
+            record: _CellFile = read_json(path, what="the record of a cell", form=_CellFile)
+        except BertologyError:
             problems.append(f"{name}: altered (not the record of a cell)")
             continue
-        if Cell(identity).id != cell_id or path.name.partition(".")[0] != cell_id:
+        cell_id = record.cell_id
+        sums[cell_id] = record.predictions_sha256
+        if Cell(record.identity).id != cell_id or path.name.partition(".")[0] != cell_id:
             problems.append(f"{name}: altered (its name is not the hash of what it says it is)")
-        predictions = run / "predictions" / f"{cell_id}.parquet"
-        if sums[cell_id] is not None and predictions.exists() and sha256(predictions) != sums[cell_id]:
+        predictions = run / "predictions" / f"{path.name.partition('.')[0]}.parquet"
+        if sums[cell_id] is not None and predictions.is_file() and file_sha256(predictions) != sums[cell_id]:
             problems.append(f"predictions/{predictions.name}: altered")
-    for row in read_result_rows(run):
+    try:
+        rows = read_result_rows(run)
+    except BertologyError as error:
+        return [*problems, str(error)]
+    for row in rows:
         if row.status == "ok" and sums.get(row.cell_id) != row.predictions_sha256:
-            problems.append(f"results.parquet: scores of other predictions than cell {row.cell_id} has")
+            problems.append(f"results.parquet: scores of other predictions than cell {shortened(row.cell_id)} has")
     return problems
 
 
@@ -76,6 +101,7 @@ class Repetition:
     """A line for each score that is not exactly what it was, or is in only one of the runs."""
 
 
+@explained_system_errors()
 def rerun(run: Path, out: Path, *, options: RunOptions | None = None) -> Repetition:
     """Run again what a run's own record says, in another folder, and compare.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from bertology._files import canonical_json, digest
+from bertology._files import canonical_json, digest, shortened
 from bertology._inputs import is_numeral
 from bertology._names import name_not_found
 from bertology.corpora import Corpus
@@ -283,6 +283,9 @@ def in_order(
     tasks = tasks or places_of_tasks(experiment, Finder())
 
     def place(row: ResultRow) -> tuple[int, str, int, str]:
+        if row.task not in tasks:
+            told = f"results have rows of task {shortened(repr(row.task))}, which the experiment has not"
+            raise BertologyError(f"{told}; `bertology verify` says which files were altered")
         return models.get(row.model or "", -1), row.corpus, tasks[row.task], row.init or ""
 
     return tuple(sorted(rows, key=place))

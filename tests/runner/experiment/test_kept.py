@@ -7,13 +7,17 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from bertology._sealed import write_derived
 from bertology.errors import BertologyError
 from bertology.results import read_results, write_results
+from bertology.results.report import write_report
 from bertology.runner.experiment import (
     RunOptions,
     RunSummary,
@@ -76,6 +80,77 @@ def test_runs_that_do_not_go_together(trial: Trial, run: Path, tmp_path: Path) -
 
 
 def test_a_run_left_alone_is_as_it_was_written(run: Path) -> None:
+    assert verify_run(run) == ()
+
+
+def test_what_is_derived_from_a_run_is_known_to_it(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_report([run], run / "report.html")
+    assert verify_run(run) == ()
+    results = read_results(run)
+    results.save(run, tables=("md", "csv", "tex"), plots=("svg",))
+    assert verify_run(run) == ()
+    write_report([run], run / "report.html", with_text=False)  # again, with another content
+    assert verify_run(run) == ()
+    for name in ("report.html", "layers.tex", "layers.svg"):
+        whole = (run / name).read_bytes()
+        (run / name).write_bytes(whole + b" ")
+        assert verify_run(run) == (f"{name}: altered",)
+        (run / name).write_bytes(whole)
+    (run / "layers.csv").unlink()
+    (run / "notes.txt").write_text("by hand")
+    assert verify_run(run) == ("layers.csv: missing", "notes.txt: not there when the tables were written")
+
+
+def test_reports_written_at_once_are_all_known(run: Path) -> None:
+    names = [f"report-{number}.html" for number in range(8)]
+    page = b"<!doctype html>"
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda name: write_derived(run, {name: page}), names))
+    assert set(names) <= set(json.loads((run / "checksums.json").read_text())["sha256"])
+    assert verify_run(run) == ()
+
+
+def edited(record: dict[str, Any], key: str) -> dict[str, Any]:
+    """A record with another value at one place."""
+    value = record[key]
+    if isinstance(value, dict):
+        value = edited(value, sorted(value)[0])
+    elif isinstance(value, list):
+        value = [edited(value[0], "wall_s"), *value[1:]]
+    else:
+        value = "other" if isinstance(value, str) else 1.5
+    return {**record, key: value}
+
+
+@pytest.mark.parametrize("key", ["experiment", "versions", "content", "sessions", "tables", "asked", "sha256"])
+def test_an_edited_record_is_noticed(trial: Trial, run: Path, key: str) -> None:
+    path = run / "run.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record))  # the same content in another layout
+    assert verify_run(run) == ()
+    path.write_text(json.dumps(edited(record, key)))
+    (problem,) = verify_run(run)
+    assert problem.startswith(f"{path}: altered")
+    # What decides whether tables are written anew is not believed either.
+    with pytest.raises(BertologyError, match=r"run.json: altered"):
+        run_experiment(load_experiment(trial[0]), run, options=SERIAL)
+
+
+def test_a_later_session_leaves_a_whole_run(trial: Trial, run: Path) -> None:
+    for file in sorted((run / "cells").glob("*.json"))[:2]:
+        file.unlink()
+    assert run_experiment(load_experiment(trial[0]), run, options=SERIAL).n_computed
+    assert len(json.loads((run / "run.json").read_text())["sessions"]) == 2
+    assert verify_run(run) == ()
+
+
+def test_a_run_of_before_is_as_it_was_written(trial: Trial, run: Path) -> None:
+    record, sums = (json.loads((run / name).read_text()) for name in ("run.json", "checksums.json"))
+    del record["sha256"]
+    (run / "run.json").write_text(json.dumps(record, indent=1))
+    (run / "checksums.json").write_text(json.dumps({**sums, "format": 1}, indent=1))
+    assert verify_run(run) == ()
+    assert run_experiment(load_experiment(trial[0]), run, options=SERIAL).n_computed == 0
     assert verify_run(run) == ()
 
 
