@@ -23,6 +23,10 @@ class ModelError(BertologyError):
     """A model or its tokenizer cannot be loaded, or cannot give what was asked of it."""
 
 
+class SignalError(ModelError):
+    """A model gives hidden states, attention maps or logits that are NaN or infinite."""
+
+
 class StoreError(BertologyError):
     """The activation store cannot be read or written."""
 

@@ -10,6 +10,7 @@ from torch import nn
 from bertology.encoders._blocks import check_unfamiliar, find_blocks
 from bertology.encoders._devices import choose_device
 from bertology.encoders._encoder import Encoder, Init
+from bertology.encoders._finite import check_weights
 from bertology.encoders._folder import check_safetensors, read_config, tokenizer_files, weight_files
 from bertology.encoders._loaded import LoadedModel, no_parameters_learn
 from bertology.encoders._quiet import quiet_loading
@@ -58,6 +59,7 @@ def load_encoder(
     Raises:
         NameNotFoundError: there is no such model.
         ModelError: the model cannot be loaded as asked; one line says why and what to do.
+        SignalError: a weight is NaN or infinite.
     """
     source = resolve_model(name_or_source, revision=revision) if isinstance(name_or_source, str) else name_or_source
     _check_choice("dtype", dtype, tuple(_DTYPES))
@@ -73,7 +75,7 @@ def load_encoder(
     loaded = _take_apart(source, shape, model, has_head=has_head)
     (loaded.body if loaded.with_head is None else loaded.with_head).to(place)
     reader = piece_reader(source, tokenizer, loaded.body, max_pieces=max_pieces)
-    return Encoder(
+    encoder = Encoder(
         source,
         shape,
         loaded,
@@ -84,6 +86,9 @@ def load_encoder(
         dtype=dtype,
         eager=attention == "eager",
     )
+    if init != "random":
+        check_weights(encoder)
+    return encoder
 
 
 def _check_choice(what: str, given: str, known: tuple[str, ...]) -> None:
