@@ -121,10 +121,12 @@ class WindowReader:
     def _read(self, encoder: Encoder, batch: Batch, layers: Sequence[int], into: Tensor) -> None:
         ids = torch.full((len(batch.windows), batch.length), self._pieces.pad_id, dtype=torch.long)
         mask = torch.zeros_like(ids) if batch.is_padded else None
+        gaps = torch.zeros(ids.shape, dtype=torch.bool)
         first, last = [], []
         for row, window in enumerate(batch.windows.tolist()):
             begin, end = self._pieces.window_starts[window : window + 2].tolist()
             ids[row, : end - begin] = torch.from_numpy(self._pieces.ids[begin:end].astype(np.int64))
+            gaps[row, : end - begin] = torch.from_numpy(self._pieces.gaps[begin:end])
             if mask is not None:
                 mask[row, : end - begin] = 1
             words = self._words[self._word_starts[window] : self._word_starts[window + 1]]
@@ -135,6 +137,7 @@ class WindowReader:
             torch.from_numpy(np.concatenate(first)).to(device),
             torch.from_numpy(np.concatenate(last)).to(device),
             self._pooling,
+            gaps.flatten().to(device) if gaps.any() else None,
         )
         hidden = encoder.hidden_states(ids, mask, layers=layers)
         with torch.inference_mode():

@@ -90,8 +90,8 @@ def _refused(weight: str) -> str:
 def _damaged_weight(model: nn.Module, *, left_out: str | None = None) -> str | None:
     """The first weight that is not finite."""
     for name, values in model.named_parameters():
-        is_read = left_out is None or left_out not in name
-        if is_read and not bool(values.detach().sum(dtype=torch.float32).isfinite()):
-            if not bool(values.isfinite().all()):
-                return name
+        if left_out is not None and left_out in name:
+            continue
+        if not bool(values.detach().sum(dtype=torch.float32).isfinite()) and not bool(values.isfinite().all()):
+            return name
     return None

@@ -63,6 +63,7 @@ def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pi
         prefix=np.array(prefix, dtype=np.int32),
         suffix=np.array(suffix, dtype=np.int32),
         marker_ids=_marker_ids(backend),
+        space_ids=_space_ids(backend),
         unknown_id=_unknown_id(tokenizer),
         pad_id=0 if pad is None else int(pad),
         max_pieces=limit if max_pieces is None else max_pieces,
@@ -130,6 +131,19 @@ def _marker_ids(backend: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
         return np.zeros(0, dtype=np.int32)
     marks = [number for piece, number in backend.get_vocab().items() if piece and not piece.strip(_BOUNDARY)]
     return np.array(sorted(marks), dtype=np.int32)
+
+
+def _space_ids(backend: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
+    """Pieces of a byte-level vocabulary that are made of ASCII white space alone.
+
+    RoBERTa's tokenizer takes white space off the characters of its pieces, so that these are left with none.
+    """
+    if "ByteLevel" not in repr(backend.pre_tokenizer):
+        return np.zeros(0, dtype=np.int32)
+    # Byte-level vocabularies spell a byte up to that of the space as the character 256 places further.
+    spelled = "".join(chr(256 + ord(space)) for space in " \t\n\r\x0b\x0c")
+    spaces = [number for piece, number in backend.get_vocab().items() if piece and not piece.strip(spelled)]
+    return np.array(sorted(spaces), dtype=np.int32)
 
 
 def _length_limit(tokenizer: Any, body: Any) -> int:
