@@ -73,7 +73,7 @@ def extract(
 
     Raises:
         StoreError: the cache cannot be written, or is full.
-        ModelError: a single window does not fit into memory.
+        ShortMemoryError: a single window does not fit into memory.
     """
     layers = tuple(sorted(set(layers)))
     found = find_entry(recipe, layers)
@@ -186,7 +186,7 @@ class Extraction:
 
         Raises:
             StoreError: a value does not fit into the type that vectors are stored in.
-            ModelError: a single window does not fit into memory.
+            ShortMemoryError: a single window does not fit into memory.
         """
         manifest = self.outline.manifest
         return _read_shard(

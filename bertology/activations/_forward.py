@@ -13,10 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertology._memory import is_out_of_memory, shortage
 from bertology.activations._batches import Batch
 from bertology.activations._pooling import WordPooling
 from bertology.corpora import Sentences
-from bertology.errors import ModelError
+from bertology.errors import ShortMemoryError
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -98,20 +99,19 @@ class WindowReader:
             n_words = len(self.words_in(part))
             try:
                 self._read(encoder, part, layers, into[:, row : row + n_words])
-            except (torch.OutOfMemoryError, RuntimeError) as error:
+            except (MemoryError, RuntimeError) as error:
                 most = self._halved(part, error)
                 continue
             start += len(part.windows)
             row += n_words
 
-    def _halved(self, batch: Batch, error: RuntimeError) -> int:
-        if not _is_out_of_memory(error):
+    def _halved(self, batch: Batch, error: MemoryError | RuntimeError) -> int:
+        if not is_out_of_memory(error):
             raise error
         if len(batch.windows) == 1:
-            raise ModelError(
-                f"a window of {batch.length} pieces does not fit into the memory of {self.encoder.device}: "
-                "lower max_pieces, use bfloat16 or another device"
-            ) from error
+            doing = f"a window of {batch.length} pieces on {self.encoder.device}"
+            remedy = "lower max_pieces (--max-pieces), use bfloat16 (--dtype) or another device"
+            raise ShortMemoryError(shortage(doing, error, remedy=remedy)) from error
         if self.encoder.device.startswith("cuda"):
             torch.cuda.empty_cache()
         self._most_windows = len(batch.windows) // 2
@@ -143,8 +143,3 @@ class WindowReader:
         with torch.inference_mode():
             for place, layer in enumerate(layers):
                 into[place].copy_(pool(hidden[layer]))
-
-
-def _is_out_of_memory(error: RuntimeError) -> bool:
-    # The processor's allocator has no exception of its own, only its message.
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

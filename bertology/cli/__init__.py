@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 
+from bertology._memory import explained_shortage
 from bertology.errors import BertologyError
 
 _INTERRUPTED = 130
@@ -15,7 +16,8 @@ _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES})
 def main() -> None:
     """Run a command; a person's mistake is one line on standard error and exit status 2."""
     try:
-        status = _run(sys.argv[1:] or ["--help"])
+        with explained_shortage("this command"):
+            status = _run(sys.argv[1:] or ["--help"])
         sys.stdout.flush()
     except BertologyError as error:
         print(f"bertology: {' '.join(str(error).split())}", file=sys.stderr)

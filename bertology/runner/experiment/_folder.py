@@ -15,6 +15,7 @@ from filelock import FileLock
 
 from bertology import __version__
 from bertology._files import explained_write_errors, read_json, write_atomically
+from bertology._memory import is_out_of_memory, shortage
 from bertology.errors import BertologyError
 from bertology.runner._cells import Cell, all_finished, predictions_checksum
 from bertology.runner._provenance import versions
@@ -199,7 +200,7 @@ def failure_of(run: Path, unit: Unit) -> str | None:
 
 def write_failure(run: Path, unit: Unit, error: Exception) -> str:
     """Record in each cell of a unit that is not finished why it is not; the reason in one line."""
-    plain = " ".join(str(error).split())
+    plain = shortage("these cells", error) if is_out_of_memory(error) else " ".join(str(error).split())
     message = plain if isinstance(error, BertologyError) else f"{type(error).__name__}: {plain}"
     about = {
         "type": type(error).__name__,
