@@ -32,6 +32,14 @@ class ModelError(BertologyError):
     """A model or its tokenizer cannot be loaded, or cannot give what was asked of it."""
 
 
+class SignalError(ModelError):
+    """A model gives hidden states, attention maps or logits that are NaN or infinite."""
+
+
+class ShortMemoryError(BertologyError):
+    """What was asked for takes more memory than there is."""
+
+
 class StoreError(BertologyError):
     """The activation store cannot be read or written."""
 

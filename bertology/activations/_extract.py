@@ -74,7 +74,7 @@ def extract(
 
     Raises:
         StoreError: the cache cannot be written, or is full.
-        ModelError: a single window does not fit into memory.
+        ShortMemoryError: a single window does not fit into memory.
     """
     layers = tuple(sorted(set(layers)))
     found = find_entry(recipe, layers)
@@ -187,7 +187,7 @@ class Extraction:
 
         Raises:
             StoreError: a value does not fit into the type that vectors are stored in.
-            ModelError: a single window does not fit into memory.
+            ShortMemoryError: a single window does not fit into memory.
         """
         manifest = self.outline.manifest
         return _read_shard(
@@ -237,19 +237,20 @@ def _read_shard(
 
     workers.map(read, len(shard.batches))
     for layer, values in zip(layers, vectors, strict=True):
-        if not _all_finite(values):
+        if stored is torch.float16 and not _all_finite(values):
             raise StoreError(
-                f"layer {layer} of {reader.encoder.name} has values that {recipe.stored_dtype} cannot hold; "
-                + ("store it in float32 (--store-dtype float32)" if stored is torch.float16 else "the model gives NaN")
+                f"layer {layer} of {reader.encoder.name} has values that float16 cannot hold; store it in float32 "
+                "(--store-dtype float32)"
             )
     return vectors.numpy()
 
 
 def _all_finite(values: torch.Tensor) -> bool:
-    # A number is infinite or not one if all bits of its exponent are set. Integer arithmetic on the bits is several
-    # times as fast as torch.isfinite in half precision.
-    bits, exponent = (torch.int16, 0x7C00) if values.dtype == torch.float16 else (torch.int32, 0x7F800000)
-    return bool(((values.view(bits) & exponent) != exponent).all())
+    """Whether no value in float16 is infinite: what the encoder gave was finite, so it was too large."""
+    # A number is infinite or NaN if all bits of its exponent are set. Integer arithmetic on the bits is several times
+    # as fast as torch.isfinite in half precision.
+    exponent = 0x7C00
+    return bool(((values.view(torch.int16) & exponent) != exponent).all())
 
 
 def _plan_shards(reader: WindowReader, layers: tuple[int, ...], width: int) -> list[_Shard]:

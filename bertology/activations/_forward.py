@@ -13,10 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertology._memory import is_out_of_memory, shortage
 from bertology.activations._batches import Batch
 from bertology.activations._pooling import WordPooling
 from bertology.corpora import Sentences
-from bertology.errors import ModelError
+from bertology.errors import ShortMemoryError
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -98,20 +99,19 @@ class WindowReader:
             n_words = len(self.words_in(part))
             try:
                 self._read(encoder, part, layers, into[:, row : row + n_words])
-            except (torch.OutOfMemoryError, RuntimeError) as error:
+            except (MemoryError, RuntimeError) as error:
                 most = self._halved(part, error)
                 continue
             start += len(part.windows)
             row += n_words
 
-    def _halved(self, batch: Batch, error: RuntimeError) -> int:
-        if not _is_out_of_memory(error):
+    def _halved(self, batch: Batch, error: MemoryError | RuntimeError) -> int:
+        if not is_out_of_memory(error):
             raise error
         if len(batch.windows) == 1:
-            raise ModelError(
-                f"a window of {batch.length} pieces does not fit into the memory of {self.encoder.device}: "
-                "lower max_pieces, use bfloat16 or another device"
-            ) from error
+            doing = f"a window of {batch.length} pieces on {self.encoder.device}"
+            remedy = "lower max_pieces (--max-pieces), use bfloat16 (--dtype) or another device"
+            raise ShortMemoryError(shortage(doing, error, remedy=remedy)) from error
         if self.encoder.device.startswith("cuda"):
             torch.cuda.empty_cache()
         self._most_windows = len(batch.windows) // 2
@@ -121,10 +121,12 @@ class WindowReader:
     def _read(self, encoder: Encoder, batch: Batch, layers: Sequence[int], into: Tensor) -> None:
         ids = torch.full((len(batch.windows), batch.length), self._pieces.pad_id, dtype=torch.long)
         mask = torch.zeros_like(ids) if batch.is_padded else None
+        gaps = torch.zeros(ids.shape, dtype=torch.bool)
         first, last = [], []
         for row, window in enumerate(batch.windows.tolist()):
             begin, end = self._pieces.window_starts[window : window + 2].tolist()
             ids[row, : end - begin] = torch.from_numpy(self._pieces.ids[begin:end].astype(np.int64))
+            gaps[row, : end - begin] = torch.from_numpy(self._pieces.gaps[begin:end])
             if mask is not None:
                 mask[row, : end - begin] = 1
             words = self._words[self._word_starts[window] : self._word_starts[window + 1]]
@@ -135,13 +137,9 @@ class WindowReader:
             torch.from_numpy(np.concatenate(first)).to(device),
             torch.from_numpy(np.concatenate(last)).to(device),
             self._pooling,
+            gaps.flatten().to(device) if gaps.any() else None,
         )
         hidden = encoder.hidden_states(ids, mask, layers=layers)
         with torch.inference_mode():
             for place, layer in enumerate(layers):
                 into[place].copy_(pool(hidden[layer]))
-
-
-def _is_out_of_memory(error: RuntimeError) -> bool:
-    # The processor's allocator has no exception of its own, only its message.
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

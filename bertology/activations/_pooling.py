@@ -22,6 +22,8 @@ class WordPooling:
     last: Tensor
     """``[word]``, end exclusive"""
     how: Pooling = "mean"
+    gaps: Tensor | None = None
+    """``[batch · piece]`` bool: pieces inside a range that belong to no word, left out of the mean; None for none."""
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """Pool ``hidden [batch, piece, dim]`` into ``[word, dim]``, in at least float32."""
@@ -33,7 +35,12 @@ class WordPooling:
         words = flat[self.first].float()
         lengths = self.last - self.first
         # One step a piece position, not a scatter-add: the order of additions is then fixed on every device.
+        counts = lengths.clone()
         for offset in range(1, int(lengths.max()) if len(lengths) else 0):
             longer = (lengths > offset).nonzero().squeeze(1)
+            if self.gaps is not None:
+                is_gap = self.gaps[self.first[longer] + offset]
+                counts[longer[is_gap]] -= 1
+                longer = longer[~is_gap]
             words[longer] += flat[self.first[longer] + offset].float()
-        return words.div_(lengths.unsqueeze(1))
+        return words.div_(counts.unsqueeze(1))

@@ -56,6 +56,7 @@ class LayerMaps:
 
         Raises:
             ModelError: the model gives no maps.
+            SignalError: maps or lengths that are not finite.
         """
         self._on_layer, self._given = on_layer, set()
         body, device = self._encoder.model.body, self._encoder.device
@@ -78,6 +79,7 @@ class LayerMaps:
             return None
         self._given.add(layer)
         if layer in self._layers and self._on_layer is not None:
+            self._encoder.check_finite("attention maps", {layer: output[place]}, by_head=True)
             norms = self._value_norms(layer) if self._norms else None
             self._on_layer(layer, output[place], norms)
         if layer == max(self._layers):
@@ -88,7 +90,7 @@ class LayerMaps:
         """‖f(x)‖ of every piece and head (Kobayashi et al. 2020, equation 5): ``[batch, head, piece]``."""
         if self._values is None:
             raise ModelError(f"model {self._encoder.name}: layer {layer} ran without projecting values: not supported")
-        return value_norms(self._values, self._encoder.model.blocks[layer - 1], self._encoder)
+        return value_norms(self._values, layer, self._encoder)
 
 
 def place_of_maps(output: tuple[Any, ...], n_heads: int) -> int | None:

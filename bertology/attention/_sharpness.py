@@ -70,4 +70,4 @@ def row_entropy(maps: torch.Tensor) -> torch.Tensor:
     total = maps.sum(-1)
     # Of p = a / s, with s the row's sum, the entropy is ln s − (Σ a ln a) / s: no copy of the maps is divided by s.
     inside = maps.clamp_min(torch.finfo(maps.dtype).tiny).log_().mul_(maps).sum(-1)
-    return torch.where(total > 0, total.log() - inside / total, 0)
+    return torch.where(total == 0, 0, total.log() - inside / total)

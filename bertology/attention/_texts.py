@@ -192,6 +192,15 @@ class MapText:
             types[: len(ids)] = np.repeat(self._pair_form.segments, [len(part) for part in parts])
         return ids
 
+    def _gaps(self, window: int) -> NDArray[np.bool_]:
+        """``[piece]`` white space between pieces of one word, in a window or in the pair that it begins."""
+        own = self.pieces.window_gaps(window)
+        if self._pair_form is None or window not in self._second:
+            return own
+        middle = np.zeros(len(self._pair_form.middle), dtype=bool)
+        second = self.pieces.window_gaps(self._second[window])
+        return np.concatenate([own[: len(own) - self._n_suffix], middle, second[self._n_prefix :]])
+
     def _seen(self, window: int) -> _Seen:
         """The words of a window, or of the pair that it begins."""
         one = self._seen_alone(window)
@@ -253,16 +262,21 @@ class MapText:
         table.position[:] = np.where(table.word < 0, 0, table.word - begins)
         places = np.arange(batch.length)
         member = (places >= first[:, :, None]) & (places < last[:, :, None])
+        for row, window in enumerate(batch.windows.tolist()):
+            gaps = self._gaps(window)
+            member[row, :, : len(gaps)] &= ~gaps
         units = self._units(batch, n_units, table)
         return units, torch.from_numpy(member).to(self._device, torch.float32)
 
     def _piece_units(self, batch: Batch, lengths: Integers, seen: list[_Seen]) -> Units:
         table = _Table(len(seen), batch.length)
         table.position[:] = np.arange(batch.length)
-        for row, each in enumerate(seen):
+        for row, (each, window) in enumerate(zip(seen, batch.windows.tolist(), strict=True)):
+            gaps = self._gaps(window)
             # Where two words share a piece, it goes by the first of them.
             for number in reversed(range(len(each.words))):
-                inside = slice(int(each.first[number]), int(each.last[number]))
+                inside = np.arange(each.first[number], each.last[number])
+                inside = inside[~gaps[inside]]
                 table.word[row, inside], table.counts[row, inside] = each.words[number], each.is_read[number]
             self._mark_specials(table, row, int(lengths[row]), each.first[each.words < 0])
         return self._units(batch, lengths, table)

@@ -6,6 +6,7 @@ import os
 import sys
 
 from bertology._files import explained_system_errors
+from bertology._memory import explained_shortage
 from bertology.errors import BertologyError, cut
 
 _INTERRUPTED = 130
@@ -16,7 +17,7 @@ def main() -> None:
     """Run a command; a person's mistake is one line on standard error and exit status 2."""
     try:
         # Our own files tell better what to do; this is for what is not known there, and what libraries open.
-        with explained_system_errors():
+        with explained_system_errors(), explained_shortage("this command"):
             status = _run(sys.argv[1:] or ["--help"])
             sys.stdout.flush()
     except BertologyError as error:

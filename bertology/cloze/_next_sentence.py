@@ -73,7 +73,7 @@ def next_sentence(
             mask[row, :n] = 1
         states = encoder.hidden_states(ids, mask if batch.is_padded else None, layers=wanted, token_type_ids=types)
         for place, layer in enumerate(wanted):
-            found[place, here] = head.log_probs(states[layer]).double().cpu().numpy()
+            found[place, here] = head.log_probs(states[layer], layer=layer).double().cpu().numpy()
         progress.advance(len(here))
     progress.finish()
     return NextSentenceScores(

@@ -89,7 +89,7 @@ def read_questions(encoder: Encoder, questions: Questions, wanted: Wanted) -> Re
             positions = torch.from_numpy(np.stack([row, places[here, 1]], axis=1))
             features = own.masked_features(ids, positions, attention_mask=mask, layers=wanted.layers)
             for number, layer in enumerate(wanted.layers):
-                for part in _reduced(own, features[layer], place, terms[asked, 1], wanted):
+                for part in _reduced(own, layer, features[layer], place, terms[asked, 1], wanted):
                     read.values[number, asked[part.terms]] = part.values
                     read.ranks[number, asked[part.terms]] = part.ranks
                     read.top_ids[number, here[part.places]] = part.top_ids
@@ -131,11 +131,14 @@ class _Part:
 
 
 @torch.inference_mode()
-def _reduced(encoder: Encoder, features: Tensor, place: Integers, entries: Integers, wanted: Wanted) -> Iterator[_Part]:
+def _reduced(
+    encoder: Encoder, layer: int, features: Tensor, place: Integers, entries: Integers, wanted: Wanted
+) -> Iterator[_Part]:
     """Reduce places as many at a time as their logits fit into memory.
 
     Args:
         encoder: whose features they are.
+        layer: of the features.
         features: ``[place, feature]``
         place: ``[term]`` ascending
         entries: ``[term]`` vocabulary numbers.
@@ -149,7 +152,7 @@ def _reduced(encoder: Encoder, features: Tensor, place: Integers, entries: Integ
     for start in range(0, len(features), step):
         part = slice(start, start + step)
         terms = slice(*np.searchsorted(place, [start, start + step]).tolist())
-        logits = encoder.masked_head.logits(features[part], chosen).float()
+        logits = encoder.vocabulary_logits(features[part], chosen, layer=layer).float()
         rows = torch.from_numpy(place[terms] - start).to(logits.device)
         own = logits[rows, torch.from_numpy(column[terms]).to(logits.device)]
         best = logits.topk(wanted.top, dim=1)

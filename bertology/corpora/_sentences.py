@@ -24,6 +24,8 @@ _Extras = tuple[Mapping[str, tuple[Target, ...]], tuple[MultiwordToken, ...], tu
 _NO_EXTRAS: _Extras = ({}, (), (), frozenset())
 _NOT_ANALYSIS = frozenset({"misc", "deps"})
 """Layers that are kept but name nothing a probe reads, and so do not enter the fingerprint."""
+_SPACE_RULE = b"white space inside a word belongs to no word"
+"""Enters the fingerprint of texts with such words alone: their vectors were once means over that white space too."""
 _MARK = "\0"
 _ID_MARK, _TEXT_MARK = _MARK + "i", _MARK + "t"
 
@@ -176,7 +178,15 @@ class Sentences(Sequence[Sentence]):
     @cached_property
     def text_fingerprint(self) -> str:
         """Hash of what a model reads and where words are in it, whatever is annotated."""
-        return digest([*self._texts.parts(), self.starts.data, self.char_spans.tobytes()])
+        parts = [*self._texts.parts(), self.starts.data, self.char_spans.tobytes()]
+        return digest([*parts, _SPACE_RULE] if self._has_space_in_words() else parts)
+
+    def _has_space_in_words(self) -> bool:
+        return any(
+            len(self._texts[number][begin:end].split()) > 1
+            for number in range(len(self))
+            for begin, end in self.char_spans[self.starts[number] : self.starts[number + 1]].tolist()
+        )
 
     @cached_property
     def fingerprint(self) -> str:

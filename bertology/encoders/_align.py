@@ -34,6 +34,12 @@ def trim_spaces(starts: Integers, ends: Integers, text: NDArray[np.uint32]) -> t
     return starts, np.maximum(preceding[ends], starts)
 
 
+def follow_spaces(starts: Integers, text: NDArray[np.uint32]) -> Flags:
+    """``[interval]`` whether the character before each one's start is white space."""
+    before = text[np.maximum(starts, 1) - 1]
+    return np.asarray((starts > 0) & _space_table()[np.minimum(before, _TABLE_END)])
+
+
 _TABLE_END = 0x3001
 
 
@@ -82,6 +88,20 @@ def words_to_pieces(
     first[found] = index[low[found]]
     last[found] = index[high[found] - 1] + 1
     return first, last
+
+
+def gaps_in_words(first: Integers, last: Integers, is_space: Flags) -> Flags:
+    """``[piece]`` white space between pieces of one word: inside the word's range, but no piece of it.
+
+    Args:
+        first: ``[word]`` first piece of each word.
+        last: ``[word]`` end of its pieces, exclusive.
+        is_space: ``[piece]`` pieces that stand for white space alone.
+    """
+    steps = np.zeros(len(is_space) + 1, dtype=np.int64)
+    np.add.at(steps, first, 1)
+    np.add.at(steps, last, -1)
+    return np.asarray(is_space & (np.cumsum(steps[:-1]) > 0))
 
 
 def _ranges_with_disorder(

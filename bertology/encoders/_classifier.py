@@ -75,6 +75,7 @@ def class_logits(
 
     Raises:
         ModelError: the encoder has no classifier.
+        SignalError: logits that are not finite.
     """
     model = encoder.model.classifier
     if model is None:
@@ -83,4 +84,5 @@ def class_logits(
     inputs = {name: value.to(encoder.device) for name, value in given.items() if value is not None}
     with gradients_if(need_gradients(encoder._gates)):
         logits: Tensor = model(**inputs, return_dict=True).logits
+    encoder.check_finite("class logits", {encoder.n_layers: logits})
     return logits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from torch import Tensor
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders._blocks import gradients_if, run_to_layers
 from bertology.encoders._fingerprint import model_fingerprint
+from bertology.encoders._finite import check_finite
 from bertology.encoders._gates import Gates, check_gates, gating, head_projection, need_gradients
 from bertology.encoders._last_block import states_at
 from bertology.encoders._loaded import LoadedModel
@@ -210,11 +211,14 @@ class Encoder:
 
         Raises:
             ModelError: a layer that the model does not have.
+            SignalError: hidden states that are not finite.
         """
         wanted = self._check_layers(layers, lowest=0)
         inputs = self._inputs(input_ids, attention_mask, token_type_ids)
         with self._forward():
-            return run_to_layers(self.model.body, self.model.blocks, inputs, wanted)
+            states = run_to_layers(self.model.body, self.model.blocks, inputs, wanted)
+        self.check_finite("hidden states", states)
+        return states
 
     def attentions(
         self,
@@ -239,6 +243,7 @@ class Encoder:
 
         Raises:
             ModelError: a layer that the model does not have, or a model that gives no maps.
+            SignalError: maps that are not finite.
         """
         wanted = self._check_layers(layers, lowest=1)
         inputs = self._inputs(input_ids, attention_mask, token_type_ids)
@@ -246,7 +251,9 @@ class Encoder:
             maps = self.model.body(**inputs, return_dict=True, output_attentions=True).attentions
         if maps is None or len(maps) != self.n_layers or any(part is None for part in maps):
             raise ModelError(f"model {self.name}: {type(self.model.body).__name__} gives no attention maps")
-        return {layer: maps[layer - 1] for layer in sorted(wanted)}
+        chosen = {layer: maps[layer - 1] for layer in sorted(wanted)}
+        self.check_finite("attention maps", chosen, by_head=True)
+        return chosen
 
     def masked_logits(
         self,
@@ -276,13 +283,20 @@ class Encoder:
 
         Raises:
             ModelError: the model has no such head, or a layer is not one of its.
+            SignalError: hidden states or logits that are not finite.
         """
         features = self.masked_features(
             input_ids, positions, attention_mask=attention_mask, layers=layers, token_type_ids=token_type_ids
         )
         chosen = None if candidates is None else candidates.to(self.device)
+        return {layer: self.vocabulary_logits(given, chosen, layer=layer) for layer, given in features.items()}
+
+    def vocabulary_logits(self, features: Tensor, candidates: Tensor | None = None, *, layer: int) -> Tensor:
+        """Logits as of :meth:`masked_logits`, from some of the ``[place, feature]`` of :meth:`masked_features`."""
         with self._forward():
-            return {layer: self.masked_head.logits(given, chosen) for layer, given in features.items()}
+            logits = self.masked_head.logits(features, candidates)
+        self.check_finite("masked-LM logits", {layer: logits})
+        return logits
 
     def masked_features(
         self,
@@ -314,10 +328,15 @@ class Encoder:
                 family=self.family,
                 n_heads=self.n_heads,
             )
+            self.check_finite("hidden states", states)
             for layer, state in states.items():
                 hidden = for_head(body, state, layer=layer, n_layers=self.n_layers, family=self.family)
                 features[layer] = head.features(hidden)
         return features
+
+    def check_finite(self, what: str, signals: Mapping[int, Tensor], *, by_head: bool = False) -> None:
+        """Refuse a signal of this model that holds NaN or infinity; see :func:`check_finite`."""
+        check_finite(what, signals, name=self.name, model=self.model.outermost, by_head=by_head)
 
     @property
     def is_gated(self) -> bool:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 from bertology._files import canonical_json, digest, digest_file
-from bertology.encoders._folder import read_config, tokenizer_files, weight_files
+from bertology.encoders._folder import read_config, read_model_json, tokenizer_files, weight_files
 from bertology.encoders._source import ModelSource
-from bertology.errors import ModelError
 
 # Where a file lay and which version wrote it say nothing about what it computes.
 _NOT_CONTENT = frozenset(
@@ -61,10 +59,7 @@ def _json_content(path: Path) -> bytes:
     """What a tokenizer file says: its settings for ``*_config.json``, its bytes' hash otherwise."""
     if not path.name.endswith("_config.json"):
         return _file_digest(path).encode()
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path}: not readable as JSON ({error}); copy or download the model again") from None
+    value = read_model_json(path)
     return _content(value) if isinstance(value, dict) else canonical_json(value)
 
 

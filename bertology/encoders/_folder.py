@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bertology._files import canonical_json
 from bertology.errors import ModelError
 
 TOKENIZER_FILES = (
@@ -26,6 +29,7 @@ TOKENIZER_FILES = (
 """Files that decide how text is cut into pieces."""
 
 _NO_VOCABULARY = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+AGAIN = "copy or download the model again"
 _REMEDY = "give a folder written by save_pretrained (config.json, tokenizer.json, model.safetensors)"
 
 
@@ -33,18 +37,49 @@ def read_config(folder: Path) -> dict[str, Any]:
     """The content of ``config.json``.
 
     Raises:
-        ModelError: there is none, or it is not a JSON object.
+        ModelError: there is none, it is not a JSON object, or a field that says what to load is of the wrong type.
     """
     path = folder / "config.json"
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = read_model_json(path)
     except (FileNotFoundError, NotADirectoryError):
         raise ModelError(f"{folder}: no config.json, so this is not a model folder; {_REMEDY}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path}: not readable as JSON ({error}); copy or download the model again") from None
     if not isinstance(config, dict):
         raise ModelError(f"{path}: should hold a JSON object, not {type(config).__name__}; {_REMEDY}")
+    for name, (is_right, right) in _FIELDS.items():
+        if config.get(name) is not None and not is_right(config[name]):
+            raise ModelError(f"{path}: {name} is {str(config[name])[:60]!r}, which should be {right}; {AGAIN}")
     return config
+
+
+def read_model_json(path: Path) -> Any:
+    """What one of a model's JSON files holds.
+
+    Raises:
+        ModelError: it is not readable as JSON.
+        OSError: it cannot be read.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        canonical_json(value)
+    except (ValueError, RecursionError) as error:
+        # Not JSON, not UTF-8, a number of thousands of digits, half a surrogate pair, deep nesting.
+        raise ModelError(f"{path}: not readable as JSON ({str(error)[:200]}); {AGAIN}") from None
+    return value
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "model_type": (lambda value: isinstance(value, str), "a name"),
+    "architectures": (_is_names, "a list of names"),
+    "is_encoder_decoder": (lambda value: isinstance(value, bool), "true or false"),
+    "is_decoder": (lambda value: isinstance(value, bool), "true or false"),
+    "auto_map": (lambda value: isinstance(value, dict), "an object"),
+}
+"""Fields of ``config.json`` that say what to load, before any library looks at them."""
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
@@ -63,37 +98,43 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
 
 
 def _shards(index: Path) -> tuple[Path, ...]:
-    try:
-        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
-        raise ModelError(f"{index}: not a readable index of shards; copy or download the model again") from None
-    for name in names:
-        if not (index.parent / name).is_file():
-            raise ModelError(f"{index.parent / name}: missing, though {index.name} names it; download the model again")
-    return tuple(index.parent / name for name in names)
+    content = read_model_json(index)
+    by_tensor = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(by_tensor, dict) or not by_tensor:
+        raise ModelError(f"{index}: no weight_map, which says what file each weight is in; {AGAIN}")
+    # By their names in the listing, so that an index cannot name files elsewhere on the machine.
+    files = {path.name: path for path in index.parent.iterdir() if path.is_file()}
+    for name in by_tensor.values():
+        if not isinstance(name, str) or name not in files:
+            raise ModelError(f"{index}: it names {str(name)[:60]!r}, which is no file of its folder; {AGAIN}")
+    return tuple(files[name] for name in sorted(set(by_tensor.values())))
 
 
-def check_safetensors(path: Path) -> None:
+def check_safetensors(path: Path) -> int:
     """Refuse a safetensors file that is cut short or is something else, by its header alone.
+
+    Returns:
+        How many values it holds.
 
     Raises:
         ModelError: its length is not what its header says, or there is no header.
     """
     broken = f"{path}: not a whole safetensors file"
-    remedy = "copy or download the model again"
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or not 2 <= length <= size - 8:
-            raise ModelError(f"{broken} (its header does not fit in its {size:,} bytes); {remedy}")
+            raise ModelError(f"{broken} (its header does not fit in its {size:,} bytes); {AGAIN}")
         try:
             header = json.loads(file.read(length))
-            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-            expected = 8 + length + max(ends, default=0)
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError):
-            raise ModelError(f"{broken} (its header is not readable); {remedy}") from None
+            entries = [entry for name, entry in header.items() if name != "__metadata__"]
+            expected = 8 + length + max((entry["data_offsets"][1] for entry in entries), default=0)
+            n_values = sum(math.prod(entry["shape"]) for entry in entries)
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+            raise ModelError(f"{broken} (its header is not readable); {AGAIN}") from None
     if size != expected:
-        raise ModelError(f"{broken} (it has {size:,} bytes of {expected:,}); {remedy}")
+        raise ModelError(f"{broken} (it has {size:,} bytes of {expected:,}); {AGAIN}")
+    return n_values
 
 
 def tokenizer_files(folder: Path) -> tuple[Path, ...]:

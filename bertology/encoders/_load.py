@@ -7,12 +7,14 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
+from bertology._memory import explained_shortage
 from bertology.encoders._blocks import check_unfamiliar, find_blocks
 from bertology.encoders._devices import choose_device
 from bertology.encoders._encoder import Encoder, Init
-from bertology.encoders._folder import check_safetensors, read_config, tokenizer_files, weight_files
+from bertology.encoders._finite import check_weights
+from bertology.encoders._folder import AGAIN, check_safetensors, read_config, tokenizer_files, weight_files
 from bertology.encoders._loaded import LoadedModel, no_parameters_learn
-from bertology.encoders._quiet import quiet_loading
+from bertology.encoders._quiet import one_line, quiet_loading
 from bertology.encoders._resolve import resolve_model
 from bertology.encoders._shape import model_shape
 from bertology.encoders._source import ModelShape, ModelSource
@@ -24,6 +26,7 @@ _BELOW_BLOCKS = (
     *("embeddings", "embeddings_project", "encoder.embedding_hidden_mapping_in"),
     *("embed_tokens", "embed_positions", "layernorm_embedding", "wte", "wpe"),
 )
+_SMALLER = "compute in bfloat16 (--dtype), run fewer processes (--jobs), or take a smaller model"
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -58,6 +61,7 @@ def load_encoder(
     Raises:
         NameNotFoundError: there is no such model.
         ModelError: the model cannot be loaded as asked; one line says why and what to do.
+        SignalError: a weight is NaN or infinite.
     """
     source = resolve_model(name_or_source, revision=revision) if isinstance(name_or_source, str) else name_or_source
     _check_choice("dtype", dtype, tuple(_DTYPES))
@@ -65,15 +69,15 @@ def load_encoder(
     _check_choice("attention", attention, ("fast", "eager"))
     place = choose_device(device)
     shape = model_shape(source)
-    _check_files(source, init)
-    with quiet_loading():
+    needed = _check_files(source, init, _DTYPES[dtype])
+    with quiet_loading(), explained_shortage(f"loading model {source.name} in {dtype}", needed=needed, remedy=_SMALLER):
         tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
         config = _load_config(source, trust_remote_code)
         model, has_head = _load_model(source, config, init, seed, _DTYPES[dtype], attention, trust_remote_code)
-    loaded = _take_apart(source, shape, model, has_head=has_head)
-    (loaded.body if loaded.with_head is None else loaded.with_head).to(place)
+        loaded = _take_apart(source, shape, model, has_head=has_head)
+        loaded.outermost.to(place)
     reader = piece_reader(source, tokenizer, loaded.body, max_pieces=max_pieces)
-    return Encoder(
+    encoder = Encoder(
         source,
         shape,
         loaded,
@@ -84,6 +88,9 @@ def load_encoder(
         dtype=dtype,
         eager=attention == "eager",
     )
+    if init != "random":
+        check_weights(encoder)
+    return encoder
 
 
 def _check_choice(what: str, given: str, known: tuple[str, ...]) -> None:
@@ -91,13 +98,20 @@ def _check_choice(what: str, given: str, known: tuple[str, ...]) -> None:
         raise ModelError(f"unknown {what} {given!r}: give {', '.join(known)}")
 
 
-def _check_files(source: ModelSource, init: Init) -> None:
-    """Refuse a folder with files missing or cut short before anything is read from it."""
+def _check_files(source: ModelSource, init: Init, dtype: torch.dtype) -> int | None:
+    """Refuse a folder with files missing or cut short before anything is read from it.
+
+    Returns:
+        Bytes that the weights take while they are read, as they are stored and as they are kept; None for fresh ones.
+    """
     tokenizer_files(source.folder)
-    if init != "random":
-        for path in weight_files(source.folder):
-            if path.suffix == ".safetensors":
-                check_safetensors(path)
+    if init == "random":
+        return None
+    needed = 0
+    for path in weight_files(source.folder):
+        stored = path.stat().st_size
+        needed += stored + (check_safetensors(path) * dtype.itemsize if path.suffix == ".safetensors" else stored)
+    return needed
 
 
 def _load_config(source: ModelSource, trust_remote_code: bool) -> Any:
@@ -112,11 +126,8 @@ def _load_config(source: ModelSource, trust_remote_code: bool) -> Any:
                 "(trust_remote_code=True) if you trust it"
             )
         raise ModelError(f"{path}: model_type {raw['model_type']!r} is not known to transformers")
-    try:
+    with one_line(f"{path}: not a usable configuration", remedy=AGAIN):
         return AutoConfig.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
-    except Exception as error:
-        # Each architecture validates in its own way; the person sees one line.
-        raise ModelError(f"{path}: not a usable configuration ({_first_line(error)})") from None
 
 
 def _load_model(
@@ -137,22 +148,18 @@ def _load_model(
     if attention == "eager":
         options["attn_implementation"] = "eager"
     if init != "pretrained":
-        with torch.random.fork_rng(devices=[]):
+        unfit = one_line(f"{source.folder / 'config.json'}: no model can be made of it", remedy=AGAIN)
+        with unfit, torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             # Drawn in float32 whatever the dtype, so that a seed means the same weights in each.
             fresh = kind.from_config(config, dtype=torch.float32, **options).to(dtype)
         if init == "random":
             return fresh, has_head
-    try:
+    remedy = "check that they belong to its config.json, or download the model again"
+    with one_line(f"{source.folder}: the weights cannot be loaded", remedy=remedy):
         model, report = kind.from_pretrained(
             source.folder, config=config, dtype=dtype, output_loading_info=True, **options
         )
-    except Exception as error:
-        # Broken files show as errors of every kind (safetensors, pickle, shapes); the person sees one line.
-        raise ModelError(
-            f"{source.folder}: the weights cannot be loaded ({_first_line(error)}); check that they belong to its "
-            "config.json, or download the model again"
-        ) from None
     missing = set(report["missing_keys"])
     _check_nothing_missing(source, model, missing)
     if init == "random_blocks":
@@ -220,8 +227,3 @@ def _take_apart(source: ModelSource, shape: ModelShape, model: Any, *, has_head:
         )
     check_unfamiliar(body, blocks, family=shape.family)
     return LoadedModel(body, blocks, model if has_head else None)
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:200]

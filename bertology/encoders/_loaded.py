@@ -26,13 +26,19 @@ class LoadedModel:
     classifier: Any | None = None
     """The model with its classifier of texts around the body, where it was loaded with one."""
 
+    @property
+    def outermost(self) -> nn.Module:
+        """The body with the head or classifier around it, where there is one."""
+        outermost: nn.Module = self.with_head or self.classifier or self.body
+        return outermost
+
     def twin(self) -> LoadedModel:
         """Modules of their own around the same weights, so that two threads can run them side by side.
 
         What runs is told by hooks, and a module's hooks are everyone's.
         """
-        outer = self.with_head or self.classifier or self.body
-        shared = {id(tensor): tensor for tensor in (*outer.parameters(), *outer.buffers())}
+        outermost = self.outermost
+        shared = {id(tensor): tensor for tensor in (*outermost.parameters(), *outermost.buffers())}
         return copy.deepcopy(self, shared)
 
     @contextlib.contextmanager

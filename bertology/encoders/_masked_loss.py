@@ -200,12 +200,10 @@ def _choose(pieces: Pieces, sentences: Sentences, share: float, seed: int) -> Pl
     masked = masked[np.argsort(pieces.word_window[masked], kind="stable")]
     lengths = (pieces.word_last - pieces.word_first)[masked]
     within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    first_piece = pieces.word_first[masked].astype(np.int64)
-    return Places(
-        np.repeat(masked, lengths),
-        np.repeat(pieces.word_window[masked].astype(np.int64), lengths),
-        np.repeat(first_piece, lengths) + within,
-    )
+    window = np.repeat(pieces.word_window[masked].astype(np.int64), lengths)
+    piece = np.repeat(pieces.word_first[masked].astype(np.int64), lengths) + within
+    own = ~pieces.gaps[pieces.window_starts[window] + piece]
+    return Places(np.repeat(masked, lengths)[own], window[own], piece[own])
 
 
 def _batches(lengths: NDArray[np.int64], windows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bertology.encoders._finite import check_finite
 from bertology.encoders._quiet import quiet_loading
 from bertology.encoders._source import ModelSource
 from bertology.errors import ModelError
@@ -20,13 +21,20 @@ IS_NEXT = 0
 class NextSentenceHead:
     """What a model makes of its first piece: a pooled vector, and of it whether the second sentence follows."""
 
-    pooler: nn.Module
-    classifier: nn.Module
+    name: str
+    """What the model is called."""
+    modules: nn.ModuleDict
+    """The ``pooler`` and the ``classifier``."""
 
     @torch.inference_mode()
-    def log_probs(self, hidden: Tensor) -> Tensor:
-        """``[text, 2]`` natural logarithms: it follows, it does not; from ``[text, piece, dim]`` hidden states."""
-        logits: Tensor = self.classifier(self.pooler(hidden))
+    def log_probs(self, hidden: Tensor, *, layer: int) -> Tensor:
+        """``[text, 2]`` natural logarithms: it follows, it does not; from ``[text, piece, dim]`` hidden states.
+
+        Raises:
+            SignalError: logits that are not finite.
+        """
+        logits: Tensor = self.modules["classifier"](self.modules["pooler"](hidden))
+        check_finite("next-sentence logits", {layer: logits}, name=self.name, model=self.modules)
         return logits.float().log_softmax(-1)
 
 
@@ -61,4 +69,5 @@ def load_next_sentence_head(
             torch.manual_seed(seed)
             model = kind.from_config(config, dtype=torch.float32).to(dtype)
     model.eval().to(device)
-    return NextSentenceHead(model.base_model.pooler, model.cls)
+    modules = nn.ModuleDict({"pooler": model.base_model.pooler, "classifier": model.cls})
+    return NextSentenceHead(source.name, modules)

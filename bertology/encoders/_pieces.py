@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Ids = NDArray[np.int32]
 Places = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,9 @@ class Pieces:
     word_first: Ids
     """``[word]`` first piece of the word, counted inside its window, special tokens included."""
     word_last: Ids
-    """``[word]`` end of its pieces, exclusive."""
+    """``[word]`` end of its pieces, exclusive; those in between that are ``gaps`` are none of them."""
+    gaps: Flags
+    """``[piece]`` white space between pieces of one word (a no-break space in a number), which belongs to no word."""
     skipped: tuple[SkippedWord, ...]
     pad_id: int
     """The vocabulary number to fill shorter windows of a batch with."""
@@ -63,3 +66,7 @@ class Pieces:
     def window(self, number: int) -> Ids:
         """``[piece]`` the vocabulary numbers of one window."""
         return self.ids[self.window_starts[number] : self.window_starts[number + 1]]
+
+    def window_gaps(self, number: int) -> Flags:
+        """``[piece]`` which pieces of one window are ``gaps``."""
+        return self.gaps[self.window_starts[number] : self.window_starts[number + 1]]

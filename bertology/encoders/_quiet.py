@@ -1,4 +1,4 @@
-"""Loading without chatter: progress bars and library notes off, and back on afterwards."""
+"""Loading without chatter: library notes off, and whatever a library raises in one line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import contextlib
 import warnings
 from collections.abc import Iterator
 from typing import Any
+
+from bertology._memory import is_out_of_memory
+from bertology.errors import BertologyError, ModelError
 
 
 @contextlib.contextmanager
@@ -20,6 +23,31 @@ def quiet_loading() -> Iterator[None]:
         warnings.simplefilter("ignore")
         with quiet_download(), _transformers_quiet():
             yield
+
+
+@contextlib.contextmanager
+def one_line(what: str, *, remedy: str) -> Iterator[None]:
+    """Turn whatever a library raises of a model's files into one line.
+
+    Each architecture validates in its own way, broken files show as errors of every kind, and the tokenizers library
+    raises bare exceptions and panics; errors for want of memory stay as they are.
+
+    Args:
+        what: file or folder, and what cannot be done with it.
+        remedy: what to do.
+
+    Raises:
+        ModelError: something was raised.
+    """
+    try:
+        yield
+    except BaseException as error:
+        is_librarys = isinstance(error, Exception) or type(error).__name__ == "PanicException"
+        if not is_librarys or isinstance(error, BertologyError) or is_out_of_memory(error):
+            raise
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = (lines[0] if lines else type(error).__name__)[:200]
+        raise ModelError(f"{what} ({reason}); {remedy}") from None
 
 
 @contextlib.contextmanager

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bertology.encoders._folder import read_config
+from bertology.encoders._folder import AGAIN, read_config
+from bertology.encoders._quiet import one_line
 from bertology.encoders._source import ModelShape, ModelSource
 from bertology.errors import ModelError
 
 # What the families call the same thing; of an encoder-decoder the encoder's own count comes first.
 _LAYERS = ("encoder_layers", "num_hidden_layers", "n_layer", "num_layers", "n_layers")
 _DIM = ("hidden_size", "d_model", "n_embd", "dim")
+_MOST_LAYERS, _MOST_DIMENSIONS = 1_000, 1 << 20
+"""Far beyond any encoder: a damaged number must not make one be built."""
 _HEADS = ("encoder_attention_heads", "num_attention_heads", "n_head", "num_heads", "n_heads")
 
 
@@ -41,7 +44,13 @@ def model_shape(source: ModelSource) -> ModelShape:
             )
     n_layers, dim, n_heads = (value for value in values if value is not None)
     if family == "albert":
-        n_layers *= int(config.get("inner_group_num", 1))
+        inner = config.get("inner_group_num", 1)
+        n_layers *= inner if isinstance(inner, int) else 1
+    if n_layers > _MOST_LAYERS or dim > _MOST_DIMENSIONS:
+        raise ModelError(
+            f"{source.folder / 'config.json'}: more than {_MOST_LAYERS:,} layers, or than {_MOST_DIMENSIONS:,} "
+            "dimensions: not an encoder of text"
+        )
     return ModelShape(n_layers, dim, n_heads, family)
 
 
@@ -60,10 +69,6 @@ def _defaults(source: ModelSource, config: Mapping[str, Any]) -> dict[str, Any]:
     family = config["model_type"]
     if family not in CONFIG_MAPPING:
         raise ModelError(f"{source.folder / 'config.json'}: model_type {family!r} is not known to transformers")
-    try:
+    with one_line(f"{source.folder / 'config.json'}: not a usable configuration", remedy=AGAIN):
         filled = CONFIG_MAPPING[family](**config)
-    except Exception as error:
-        # Each architecture validates in its own way; the person sees one line.
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ModelError(f"{source.folder / 'config.json'}: not a usable configuration ({reason})") from None
     return {name: getattr(filled, name, None) for names in (_LAYERS, _DIM, _HEADS) for name in names}

@@ -5,17 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bertology.corpora import Sentence, Sentences
-from bertology.encoders._align import Integers, code_points, text_bases, trim_spaces, words_to_pieces
+from bertology.encoders._align import (
+    Flags,
+    Integers,
+    code_points,
+    follow_spaces,
+    gaps_in_words,
+    text_bases,
+    trim_spaces,
+    words_to_pieces,
+)
 from bertology.encoders._pieces import Ids, Pieces, SkippedWord
 from bertology.encoders._windows import windows_of
 from bertology.errors import CorpusError, ModelError, quoted
 
 OnLong = Literal["window", "error", "skip"]
+Value = TypeVar("Value", bound=np.generic)
 
 _CHUNK_CHARACTERS = 1 << 20
 _NOTHING = "the tokenizer maps it to nothing"
@@ -33,6 +44,8 @@ class PieceReader:
     """Special tokens that close it."""
     marker_ids: Ids
     """Pieces that are a mere word-boundary mark (a lone ``▁``) and stand for no character."""
+    space_ids: Ids
+    """Pieces that are white space alone, some of which are given no characters as their own."""
     unknown_id: int | None
     pad_id: int
     max_pieces: int
@@ -54,6 +67,8 @@ class _Aligned:
     first: Integers
     """``[word]`` counted through all pieces of the chunk."""
     last: Integers
+    gaps: Flags
+    """``[piece]`` white space between pieces of one word."""
 
 
 def tokenize(sentences: Sequence[Sentence] | Sentences, reader: PieceReader, *, on_long: OnLong = "window") -> Pieces:
@@ -101,9 +116,13 @@ def _align_chunk(sentences: Sentences, reader: PieceReader, low: int, high: int)
     spans = spans + np.repeat(bases[:-1], counts)[:, None]
     # A span that overruns its text must not reach the next one.
     spans = np.minimum(spans, np.repeat(bases[1:] - 1, counts)[:, None])
-    owns = ~np.isin(ids, reader.marker_ids)
-    first, last = words_to_pieces((spans[:, 0], spans[:, 1]), (starts, ends), owns)
-    return _Aligned(ids, piece_starts, first, last)
+    is_mark = np.isin(ids, reader.marker_ids)
+    first, last = words_to_pieces((spans[:, 0], spans[:, 1]), (starts, ends), ~is_mark)
+    is_space = (starts == ends) & ((offsets[:, 0] < offsets[:, 1]) | np.isin(ids, reader.space_ids))
+    # A mark may be given the character after the white space that it stands for; one that a normaliser makes of a
+    # visible character, such as a free accent, stands for that.
+    is_space |= is_mark & follow_spaces(starts, characters)
+    return _Aligned(ids, piece_starts, first, last, gaps_in_words(first, last, is_space))
 
 
 def _surrogate_error(sentences: Sentences, texts: list[str], low: int) -> CorpusError:
@@ -120,6 +139,7 @@ class _Collected:
     def __init__(self, sentences: Sentences, reader: PieceReader) -> None:
         self._sentences, self._reader = sentences, reader
         self._ids: list[Ids] = []
+        self._gaps: list[Flags] = []
         self._lengths: list[Integers] = []
         self._window_sentence: list[Integers] = []
         self._n_windows = 0
@@ -187,7 +207,9 @@ class _Collected:
         rank[order] = np.arange(len(order))
         sentence, start = sentence[order], start[order]
         length = np.minimum(n_pieces[sentence], self._reader.capacity)
-        self._ids.append(_lay_out(aligned.ids, start, length, self._reader))
+        prefix, suffix = self._reader.prefix, self._reader.suffix
+        self._ids.append(_lay_out(aligned.ids, start, length, prefix, suffix))
+        self._gaps.append(_lay_out(aligned.gaps, start, length, np.zeros_like(prefix), np.zeros_like(suffix)))
         self._lengths.append(length + len(self._reader.prefix) + len(self._reader.suffix))
         self._window_sentence.append(sentence + low)
         placed = np.flatnonzero(window >= 0)
@@ -219,20 +241,21 @@ class _Collected:
             word_window=self._word_window,
             word_first=self._word_first,
             word_last=self._word_last,
+            gaps=np.concatenate([np.zeros(0, dtype=bool), *self._gaps]),
             skipped=tuple(self._skipped),
             pad_id=self._reader.pad_id,
             n_unknown=self._n_unknown,
         )
 
 
-def _lay_out(ids: Ids, start: Integers, length: Integers, reader: PieceReader) -> Ids:
-    """Windows of ``length`` pieces from ``start`` on, each between the special tokens, one after the other."""
-    n_prefix, n_suffix = len(reader.prefix), len(reader.suffix)
+def _lay_out(values: NDArray[Value], start: Integers, length: Integers, prefix: Ids, suffix: Ids) -> NDArray[Value]:
+    """Windows of ``length`` pieces from ``start`` on, each between prefix and suffix, one after the other."""
+    n_prefix, n_suffix = len(prefix), len(suffix)
     ends = np.cumsum(length + n_prefix + n_suffix)
     begins = ends - length - n_prefix - n_suffix
-    out = np.empty(int(ends[-1]) if len(ends) else 0, dtype=np.int32)
-    out[begins[:, None] + np.arange(n_prefix)] = reader.prefix
-    out[ends[:, None] - n_suffix + np.arange(n_suffix)] = reader.suffix
+    out = np.empty(int(ends[-1]) if len(ends) else 0, dtype=values.dtype)
+    out[begins[:, None] + np.arange(n_prefix)] = prefix
+    out[ends[:, None] - n_suffix + np.arange(n_suffix)] = suffix
     within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
-    out[np.repeat(begins + n_prefix, length) + within] = ids[np.repeat(start, length) + within]
+    out[np.repeat(begins + n_prefix, length) + within] = values[np.repeat(start, length) + within]
     return out

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from bertology.encoders._quiet import one_line
 from bertology.encoders._source import ModelSource
 from bertology.encoders._tokenize import PieceReader
 from bertology.errors import ModelError
@@ -28,12 +29,8 @@ def load_tokenizer(source: ModelSource, *, trust_remote_code: bool = False) -> A
     """
     from transformers import AutoTokenizer
 
-    try:
+    with one_line(f"{source.folder}: its tokenizer cannot be loaded", remedy="save it again"):
         tokenizer = AutoTokenizer.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
-    except Exception as error:
-        # Tokenizer files fail in many ways (the tokenizers library raises bare Exceptions); the person sees one line.
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-        raise ModelError(f"{source.folder}: its tokenizer cannot be loaded ({reason}); save it again") from None
     if not tokenizer.is_fast:
         raise ModelError(
             f"{source.folder}: {type(tokenizer).__name__} gives no character offsets; add a tokenizer.json "
@@ -51,10 +48,16 @@ def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pi
         ModelError: the vocabulary does not fit the weights, knows no plain word, or ``max_pieces`` is out of range.
     """
     backend = tokenizer.backend_tokenizer
-    _check_vocabulary(source, tokenizer, body)
-    prefix, suffix = _special_tokens(source, backend, tokenizer)
-    limit = _length_limit(tokenizer, body)
+    with one_line(f"{source.folder}: its tokenizer cannot be used", remedy="save it again"):
+        _check_vocabulary(source, tokenizer, body)
+        prefix, suffix = _special_tokens(source, backend, tokenizer)
+    limit = _length_limit(source, tokenizer, body)
     lowest = len(prefix) + len(suffix) + 1
+    if limit < lowest:
+        raise ModelError(
+            f"{source.folder}: its windows hold {limit} pieces, special tokens included (model_max_length in "
+            "tokenizer_config.json, max_position_embeddings in config.json); save its files again"
+        )
     if max_pieces is not None and not lowest <= max_pieces <= limit:
         raise ModelError(f"max_pieces {max_pieces}: model {source.name} takes {lowest} to {limit}")
     pad = tokenizer.pad_token_id
@@ -63,6 +66,7 @@ def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pi
         prefix=np.array(prefix, dtype=np.int32),
         suffix=np.array(suffix, dtype=np.int32),
         marker_ids=_marker_ids(backend),
+        space_ids=_space_ids(backend),
         unknown_id=_unknown_id(tokenizer),
         pad_id=0 if pad is None else int(pad),
         max_pieces=limit if max_pieces is None else max_pieces,
@@ -132,10 +136,28 @@ def _marker_ids(backend: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
     return np.array(sorted(marks), dtype=np.int32)
 
 
-def _length_limit(tokenizer: Any, body: Any) -> int:
+def _space_ids(backend: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
+    """Pieces of a byte-level vocabulary that are made of ASCII white space alone.
+
+    RoBERTa's tokenizer takes white space off the characters of its pieces, so that these are left with none.
+    """
+    if "ByteLevel" not in repr(backend.pre_tokenizer):
+        return np.zeros(0, dtype=np.int32)
+    # Byte-level vocabularies spell a byte up to that of the space as the character 256 places further.
+    spelled = "".join(chr(256 + ord(space)) for space in " \t\n\r\x0b\x0c")
+    spaces = [number for piece, number in backend.get_vocab().items() if piece and not piece.strip(spelled)]
+    return np.array(sorted(spaces), dtype=np.int32)
+
+
+def _length_limit(source: ModelSource, tokenizer: Any, body: Any) -> int:
     """Pieces in the longest input that the tokenizer and the positions of the model allow."""
     stated = tokenizer.model_max_length
-    limits = [int(stated)] if stated and stated < _SANE_LENGTH else []
+    if not isinstance(stated, int | float) or isinstance(stated, bool) or not stated >= 1:
+        raise ModelError(
+            f"{source.folder / 'tokenizer_config.json'}: model_max_length is {str(stated)[:60]!r}, which should be a "
+            "number of pieces; save the tokenizer again"
+        )
+    limits = [int(stated)] if stated < _SANE_LENGTH else []
     for name in ("max_position_embeddings", "n_positions"):
         value = getattr(body.config, name, None)
         if isinstance(value, int) and value > 0:

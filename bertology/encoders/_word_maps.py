@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 
-def word_attentions(maps: Tensor, first: ArrayLike, last: ArrayLike, *, specials: Sequence[int] = ()) -> Tensor:
+def word_attentions(
+    maps: Tensor, first: ArrayLike, last: ArrayLike, *, specials: Sequence[int] = (), gaps: Sequence[int] = ()
+) -> Tensor:
     """Attention maps over words: *to* a word is the sum over its pieces, *from* a word the mean over them.
 
     Rows keep summing to 1 as far as every piece belongs to exactly one word or special: attention to pieces that
@@ -21,6 +23,7 @@ def word_attentions(maps: Tensor, first: ArrayLike, last: ArrayLike, *, specials
         last: ``[word]`` end of its pieces, exclusive; every word has at least one.
         specials: pieces (``[CLS]``, ``[SEP]``) to keep as rows and columns of their own after the words, in this
             order; others are cropped.
+        gaps: pieces between those of one word that belong to none (white space): cropped as well.
 
     Returns:
         ``[..., word + special, word + special]``
@@ -35,5 +38,6 @@ def word_attentions(maps: Tensor, first: ArrayLike, last: ArrayLike, *, specials
         raise ValueError(f"every word needs at least one piece, all of them in 0…{n_pieces - 1}")
     places = torch.arange(n_pieces)
     member = (places >= starts[:, None]) & (places < ends[:, None])  # [word, piece]
+    member[:, list(gaps)] = False
     member = member.to(maps)
     return (member / member.sum(-1, keepdim=True)) @ maps @ member.T

@@ -19,7 +19,7 @@ from bertology.activations import _extract as extraction
 from bertology.activations._progress import SilentProgress
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder, load_encoder
-from bertology.errors import ModelError, StoreError
+from bertology.errors import ModelError, ShortMemoryError, StoreError
 
 Reference = Callable[..., NDArray[np.float32]]
 ALL = (0, 1, 2, 3)
@@ -177,7 +177,7 @@ def test_a_single_window_too_large_for_memory_is_one_line(
         raise torch.OutOfMemoryError("no memory left")
 
     monkeypatch.setattr(Encoder, "hidden_states", full)
-    with pytest.raises(ModelError, match="does not fit into the memory of cpu: lower max_pieces"):
+    with pytest.raises(ShortMemoryError, match=r"a window of \d+ pieces on cpu: not enough memory .*; lower max_pieces"):
         extract(lambda: small, sentences, recipe=recipe, layers=ALL, progress=Listening())
 
 

@@ -132,7 +132,7 @@ def test_sharded_weights(tiny: Tiny, tmp_path: Path) -> None:
         last_layer(load_encoder(str(folder), device="cpu")), last_layer(load_encoder(str(tiny("bert")), device="cpu"))
     )
     shards[1].unlink()
-    refused(folder, rf"{shards[1].name}: missing, though model.safetensors.index.json names it")
+    refused(folder, rf"model.safetensors.index.json: it names '{shards[1].name}', which is no file of its folder")
 
 
 def test_loading_says_nothing(tiny: Tiny, capfd: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder) -> None:

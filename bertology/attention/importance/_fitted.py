@@ -83,10 +83,11 @@ class FittedTask(ScoredTask):
     def _batch(self, planned: Batch) -> TaskBatch:
         pieces = self._pieces
         ids = torch.full((len(planned.windows), planned.length), pieces.pad_id)
-        mask = torch.zeros_like(ids)
+        mask, gaps = torch.zeros_like(ids), torch.zeros(ids.shape, dtype=torch.bool)
         for row, window in enumerate(planned.windows.tolist()):
             own = torch.from_numpy(pieces.window(window).astype(np.int64))
             ids[row, : len(own)], mask[row, : len(own)] = own, 1
+            gaps[row, : len(own)] = torch.from_numpy(pieces.window_gaps(window))
         padding = mask if planned.is_padded else None
         words = self._asked[np.isin(pieces.word_window[self._asked], planned.windows)]
         order = np.argsort(planned.windows)
@@ -100,7 +101,8 @@ class FittedTask(ScoredTask):
         def ask(encoder: Encoder) -> Answers:
             states = encoder.hidden_states(ids, padding, layers=[self._layer])[self._layer]
             place = states.device
-            vectors = WordPooling(first.to(place), last.to(place), self._pooling)(states)
+            left_out = gaps.flatten().to(place) if gaps.any() else None
+            vectors = WordPooling(first.to(place), last.to(place), self._pooling, left_out)(states)
             with torch.set_grad_enabled(vectors.requires_grad):
                 logits = vectors @ self._weight.to(place).float().T + self._bias.to(place).float()
                 labels = gold.to(place)

@@ -51,7 +51,7 @@ def head_importance(task: ScoredTask, *, progress: Progress = silent) -> HeadRat
     shapes: list[tuple[int, ...]] = [(encoder.n_layers, encoder.n_heads, task.n_clusters), (task.n_clusters,)]
     over, under = summed(task, shapes, add, passes=1, progress=progress)
     norms = np.sqrt(((over.sum(-1) / under.sum()) ** 2).sum(-1))[:, None, None]  # [layer, 1, 1]
-    normalised = np.divide(over, norms, out=np.zeros_like(over), where=norms > 0)
+    normalised = np.divide(over, norms, out=np.zeros_like(over), where=norms != 0)
     return HeadRatios(
         names=("importance", "gradient_bits"),
         layers=tuple(range(1, encoder.n_layers + 1)),

@@ -23,15 +23,14 @@ def watching_values(encoder: Encoder) -> Iterator[dict[int, Tensor]]:
         ModelError: it is not known how norms come about in this family.
     """
     check_norms(encoder)
-    blocks = encoder.model.blocks
     norms: dict[int, Tensor] = {}
 
     def keep(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
         layer = len(norms) + 1
-        norms[layer] = value_norms(output, blocks[layer - 1], encoder)[0]
+        norms[layer] = value_norms(output, layer, encoder)[0]
 
     # ALBERT's blocks share their modules, so that one hook serves several layers.
-    modules = dict.fromkeys(value_projection(block, encoder.family) for block in blocks)
+    modules = dict.fromkeys(value_projection(block, encoder.family) for block in encoder.model.blocks)
     with contextlib.ExitStack() as stack:
         for module in modules:
             stack.callback(module.register_forward_hook(keep).remove)

@@ -86,7 +86,9 @@ class AttentionReading:
         own = [place for place, special in enumerate(units.special) if not special]
         specials = [units.first[place] for place, special in enumerate(units.special) if special]
         first, last = ([edge[place] for place in own] for edge in (units.first, units.last))
-        return word_attentions(maps, first, last, specials=specials)[:, self._order[:, None], self._order]
+        return word_attentions(maps, first, last, specials=specials, gaps=self.given.gaps)[
+            :, self._order[:, None], self._order
+        ]
 
     @cached_property
     def _order(self) -> Tensor:

@@ -44,6 +44,8 @@ class Input:
     pieces: Units
     left_out: tuple[str, ...]
     """Words that have no piece of their own."""
+    gaps: tuple[int, ...]
+    """Pieces between those of one word that belong to none: white space."""
 
 
 def lay_out(encoder: Encoder, sentences: Sequence[Sentence]) -> Input:
@@ -63,8 +65,10 @@ def lay_out(encoder: Encoder, sentences: Sequence[Sentence]) -> Input:
     starts = [encoding.sequence_ids.index(number) for number in range(len(sentences))]
     n_words = np.cumsum([0, *(len(sentence) for sentence in sentences)])
     spans: list[tuple[int, int] | None] = []
+    gaps: list[int] = []
     for number, start in enumerate(starts):
         shift = start - encoder.n_prefix
+        gaps += [int(place) + shift for place in np.flatnonzero(pieces.window_gaps(number))]
         for word in range(n_words[number], n_words[number + 1]):
             has = pieces.word_window[word] >= 0
             spans.append((int(pieces.word_first[word]) + shift, int(pieces.word_last[word]) + shift) if has else None)
@@ -73,8 +77,9 @@ def lay_out(encoder: Encoder, sentences: Sequence[Sentence]) -> Input:
         ids=tuple(encoding.ids),
         types=_types(encoder, encoding),
         words=_words(encoding, forms, spans),
-        pieces=_pieces(encoder, encoding, sentences, spans),
+        pieces=_pieces(encoder, encoding, sentences, spans, gaps),
         left_out=tuple(form for form, span in zip(forms, spans, strict=True) if span is None),
+        gaps=tuple(gaps),
     )
 
 
@@ -119,13 +124,17 @@ def _words(encoding: Any, forms: Sequence[str], spans: Sequence[tuple[int, int] 
 
 
 def _pieces(
-    encoder: Encoder, encoding: Any, sentences: Sequence[Sentence], spans: Sequence[tuple[int, int] | None]
+    encoder: Encoder,
+    encoding: Any,
+    sentences: Sequence[Sentence],
+    spans: Sequence[tuple[int, int] | None],
+    gaps: Sequence[int],
 ) -> Units:
     n_pieces = len(encoding.ids)
     word = [-1] * n_pieces
     for number, span in reversed(list(enumerate(spans))):
         for place in range(*(span or (0, 0))):
-            word[place] = number
+            word[place] = -1 if place in gaps else number
     special = tuple(of is None for of in encoding.sequence_ids)
     return Units(
         labels=tuple(_label(encoder, encoding, sentences, place) for place in range(n_pieces)),

@@ -15,6 +15,7 @@ from filelock import FileLock
 
 from bertology import __version__
 from bertology._files import canonical_json, explained_write_errors, read_json, shortened, write_atomically
+from bertology._memory import is_out_of_memory, shortage
 from bertology._sealed import CHECKSUMS, changed_checksums, file_sha256
 from bertology._yaml import to_yaml
 from bertology.errors import BertologyError
@@ -222,7 +223,7 @@ def failure_of(run: Path, unit: Unit) -> str | None:
 
 def write_failure(run: Path, unit: Unit, error: Exception) -> str:
     """Record in each cell of a unit that is not finished why it is not; the reason in one line."""
-    plain = " ".join(str(error).split())
+    plain = shortage("these cells", error) if is_out_of_memory(error) else " ".join(str(error).split())
     message = plain if isinstance(error, BertologyError) else f"{type(error).__name__}: {plain}"
     about = {
         "type": type(error).__name__,
