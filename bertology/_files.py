@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from bertology._temporary import temporary_affixes
 from bertology.errors import BertologyError, StoreError
 
 _DIGEST_BYTES = 16
@@ -50,7 +51,7 @@ def write_atomically(path: Path, content: bytes, *, remedy: str = "choose anothe
 
 
 def _temporary_beside(path: Path) -> tuple[int, str]:
-    return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    return tempfile.mkstemp(dir=path.parent, **temporary_affixes(path.name))
 
 
 def canonical_json(value: Any) -> bytes:

@@ -15,6 +15,7 @@ from filelock import FileLock
 
 from bertology import __version__
 from bertology._files import explained_write_errors, read_json, write_atomically
+from bertology._temporary import sweep
 from bertology.errors import BertologyError
 from bertology.runner._cells import Cell, all_finished, predictions_checksum
 from bertology.runner._provenance import versions
@@ -56,6 +57,7 @@ class RunFolder:
             with explained_write_errors(self.path, remedy=_REMEDY):
                 self.path.mkdir(parents=True, exist_ok=True)
             self._write_record(self._fresh_record(work))
+        sweep(self.path, *self.path.glob("*"))
         with self.lock("record"):
             record = self.record()
             asked = to_yaml(work.experiment.plain()).encode()
