@@ -51,7 +51,8 @@ def write_atomically(path: Path, content: bytes, *, remedy: str = "choose anothe
 
 
 def _temporary_beside(path: Path) -> tuple[int, str]:
-    return tempfile.mkstemp(dir=path.parent, **temporary_affixes(path.name))
+    prefix, suffix = temporary_affixes(path.name)
+    return tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
 
 
 def canonical_json(value: Any) -> bytes:

@@ -28,15 +28,16 @@ _REFRESH_S = 3600.0
 _UNKNOWN = "0"
 
 
-def temporary_affixes(name: str) -> dict[str, str]:
-    """``prefix`` and ``suffix`` of a temporary name of ``name``, as the functions of :mod:`tempfile` take them."""
-    return {"prefix": f".{name[:_MOST_CHARACTERS]}.{_mark(os.getpid())}.", "suffix": _SUFFIX}
+def temporary_affixes(name: str) -> tuple[str, str]:
+    """What a temporary name of ``name`` begins and ends with; between them stands what makes it the only one."""
+    return f".{name[:_MOST_CHARACTERS]}.{_mark(os.getpid())}.", _SUFFIX
 
 
 @contextlib.contextmanager
 def temporary_folder(parent: Path, name: str) -> Iterator[Path]:
     """A hidden folder in ``parent`` while in the ``with`` block."""
-    with tempfile.TemporaryDirectory(dir=parent, **temporary_affixes(name)) as made:
+    prefix, suffix = temporary_affixes(name)
+    with tempfile.TemporaryDirectory(dir=parent, prefix=prefix, suffix=suffix) as made:
         ended = threading.Event()
 
         def refresh() -> None:

@@ -23,7 +23,7 @@ ENDED = 4_194_303
 
 def named(pid: int | str | None = None, *, start: str | None = None, host: str | None = None) -> str:
     """A temporary name of this process, with parts of its mark replaced."""
-    own = re.fullmatch(r"\.x\.(\w+)-(\d+)-(\d+)\.", temporary_affixes("x")["prefix"])
+    own = re.fullmatch(r"\.x\.(\w+)-(\d+)-(\d+)\.", temporary_affixes("x")[0])
     assert own is not None
     return f".x.{host or own[1]}-{pid or own[2]}-{start or own[3]}.abc_12.tmp"
 
@@ -137,7 +137,7 @@ import os
 from bertology._temporary import temporary_affixes
 own = temporary_affixes("x")
 if os.fork() == 0:
-    print(own == temporary_affixes("x"), f"-{os.getpid()}-" in temporary_affixes("x")["prefix"])
+    print(own == temporary_affixes("x"), f"-{os.getpid()}-" in temporary_affixes("x")[0])
 else:
     os.wait()
 """

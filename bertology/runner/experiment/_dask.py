@@ -287,7 +287,7 @@ class _Drive:
 @contextlib.contextmanager
 def _marked(*folders: Path) -> Iterator[str]:
     """Put a file into folders, by which workers know that they see them; its name."""
-    token = uuid.uuid4().hex.join(temporary_affixes("seen").values())
+    token = uuid.uuid4().hex.join(temporary_affixes("seen"))
     sweep(*folders)
     try:
         for folder in folders:

@@ -224,6 +224,7 @@ def _cluster(choice: ClusterChoice, jobs: int, run: Path) -> Iterator[_Cluster]:
         # No limit of memory: a fit that needs it would be killed for what the machine has.
         with (
             temporary_folder(run, "dask") as folder,
+            dask.config.set({"temporary-directory": str(folder.absolute())}),
             LocalCluster(
                 n_workers=jobs,
                 threads_per_worker=1,
@@ -231,7 +232,6 @@ def _cluster(choice: ClusterChoice, jobs: int, run: Path) -> Iterator[_Cluster]:
                 host="127.0.0.1",
                 dashboard_address=None,
                 memory_limit=0,
-                local_directory=str(folder.absolute()),
                 silence_logs=logging.CRITICAL,
             ) as local,
         ):
