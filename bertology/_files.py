@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bertology._temporary import temporary_affixes
 from bertology.errors import BertologyError, StoreError
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ def write_atomically(path: Path, content: bytes, *, remedy: str = "choose anothe
 
 
 def _temporary_beside(path: Path) -> tuple[int, str]:
-    return tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    prefix, suffix = temporary_affixes(path.name)
+    return tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
 
 
 def canonical_json(value: Any) -> bytes:

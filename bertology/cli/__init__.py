@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
 
 from bertology._files import explained_system_errors
 from bertology._memory import explained_shortage
@@ -11,13 +16,16 @@ from bertology.errors import BertologyError, cut
 
 _INTERRUPTED = 130
 _MOST_OF_A_MESSAGE = 500
+_TERMINATED = 143
+_END_S = 5.0
+"""After SIGTERM, how long the orderly end may take; what is left then, the next start deletes."""
 
 
 def main() -> None:
     """Run a command; a person's mistake is one line on standard error and exit status 2."""
     try:
         # Our own files tell better what to do; this is for what is not known there, and what libraries open.
-        with explained_system_errors(), explained_shortage("this command"):
+        with explained_system_errors(), explained_shortage("this command"), _terminable():
             status = _run(sys.argv[1:] or ["--help"])
             sys.stdout.flush()
     except BertologyError as error:
@@ -29,7 +37,9 @@ def main() -> None:
         status = 141
     except KeyboardInterrupt:
         status = _INTERRUPTED
-    if status == _INTERRUPTED:
+    except _Terminated:
+        status = _TERMINATED
+    if status in (_INTERRUPTED, _TERMINATED):
         print("bertology: stopped; what is computed is kept, the same command goes on from here", file=sys.stderr)
     sys.exit(status)
 
@@ -37,6 +47,36 @@ def main() -> None:
 def _discard_output() -> None:
     """Let what is not written yet go nowhere: the interpreter must not complain of it when it closes the stream."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Terminated(BaseException):
+    """SIGTERM has come."""
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Raise :class:`_Terminated` on SIGTERM, so that workers are stopped and temporary files deleted on the way out."""
+    terminated = False
+
+    def terminate(*_: Any) -> None:
+        nonlocal terminated
+        terminated = True
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends the process at once
+        # Computing may go on in threads that are waited for, and the exception may be lost in a finalizer.
+        end = threading.Timer(_END_S, os._exit, (_TERMINATED,))
+        end.daemon = True
+        end.start()
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    except BaseException:
+        if terminated:
+            raise _Terminated from None  # whatever else went wrong meanwhile
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _run(arguments: list[str]) -> int:

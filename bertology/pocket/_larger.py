@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from bertology._cache import cache_folder
 from bertology._files import digest, write_atomically
+from bertology._temporary import sweep
 from bertology.corpora import Corpus, Sentences
 from bertology.errors import CorpusError
 from bertology.pocket._corpus import SIZES, sentences_of
@@ -38,6 +39,7 @@ def load_larger_corpus(n_train: int) -> Corpus:
     name = digest([base.fingerprint.encode(), str(n_train).encode()])
     path = cache_folder() / "corpora" / f"pocket-{n_train}-{name}.json.gz"
     if not path.exists():
+        sweep(path.parent)
         others = [sentences for split, sentences in base.splits.items() if split != "train"]
         used = {sentences.text(place) for sentences in others for place in range(len(sentences))}
         made = Sentences(itertools.islice(sentences_of("train", 0, used), n_train))

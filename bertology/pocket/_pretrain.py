@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bertology._files import canonical_json, digest, read_json, write_atomically
+from bertology._temporary import sweep
 from bertology.errors import BertologyError
 from bertology.pocket._agreement import AgreementItem, agreement_items
 from bertology.pocket._batches import Batch, Examples, encode
@@ -38,6 +39,7 @@ _HELD_OUT_SEED = 1_000_003
 _TOKENIZER_DOCUMENTS = 5000
 _REPORT_SECONDS = 20.0
 _STATE = "state.pt"
+_CHECKPOINTS = "checkpoints"
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ def pretrain(
         torch.set_num_threads(threads)
     device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     work = out / "training"
+    sweep(out, work, *(out / _CHECKPOINTS).glob("*"))
     state = saved_state(work / _STATE, settings, device=device)
     tokenizer, examples, held_out = _text(settings, echo)
     trainer = Trainer(settings, _moved(new_model(settings, tokenizer.get_vocab_size()), device), examples)
@@ -257,7 +260,7 @@ def _train(trainer: Trainer, tokenizer: Tokenizer, out: Path, measured: Callable
     losses: list[float] = []
     while True:
         if trainer.step in settings.keep_checkpoints:
-            save_model(trainer.model, tokenizer, out / "checkpoints" / f"step-{trainer.step:06d}")
+            save_model(trainer.model, tokenizer, out / _CHECKPOINTS / f"step-{trainer.step:06d}")
         if trainer.step >= settings.steps:
             return
         losses.append(trainer.advance())

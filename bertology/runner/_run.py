@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from bertology._cache import cache_folder
 from bertology._files import canonical_json, write_atomically
+from bertology._temporary import sweep
 from bertology.activations import Entry, Progress, Recipe, silent
 from bertology.corpora import Corpus, Sentences
 from bertology.probing import ClozeProbe, HeadProbe, RepresentationProbe
@@ -55,6 +56,7 @@ def run_probes(
     """
     plan = make_plan(request, corpus=corpus)
     run = out if out is not None else cache_folder() / "runs" / plan.run_id
+    sweep(run, *run.glob("*"))
     write_atomically(run / "request.json", canonical_json(asdict(request)), remedy=_remedy(out))
     notify = progress("").note
     for note in plan.notes:

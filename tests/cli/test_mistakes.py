@@ -346,6 +346,36 @@ def test_in_a_process_of_its_own(arguments: list[str], message: str) -> None:
     assert ran.stderr.count("\n") == 1
 
 
+_TERMINATED = """
+import os, signal, time
+from bertology import cli
+cli._END_S = 0.5
+def run(_):
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+    {handler}
+cli._run = run
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("handler", "n_lines"),
+    [
+        ("finally: pass", 1),
+        ("except BaseException as error: raise ValueError('on the way out') from error", 1),
+        ("except BaseException: time.sleep(60)", 0),
+    ],
+    ids=["at once", "after another error", "where it is lost"],
+)
+def test_a_terminated_command_ends_in_order_and_soon(handler: str, n_lines: int) -> None:
+    command = [sys.executable, "-c", _TERMINATED.replace("{handler}", handler)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=50)
+    assert ran.returncode == 143
+    assert ran.stderr == n_lines * "bertology: stopped; what is computed is kept, the same command goes on from here\n"
+
+
 def test_an_interrupt_says_that_nothing_is_lost(probe: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from bertology.activations import WordVectors, silent
@@ -19,11 +18,10 @@ from bertology.runner import ProbeRequest, run_probes
 from bertology.runner._plan import Plan
 from bertology.runner._run import extract_splits, opener
 from bertology.runner._task_data import TaskData
+from tests import commands
 from tests.probes.conftest import planted as planted
 from tests.probes.conftest import planted_spans as planted_spans
 from tests.runner.tree_runs import ran as ran
-
-NOT_SCORES = ["wall_s", "started_utc"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def finished(tiny_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPa
 @pytest.fixture(scope="session")
 def scores() -> Callable[[Path], pa.Table]:
     """The table of a run's folder without what differs between two runs of the same: when, and how long."""
-    return lambda folder: pq.ParquetFile(folder / "results.parquet").read().drop_columns(NOT_SCORES)
+    return commands.scores
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -16,6 +17,7 @@ from distributed import Client, Future, KilledWorker, LocalCluster
 from distributed.client import FutureCancelledError
 from distributed.comm import CommClosedError
 
+from bertology._temporary import temporary_folder
 from bertology.errors import BertologyError
 from bertology.runner.experiment._cluster import PATIENCE_S, ClusterChoice
 from bertology.runner.experiment._slurm import read_profile
@@ -42,12 +44,13 @@ class _Cluster:
 
 
 @contextlib.contextmanager
-def open_pool(choice: ClusterChoice, *, jobs: int, echo: Callable[[str], None]) -> Iterator[Pool]:
+def open_pool(choice: ClusterChoice, *, jobs: int, run: Path, echo: Callable[[str], None]) -> Iterator[Pool]:
     """The workers that were chosen, while in the ``with`` block.
 
     Args:
         choice: which they are.
         jobs: how many to start on this machine, if that is the choice.
+        run: the run's folder, where these keep their own temporary files.
         echo: told what a person waits for.
 
     Raises:
@@ -55,7 +58,7 @@ def open_pool(choice: ClusterChoice, *, jobs: int, echo: Callable[[str], None]) 
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(_quiet())
-        cluster = stack.enter_context(_cluster(choice, jobs))
+        cluster = stack.enter_context(_cluster(choice, jobs, run))
         try:
             client = Client(cluster.where, timeout=choice.connect_s, set_as_default=False)
         except (OSError, ValueError, ImportError) as error:
@@ -202,7 +205,7 @@ class Pool:
 
 
 @contextlib.contextmanager
-def _cluster(choice: ClusterChoice, jobs: int) -> Iterator[_Cluster]:
+def _cluster(choice: ClusterChoice, jobs: int, run: Path) -> Iterator[_Cluster]:
     patience = choice.patience_s or PATIENCE_S
     if choice.scheduler is not None:
         address = choice.address()
@@ -219,15 +222,19 @@ def _cluster(choice: ClusterChoice, jobs: int) -> Iterator[_Cluster]:
             yield _Cluster(slurm, f"Slurm ({choice.slurm})", profile.most_workers, patience, first)
     else:
         # No limit of memory: a fit that needs it would be killed for what the machine has.
-        with LocalCluster(
-            n_workers=jobs,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address=None,
-            memory_limit=0,
-            silence_logs=logging.CRITICAL,
-        ) as local:
+        with (
+            temporary_folder(run, "dask") as folder,
+            dask.config.set({"temporary-directory": str(folder.absolute())}),
+            LocalCluster(
+                n_workers=jobs,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address=None,
+                memory_limit=0,
+                silence_logs=logging.CRITICAL,
+            ) as local,
+        ):
             yield _Cluster(local, f"{jobs} processes of this machine", jobs, patience, patience)
 
 

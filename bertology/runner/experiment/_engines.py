@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
+from bertology._parent import end_with_parent
 from bertology.activations import silent
 from bertology.errors import BertologyError
 from bertology.runner._finder import Init
@@ -56,7 +58,7 @@ def choose_device(name: EngineName, groups: Sequence[Group], *, device: str, clu
 
 @contextlib.contextmanager
 def open_engine(
-    name: EngineName, *, jobs: int | None, device: str, cluster: ClusterChoice, echo: Callable[[str], None]
+    name: EngineName, *, jobs: int | None, device: str, cluster: ClusterChoice, run: Path, echo: Callable[[str], None]
 ) -> Iterator[Engine]:
     """The engine of that name, while in the ``with`` block.
 
@@ -65,6 +67,7 @@ def open_engine(
         jobs: processes on this machine; as many as processors when left out, one where a GPU computes.
         device: where fits run.
         cluster: which workers ``dask`` gives its work to.
+        run: the run's folder.
         echo: told what a person waits for.
     """
     n_jobs = jobs or (_processors() if device == "cpu" else 1)
@@ -72,7 +75,7 @@ def open_engine(
         from bertology.runner.experiment._dask import dask_engine
         from bertology.runner.experiment._dask_pool import open_pool
 
-        with open_pool(cluster, jobs=n_jobs, echo=echo) as pool:
+        with open_pool(cluster, jobs=n_jobs, run=run, echo=echo) as pool:
             yield dask_engine(pool)
     else:
         yield serial if name == "serial" or n_jobs == 1 else _joblib(n_jobs)
@@ -90,7 +93,7 @@ def _joblib(n_jobs: int) -> Engine:
     def engine(units: Sequence[Unit], job: Job) -> Outcomes:
         from joblib import Parallel, delayed
 
-        with sending() as send, _explained_ends():
+        with sending(job.run) as send, _explained_ends():
             for portion in portions(units):
                 loads = together((yield from _with_vectors(portion, job)))
                 if len(loads) < 2:
@@ -98,7 +101,16 @@ def _joblib(n_jobs: int) -> Engine:
                     for load in loads:
                         yield from _computed(load, job.run, device=job.device, wait=job.wait)
                     continue
-                parallel = Parallel(n_jobs=min(n_jobs, len(loads)), return_as="generator_unordered", pre_dispatch="all")
+                parallel = Parallel(
+                    n_jobs=min(n_jobs, len(loads)),
+                    return_as="generator_unordered",
+                    pre_dispatch="all",
+                    initializer=end_with_parent,
+                    initargs=(os.getpid(),),
+                    # What is sent is small: nothing is put into files, for which a folder would be made elsewhere.
+                    max_nbytes=None,
+                    temp_folder=tempfile.gettempdir(),
+                )
                 sent = ([(number, send(unit)) for number, unit in load] for load in loads)
                 found = parallel(delayed(_unpacked)(load, job.run, device=job.device, wait=job.wait) for load in sent)
                 with contextlib.closing(found):

@@ -17,6 +17,7 @@ from bertology import __version__
 from bertology._files import canonical_json, explained_write_errors, read_json, shortened, write_atomically
 from bertology._memory import is_out_of_memory, shortage
 from bertology._sealed import CHECKSUMS, changed_checksums, file_sha256
+from bertology._temporary import sweep
 from bertology._yaml import to_yaml
 from bertology.errors import BertologyError
 from bertology.runner._cells import Cell, all_finished, predictions_checksum
@@ -80,6 +81,7 @@ class RunFolder:
             with explained_write_errors(self.path, remedy=_REMEDY):
                 self.path.mkdir(parents=True, exist_ok=True)
             self._write_record(self._fresh_record(work))
+        sweep(self.path, *self.path.glob("*"))
         with self.lock("record"):
             record = self.record()
             asked = to_yaml(work.experiment.plain()).encode()

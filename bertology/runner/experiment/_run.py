@@ -124,7 +124,12 @@ class _Session:
         for note in dict.fromkeys(note for plan in self._work.plans for note in plan.notes):
             options.echo(f"note    {note}")
         with open_engine(
-            options.engine, jobs=options.jobs, device=self.device, cluster=options.cluster, echo=options.echo
+            options.engine,
+            jobs=options.jobs,
+            device=self.device,
+            cluster=options.cluster,
+            run=self._folder.path,
+            echo=options.echo,
         ) as engine:
             busy = self._stage(pending, engine, wait=False)
             if busy:

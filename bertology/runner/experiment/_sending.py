@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from bertology._files import digest
+from bertology._temporary import temporary_folder
 from bertology.corpora import Corpus, Sentences
 from bertology.runner._plan import Plan
 from bertology.runner._task_data import Splits
@@ -80,16 +80,20 @@ def _splits_in(file: Path) -> Splits:
 
 
 @contextlib.contextmanager
-def sending() -> Iterator[Callable[[Unit], Sent]]:
-    """Make units ready for processes of this machine, which can unpack them while in the ``with`` block."""
+def sending(run: Path) -> Iterator[Callable[[Unit], Sent]]:
+    """Make units ready for processes of this machine, which can unpack them while in the ``with`` block.
+
+    Args:
+        run: the run's folder, where the corpora are kept for so long.
+    """
     freight = Freight()
-    with tempfile.TemporaryDirectory(prefix="bertology-") as folder:
+    with temporary_folder(run, "corpora") as folder:
 
         def keep(name: str, content: bytes) -> None:
-            (Path(folder) / name).write_bytes(content)
+            (folder / name).write_bytes(content)
 
         def send(unit: Unit) -> Sent:
             name = freight.name(unit.plan.splits, keep)
-            return Sent(replace(unit, plan=freight.light(unit.plan)), Path(folder) / name)
+            return Sent(replace(unit, plan=freight.light(unit.plan)), folder / name)
 
         yield send

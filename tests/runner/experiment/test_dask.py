@@ -84,7 +84,7 @@ def test_what_is_there_is_not_computed_again(trial: Trial, tmp_path: Path, clust
     cluster.stop()
     # With nothing left to do, nobody is asked.
     assert run_experiment(experiment, run, options=on(cluster)).n_computed == 0
-    assert not list((run / "locks").glob(".seen-*"))
+    assert not list((run / "locks").glob(".seen.*"))
 
 
 def test_shards_of_vectors_are_written_by_all_workers(

@@ -1,0 +1,114 @@
+"""Temporary files and folders, which are deleted even where the process that made them was killed.
+
+The name of each has the mark of its owner: the host, the process id and when the process started. What the owner could
+not delete any more is found by that mark, and deleted when the folder is used next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import re
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_SUFFIX = ".tmp"
+_MARKED = re.compile(r"\..*\.(?P<host>[0-9a-f]{8})-(?P<pid>\d{1,7})-(?P<start>\d+)\.[^.]+\.tmp")
+_MOST_CHARACTERS = 50
+"""Of the name that a file is to have, in its temporary one: 200 bytes at most, of the 255 that a name may have."""
+_FOREIGN_AGE_S = 24 * 3600.0
+_REFRESH_S = 3600.0
+_UNKNOWN = "0"
+
+
+def temporary_affixes(name: str) -> tuple[str, str]:
+    """What a temporary name of ``name`` begins and ends with; between them stands what makes it the only one."""
+    return f".{name[:_MOST_CHARACTERS]}.{_mark(os.getpid())}.", _SUFFIX
+
+
+@contextlib.contextmanager
+def temporary_folder(parent: Path, name: str) -> Iterator[Path]:
+    """A hidden folder in ``parent`` while in the ``with`` block."""
+    prefix, suffix = temporary_affixes(name)
+    with tempfile.TemporaryDirectory(dir=parent, prefix=prefix, suffix=suffix) as made:
+        ended = threading.Event()
+
+        def refresh() -> None:
+            # Processes of other hosts know only by its age that a folder is in use.
+            while not ended.wait(_REFRESH_S):
+                os.utime(made)
+
+        threading.Thread(target=refresh, daemon=True, name="temporary-folder").start()
+        try:
+            yield Path(made)
+        finally:
+            ended.set()
+
+
+def sweep(*folders: Path) -> None:
+    """Delete the temporary files and folders directly in ``folders`` whose owner has ended.
+
+    Whether a process of another host has ended is not known: what it left is deleted when it is a day old.
+    """
+    for folder in folders:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            for name in os.listdir(folder):  # noqa: PTH208 (a Path of every file costs more than the name)
+                if name.endswith(_SUFFIX) and (found := _MARKED.fullmatch(name)) is not None:
+                    _delete_if_left(folder / name, **found.groupdict())
+
+
+def _delete_if_left(path: Path, *, host: str, pid: str, start: str) -> None:
+    # Others may sweep the same folder at once, and another user's files may not be ours to delete.
+    with contextlib.suppress(FileNotFoundError, PermissionError):
+        if host == _host():
+            left = not _is_alive(int(pid), start)
+        else:
+            left = time.time() - path.lstat().st_mtime > _FOREIGN_AGE_S
+        if left and path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif left:
+            path.unlink()
+
+
+@functools.lru_cache(maxsize=1)
+def _mark(pid: int) -> str:
+    return f"{_host()}-{pid}-{_state_and_start(pid)[1]}"
+
+
+@functools.cache
+def _host() -> str:
+    """Eight hexadecimal digits for this host; containers count processes of their own, and are hosts of their own."""
+    try:
+        processes = os.readlink("/proc/self/ns/pid")  # noqa: PTH115
+    except OSError:  # not Linux
+        processes = ""
+    return hashlib.blake2b(f"{socket.gethostname()} {processes}".encode(), digest_size=4).hexdigest()
+
+
+def _is_alive(pid: int, start: str) -> bool:
+    """Whether the process that had this id when it started at ``start`` runs; its id may be another's by now."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # of another user
+    state, now = _state_and_start(pid)
+    return state not in ("Z", "X") and (_UNKNOWN in (start, now) or start == now)
+
+
+def _state_and_start(pid: int) -> tuple[str, str]:
+    """State of a process and when it started, in ticks since the system did; unknown where the system has no /proc."""
+    try:
+        # The name of the program, which stands before, may hold blanks and parentheses.
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return "", _UNKNOWN
+    return fields[0], fields[19]

@@ -1,0 +1,187 @@
+"""The command line in processes of their own, which start at once and can be killed.
+
+Starting Python and importing torch takes longer than most commands on tiny data. They are forked from one process that
+has imported what they need: each runs the command line from its arguments on, and ends as any other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+NOT_SCORES = ["wall_s", "started_utc"]
+MARK = "BERTOLOGY_TEST_COMMANDS"
+"""A variable in the environment of all commands, and of all processes that they start."""
+
+# Reads its jobs, one a line (JSON): to start a command, or to wait for one. Answers with process id and exit status.
+_FORKING = """
+import gc, json, os, signal, sys, tempfile
+
+import joblib.externals.loky.process_executor, pyarrow.dataset, pyarrow.parquet, torch, sklearn.linear_model
+from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel
+import bertology.runner.experiment, bertology.readouts, bertology.encoders._load, bertology.activations._extract
+import bertology.cli._app, bertology.pocket._pretrain, probes.chunk, probes.pos
+from bertology.cli import main
+
+# What stays as it is need not be copied by every child.
+gc.collect()
+gc.freeze()
+os.dup2(os.dup(1), 3)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+def die_at_write(left):
+    real = os.replace
+    def replace(path, target):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(path, target)
+    os.replace = replace
+
+def be(job):
+    os.close(3)
+    os.dup2(os.open(job["stderr"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+    os.environ.update(job["environment"])
+    tempfile.tempdir = None
+    if job["die_at_write"]:
+        die_at_write(job["die_at_write"])
+    sys.argv = ["bertology", *job["arguments"]]
+    main()
+
+for line in sys.stdin:
+    job = json.loads(line)
+    if "wait" in job:
+        answer = os.waitstatus_to_exitcode(os.waitpid(job["wait"], 0)[1])
+    else:
+        answer = os.fork()
+        if answer == 0:
+            be(job)
+    os.write(3, (json.dumps(answer) + "\\n").encode())
+"""
+
+
+@dataclass
+class Running:
+    """A command that was started."""
+
+    commands: Commands
+    pid: int
+    folder: Path
+    began: float = field(default_factory=time.monotonic)
+    seconds: float = 0.0
+    """How long it took, once it has ended."""
+
+    def wait(self, *, die_after: float | None = None, by: int = signal.SIGKILL) -> int:
+        """Wait until it has ended, or let it die after so many seconds; its exit status, negative for a signal's."""
+        # Its id remains its own until it is waited for.
+        timer = threading.Timer(die_after or 1e6, os.kill, (self.pid, by))
+        timer.start()
+        status = self.commands.ask({"wait": self.pid})
+        timer.cancel()
+        timer.join()
+        self.seconds = time.monotonic() - self.began
+        return status
+
+    @property
+    def errors(self) -> str:
+        """What it wrote to standard error."""
+        return (self.folder / "stderr").read_text()
+
+
+class Commands:
+    """Starts commands, each in a folder for its cache, temporary files and standard error."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def start(self, folder: Path, *arguments: object, die_at_write: int = 0) -> Running:
+        """Start a command.
+
+        Args:
+            folder: has its cache, ``cache``, and its temporary files, ``tmp``.
+            arguments: those of the command line.
+            die_at_write: kill it when it puts so manyeth a file in its place.
+        """
+        (folder / "tmp").mkdir(parents=True, exist_ok=True)
+        job = {
+            "arguments": [str(argument) for argument in arguments],
+            "environment": {"BERTOLOGY_CACHE": str(folder / "cache"), "TMPDIR": str(folder / "tmp")},
+            "stderr": str(folder / "stderr"),
+            "die_at_write": die_at_write,
+        }
+        return Running(self, self.ask(job), folder)
+
+    def run(self, folder: Path, *arguments: object, **options: Any) -> int:
+        """Start a command, and wait until it has ended; its exit status."""
+        return self.start(folder, *arguments, **options).wait()
+
+    def ask(self, job: dict[str, Any]) -> int:
+        """Send a job, and return the answer."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        return int(json.loads(self._process.stdout.readline()))
+
+    def left(self) -> list[int]:
+        """Processes that commands started and that still run, and commands that do; on Linux only."""
+        mark, found = f"{MARK}={os.getpid()}".encode(), []
+        for entry in os.scandir("/proc"):
+            if entry.name.isdigit() and int(entry.name) != self._process.pid:
+                # Others' processes, and those that end right now.
+                with contextlib.suppress(PermissionError, FileNotFoundError, ProcessLookupError):
+                    if mark in Path(entry.path, "environ").read_bytes().split(b"\0"):
+                        found.append(int(entry.name))
+        return found
+
+
+@contextlib.contextmanager
+def commands(environment: Mapping[str, str] = os.environ) -> Iterator[Commands]:
+    """A process to fork commands from, while in the ``with`` block."""
+    own = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", MARK: str(os.getpid())}
+    with subprocess.Popen(
+        [sys.executable, "-c", _FORKING],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**environment, **own},
+    ) as process:
+        yield Commands(process)
+        process.stdin.close()  # type: ignore[union-attr]
+
+
+def scores(run: Path) -> pa.Table:
+    """The table of a run's folder without what differs between two runs of the same: when, and how long."""
+    return pq.ParquetFile(run / "results.parquet").read().drop_columns(NOT_SCORES)
+
+
+def assert_same(run: Path, other: Path) -> None:
+    """The same scores, byte for byte, and the same predictions."""
+    first, second = scores(run), scores(other)
+    assert first.num_rows > 15
+    assert first.equals(second)
+    assert _serialised(first) == _serialised(second)
+    predictions = {path.name: path.read_bytes() for path in (other / "predictions").iterdir()}
+    assert {path.name: path.read_bytes() for path in (run / "predictions").glob("*.parquet")} == predictions
+    assert (run / "comparisons.parquet").read_bytes() == (other / "comparisons.parquet").read_bytes()
+
+
+def _serialised(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table.combine_chunks())
+    return bytes(sink.getvalue())

@@ -1,0 +1,147 @@
+"""Temporary files and folders: what a process that has ended left is deleted, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bertology import _temporary
+from bertology._files import write_atomically
+from bertology._temporary import sweep, temporary_affixes, temporary_folder
+
+DAY = 24 * 3600.0
+ENDED = 4_194_303
+"""Above the ids that processes of this system have."""
+
+
+def named(pid: int | str | None = None, *, start: str | None = None, host: str | None = None) -> str:
+    """A temporary name of this process, with parts of its mark replaced."""
+    own = re.fullmatch(r"\.x\.(\w+)-(\d+)-(\d+)\.", temporary_affixes("x")[0])
+    assert own is not None
+    return f".x.{host or own[1]}-{pid or own[2]}-{start or own[3]}.abc_12.tmp"
+
+
+@pytest.mark.parametrize(
+    ("name", "age", "stays"),
+    [
+        (named(), 0.0, True),
+        (named(), 9 * DAY, True),
+        (named(ENDED), 0.0, False),
+        (named(1, start="0"), 0.0, True),
+        (named(start="1"), 0.0, False),
+        (named(1, start="1"), 0.0, False),
+        (named(host="00000000"), 0.0, True),
+        (named(ENDED, host="00000000"), 0.9 * DAY, True),
+        (named(ENDED, host="00000000"), 1.1 * DAY, False),
+        (named(99_999_999), 9 * DAY, True),
+        (".x.tmp", 9 * DAY, True),
+        (".results.parquet.abc_12.tmp", 9 * DAY, True),
+        (named(ENDED)[1:], 9 * DAY, True),
+        (named(ENDED).removesuffix(".tmp"), 9 * DAY, True),
+        (".lock", 9 * DAY, True),
+    ],
+    ids=[
+        "own", "own and old", "of a process that ended", "of one whose start is not known", "own id, by now",
+        "another's id, by now", "of another host", "of another host, today", "of another host, long ago", "no id",
+        "no mark", "no owner", "not hidden", "other ending", "other file",
+    ],
+)  # fmt: skip
+def test_only_what_an_ended_process_left_is_deleted(tmp_path: Path, name: str, age: float, stays: bool) -> None:
+    path = tmp_path / name
+    path.write_text("half")
+    os.utime(path, (time.time() - age, time.time() - age))
+    sweep(tmp_path, tmp_path / "absent", path)
+    assert path.exists() == stays
+
+
+def test_a_process_that_nobody_has_waited_for_has_ended(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        path = tmp_path / named(process.pid, start=_temporary._state_and_start(process.pid)[1])
+        path.write_text("half")
+        sweep(tmp_path)
+        assert not path.exists()
+
+
+def test_what_a_link_leads_to_stays(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "file").write_text("whole")
+    (tmp_path / named(ENDED)).symlink_to(own)
+    sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "own"]
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from bertology import _files, _temporary
+folder = Path(sys.argv[1])
+with _temporary.temporary_folder(folder, "corpora") as made:
+    (made / "corpus").write_text("text")
+    os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    _files.write_atomically(folder / ("long " * 50), b"content")
+"""
+
+
+def test_a_killed_process_leaves_a_file_and_a_folder_until_the_next_sweep(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", _KILLED, str(tmp_path)], check=False)
+    assert sorted(path.is_dir() for path in tmp_path.iterdir()) == [False, True]
+    sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_left_of_what_ends_well(tmp_path: Path) -> None:
+    with temporary_folder(tmp_path, "corpora") as folder:
+        (folder / "corpus").write_text("text")
+        sweep(tmp_path)
+        assert (folder / "corpus").exists()
+    write_atomically(tmp_path / "file", b"content")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_in_use_looks_young_to_other_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_temporary, "_REFRESH_S", 0.01)
+    with temporary_folder(tmp_path, "corpora") as folder:
+        os.utime(folder, (0, 0))
+        deadline = time.monotonic() + 20
+        while folder.stat().st_mtime < time.time() - DAY:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def test_hosts_differ_by_name_and_by_the_processes_they_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    def host(name: str, processes: str | None) -> str:
+        def readlink(_: str) -> str:
+            if processes is None:
+                raise FileNotFoundError
+            return processes
+
+        monkeypatch.setattr(socket, "gethostname", lambda: name)
+        monkeypatch.setattr(os, "readlink", readlink)
+        return _temporary._host.__wrapped__()
+
+    hosts = [host(name, processes) for name in ("a", "b") for processes in ("pid:[1]", "pid:[2]", None)]
+    assert len(set(hosts)) == len(hosts)
+
+
+_FORKED = """
+import os
+from bertology._temporary import temporary_affixes
+own = temporary_affixes("x")
+if os.fork() == 0:
+    print(own == temporary_affixes("x"), f"-{os.getpid()}-" in temporary_affixes("x")[0])
+else:
+    os.wait()
+"""
+
+
+def test_a_child_has_a_mark_of_its_own() -> None:
+    assert subprocess.check_output([sys.executable, "-c", _FORKED], text=True) == "False True\n"
