@@ -152,7 +152,7 @@ class Extraction:
         self.workers = Workers(torch.device(encoder.device), most=_MOST_WORKERS)
         """Those that :meth:`read` computes with."""
         self._reader = WindowReader(
-            encoder,
+            encoder.fast_twin(),
             sentences,
             pooling=recipe.pooling,
             on_long=recipe.on_long,

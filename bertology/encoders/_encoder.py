@@ -21,6 +21,7 @@ from bertology.encoders._last_block import states_at
 from bertology.encoders._loaded import LoadedModel
 from bertology.encoders._mlm import MaskedHead, for_head
 from bertology.encoders._next_sentence import NextSentenceHead, load_next_sentence_head
+from bertology.encoders._packed import can_pack, pack
 from bertology.encoders._pieces import Pieces
 from bertology.encoders._source import ModelShape, ModelSource
 from bertology.encoders._tokenize import OnLong, PieceReader, tokenize
@@ -83,6 +84,20 @@ class Encoder:
         twin = copy.copy(self)
         twin.model = self.model.twin()
         twin.__dict__.pop("masked_head", None)
+        return twin
+
+    def fast_twin(self) -> Encoder:
+        """A twin for passes without gradients, on packed weights where those are faster.
+
+        Its hidden states differ from this encoder's in the last digits of float32. Its own twins share those weights.
+
+        Raises:
+            ModelError: heads are gated.
+        """
+        twin = self.twin()
+        first = next(self.model.body.parameters())
+        if can_pack(first.device, first.dtype):
+            pack(twin.model.body)
         return twin
 
     @property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bertology.readouts import Erasure
 
 # What is kept of converted vectors between passes over the training data; what does not fit is read again.
-TRAIN_MEMORY = 2 << 30
+TRAIN_MEMORY = 256 << 20
 
 
 def skipped_words(entry: Entry) -> dict[int, str]:
