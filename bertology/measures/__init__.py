@@ -14,6 +14,7 @@ from bertology.measures._baselines import (
     word_majority_labels,
 )
 from bertology.measures._bootstrap import (
+    N_RESAMPLES,
     Bootstrap,
     bootstrap,
     difference,
@@ -105,6 +106,7 @@ from bertology.measures._trees import (
 )
 
 __all__ = [
+    "N_RESAMPLES",
     "CORRELATED_LENGTHS",
     "FN",
     "FP",

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from bertology.measures._metric import Floats, Metric
 from bertology.measures._metrics import find_metric
 
+N_RESAMPLES = 10_000
+"""Resamples of a bootstrap: with fewer, the bounds of BCa intervals move noticeably from one random seed to the next
+(their Monte-Carlo standard deviation is 0.08 standard errors of the score with 2,000 resamples, below 0.05 with these).
+"""
 BCA = "cluster-bootstrap-bca"
+RUNS_BCA = "run-by-cluster-bootstrap-bca"
 EXACT = "exact-over-clusters"
 NO_INTERVAL = "none"
 
@@ -24,6 +29,8 @@ _BLOCK_ELEMENTS = 1 << 24
 _AT_ONCE = 1 << 19
 # What is drawn depends on few numbers, and is kept for the next call as long as it is no larger than this.
 _KEPT_BYTES = 1 << 26
+# How often a resample holds a cluster: Poisson distributed with mean 1, so that a byte is never exceeded.
+_TIMES = np.uint8
 _EXACT_IN_FLOAT32 = 1 << 24
 
 
@@ -41,8 +48,10 @@ class Bootstrap:
     ci_high: Floats
     """``[layer]``"""
     ci_methods: tuple[str, ...]
-    """How each layer's interval was made: ``cluster-bootstrap-bca``; ``exact-over-clusters`` where every
-    cluster is all right or all wrong and resampling has nothing to vary; ``none`` with fewer than two clusters."""
+    """How each layer's interval was made: ``cluster-bootstrap-bca-10000``, with the number of resamples;
+    ``run-by-cluster-bootstrap-bca-10000`` where runs were resampled as well (:func:`over_runs`);
+    ``exact-over-clusters`` where every cluster is all right or all wrong and resampling has nothing to vary; ``none``
+    with fewer than two clusters."""
     replicates: Floats
     """``[resample, layer]`` values on each resample. Two bootstraps of equal ``n_clusters``, number of resamples and
     ``seed`` drew the same clusters, so that their replicates are paired."""
@@ -51,6 +60,8 @@ class Bootstrap:
     n_clusters: int
     level: float
     seed: int
+    by_run: Floats | None = None
+    """``[run, layer]`` values of the runs that were averaged; None of a single run."""
 
 
 def bootstrap(
@@ -58,7 +69,7 @@ def bootstrap(
     metrics: Sequence[str | Metric],
     *,
     labels: Sequence[str] = (),
-    n_resamples: int = 2000,
+    n_resamples: int = N_RESAMPLES,
     level: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Bootstrap]:
@@ -175,21 +186,19 @@ def _sum_dtype(counts: NDArray[Any]) -> type[np.float32] | type[np.float64]:
 
 def weight_blocks(
     n_clusters: int, n_resamples: int, seed: int, dtype: type[np.float32] | type[np.float64]
-) -> Iterable[tuple[slice, NDArray[Any]]]:
+) -> Iterator[tuple[slice, NDArray[Any]]]:
     """How often each resample holds each cluster, as ``[resample, cluster]`` blocks of bounded size."""
-    if n_clusters * n_resamples * np.dtype(dtype).itemsize <= _KEPT_BYTES:
-        return _kept_blocks(n_clusters, n_resamples, seed, np.dtype(dtype).name)
-    return _drawn_blocks(n_clusters, n_resamples, seed, dtype)
+    keeps = n_clusters * n_resamples <= _KEPT_BYTES
+    blocks = (_kept_blocks if keeps else _drawn_blocks)(n_clusters, n_resamples, seed)
+    return ((rows, weights.astype(dtype)) for rows, weights in blocks)
 
 
 @lru_cache(maxsize=2)
-def _kept_blocks(n_clusters: int, n_resamples: int, seed: int, dtype: str) -> tuple[tuple[slice, NDArray[Any]], ...]:
-    return tuple(_drawn_blocks(n_clusters, n_resamples, seed, dtype))
+def _kept_blocks(n_clusters: int, n_resamples: int, seed: int) -> tuple[tuple[slice, NDArray[np.uint8]], ...]:
+    return tuple(_drawn_blocks(n_clusters, n_resamples, seed))
 
 
-def _drawn_blocks(
-    n_clusters: int, n_resamples: int, seed: int, dtype: DTypeLike
-) -> Iterator[tuple[slice, NDArray[Any]]]:
+def _drawn_blocks(n_clusters: int, n_resamples: int, seed: int) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
     generator = np.random.default_rng(seed)
     # The block's size is part of what is drawn, so it must not depend on anything but the number of clusters.
     height = max(1, min(_BLOCK, _BLOCK_ELEMENTS // max(1, n_clusters)))
@@ -198,7 +207,7 @@ def _drawn_blocks(
         drawn = generator.integers(0, n_clusters, size=(n_rows, n_clusters)) if n_clusters else np.empty((n_rows, 0))
         drawn = drawn.astype(np.int64) + np.arange(n_rows)[:, None] * n_clusters
         weights = np.bincount(drawn.ravel(), minlength=n_rows * n_clusters).reshape(n_rows, n_clusters)
-        yield slice(start, start + n_rows), weights.astype(dtype)
+        yield slice(start, start + n_rows), weights.astype(_TIMES)
 
 
 @dataclass(frozen=True)
@@ -255,7 +264,7 @@ def summarised(
             known = jackknife[np.isfinite(jackknife[:, layer]), layer]
             shares = _bca_shares(values[[layer]], column[None], known[None], tail)[0]
             low[layer], high[layer] = np.quantile(column, shares)
-            methods[layer] = BCA
+            methods[layer] = f"{BCA}-{len(replicates)}"
     return Bootstrap(metric, values, stderr, low, high, tuple(methods), replicates, jackknife, n_clusters, level, seed)
 
 

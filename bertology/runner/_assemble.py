@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bertology.measures import Bootstrap, Metric, compare, expected_layer, mean_over_seeds, over_layers, selectivity
+from bertology.measures import N_RESAMPLES, Bootstrap, Metric, compare, expected_layer, mean_over_seeds, over_layers, selectivity
 from bertology.probing import ClozeProbe, HeadProbe, Probe, RepresentationProbe
 from bertology.results import ComparisonRow, PredictionFolder, ResultRow, Results, comparison_rows, score_of
 from bertology.runner._cells import columns_of
@@ -34,7 +34,7 @@ class Assembler:
     run: Path
     experiment: str
     """What the rows are filed under."""
-    n_resamples: int = 2000
+    n_resamples: int = N_RESAMPLES
     """Of the bootstrap over sentences."""
     seed: int = 0
     """Of the resampling."""

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_v
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from bertology.measures import N_RESAMPLES
 from bertology.runner._reading import Reading, sweep
 from bertology.runner._request import CONTROLS, Control
 
@@ -151,7 +152,7 @@ class TaskSettings(_Named):
 class StatisticsSettings(_Settings):
     """How sure the scores are."""
 
-    resamples: Annotated[int, Field(strict=True, ge=100, le=100_000)] = 2000
+    resamples: Annotated[int, Field(strict=True, ge=100, le=100_000)] = N_RESAMPLES
     """Bootstrap resamples of the test sentences."""
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
     """Seed of the resampling."""
