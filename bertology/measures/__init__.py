@@ -18,7 +18,6 @@ from bertology.measures._bootstrap import (
     Bootstrap,
     bootstrap,
     difference,
-    mean_over_seeds,
     seed_spread,
     selectivity,
 )
@@ -83,6 +82,10 @@ from bertology.measures._ratios import (
     RatioIntervals,
     bootstrap_ratio,
     ratio_intervals,
+)
+from bertology.measures._runs import (
+    mean_over_seeds,
+    over_runs,
 )
 from bertology.measures._tree_scores import (
     CORRELATED_LENGTHS,
@@ -158,6 +161,7 @@ __all__ = [
     "mean_over_seeds",
     "micro_f1",
     "over_layers",
+    "over_runs",
     "ratio_intervals",
     "read_edges",
     "read_heads",

@@ -62,6 +62,8 @@ class Bootstrap:
     seed: int
     by_run: Floats | None = None
     """``[run, layer]`` values of the runs that were averaged; None of a single run."""
+    bounded: bool = True
+    """Whether no value can lie beyond 1 (or below 0, or −1 of a correlation)."""
 
 
 def bootstrap(
@@ -132,7 +134,7 @@ def difference(a: Bootstrap, b: Bootstrap, *, metric: str) -> Bootstrap:
     Raises:
         ValueError: the two were not bootstrapped over the same resamples, so that they are not paired.
     """
-    _check_paired((a, b))
+    check_paired((a, b))
     values, replicates, jackknife = a.values - b.values, a.replicates - b.replicates, a.jackknife - b.jackknife
     return summarised(metric, values, replicates, jackknife, level=a.level, seed=a.seed, bounded=False)
 
@@ -147,20 +149,6 @@ def selectivity(task: Bootstrap, control: Bootstrap) -> Bootstrap:
     return difference(task, control, metric="selectivity")
 
 
-def mean_over_seeds(runs: Sequence[Bootstrap]) -> Bootstrap:
-    """The mean over seeds with its interval over test clusters; the spread between seeds does not enter.
-
-    Raises:
-        ValueError: no runs, or runs not bootstrapped over the same resamples.
-    """
-    _check_paired(runs)
-    first = runs[0]
-    values = np.mean([run.values for run in runs], axis=0)
-    replicates = np.mean([run.replicates for run in runs], axis=0)
-    jackknife = np.mean([run.jackknife for run in runs], axis=0)
-    return summarised(first.metric, values, replicates, jackknife, level=first.level, seed=first.seed)
-
-
 def seed_spread(values: NDArray[Any]) -> Floats:
     """Standard deviation over seeds of values ``[seed, layer]``, as ``[layer]``; NaN with fewer than two seeds."""
     if len(values) < 2:
@@ -168,7 +156,8 @@ def seed_spread(values: NDArray[Any]) -> Floats:
     return np.asarray(np.std(values, axis=0, ddof=1), dtype=np.float64)
 
 
-def _check_paired(runs: Sequence[Bootstrap]) -> None:
+def check_paired(runs: Sequence[Bootstrap]) -> None:
+    """Raise a ValueError where there are no runs, or runs were not bootstrapped over the same resamples."""
     if not runs:
         raise ValueError("there is nothing to average")
     keys = {(run.n_clusters, run.replicates.shape, run.seed, run.level) for run in runs}
@@ -242,13 +231,22 @@ def _slices(n: int, *, width: int, most: int = _BLOCK_ELEMENTS) -> Iterator[slic
 
 
 def summarised(
-    metric: str, values: Floats, replicates: Floats, jackknife: Floats, *, level: float, seed: int, bounded: bool = True
+    metric: str,
+    values: Floats,
+    replicates: Floats,
+    jackknife: Floats,
+    *,
+    level: float,
+    seed: int,
+    bounded: bool = True,
+    by_run: Floats | None = None,
 ) -> Bootstrap:
-    """Standard errors and intervals of replicates ``[resample, layer]``."""
+    """Standard errors and intervals of replicates ``[resample, layer]``; those of a mean over ``[run, layer]``."""
     n_layers, n_clusters = len(values), len(jackknife)
     stderr, low, high = np.full(n_layers, np.nan), np.full(n_layers, np.nan), np.full(n_layers, np.nan)
     methods = [NO_INTERVAL] * n_layers
     tail = (1 - level) / 2
+    left_out = jackknife if by_run is None else np.concatenate([jackknife, _without_each(by_run)])
     for layer in range(n_layers if n_clusters > 1 else 0):
         # A resample in which the metric is undefined (no entity drawn) tells nothing.
         column = replicates[:, layer]
@@ -261,11 +259,52 @@ def summarised(
             low[layer], high[layer] = exact_bounds(value, n_clusters, tail)
             methods[layer] = EXACT
         else:
-            known = jackknife[np.isfinite(jackknife[:, layer]), layer]
+            known = left_out[np.isfinite(left_out[:, layer]), layer]
             shares = _bca_shares(values[[layer]], column[None], known[None], tail)[0]
             low[layer], high[layer] = np.quantile(column, shares)
-            methods[layer] = f"{BCA}-{len(replicates)}"
-    return Bootstrap(metric, values, stderr, low, high, tuple(methods), replicates, jackknife, n_clusters, level, seed)
+            methods[layer] = f"{BCA if by_run is None else RUNS_BCA}-{len(replicates)}"
+    if by_run is not None:
+        reach = _student_reach(stderr, by_run, n_clusters, tail)
+        low, high = values - reach * (values - low), values + reach * (high - values)
+        if bounded:
+            least = -1.0 if min(by_run.min(), replicates.min()) < 0 else 0.0
+            low, high = np.maximum(low, least), np.minimum(high, 1.0)
+    return Bootstrap(
+        *(metric, values, stderr, low, high, tuple(methods), replicates, jackknife, n_clusters, level, seed, by_run),
+        bounded=bounded,
+    )
+
+
+def _without_each(by_run: Floats) -> Floats:
+    """Means ``[run, layer]`` with one run left out, on the scale that one cluster of many has."""
+    n_runs, mean = len(by_run), by_run.mean(axis=0)
+    return np.asarray(mean - (by_run - mean) / np.sqrt(n_runs * (n_runs - 1)))
+
+
+def freedom(stderr: Floats, by_run: Floats, n_clusters: int) -> Floats:
+    """Degrees of freedom of a mean over runs and clusters, after Satterthwaite (1946).
+
+    Args:
+        stderr: ``[column]`` of the means, over runs and clusters.
+        by_run: ``[run, column]``
+        n_clusters: that were resampled.
+    """
+    n_runs, whole = len(by_run), stderr**2
+    of_runs = np.minimum(by_run.var(axis=0, ddof=1) / n_runs, whole)
+    parts = of_runs**2 / (n_runs - 1) + (whole - of_runs) ** 2 / max(1, n_clusters - 1)
+    found = np.full(len(whole), float(max(1, n_clusters - 1)))
+    np.divide(whole**2, parts, out=found, where=parts > 0)
+    return found
+
+
+def _student_reach(stderr: Floats, by_run: Floats, n_clusters: int, tail: float) -> Floats:
+    """How much wider the interval of a mean over few runs is than if runs were as many as clusters."""
+    from scipy.special import stdtrit
+
+    most = max(1, n_clusters - 1)
+    return np.asarray(
+        stdtrit(np.minimum(freedom(stderr, by_run, n_clusters), most), 1 - tail) / stdtrit(most, 1 - tail)
+    )
 
 
 def _bca_shares(values: Floats, replicates: Floats, jackknife: Floats, tail: float) -> Floats:

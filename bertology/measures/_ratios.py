@@ -25,7 +25,13 @@ _COLUMNS = 256
 
 
 def bootstrap_ratio(
-    over: ArrayLike, under: ArrayLike, *, metric: str, n_resamples: int = N_RESAMPLES, level: float = 0.95, seed: int = 0
+    over: ArrayLike,
+    under: ArrayLike,
+    *,
+    metric: str,
+    n_resamples: int = N_RESAMPLES,
+    level: float = 0.95,
+    seed: int = 0,
 ) -> Bootstrap:
     """Interval of a sum over clusters divided by another, by the bootstrap over clusters of :func:`bootstrap`.
 
