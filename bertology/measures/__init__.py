@@ -109,12 +109,12 @@ from bertology.measures._trees import (
 )
 
 __all__ = [
-    "N_RESAMPLES",
     "CORRELATED_LENGTHS",
     "FN",
     "FP",
     "LEAST_GAIN",
     "METRICS",
+    "N_RESAMPLES",
     "RELATION",
     "TP",
     "UNSCORED",

@@ -46,8 +46,8 @@ def compare(
     The standard error of a difference is that of its paired bootstrap replicates, with the small-sample factor
     √(n/(n−1)); p-value and interval take the difference over its standard error as Student-t with n−1 degrees of
     freedom, n clusters; of means over runs with those of :func:`freedom`. (A p-value counted from 10,000 resamples
-    cannot fall below 1/10001, too coarse for a family of hundreds.) Where all clusters show the very same difference there is no standard error: then no difference has
-    p = 1, and any other that of a sign-flip test, 2^(1−n).
+    cannot fall below 1/10001, too coarse for a family of hundreds.) Where all clusters show the very same difference
+    there is no standard error: then no difference has p = 1, and any other that of a sign-flip test, 2^(1−n).
 
     Args:
         values: ``[column]``.

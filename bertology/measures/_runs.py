@@ -17,8 +17,8 @@ def over_runs(runs: Sequence[Bootstrap]) -> Bootstrap:
     clusters too, the same clusters for all runs; two means over runs of equal number and ``seed`` draw the same runs,
     so that their replicates are paired. As the variance of so few runs drawn with replacement is too small by
     (n − 1) / n, their deviation from the mean is enlarged by the root of the inverse. The intervals are those of the
-    replicates (BCa), their distance from the mean enlarged as Student's t with the degrees of freedom of :func:`freedom`
-    lies beyond that with those of the clusters: two or three runs say little of the spread between runs.
+    replicates (BCa), enlarged by the quotient of two quantiles of Student's t, with the degrees of freedom of
+    :func:`freedom` and with those of the clusters: two or three runs say little of the spread between runs.
 
     Args:
         runs: over the same resamples of clusters; one alone is returned as it is.

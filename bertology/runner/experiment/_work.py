@@ -15,6 +15,7 @@ from bertology.probing import ClozeProbe, RepresentationProbe
 from bertology.readouts import readout_kind
 from bertology.results import ResultRow
 from bertology.runner._cells import Cell
+from bertology.runner._draws import Weights
 from bertology.runner._finder import Finder, Init, find_corpus, prompts_corpus
 from bertology.runner._plan import BaselineCells, Group, Plan, baselines_of, inits_of, make_plan
 from bertology.runner._reading import fitted_together
@@ -27,7 +28,10 @@ _NEAR = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """Cells that are computed together: the baselines of a task, or its fits on one initialisation of a model."""
+    """Cells that are computed together: the baselines of a task, or its fits on one initialisation of a model.
+
+    Draws of random weights belong together, as their scores are averaged.
+    """
 
     plan: Plan
     part: Group | BaselineCells
@@ -40,8 +44,18 @@ class Unit:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """What is fitted, of several readings of the task that are fitted together each; none for baselines."""
-        return () if isinstance(self.part, BaselineCells) else self.part.family
+        """What is fitted: each reading of the task that is fitted together, on each draw; none for baselines."""
+        return tuple(group for draws in self.by_draw for group in draws)
+
+    @property
+    def by_draw(self) -> tuple[tuple[Group, ...], ...]:
+        """By reading of the task, its group on each draw of weights; none for baselines."""
+        return () if isinstance(self.part, BaselineCells) else self.part.by_draw
+
+    @property
+    def weights(self) -> tuple[Weights, ...]:
+        """The weights that are read."""
+        return tuple(dict.fromkeys(group.weights for group in self.groups))
 
     @cached_property
     def key(self) -> str:
@@ -155,7 +169,8 @@ class Work:
         for place in places_of(self.experiment, shard):
             unit = self._unit(place)
             # Groups that have one cell in common have all.
-            known = owners.setdefault(unit.cells[0].id, unit)
+            firsts = [next(iter(group.cells.values())) for group in unit.groups] or unit.cells[:1]
+            known = next((owner for cell in firsts if (owner := owners.setdefault(cell.id, unit)) is not unit), unit)
             if known is unit or _same_control(known, unit):
                 units.append(unit)
             elif isinstance(unit.part, Group):
@@ -179,8 +194,10 @@ class Work:
                 found += len(plan.baselines[place.task].cells)
             else:
                 probe = plan.probes[place.task]
+                ways = plan.ways_of(probe)[place.reading]
                 fits = len(plan.controls_of(probe, place.init)) * plan.n_seeds_of(probe)
-                found += fits * sum(len(plan.columns_of(one)) for one in plan.ways_of(probe)[place.reading])
+                fits *= len(plan.weights_of(probe, ways, place.init))
+                found += fits * sum(len(plan.columns_of(one)) for one in ways)
         return found
 
     @cached_property
@@ -193,7 +210,7 @@ class Work:
         """Fingerprints of the models and corpora of this part, by what the tables call them."""
         models: dict[str, str] = {}
         for plan in self.plans:
-            models[plan.source.name] = plan.fingerprints[plan.request.init]
+            models[plan.source.name] = next(iter(plan.fingerprints.values()))
         return {"models": models, "corpora": {plan.corpus.name: plan.corpus.fingerprint for plan in self.plans}}
 
 
@@ -390,6 +407,7 @@ def _request(
         model_id=model.title,
         init=model.init,
         init_seed=model.init_seed,
+        random_draws=experiment.random_draws,
         max_items=corpus.items,
         readings={finder.probe(task.name).task: task.readings for task in tasks if task.readings},
     )
