@@ -14,7 +14,11 @@ from bertology.measures._baselines import (
     word_majority_labels,
 )
 from bertology.measures._bootstrap import (
+    BCA,
+    EXACT,
     N_RESAMPLES,
+    NO_INTERVAL,
+    RUNS_BCA,
     Bootstrap,
     bootstrap,
     difference,
@@ -109,13 +113,17 @@ from bertology.measures._trees import (
 )
 
 __all__ = [
+    "BCA",
     "CORRELATED_LENGTHS",
+    "EXACT",
     "FN",
     "FP",
     "LEAST_GAIN",
     "METRICS",
+    "NO_INTERVAL",
     "N_RESAMPLES",
     "RELATION",
+    "RUNS_BCA",
     "TP",
     "UNSCORED",
     "Bootstrap",

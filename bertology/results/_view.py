@@ -205,8 +205,8 @@ def _table(
     lines = [
         LayerLine(
             layer=layer,
-            main=_mean(of_main.get(layer, ())),
-            **{name: _mean(column.get(layer, ())) for name, column in columns.items()},
+            main=mean_score(of_main.get(layer, ())),
+            **{name: mean_score(column.get(layer, ())) for name, column in columns.items()},
             seed_spread=_seed_spread(of_main.get(layer, ())),
             by_seed=_by_seed(of_main.get(layer, ())),
             in_best_set=best.get(layer),
@@ -267,7 +267,7 @@ def _by_layer(rows: Iterable[ResultRow], metric: str) -> dict[int, list[ResultRo
     return found
 
 
-def _mean(rows: Sequence[ResultRow]) -> Score | None:
+def mean_score(rows: Sequence[ResultRow]) -> Score | None:
     """The mean over runs. Where its own interval is not known, means of bounds stand for it."""
     if not rows:
         return None
@@ -285,7 +285,7 @@ def _mean(rows: Sequence[ResultRow]) -> Score | None:
 
 
 def _ci_methods(by_layer: Mapping[int, Sequence[ResultRow]]) -> tuple[str, ...]:
-    """How the intervals that :func:`_mean` shows were made."""
+    """How the intervals that :func:`mean_score` shows were made."""
     found = {
         row.mean_ci_method if row.mean is not None and row.n_runs == len(rows) else row.ci_method
         for rows in by_layer.values()
@@ -344,8 +344,8 @@ def _baselines(rows: Sequence[ResultRow], main: str, second: str | None) -> tupl
     found = []
     for control in BASELINES:
         ours = [row for row in rows if row.control == control and row.value is not None]
-        score = _mean([row for row in ours if row.metric == main][:1])
+        score = mean_score([row for row in ours if row.metric == main][:1])
         if score is not None:
-            beside = _mean([row for row in ours if row.metric == second][:1])
+            beside = mean_score([row for row in ours if row.metric == second][:1])
             found.append(BaselineLine(control, score, beside, ours[0].n_items))
     return tuple(found)

@@ -93,7 +93,10 @@ class RunFolder:
     def experiment(self) -> Experiment:
         """The experiment as it was resolved."""
         self.record()
-        return load_experiment(self.path / ASKED)
+        path = self.path / ASKED
+        # Versions that did not record how many draws of random weights there are had one.
+        changes = () if "\nrandom_draws:" in path.read_text(encoding="utf-8") else ("random_draws=1",)
+        return load_experiment(path, changes=changes)
 
     def add_session(self, session: Mapping[str, Any], **about: Any) -> None:
         """Note that work was done here, and what the tables are made of."""
