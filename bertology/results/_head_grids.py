@@ -165,9 +165,5 @@ def _notes(table: HeadTable, baselines: Sequence[str], with_random: bool) -> lis
     notes.append(_INTERVAL)
     notes += [Note(HEAD_BASELINES[name], _BESIDE[name]) for name in baselines]
     if with_random:
-        notes.append(
-            Note(
-                "random init", "the best head of a model with random weights (one draw of them), chosen in the same way"
-            )
-        )
+        notes.append(Note("random init", "the best head of one draw of random weights, chosen in the same way"))
     return notes
