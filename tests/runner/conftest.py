@@ -109,7 +109,8 @@ def vectors() -> Vectors:
     """By split the stored vectors of a task's words under the plan's own model."""
 
     def read(plan: Plan, data: TaskData) -> dict[str, WordVectors]:
-        entries = extract_splits(plan, "pretrained", opener(plan, "pretrained", "cpu"), lambda _: silent)
+        (weights,) = plan.fingerprints
+        entries = extract_splits(plan, weights, opener(plan, weights, "cpu"), lambda _: silent)
         return {
             split: WordVectors(entries[split], items.words, layers=plan.layers) for split, items in data.items.items()
         }
