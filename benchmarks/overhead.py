@@ -103,19 +103,21 @@ def bare_work(experiment: Experiment) -> None:
     from bertology.activations import silent
     from bertology.runner._fit import fit_group
     from bertology.runner._plan import Group
-    from bertology.runner._run import extract_splits
+    from bertology.runner._run import extract_splits, opener
     from bertology.runner._task_data import TaskData
     from bertology.runner.experiment._compute import one_thread
 
-    entries: dict[tuple[int, str], Any] = {}
+    entries: dict[Any, Any] = {}
     for unit in resolve_work(experiment).units:
-        if isinstance(unit.part, Group):
-            key = (id(unit.plan), unit.part.init)
+        plan, part = unit.plan, unit.part
+        for group in (part, *part.draws) if isinstance(part, Group) else ():
+            key = id(plan), group.weights
             if key not in entries:
-                entries[key] = extract_splits(unit.plan, unit.part.init, "cpu", lambda _: silent)
-            data = TaskData.of(unit.part.probe, unit.plan.splits)
+                encoder = opener(plan, group.weights, "cpu")
+                entries[key] = extract_splits(plan, group.weights, encoder, lambda _: silent)
+            data = TaskData.of(group.probe, plan.splits)
             with one_thread(), patch("bertology.runner._fit.write_cell"):
-                fit_group(unit.part, data, entries[key], Path(), device="cpu", progress=silent)
+                fit_group(group, data, entries[key], Path(), plan=plan, device="cpu", progress=silent)
 
 
 def _tiny_model(folder: Path) -> Path:

@@ -46,8 +46,7 @@ def probe(
         out: a folder to keep the run in; the cache when left out.
         progress: whether to draw a bar; by default, if standard error is a terminal.
         settings: further fields of :class:`bertology.runner.ProbeRequest`, such as ``dtype``, ``pooling``,
-            ``readout``, ``on_long``, ``device``, ``test_split``,
-            ``columns`` or ``annotate``.
+            ``random_draws``, ``readout``, ``on_long``, ``device``, ``test_split``, ``columns`` or ``annotate``.
 
     Returns:
         The scores of every layer with their controls and 95 % intervals: shows as a table in a notebook; has

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures import Bootstrap, RatioIntervals, bootstrap_ratio, ratio_intervals
+from bertology.measures import N_RESAMPLES, Bootstrap, RatioIntervals, bootstrap_ratio, ratio_intervals
 
 Floats = NDArray[np.float64]
 RatioUnit = Literal["head", "layer", "model"]
@@ -50,14 +50,14 @@ class HeadRatios:
         own = slice(number, number + 1)
         return replace(self, names=(name,), over=self.over[own], under=self.under[own])
 
-    def intervals(self, name: str, *, n_resamples: int = 2000, level: float = 0.95, seed: int = 0) -> Bootstrap:
+    def intervals(self, name: str, *, n_resamples: int = N_RESAMPLES, level: float = 0.95, seed: int = 0) -> Bootstrap:
         """One statistic bootstrapped over clusters, heads in the place of layers: those of the first layer first."""
         number = self.names.index(name)
         over = self.over[number].reshape(-1, self.over.shape[-1])
         under = np.broadcast_to(self.under[number], self.over[number].shape).reshape(over.shape)
         return bootstrap_ratio(over, under, metric=name, n_resamples=n_resamples, level=level, seed=seed)
 
-    def all_intervals(self, *, n_resamples: int = 2000, level: float = 0.95, seed: int = 0) -> RatioIntervals:
+    def all_intervals(self, *, n_resamples: int = N_RESAMPLES, level: float = 0.95, seed: int = 0) -> RatioIntervals:
         """All statistics bootstrapped over clusters, one after the other, each as :meth:`intervals` has it."""
         over = self.over.reshape(-1, self.over.shape[-1])
         under = np.broadcast_to(self.under, self.over.shape).reshape(over.shape)

@@ -37,6 +37,9 @@ def probe(
             "nearest,head_match,rule."
         ),
     ] = "all",
+    random_draws: Annotated[
+        str, typer.Option(help="Draws of random weights that the control random is the mean of: auto, or a number.")
+    ] = "auto",
     readout: Annotated[
         str | None, typer.Option(help="Readouts, with commas, instead of the task's own: linear,mlp,edge_mix.")
     ] = None,
@@ -76,6 +79,7 @@ def probe(
         layers=layers,
         seeds=seeds,
         controls=parse_controls(controls),
+        random_draws=int(random_draws) if random_draws.isdecimal() else random_draws,  # type: ignore[arg-type]
         readout=readout,
         pooling=pooling,
         dtype=dtype,

@@ -14,10 +14,14 @@ from bertology.measures._baselines import (
     word_majority_labels,
 )
 from bertology.measures._bootstrap import (
+    BCA,
+    EXACT,
+    N_RESAMPLES,
+    NO_INTERVAL,
+    RUNS_BCA,
     Bootstrap,
     bootstrap,
     difference,
-    mean_over_seeds,
     seed_spread,
     selectivity,
 )
@@ -83,6 +87,10 @@ from bertology.measures._ratios import (
     bootstrap_ratio,
     ratio_intervals,
 )
+from bertology.measures._runs import (
+    mean_over_seeds,
+    over_runs,
+)
 from bertology.measures._tree_scores import (
     CORRELATED_LENGTHS,
     RELATION,
@@ -105,12 +113,17 @@ from bertology.measures._trees import (
 )
 
 __all__ = [
+    "BCA",
     "CORRELATED_LENGTHS",
+    "EXACT",
     "FN",
     "FP",
     "LEAST_GAIN",
     "METRICS",
+    "NO_INTERVAL",
+    "N_RESAMPLES",
     "RELATION",
+    "RUNS_BCA",
     "TP",
     "UNSCORED",
     "Bootstrap",
@@ -156,6 +169,7 @@ __all__ = [
     "mean_over_seeds",
     "micro_f1",
     "over_layers",
+    "over_runs",
     "ratio_intervals",
     "read_edges",
     "read_heads",

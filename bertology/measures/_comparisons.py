@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bertology.measures._bootstrap import freedom
 from bertology.measures._metric import Floats
 
 
@@ -36,6 +37,7 @@ def compare(
     replicates: NDArray[Any],
     *,
     n_clusters: int,
+    by_run: Floats | None = None,
     level: float = 0.95,
     pairs: Sequence[tuple[int, int]] | None = None,
 ) -> list[Comparison]:
@@ -43,14 +45,15 @@ def compare(
 
     The standard error of a difference is that of its paired bootstrap replicates, with the small-sample factor
     √(n/(n−1)); p-value and interval take the difference over its standard error as Student-t with n−1 degrees of
-    freedom, n clusters. (A p-value counted from 2,000 resamples cannot fall below 1/2001, too coarse for a family of
-    hundreds.) Where all clusters show the very same difference there is no standard error: then no difference has
-    p = 1, and any other that of a sign-flip test, 2^(1−n).
+    freedom, n clusters; of means over runs with those of :func:`freedom`. (A p-value counted from 10,000 resamples
+    cannot fall below 1/10001, too coarse for a family of hundreds.) Where all clusters show the very same difference
+    there is no standard error: then no difference has p = 1, and any other that of a sign-flip test, 2^(1−n).
 
     Args:
         values: ``[column]``.
         replicates: ``[resample, column]`` on the same resamples, as in :class:`Bootstrap`.
         n_clusters: how many clusters were resampled.
+        by_run: ``[run, column]`` of means over several runs, whose replicates are over runs and clusters.
         level: of the intervals.
         pairs: the pairs to compare; all pairs ``a < b`` when left out.
 
@@ -65,15 +68,17 @@ def compare(
         return []
     a, b = np.array(chosen, dtype=np.int64).T
     diff = values[a] - values[b]
-    freedom = max(1, n_clusters - 1)
     stderr = np.array([_spread(replicates[:, i] - replicates[:, j]) for i, j in chosen])
-    stderr *= np.sqrt(n_clusters / freedom)
+    stderr *= np.sqrt(n_clusters / max(1, n_clusters - 1))
+    degrees: Any = max(1, n_clusters - 1)
+    if by_run is not None:
+        degrees = freedom(stderr, by_run[:, a] - by_run[:, b], n_clusters)
     steady = ~(stderr > 1e-12)
     with np.errstate(invalid="ignore", divide="ignore"):
-        p_raw = 2 * stdtr(freedom, -np.abs(diff) / stderr)
+        p_raw = 2 * stdtr(degrees, -np.abs(diff) / stderr)
     p_raw = np.where(steady, np.where(np.abs(diff) > 1e-12, 2.0 ** (1 - max(1, n_clusters)), 1.0), p_raw)
     p_raw = np.where(np.isfinite(diff) & np.isfinite(p_raw), p_raw, 1.0)
-    reach = stdtrit(freedom, (1 + level) / 2) * stderr
+    reach = stdtrit(degrees, (1 + level) / 2) * stderr
     p_adj = benjamini_hochberg(p_raw)
     columns = zip(chosen, diff, diff - reach, diff + reach, p_raw, p_adj, strict=True)
     return [

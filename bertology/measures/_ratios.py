@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from bertology.measures._bootstrap import (
     BCA,
     EXACT,
+    N_RESAMPLES,
     NO_INTERVAL,
     Bootstrap,
     bca_bounds,
@@ -24,7 +25,13 @@ _COLUMNS = 256
 
 
 def bootstrap_ratio(
-    over: ArrayLike, under: ArrayLike, *, metric: str, n_resamples: int = 2000, level: float = 0.95, seed: int = 0
+    over: ArrayLike,
+    under: ArrayLike,
+    *,
+    metric: str,
+    n_resamples: int = N_RESAMPLES,
+    level: float = 0.95,
+    seed: int = 0,
 ) -> Bootstrap:
     """Interval of a sum over clusters divided by another, by the bootstrap over clusters of :func:`bootstrap`.
 
@@ -76,7 +83,7 @@ class RatioIntervals:
 
 
 def ratio_intervals(
-    over: ArrayLike, under: ArrayLike, *, n_resamples: int = 2000, level: float = 0.95, seed: int = 0
+    over: ArrayLike, under: ArrayLike, *, n_resamples: int = N_RESAMPLES, level: float = 0.95, seed: int = 0
 ) -> RatioIntervals:
     """The intervals of :func:`bootstrap_ratio`, of very many columns, such as heads by relations.
 
@@ -128,7 +135,7 @@ def _interval_block(above: Floats, below: Floats, n_resamples: int, level: float
         stderr[column], low[column], high[column] = one.stderr[0], one.ci_low[0], one.ci_high[0]
         methods[column] = one.ci_methods[0]
     for column in chosen.tolist():
-        methods[column] = BCA
+        methods[column] = f"{BCA}-{n_resamples}"
     # Of a share that is 0 or 1 in every cluster resampling has nothing to vary.
     used = np.count_nonzero(below, axis=1)
     same = ((above >= 0) & (above <= below)).all(axis=1) & ((values == 0) | (values == 1)) & (used > 1)

@@ -19,7 +19,15 @@ from bertology.results._predictions import (
     write_predictions,
 )
 from bertology.results._results import Results, read_results
-from bertology.results._rows import SCHEMA_VERSION, ComparisonRow, ResultRow, comparison_rows, reading_of, score_of
+from bertology.results._rows import (
+    SCHEMA_VERSION,
+    ComparisonRow,
+    ResultRow,
+    comparison_rows,
+    mean_of,
+    reading_of,
+    score_of,
+)
 from bertology.results._schema import comparison_schema, result_schema
 from bertology.results._store import read_comparison_rows, read_result_rows, write_results
 from bertology.results._view import BaselineLine, LayerLine, LayerTable, Score, layer_tables
@@ -49,6 +57,7 @@ __all__ = [
     "confusion",
     "group_scores",
     "layer_tables",
+    "mean_of",
     "per_label_scores",
     "prediction_schema",
     "read_comparison_rows",

@@ -183,7 +183,8 @@ def _html_cell(line: GridLine, column: int) -> str:
 
 _CSV_FIELDS = (
     *("task", "model", "corpus", "split", "row", "layer", "metric", "value", "ci_low", "ci_high", "in_best_set"),
-    *("second_metric", "second_value", "random_init", "control_task_accuracy", "selectivity"),
+    *("second_metric", "second_value", "random_init", "random_init_ci_low", "random_init_ci_high"),
+    *("control_task_accuracy", "selectivity"),
     *("selectivity_ci_low", "selectivity_ci_high", "seed_sd", "blind"),
 )
 
@@ -205,7 +206,7 @@ def tables_to_csv(tables: Sequence[LayerTable]) -> str:
                 **{"row": layer_label(line.layer), "layer": line.layer, "in_best_set": line.in_best_set},
                 **_spread(line.main, "value", "ci_low", "ci_high"),
                 **_spread(line.second, "second_value"),
-                **_spread(line.random_init, "random_init"),
+                **_spread(line.random_init, "random_init", "random_init_ci_low", "random_init_ci_high"),
                 **_spread(line.control_task, "control_task_accuracy"),
                 **_spread(line.selectivity, "selectivity", "selectivity_ci_low", "selectivity_ci_high"),
                 **_spread(line.blind, "blind"),

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bertology.results._rows import chances_of
+from bertology.results._intervals import DRAWS, SEEDS, interval_text
+from bertology.results._rows import chances_of, settings_of
 from bertology.results._view import BASELINES, INITS, BaselineLine, LayerLine, LayerTable, Score
 
 STAR = "★"
@@ -33,11 +34,6 @@ _SMALL = 0.1
 """Numbers in units that are smaller have one more decimal."""
 _OWN_HEADS = frozenset({"masked_lm", "next_sentence", "attention", "gates"})
 """Readouts that are the model's own, of which nothing is trained."""
-_INTERVALS = {
-    "cluster-bootstrap-bca": "bootstrap over sentences (BCa)",
-    "exact-over-clusters": "exact over sentences where all are right or all wrong",
-    "none": "none from a single sentence",
-}
 
 
 @dataclass(frozen=True)
@@ -227,10 +223,9 @@ def _notes(table: LayerTable) -> list[Note]:
     trained = f"{comma} trained on {about.n_train:,} items{seeds}"
     own = ", the model's own head: nothing is trained"
     notes.append(Note("readout", f"{table.reading}{own if answers_itself(table) else trained}"))
-    methods = "; ".join(_INTERVALS.get(method, method) for method in table.ci_methods)
-    if answers_itself(table):
-        methods = methods.replace("sentence", "cluster")
-    notes.append(Note("interval", f"[ ] 95 %, {methods or 'not computed'}"))
+    notes.append(Note("interval", f"[ ] 95 %, {_intervals(table)}"))
+    if table.n_draws:
+        notes.append(Note("random", _draws(table)))
     if any(line.control_task for line in table.lines):
         notes.append(Note("control", "each word form has a random label (Hewitt & Liang 2019); selectivity: less that"))
     chances = chances_of(about)
@@ -252,6 +247,25 @@ def _notes(table: LayerTable) -> list[Note]:
     if table.n_failed:
         notes.append(Note("failed", f"{table.n_failed} cell{'s' * (table.n_failed > 1)} without a score"))
     return notes
+
+
+def _intervals(table: LayerTable) -> str:
+    """What the intervals of the main metric are over."""
+    is_random = table.about.init not in (None, "pretrained")
+    own_head, code = answers_itself(table), "codelength" in settings_of(table.about)
+    not_over = [*([] if own_head else [SEEDS]), *([DRAWS] if is_random else [])]
+    units = "clusters" if own_head else "training sentences" if code else "test sentences"
+    return interval_text(table.ci_methods, units=units, n_seeds=table.n_seeds, not_over=not_over)
+
+
+def _draws(table: LayerTable) -> str:
+    """What the column of random weights is the mean of, and how sure it is."""
+    if table.n_draws == 1:
+        return "init: one draw of random weights; another may give other scores"
+    scores = [line.random_init for line in table.lines if line.random_init]
+    reach = [max(s.high - s.value, s.value - s.low) for s in scores if s.low is not None and s.high is not None]
+    most = f", ± {number(max(reach), metric=table.metric)} at most (95 %, over draws × sentences)" if reach else ""
+    return f"init: mean of {table.n_draws} draws of random weights{most}"
 
 
 def answers_itself(table: LayerTable) -> bool:

@@ -119,7 +119,7 @@ def step_table_of(tables: Sequence[StepTable], metric: str | None = None) -> Ste
 
 
 _INTERVAL = Note(
-    "interval", "[ ] 95 %, bootstrap over sentences (neighbours together, where there are over a thousand)"
+    "interval", "[ ] 95 %, bootstrap over test sentences (neighbours together, where there are over a thousand)"
 )
 
 
@@ -165,5 +165,5 @@ def _notes(table: HeadTable, baselines: Sequence[str], with_random: bool) -> lis
     notes.append(_INTERVAL)
     notes += [Note(HEAD_BASELINES[name], _BESIDE[name]) for name in baselines]
     if with_random:
-        notes.append(Note("random init", "the best head of a model with random weights, chosen in the same way"))
+        notes.append(Note("random init", "the best head of one draw of random weights, chosen in the same way"))
     return notes

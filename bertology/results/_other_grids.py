@@ -16,6 +16,7 @@ from bertology.results._grid import (
     number,
     score_cell,
 )
+from bertology.results._intervals import covered
 from bertology.results._view import BASELINES, INITS, LayerLine, LayerTable, Score
 
 
@@ -38,7 +39,7 @@ def model_grid(tables: Sequence[LayerTable]) -> Grid:
     headers = [header for question in questions for header in (_header(question, questions), "layer")]
     notes = (
         Note("data", "; ".join(dict.fromkeys(f"{table.about.corpus} {table.about.split}" for table in tables))),
-        Note("interval", "[ ] 95 % over sentences"),
+        Note("interval", f"[ ] 95 %, {covered([table.n_seeds for table in tables])}"),
         Note("score", "of the layer that scores best in the split shown, which flatters every model a little"),
         Note("models", "were not compared in pairs: overlapping intervals do not say that they are alike"),
     )
@@ -57,7 +58,7 @@ def seed_grid(table: LayerTable) -> Grid:
         Note("model", str(about.model)),
         Note("data", f"{about.corpus} {about.split}"),
         Note("seeds", "seed 0 trains on all sentences of train, every other one on a resample of them"),
-        Note("s.d.", "standard deviation over seeds; the interval of the test set is another matter"),
+        Note("s.d.", "standard deviation over seeds"),
     )
     title = f"{table.task} by seed · {metric_title(table.metric)} by layer{_unit([table])}"
     return Grid(title, (*(f"seed {seed}" for seed in seeds), "mean", "s.d."), tuple(lines), notes)

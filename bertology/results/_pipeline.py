@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 from bertology.errors import ResultsError
 from bertology.results._grid import NOTHING, Cell, Grid, GridLine, Note, metric_title, score_cell
-from bertology.results._rows import ResultRow
-from bertology.results._view import LayerTable, Score, own_init
+from bertology.results._intervals import covered
+from bertology.results._rows import ResultRow, reading_of
+from bertology.results._view import LayerTable, Score, mean_score, own_init
 
 MIX, CUMULATIVE, CONCATENATED = "edge_mix", "edge_cumulative", "edge_cat"
 GRAVITY, DIVERGENCE, EXPECTED = "center_of_gravity", "kl_from_uniform_bits", "expected_layer"
@@ -46,6 +47,8 @@ class PipelineLine:
     """Of layers 0…L in the mixture; empty where none was learned."""
     gains: tuple[float, ...]
     """What each of layers 1…L adds to the score of the mixtures below it (eq. 3); empty where not measured."""
+    n_seeds: int
+    """That scores are means over."""
 
 
 def pipeline_lines(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[PipelineLine, ...]:
@@ -97,6 +100,7 @@ def _line(rows: Sequence[ResultRow], key: tuple[str | None, ...], tables: Sequen
         center_of_gravity=_score(own, MIX, GRAVITY),
         divergence=_score(own, MIX, DIVERGENCE),
         expected_layer=_score(own, CUMULATIVE, EXPECTED),
+        n_seeds=len({row.seed for row in own}),
         weights=tuple(weights),
         gains=tuple(after - before for before, after in itertools.pairwise(grown)),
     )
@@ -104,8 +108,7 @@ def _line(rows: Sequence[ResultRow], key: tuple[str | None, ...], tables: Sequen
 
 def _score(rows: Sequence[ResultRow], readout: str, metric: str) -> Score | None:
     found = [row for row in rows if row.readout == readout and row.metric == metric and row.layer is None]
-    first = min(found, key=lambda row: row.seed or 0, default=None)
-    return None if first is None or first.value is None else Score(first.value, first.ci_low, first.ci_high)
+    return mean_score([row for row in found if reading_of(row) == reading_of(found[0])])
 
 
 def pipeline_grid(lines: Sequence[PipelineLine]) -> Grid:
@@ -134,7 +137,7 @@ def pipeline_grid(lines: Sequence[PipelineLine]) -> Grid:
             "beyond the layers where some lose",
         ),
         Note("random init", "the mixture, of the same model with random weights"),
-        Note("interval", "[ ] 95 % over sentences"),
+        Note("interval", f"[ ] 95 %, {covered([line.n_seeds for line in lines])}"),
     )
     # What was not asked, of all tasks alike, has no column.
     told = [place for place in range(len(headers)) if any(row.cells[place].text not in (NOTHING, "") for row in rows)]

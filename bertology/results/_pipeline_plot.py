@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from bertology.errors import ResultsError
+from bertology.results._intervals import covered
 from bertology.results._names import brief
 from bertology.results._pipeline import PipelineLine
 from bertology.results._plot import LayerFigure
@@ -45,7 +46,8 @@ def plot_pipeline(lines: Sequence[PipelineLine]) -> Figure:
     left.set_ylim(len(lines) - 0.5, -0.6)
     sources = dict.fromkeys((line.about.model, line.about.corpus, line.about.split) for line in lines)
     source = "; ".join(f"{brief(model)}, {brief(corpus)} {split}" for model, corpus, split in sources)
-    caption = f"{source}. Layer 0: embeddings. Bars of the expected layer: 95 % intervals over sentences."
+    over = covered([line.n_seeds for line in lines])
+    caption = f"{source}. Layer 0: embeddings. Bars of the expected layer: 95 % intervals {over}."
     figure.supxlabel(caption, fontsize=7.5, color=_GREY, x=0.01, ha="left", multialignment="left")
     return figure
 

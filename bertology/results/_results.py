@@ -187,7 +187,9 @@ class Results:
         init = None if control in BASELINES else init
         found = self.only(task=task, layer=layer, init=init, control=control, **chosen)
         seeds = [row.seed for row in found.rows if row.seed is not None]
-        cells = sorted({row.cell_id for row in found.rows if not seeds or row.seed == min(seeds)})
+        draws = [row.init_seed for row in found.rows if row.init_seed is not None]
+        first = [row for row in found.rows if not seeds or row.seed == min(seeds)]
+        cells = sorted({row.cell_id for row in first if not draws or row.init_seed in (None, min(draws))})
         if len(cells) > 1:
             raise ResultsError(f"task {task}, layer {layer}: {len(cells)} cells fit; choose one by model=… or corpus=…")
         return next(row for row in found.rows if row.cell_id == cells[0])

@@ -18,7 +18,7 @@ from bertology._files import parse_json, shortened
 from bertology.errors import ResultsError
 from bertology.measures import Bootstrap, Comparison
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 Control = Literal[
     "none",
@@ -64,6 +64,8 @@ class ResultRow(_Row):
     model: str | None = None
     model_fingerprint: str | None = None
     init: Literal["pretrained", "random", "random_blocks"] | None = None
+    init_seed: int | None = None
+    """Which draw of random weights; None of pretrained ones. Since schema 3."""
     layer: int | None = None
     """0 is the embedding output."""
     n_layers: int | None = None
@@ -112,6 +114,18 @@ class ResultRow(_Row):
     ci_low: float | None = None
     ci_high: float | None = None
     ci_method: str | None = None
+    """How the interval was made, and of how many resamples: ``cluster-bootstrap-bca-10000``. Before schema 3 there were
+    2,000 unless an experiment said otherwise."""
+    # the mean over all runs of the same cell: fits from several seeds, draws of random weights; since schema 3
+    n_runs: int = 1
+    """Rows that differ in ``seed`` or ``init_seed`` alone, this one included."""
+    mean: float | None = None
+    """Of their values; this and what follows are None where there is one run."""
+    mean_stderr: float | None = None
+    mean_ci_low: float | None = None
+    """The interval covers other runs and other test sentences."""
+    mean_ci_high: float | None = None
+    mean_ci_method: str | None = None
     # provenance
     versions: str = "{}"
     """JSON: component → version."""
@@ -160,6 +174,18 @@ def score_of(scores: Bootstrap, column: int) -> dict[str, Any]:
     }
 
 
+def mean_of(scores: Bootstrap | None, column: int, *, n_runs: int) -> dict[str, Any]:
+    """The fields of a :class:`ResultRow` about the mean over several runs, from its bootstrap; none of one run."""
+    if scores is None:
+        return {}
+    of_mean = {name: value for name, value in score_of(scores, column).items() if name not in ("metric", "value")}
+    return {
+        "n_runs": n_runs,
+        "mean": float(scores.values[column]),
+        **{f"mean_{name}": value for name, value in of_mean.items()},
+    }
+
+
 def comparison_rows(
     comparisons: Sequence[Comparison], *, family: str, metric: str, cells: Sequence[str], layers: Sequence[int]
 ) -> tuple[ComparisonRow, ...]:
@@ -200,7 +226,7 @@ def sort_key(row: _Row) -> tuple[tuple[bool, Any], ...]:
 
 _RESULT_ORDER = (
     *("experiment", "task", "corpus", "split", "model", "pooling", "readout", "init", "control"),
-    *("layer", "head", "seed", "metric", "group", "cell_id"),
+    *("layer", "head", "seed", "init_seed", "metric", "group", "cell_id"),
 )
 _COMPARISON_ORDER = ("family", "metric", "layer_a", "layer_b", "cell_a", "cell_b")
 

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 RowT = TypeVar("RowT", ResultRow, ComparisonRow)
 
-_SINCE = {2: ("group",)}
+_SINCE = {
+    2: ("group",),
+    3: (*("init_seed", "n_runs", "mean", "mean_stderr", "mean_ci_low", "mean_ci_high", "mean_ci_method"),),
+}
 """Columns that older schemas do not have."""
 
 

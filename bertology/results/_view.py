@@ -40,7 +40,8 @@ class Score:
 
 @dataclass(frozen=True)
 class LayerLine:
-    """One layer of one table. With several seeds, scores are means over them and bounds are means of bounds."""
+    """One layer of one table. Of several seeds or draws of random weights, scores are means over them, with intervals
+    over runs and sentences; of rows older than schema 3, or of some of the runs, bounds are means of bounds."""
 
     layer: int
     main: Score | None
@@ -88,6 +89,8 @@ class LayerTable:
     ci_methods: tuple[str, ...]
     """How the main metric's intervals were made."""
     n_seeds: int
+    n_draws: int
+    """Draws of random weights that ``random_init`` is the mean of; 0 where there is none."""
     n_failed: int
     """Cells without a score."""
     reading: str
@@ -202,8 +205,8 @@ def _table(
     lines = [
         LayerLine(
             layer=layer,
-            main=_mean(of_main.get(layer, ())),
-            **{name: _mean(column.get(layer, ())) for name, column in columns.items()},
+            main=mean_score(of_main.get(layer, ())),
+            **{name: mean_score(column.get(layer, ())) for name, column in columns.items()},
             seed_spread=_seed_spread(of_main.get(layer, ())),
             by_seed=_by_seed(of_main.get(layer, ())),
             in_best_set=best.get(layer),
@@ -220,8 +223,9 @@ def _table(
         baselines=_baselines(baselines, main, second),
         about=about,
         skip_reasons=reasons_of(group),
-        ci_methods=tuple(sorted({row.ci_method for row in own if row.metric == main and row.ci_method})),
+        ci_methods=_ci_methods(of_main),
         n_seeds=len({row.seed for row in own}),
+        n_draws=len({row.init_seed for rows in columns["random_init"].values() for row in rows}),
         n_failed=len({row.cell_id for row in group if row.status == "failed"}),
         reading=reading_of(about),
         one_of_several=one_of_several,
@@ -248,25 +252,28 @@ def _metrics(own: Sequence[ResultRow], asked: str | None, *, task: str) -> tuple
 
 
 def _by_layer(rows: Iterable[ResultRow], metric: str) -> dict[int, list[ResultRow]]:
-    """The rows of each layer, one a seed."""
+    """The rows of each layer, one for each seed and draw of random weights."""
     found: dict[int, list[ResultRow]] = defaultdict(list)
     for row in rows:
         if row.metric == metric and row.layer is not None:
             found[row.layer].append(row)
     for layer, same in found.items():
-        by_seed = {row.seed: row for row in same}
+        by_run = {(row.seed, row.init_seed): row for row in same}
         for row in same:
-            if by_seed[row.seed].cell_id != row.cell_id:
-                both = " and ".join(sorted((row.cell_id, by_seed[row.seed].cell_id)))
+            if (other := by_run[row.seed, row.init_seed]).cell_id != row.cell_id:
+                both = " and ".join(sorted((row.cell_id, other.cell_id)))
                 where = f"task {row.task}, layer {layer}, seed {row.seed}"
                 raise ResultsError(f"{where}: cells {both} give two scores; keep one with only(experiment=…)")
     return found
 
 
-def _mean(rows: Sequence[ResultRow]) -> Score | None:
-    """The mean over seeds. Means of bounds lie a little wider than bounds of the mean: they err on the safe side."""
+def mean_score(rows: Sequence[ResultRow]) -> Score | None:
+    """The mean over runs. Where its own interval is not known, means of bounds stand for it."""
     if not rows:
         return None
+    first = rows[0]
+    if first.mean is not None and first.n_runs == len(rows):
+        return Score(first.mean, first.mean_ci_low, first.mean_ci_high)
 
     def mean(values: list[float | None]) -> float | None:
         known = [value for value in values if value is not None]
@@ -275,6 +282,16 @@ def _mean(rows: Sequence[ResultRow]) -> Score | None:
     value = mean([row.value for row in rows])
     assert value is not None  # rows without a value were left out before
     return Score(value, mean([row.ci_low for row in rows]), mean([row.ci_high for row in rows]))
+
+
+def _ci_methods(by_layer: Mapping[int, Sequence[ResultRow]]) -> tuple[str, ...]:
+    """How the intervals that :func:`mean_score` shows were made."""
+    found = {
+        row.mean_ci_method if row.mean is not None and row.n_runs == len(rows) else row.ci_method
+        for rows in by_layer.values()
+        for row in rows
+    }
+    return tuple(sorted(filter(None, found)))
 
 
 def _seed_spread(rows: Sequence[ResultRow]) -> float | None:
@@ -327,8 +344,8 @@ def _baselines(rows: Sequence[ResultRow], main: str, second: str | None) -> tupl
     found = []
     for control in BASELINES:
         ours = [row for row in rows if row.control == control and row.value is not None]
-        score = _mean([row for row in ours if row.metric == main][:1])
+        score = mean_score([row for row in ours if row.metric == main][:1])
         if score is not None:
-            beside = _mean([row for row in ours if row.metric == second][:1])
+            beside = mean_score([row for row in ours if row.metric == second][:1])
             found.append(BaselineLine(control, score, beside, ours[0].n_items))
     return tuple(found)

@@ -10,13 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from bertology.measures import Bootstrap, Metric, compare, expected_layer, mean_over_seeds, over_layers, selectivity
+from bertology.measures import (
+    N_RESAMPLES,
+    Bootstrap,
+    Metric,
+    compare,
+    expected_layer,
+    over_layers,
+    over_runs,
+    selectivity,
+)
 from bertology.probing import ClozeProbe, HeadProbe, Probe, RepresentationProbe
-from bertology.results import ComparisonRow, PredictionFolder, ResultRow, Results, comparison_rows, score_of
+from bertology.results import ComparisonRow, PredictionFolder, ResultRow, Results, comparison_rows, mean_of, score_of
 from bertology.runner._cells import columns_of
 from bertology.runner._head_rows import HeadRows
 from bertology.runner._plan import BaselineCells, Group, Plan, RowControl
-from bertology.runner._scored import Column, Scored, Scorer, metrics_of
+from bertology.runner._scored import Column, Mean, Scored, Scorer, metrics_of
 
 
 @dataclass(frozen=True)
@@ -34,7 +43,7 @@ class Assembler:
     run: Path
     experiment: str
     """What the rows are filed under."""
-    n_resamples: int = 2000
+    n_resamples: int = N_RESAMPLES
     """Of the bootstrap over sentences."""
     seed: int = 0
     """Of the resampling."""
@@ -50,31 +59,35 @@ class Assembler:
 
     def of_plan(self, plan: Plan) -> Results:
         """The results of a plan whose cells are all finished."""
-        parts = [self.of_group(plan, group) for group in plan.groups]
+        parts = [self.of_group(plan, draws) for draws in plan.by_draw]
         parts += [self.of_baselines(plan, found) for found in plan.baselines]
         rows = tuple(row for part in parts for row in part.rows)
         return Results(rows, tuple(row for part in parts for row in part.comparisons), PredictionFolder(self.run))
 
-    def of_group(self, plan: Plan, group: Group) -> Tables:
-        """Scores of a group, and the comparisons of its layers."""
+    def of_group(self, plan: Plan, draws: Sequence[Group]) -> Tables:
+        """Scores of a group on each draw of its weights, their means, and the comparisons of its layers."""
+        group = draws[0]
         if isinstance(group.probe, HeadProbe):
             cells = [(layer, cell) for (_, _, layer), cell in group.cells.items()]
             found = self._heads.of(cells, group.probe, _shared(plan, group, self.experiment))
             return Tables(tuple(found))
         rows: list[ResultRow] = []
-        columns = self._scorer.group(group)
-        shared, metrics = _shared(plan, group, self.experiment), metrics_of(group)
-        for (control, seed), column in columns.items():
-            where = {**shared, "control": control, "seed": seed}
-            for place, layer in enumerate(column.layers):
-                rows += _rows(column, place, {**where, "layer": layer}, metrics=metrics)
-            rows += _depth_rows(group, column, where, metrics[0])
-            if control == "control_task" and "accuracy" in columns["none", seed].scores:
-                rows += _selectivity_rows(columns["none", seed], column, {**shared, "seed": seed})
+        by_draw = [self._scorer.group(one, one_of_several=len(draws) > 1) for one in draws]
+        shared, metrics = [_shared(plan, one, self.experiment) for one in draws], metrics_of(group)
+        by_control = {
+            control: [_of_control(columns, control) for columns in by_draw]
+            for control in dict.fromkeys(control for control, _ in by_draw[0])
+        }
+        for control, columns in by_control.items():
+            rows += _run_rows(columns, shared, {"control": control}, metrics)
+            if control == "none":
+                rows += _depth_rows(group, columns, shared, metrics[0])
+            if control == "control_task":
+                rows += _selectivity_rows(by_control["none"], columns, shared)
         # What a change of the text moves is neither good nor bad: no layer is the best at it.
         ranked = not (isinstance(group.probe, ClozeProbe) and group.probe.asks == "changes")
         compared = self.compare_layers and ranked and group.init == plan.request.init and len(group.layers) > 1
-        return Tables(tuple(rows), tuple(_compare_layers(plan, group, columns, metrics[0].name)) if compared else ())
+        return Tables(tuple(rows), tuple(_compare_layers(plan, group, by_control, metrics[0].name)) if compared else ())
 
     def of_baselines(self, plan: Plan, found: BaselineCells) -> Tables:
         """Scores of the baselines of a task."""
@@ -140,8 +153,9 @@ def _shared(plan: Plan, group: Group, experiment: str) -> dict[str, Any]:
         **_shared_task(plan, group.probe, experiment),
         **of_train,
         "model": plan.source.name,
-        "model_fingerprint": plan.fingerprints[group.init],
+        "model_fingerprint": plan.fingerprints[group.weights],
         "init": group.init,
+        "init_seed": None if group.init == "pretrained" else group.weights.seed,
         "n_layers": plan.shape.n_layers,
         "pooling": plan.request.pooling if isinstance(group.probe, RepresentationProbe) else None,
         "readout": name,
@@ -156,8 +170,40 @@ def _main_metric(group: Group, control: RowControl) -> str:
     return metrics_of(group)[0].name if own else "accuracy"
 
 
-def _rows(column: Column, place: int, where: Mapping[str, Any], *, metrics: Sequence[Scored]) -> list[ResultRow]:
-    """One row a metric of one cell."""
+_BySeed = Mapping[int, Column]
+"""The columns of one control on one draw of weights."""
+
+
+def _of_control(columns: Mapping[tuple[str, int], Column], control: str) -> _BySeed:
+    return {seed: column for (found, seed), column in columns.items() if found == control}
+
+
+def _run_rows(
+    columns: Sequence[_BySeed],
+    shared: Sequence[Mapping[str, Any]],
+    where: Mapping[str, Any],
+    metrics: Sequence[Scored],
+) -> Iterator[ResultRow]:
+    """The rows of the same cells in several runs: by draw of weights and seed.
+
+    Args:
+        columns: by draw and seed.
+        shared: what the rows of each draw have in common.
+        where: what all have in common.
+        metrics: that they are scored by.
+    """
+    mean = Mean.of([list(by_seed.values()) for by_seed in columns])
+    for by_seed, of_draw in zip(columns, shared, strict=True):
+        for seed, column in by_seed.items():
+            for place, layer in enumerate(column.layers):
+                about = {**of_draw, **where, "seed": seed, "layer": layer}
+                yield from _rows(column, place, about, metrics=metrics, mean=mean)
+
+
+def _rows(
+    column: Column, place: int, where: Mapping[str, Any], *, metrics: Sequence[Scored], mean: Mean | None = None
+) -> list[ResultRow]:
+    """One row a metric of one cell, with what is known of the mean over all runs of it."""
     record = column.records[place]
     groups = record.facts.get("groups", {})
     shared = {**where, **columns_of(record)}
@@ -170,6 +216,7 @@ def _rows(column: Column, place: int, where: Mapping[str, Any], *, metrics: Sequ
             higher_is_better=better.get(name, True),
             main_metric=where["control"] != "control_task" and name == main,
             **score_of(scores, place),
+            **(mean_of(mean.scores[name], place, n_runs=mean.n_runs) if mean else {}),
         )
         for name, scores in column.scores.items()
     ]
@@ -184,7 +231,8 @@ def _rows(column: Column, place: int, where: Mapping[str, Any], *, metrics: Sequ
     for (name, group), scores in column.by_group.items():
         n_items, n_clusters, n_skipped = groups[group]
         counted = {"n_items": n_items, "n_clusters": n_clusters, "n_skipped": n_skipped, "skip_reasons": "{}"}
-        rows.append(replace(of_whole[name], group=group, **counted, **score_of(scores, place)))
+        of_mean = mean_of(mean.by_group[name, group], place, n_runs=mean.n_runs) if mean else {}
+        rows.append(replace(of_whole[name], group=group, **counted, **score_of(scores, place), **of_mean))
     return [*rows, *_empty_groups(groups, of_whole.get(main))]
 
 
@@ -208,54 +256,79 @@ def _empty_groups(groups: Mapping[str, Sequence[int]], row: ResultRow | None) ->
                 n_skipped=n_skipped,
                 skip_reasons="{}",
                 value=None,
-                stderr=None,
-                ci_low=None,
-                ci_high=None,
-                ci_method=None,
+                **_NO_INTERVALS,
             )
 
 
-def _selectivity_rows(task: Column, control: Column, where: Mapping[str, Any]) -> list[ResultRow]:
+_NO_INTERVALS: Mapping[str, Any] = {
+    **dict.fromkeys(("stderr", "ci_low", "ci_high", "ci_method"), None),
+    **dict.fromkeys(("mean", "mean_stderr", "mean_ci_low", "mean_ci_high", "mean_ci_method"), None),
+    "n_runs": 1,
+}
+
+
+def _selectivity_rows(
+    task: Sequence[_BySeed], control: Sequence[_BySeed], shared: Sequence[Mapping[str, Any]]
+) -> Iterator[ResultRow]:
     """Accuracy on the task less accuracy on its control task, as rows of the task's own cells."""
-    difference = selectivity(task.scores["accuracy"], control.scores["accuracy"])
-    made = Column(task.cells, task.layers, task.records, {"selectivity": difference})
-    rows = []
-    for place, layer in enumerate(task.layers):
-        rows += _rows(made, place, {**where, "control": "none", "layer": layer}, metrics=())
-    return rows
-
-
-def _depth_rows(group: Group, column: Column, where: Mapping[str, Any], main: Scored) -> list[ResultRow]:
-    """Where in the model a task is solved, of mixtures of layers: no layer's score, kept with the deepest cell."""
-    if where["control"] != "none" or group.readout.columns == "layer":
-        return []
-    if group.readout.columns == "below":
-        layers = np.array(group.reads)
-        depth = over_layers(
-            column.scores[main.name],
-            lambda scores: expected_layer(scores, layers=layers).value,
-            metric="expected_layer",
-        )
-        last = Column(column.cells[-1:], (None,), column.records[-1:], {"expected_layer": depth})
-        return _rows(last, 0, {**where, "layer": None}, metrics=())
-    details = column.records[0].facts["params"].get("details", {})
-    rows = _rows(column, 0, {**where, "layer": None}, metrics=(main,))[:1]
-    unknown: dict[str, Any] = {"stderr": None, "ci_low": None, "ci_high": None, "ci_method": None, "main_metric": False}
-    return [
-        replace(row, metric=name, value=details[name], **unknown)
-        for row in rows
-        for name in ("center_of_gravity", "kl_from_uniform_bits")
-        if name in details
+    made = [
+        {
+            seed: replace(
+                one,
+                scores={"selectivity": selectivity(one.scores["accuracy"], beside[seed].scores["accuracy"])},
+                by_group={},
+            )
+            for seed, one in of_draw.items()
+            if "accuracy" in one.scores
+        }
+        for of_draw, beside in zip(task, control, strict=True)
     ]
+    return _run_rows(made, shared, {"control": "none"}, ())
+
+
+def _depth_rows(
+    group: Group, columns: Sequence[_BySeed], shared: Sequence[Mapping[str, Any]], main: Scored
+) -> Iterator[ResultRow]:
+    """Where in the model a task is solved, of mixtures of layers: no layer's score, kept with the deepest cell."""
+    if group.readout.columns == "layer":
+        return
+    where = {"control": "none"}
+    if group.readout.columns == "below":
+        deepest = [
+            {seed: _expected_layer(column, group.reads, main.name) for seed, column in of_draw.items()}
+            for of_draw in columns
+        ]
+        yield from _run_rows(deepest, shared, where, ())
+        return
+    for of_draw, about in zip(columns, shared, strict=True):
+        for seed, column in of_draw.items():
+            details = column.records[0].facts["params"].get("details", {})
+            first = _rows(column, 0, {**about, **where, "seed": seed, "layer": None}, metrics=(main,))[0]
+            for name in ("center_of_gravity", "kl_from_uniform_bits"):
+                if name in details:
+                    yield replace(first, metric=name, value=details[name], main_metric=False, **_NO_INTERVALS)
+
+
+def _expected_layer(column: Column, layers: Sequence[int], metric: str) -> Column:
+    """The layer at which mixtures of layers gain, from their scores."""
+    depth = over_layers(
+        column.scores[metric],
+        lambda scores: expected_layer(scores, layers=np.array(layers)).value,
+        metric="expected_layer",
+    )
+    return Column(column.cells[-1:], (None,), column.records[-1:], {"expected_layer": depth})
 
 
 def _compare_layers(
-    plan: Plan, group: Group, columns: Mapping[tuple[str, int], Column], metric: str
+    plan: Plan, group: Group, by_control: Mapping[str, Sequence[_BySeed]], metric: str
 ) -> list[ComparisonRow]:
-    """All pairs of layers on the task's main metric, means over seeds, as one family."""
-    of_task = [column for (control, _), column in columns.items() if control == "none"]
-    scores = mean_over_seeds([column.scores[metric] for column in of_task])
-    found = compare(scores.values, scores.replicates, n_clusters=scores.n_clusters)
+    """All pairs of layers on the task's main metric, as one family; of several seeds means over them.
+
+    Layers are drawn together: the same sentences and the same seeds for both of a pair.
+    """
+    of_task = list(by_control["none"][0].values())
+    scores = over_runs([column.scores[metric] for column in of_task])
+    found = compare(scores.values, scores.replicates, n_clusters=scores.n_clusters, by_run=scores.by_run)
     family = f"{group.probe.task} on {plan.corpus.name}: layers of {plan.source.name} by {metric}"
     if len(plan.readings_of(group.probe)) > 1:
         family += f", {group.readout.name}" + "".join(f" {k}={v}" for k, v in group.reading.changes.items())

@@ -182,4 +182,5 @@ def _unconverged(group: Group, fitted: FittedReadout, problems: Sequence[Problem
     if not found:
         return None
     model = {"random": "random weights", "random_blocks": "random blocks"}.get(group.init, "pretrained")
+    model += f" (seed {group.weights.seed})" if group.weights.seed else ""
     return f"{group.probe.task}, {model}: fits that stopped before they converged: {'; '.join(found)}"

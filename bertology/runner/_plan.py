@@ -23,6 +23,7 @@ from bertology.probing import (
 )
 from bertology.readouts import ReadoutKind, readout_kind
 from bertology.runner._cells import Cell
+from bertology.runner._draws import DRAWS, Weights, cheap_draws, control_seeds
 from bertology.runner._finder import Finder, Init, read_vocabulary
 from bertology.runner._reading import Reading, check_reading, fitted_together
 from bertology.runner._request import ProbeRequest, parse_layers
@@ -43,23 +44,35 @@ _BASELINES: Mapping[str, tuple[Baseline, ...]] = {
 
 @dataclass(frozen=True)
 class Group:
-    """Cells fitted together: one reading of a task on one initialisation of the model, all layers, controls, seeds."""
+    """Cells fitted together: one reading of a task on one set of weights of the model, all layers, controls, seeds."""
 
     probe: Probe
     reading: Reading
     """With the readout's registered name."""
-    init: Init
+    weights: Weights
     cells: Mapping[tuple[RowControl, int, int | None], Cell]
     """By control, seed and layer; of a readout that mixes all layers the layer is None."""
     reads: tuple[int, ...]
     """The layers whose vectors are read."""
     others: tuple[Group, ...] = ()
     """Other readings of the task that are fitted in the same passes over the data."""
+    draws: tuple[Group, ...] = ()
+    """The same, with what is fitted with it, on further draws of random weights."""
+
+    @property
+    def init(self) -> Init:
+        """How the model's weights were made."""
+        return self.weights.init
 
     @property
     def family(self) -> tuple[Group, ...]:
         """The group and all that is fitted with it."""
         return (self, *self.others)
+
+    @property
+    def by_draw(self) -> tuple[tuple[Group, ...], ...]:
+        """The group and all that is fitted with it, each with the same on further draws of random weights."""
+        return tuple(zip(*(first.family for first in (self, *self.draws)), strict=True))
 
     @property
     def readout(self) -> ReadoutKind:
@@ -91,18 +104,23 @@ class Plan:
     splits: Splits
     layers: tuple[int, ...]
     probes: tuple[Probe, ...]
-    fingerprints: Mapping[Init, str]
-    """The model's, by initialisation."""
+    fingerprints: Mapping[Weights, str]
+    """The model's, by its weights: those that are asked about first."""
+
+    @cached_property
+    def by_draw(self) -> tuple[tuple[Group, ...], ...]:
+        """By the way in which a task is read on one initialisation, the group of each draw of weights."""
+        return tuple(draws for found in self._groups.values() for first in found for draws in first.by_draw)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """One for each way in which a task is read, in the order they are computed: the pretrained model first."""
-        return tuple(group for found in self._groups.values() for first in found for group in first.family)
+        """One for each way in which a task is read on one set of weights; the pretrained model comes first."""
+        return tuple(group for draws in self.by_draw for group in draws)
 
     @property
     def families(self) -> tuple[Group, ...]:
         """What is fitted, each with those that are fitted with it."""
-        return tuple(group for found in self._groups.values() for group in found)
+        return tuple(group for found in self._groups.values() for first in found for group in (first, *first.draws))
 
     def groups_of(self, probe: Probe, init: Init) -> tuple[Group, ...]:
         """The groups of one task on one initialisation, each with those that are fitted with it."""
@@ -111,11 +129,25 @@ class Plan:
     @cached_property
     def _groups(self) -> Mapping[tuple[Init, str], tuple[Group, ...]]:
         return {
-            (init, probe.task): tuple(self._family(probe, found, init) for found in self.ways_of(probe))
-            for init in self.fingerprints
+            (init, probe.task): tuple(self._on_all_draws(probe, found, init) for found in self.ways_of(probe))
+            for init in self.inits
             for probe in self.probes
-            if init in inits_of(probe, self.fingerprints, own=self.request.init)
+            if init in inits_of(probe, self.inits, own=self.request.init)
         }
+
+    @property
+    def inits(self) -> tuple[Init, ...]:
+        """The initialisations of the model: that which is asked about first."""
+        return tuple(dict.fromkeys(weights.init for weights in self.fingerprints))
+
+    def weights_of(self, probe: Probe, readings: Sequence[Reading], init: Init) -> tuple[Weights, ...]:
+        """The draws of weights that a task is put to under one initialisation, read in one way."""
+        every = tuple(weights for weights in self.fingerprints if weights.init == init)
+        asked = self.request.random_draws
+        if len(every) == 1 or isinstance(probe, HeadProbe) or asked != "auto":
+            return every[:1] if isinstance(probe, HeadProbe) else every
+        deepest, seeds = max(self.layers), self.n_seeds_of(probe)
+        return every[: cheap_draws(probe, readings, self.shape, self.splits, deepest=deepest, seeds=seeds)]
 
     @cached_property
     def baselines(self) -> tuple[BaselineCells, ...]:
@@ -141,14 +173,11 @@ class Plan:
         )
         return (*self.splits.notes, *left_out)
 
-    def init_seed(self, init: Init) -> int:
-        """The seed of the model's fresh weights."""
-        return self.request.init_seed if init == self.request.init else 0
-
     @cached_property
     def run_id(self) -> str:
         """Hash of all cells: where a run is kept that names no folder."""
-        cells = [cell.id for group in self.groups for cell in group.cells.values()]
+        # Further draws go where the first one is, so that asking for more of them goes on from there.
+        cells = [cell.id for draws in self.by_draw for cell in draws[0].cells.values()]
         cells += [cell.id for found in self.baselines for cell in found.cells.values()]
         return digest([canonical_json(sorted(cells))])
 
@@ -195,15 +224,19 @@ class Plan:
         changes = self.readings_of(probe)[0].changes if isinstance(probe, HeadProbe) else {}
         return {"reading": changes} if changes else {}
 
-    def _family(self, probe: Probe, readings: Sequence[Reading], init: Init) -> Group:
-        first, *others = (self._group(probe, reading, init) for reading in readings)
+    def _on_all_draws(self, probe: Probe, readings: Sequence[Reading], init: Init) -> Group:
+        first, *draws = (self._family(probe, readings, weights) for weights in self.weights_of(probe, readings, init))
+        return replace(first, draws=tuple(draws))
+
+    def _family(self, probe: Probe, readings: Sequence[Reading], weights: Weights) -> Group:
+        first, *others = (self._group(probe, reading, weights) for reading in readings)
         return replace(first, others=tuple(others))
 
-    def _group(self, probe: Probe, reading: Reading, init: Init) -> Group:
+    def _group(self, probe: Probe, reading: Reading, weights: Weights) -> Group:
         request = self.request
         shared = {
             **self._task_identity(probe),
-            "model_fingerprint": self.fingerprints[init],
+            "model_fingerprint": self.fingerprints[weights],
             "readout": reading.readout,
             "dtype": request.dtype,
             "max_pieces": request.max_pieces,
@@ -223,11 +256,11 @@ class Plan:
             (control, seed, layer): Cell(
                 {**shared, **self._mixed(reading, layer), "control": control, "seed": seed, "layer": layer}
             )
-            for control in self.controls_of(probe, init)
+            for control in self.controls_of(probe, weights.init)
             for seed in range(self.n_seeds_of(probe))
             for layer in self.columns_of(reading)
         }
-        return Group(probe, reading, init, cells, self.layers_of(reading))
+        return Group(probe, reading, weights, cells, self.layers_of(reading))
 
     def n_seeds_of(self, probe: Probe) -> int:
         """How many fits of a task there are; of one that fits nothing, one."""
@@ -330,9 +363,10 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Fi
     corpus = given or finder.corpus(request, probes)
     splits = finder.splits(corpus, probes, request)
     own = request.init
-    seed = request.init_seed if own != "pretrained" else 0
-    fingerprints: dict[Init, str] = {own: finder.fingerprint(source, own, seed)}
+    every = [Weights(own, request.init_seed if own != "pretrained" else 0)]
     if "random" in request.controls and own == "pretrained":
-        fingerprints["random"] = finder.fingerprint(source, "random", 0)
+        n_draws = DRAWS if request.random_draws == "auto" else request.random_draws
+        every += [Weights("random", seed) for seed in control_seeds(n_draws)]
+    fingerprints = {weights: finder.fingerprint(source, *weights) for weights in every}
     source = replace(source, name=request.model_id or source.name)
     return Plan(request, source, shape, corpus, splits, layers, probes, fingerprints)

@@ -88,7 +88,10 @@ class ProbeRequest:
     """``random``: ask fresh weights themselves, not as a control beside pretrained ones; ``random_blocks``: pretrained
     embeddings under fresh blocks, which mix words without having learnt how (Proj0 of Hewitt & Manning 2019)."""
     init_seed: int = 0
-    """Seed of those fresh weights; the control ``random`` has seed 0."""
+    """Seed of those fresh weights; the draws of the control ``random`` have the seeds 0, 10000, 20000 …"""
+    random_draws: int | Literal["auto"] = "auto"
+    """Draws of random weights that the control ``random`` is the mean of; ``auto``: three where that is cheap
+    (:func:`bertology.runner._draws.cheap_draws`), else one. Tasks about attention heads have one."""
     readings: Mapping[str, tuple[Reading, ...]] = field(default_factory=dict)
     """By task, how it is read, instead of by ``readout``."""
 
@@ -103,6 +106,8 @@ class ProbeRequest:
             raise BertologyError("no task is asked for; `bertology tasks` lists them")
         if self.seeds < 1:
             raise BertologyError(f"seeds is {self.seeds}; it should be at least 1")
+        if self.random_draws != "auto" and (not isinstance(self.random_draws, int) or self.random_draws < 1):
+            raise BertologyError(f"random_draws is {self.random_draws!r}; it should be auto, or a number of at least 1")
         if self.max_items is not None and self.max_items < 1:
             raise BertologyError(f"max_items is {self.max_items}; it should be at least 1")
         if self.max_pieces is not None and self.max_pieces < 8:

@@ -17,7 +17,7 @@ from bertology.probing import ClozeProbe, HeadProbe, RepresentationProbe
 from bertology.results import Results
 from bertology.runner._assemble import Assembler
 from bertology.runner._cells import all_finished
-from bertology.runner._finder import Init
+from bertology.runner._draws import Weights
 from bertology.runner._fit import fit_group, write_baselines
 from bertology.runner._heads import read_heads, write_head_baselines
 from bertology.runner._plan import BaselineCells, Group, Plan, make_plan
@@ -75,8 +75,9 @@ def run_probes(
     device = check_components(groups, device=request.device) if groups else ""
     for found in baselines:
         write_baselines_of(found, plan, run, data=data.get(found.probe.task))
-    for init in plan.fingerprints:
-        _compute(plan, init, [group for group in groups if group.init == init], data, run, device, progress)
+    for weights in plan.fingerprints:
+        of_weights = [group for group in groups if group.weights == weights]
+        _compute(plan, weights, of_weights, data, run, device, progress)
     results = Assembler(run, experiment).of_plan(plan)
     if out is not None:
         results.save(run)
@@ -85,19 +86,19 @@ def run_probes(
 
 def _compute(
     plan: Plan,
-    init: Init,
+    weights: Weights,
     groups: Sequence[Group],
     data: Mapping[str, TaskData],
     run: Path,
     device: str,
     progress: ProgressFor,
 ) -> None:
-    """Compute the groups of one initialisation of the model."""
-    get_encoder = opener(plan, init, device)
+    """Compute the groups of one set of weights of the model."""
+    get_encoder = opener(plan, weights, device)
     # One reading of the model is for all tasks.
     reads = any(group.probe.task in data for group in groups)
-    entries = extract_splits(plan, init, get_encoder, progress) if reads else {}
-    who = f"{'random ' if init == 'random' else ''}{plan.source.name}"
+    entries = extract_splits(plan, weights, get_encoder, progress) if reads else {}
+    who = called(plan, weights)
     for group in groups:
         label = f"{who}, {group.probe.task}"
         if group.probe.task in data:
@@ -155,11 +156,18 @@ def check_components(groups: Iterable[Group], *, device: str) -> str:
     return str(choose_device(device))
 
 
-def recipe_of(plan: Plan, init: Init, sentences: Sentences) -> Recipe:
+def called(plan: Plan, weights: Weights) -> str:
+    """What a progress display calls the plan's model with these weights."""
+    if weights.init != "random":
+        return plan.source.name
+    return f"random {plan.source.name}" + (f" (seed {weights.seed})" if weights.seed else "")
+
+
+def recipe_of(plan: Plan, weights: Weights, sentences: Sentences) -> Recipe:
     """What decides the vectors of a split."""
     request = plan.request
     return Recipe(
-        model_fingerprint=plan.fingerprints[init],
+        model_fingerprint=plan.fingerprints[weights],
         text_fingerprint=sentences.text_fingerprint,
         pooling=request.pooling,
         compute_dtype=request.dtype,
@@ -169,15 +177,15 @@ def recipe_of(plan: Plan, init: Init, sentences: Sentences) -> Recipe:
     )
 
 
-def encoder_of(plan: Plan, init: Init, device: str) -> Encoder:
-    """The plan's model under one initialisation, loaded."""
+def encoder_of(plan: Plan, weights: Weights, device: str) -> Encoder:
+    """The plan's model with these weights, loaded."""
     from bertology.encoders import load_encoder
 
     request = plan.request
     return load_encoder(
         plan.source,
-        init=init,
-        seed=plan.init_seed(init),
+        init=weights.init,
+        seed=weights.seed,
         dtype=request.dtype,
         device=device,
         trust_remote_code=request.trust_remote_code,
@@ -185,22 +193,22 @@ def encoder_of(plan: Plan, init: Init, device: str) -> Encoder:
     )
 
 
-def opener(plan: Plan, init: Init, device: str) -> GetEncoder:
-    """Gives the plan's model under one initialisation: loaded once, and only when it is first needed."""
-    return cache(lambda: encoder_of(plan, init, device))
+def opener(plan: Plan, weights: Weights, device: str) -> GetEncoder:
+    """Gives the plan's model with these weights: loaded once, and only when it is first needed."""
+    return cache(lambda: encoder_of(plan, weights, device))
 
 
-def extract_splits(plan: Plan, init: Init, get_encoder: GetEncoder, progress: ProgressFor) -> dict[str, Entry]:
-    """The stored vectors of every split under one initialisation of the plan's model, read where they are not yet."""
+def extract_splits(plan: Plan, weights: Weights, get_encoder: GetEncoder, progress: ProgressFor) -> dict[str, Entry]:
+    """The stored vectors of every split from these weights of the plan's model, read where they are not yet."""
     from bertology.activations import extract
 
     return {
         split: extract(
             get_encoder,
             sentences,
-            recipe=recipe_of(plan, init, sentences),
+            recipe=recipe_of(plan, weights, sentences),
             layers=plan.layers,
-            progress=progress(f"{'random ' if init == 'random' else ''}{plan.source.name}, {split}"),
+            progress=progress(f"{called(plan, weights)}, {split}"),
         )
         for split, sentences in plan.splits.by_name.items()
     }

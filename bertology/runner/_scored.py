@@ -22,6 +22,8 @@ from bertology.measures import (
     count_labels,
     count_trees,
     find_metric,
+    mean_over_seeds,
+    over_runs,
 )
 from bertology.probing import ClozeProbe
 from bertology.results import read_labels, read_outcomes, read_scores, split_sets
@@ -71,6 +73,35 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Mean:
+    """The mean over several runs of the same cells, and its intervals over runs and sentences."""
+
+    n_runs: int
+    scores: Mapping[str, Bootstrap]
+    by_group: Mapping[tuple[str, str], Bootstrap] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, columns: Sequence[Sequence[Column]]) -> Mean | None:
+        """Of columns by draw of weights and seed; None of a single one.
+
+        Several seeds of each of several draws are averaged within the draw, which is then what is resampled.
+        """
+        n_runs = sum(map(len, columns))
+        if n_runs < 2:
+            return None
+
+        def mean(found: Sequence[Sequence[Bootstrap]]) -> Bootstrap:
+            return over_runs(found[0] if len(found) == 1 else [mean_over_seeds(runs) for runs in found])
+
+        first = columns[0][0]
+        return cls(
+            n_runs,
+            {name: mean([[one.scores[name] for one in of_draw] for of_draw in columns]) for name in first.scores},
+            {key: mean([[one.by_group[key] for one in of_draw] for of_draw in columns]) for key in first.by_group},
+        )
+
+
+@dataclass(frozen=True)
 class Scorer:
     """Scores the finished cells of folder ``run``."""
 
@@ -80,13 +111,16 @@ class Scorer:
     seed: int
     """Of the resampling."""
 
-    def group(self, group: Group) -> dict[tuple[str, int], Column]:
-        """The cells of a group, by control and seed."""
+    def group(self, group: Group, *, one_of_several: bool = False) -> dict[tuple[str, int], Column]:
+        """The cells of a group, by control and seed; those that are one draw of several keep all that a mean takes."""
         if isinstance(group.probe, ClozeProbe):
             controls = dict.fromkeys((control, seed) for control, seed, _ in group.cells)
             return {
                 (control, seed): self._outcomes(
-                    tuple(group.cells[control, seed, layer] for layer in group.layers), group.layers, group.probe
+                    tuple(group.cells[control, seed, layer] for layer in group.layers),
+                    group.layers,
+                    group.probe,
+                    keep=one_of_several,
                 )
                 for control, seed in controls
             }
@@ -115,7 +149,13 @@ class Scorer:
         return columns
 
     def _outcomes(
-        self, cells: tuple[Cell, ...], layers: tuple[int | None, ...], probe: ClozeProbe, *, only: Tally | None = None
+        self,
+        cells: tuple[Cell, ...],
+        layers: tuple[int | None, ...],
+        probe: ClozeProbe,
+        *,
+        only: Tally | None = None,
+        keep: bool = False,
     ) -> Column:
         """A column of what was said of texts, by each tally that the metrics ask for, in all groups and in each.
 
@@ -124,6 +164,7 @@ class Scorer:
             layers: of the cells.
             probe: whose metrics they are scored by.
             only: the one tally of a baseline.
+            keep: whether the replicates of single groups are wanted.
         """
         found = read_outcomes(self.run, [cell.id for cell in cells])
         scores: dict[str, Bootstrap] = {}
@@ -149,7 +190,7 @@ class Scorer:
                 # A group is drawn from its own clusters alone: how many there are says how sure it is.
                 own = counts[:, found.clusters_of(number), number : number + 1]
                 of_group = self._resampled_outcomes(own, alone) if own.shape[1] else {}
-                by_group |= {(name, group): score for name, score in of_group.items()}
+                by_group |= {(name, group): score if keep else _lean(score) for name, score in of_group.items()}
         ordered = {metric.name: scores[metric.name] for metric in probe.scores if metric.name in scores}
         return Column(cells, layers, self._records(cells), ordered, by_group)
 
@@ -253,6 +294,11 @@ class _Counted:
         """Whether both are resampled in one go, ``n`` of their size."""
         alike = self.labels == other.labels and self.counts.shape == other.counts.shape
         return alike and n * self.counts.nbytes <= _TOGETHER
+
+
+def _lean(scores: Bootstrap) -> Bootstrap:
+    """Without replicates, of which many groups would have very many."""
+    return replace(scores, replicates=scores.replicates[:0], jackknife=scores.jackknife[:0])
 
 
 def _columns_of(scores: Bootstrap, places: slice) -> Bootstrap:

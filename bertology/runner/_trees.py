@@ -356,7 +356,7 @@ def _probe_of(plan: Plan, group: Group, maps: _Fitted, problem: int, place: int)
     assert layer is not None
     origin = ProbeOrigin(
         model=plan.source.name,
-        model_fingerprint=plan.fingerprints[group.init],
+        model_fingerprint=plan.fingerprints[group.weights],
         layer=layer,
         dim=maps.maps[0].dim,
         pooling=plan.request.pooling,

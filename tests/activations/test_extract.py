@@ -177,7 +177,9 @@ def test_a_single_window_too_large_for_memory_is_one_line(
         raise torch.OutOfMemoryError("no memory left")
 
     monkeypatch.setattr(Encoder, "hidden_states", full)
-    with pytest.raises(ShortMemoryError, match=r"a window of \d+ pieces on cpu: not enough memory .*; lower max_pieces"):
+    with pytest.raises(
+        ShortMemoryError, match=r"a window of \d+ pieces on cpu: not enough memory .*; lower max_pieces"
+    ):
         extract(lambda: small, sentences, recipe=recipe, layers=ALL, progress=Listening())
 
 

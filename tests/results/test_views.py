@@ -192,7 +192,7 @@ def test_an_empty_terminal_column_is_left_out(made_up):
     text = made_up(controls=False).view().to_text()
     assert "random" not in text
     assert "selec-" not in text
-    assert "seed" not in text
+    assert "s.d." not in text
 
 
 def test_silver_labels_are_marked_everywhere(made_up, pos):

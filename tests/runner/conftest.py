@@ -47,7 +47,12 @@ def finished(tiny_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPa
     """Two tasks on all layers, with two seeds and every control."""
     folder = tmp_path_factory.mktemp("finished")
     request = ProbeRequest(
-        tasks=("pos", "feats:Number"), model=str(tiny_bert), corpus=str(tiny_corpus), layers="all", seeds=2
+        tasks=("pos", "feats:Number"),
+        model=str(tiny_bert),
+        corpus=str(tiny_corpus),
+        layers="all",
+        seeds=2,
+        random_draws=1,
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BERTOLOGY_CACHE", str(folder / "cache"))
@@ -107,7 +112,8 @@ def vectors() -> Vectors:
     """By split the stored vectors of a task's words under the plan's own model."""
 
     def read(plan: Plan, data: TaskData) -> dict[str, WordVectors]:
-        entries = extract_splits(plan, "pretrained", opener(plan, "pretrained", "cpu"), lambda _: silent)
+        (weights,) = plan.fingerprints
+        entries = extract_splits(plan, weights, opener(plan, weights, "cpu"), lambda _: silent)
         return {
             split: WordVectors(entries[split], items.words, layers=plan.layers) for split, items in data.items.items()
         }

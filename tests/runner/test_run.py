@@ -28,7 +28,7 @@ ONE_ITEM = 0.005
 @pytest.fixture
 def few(tiny_bert: Path, tiny_corpus: Path) -> ProbeRequest:
     """A run that takes little: one layer and no controls."""
-    return ProbeRequest(model=str(tiny_bert), corpus=str(tiny_corpus), layers="0", controls=())
+    return ProbeRequest(model=str(tiny_bert), corpus=str(tiny_corpus), layers="0", controls=(), random_draws=1)
 
 
 def frame_of(finished: Any) -> pd.DataFrame:
@@ -141,6 +141,7 @@ def test_a_second_run_computes_nothing(
 
 def test_a_second_run_loads_neither_encoder_nor_its_libraries(finished: Any, one_thread: dict[str, str]) -> None:
     command = ["bertology", "probe", "--task", "pos,feats:Number", "--seeds", "2", "--out", str(finished.out)]
+    command += ["--random-draws", "1"]
     command += ["--model", finished.request.model, "--corpus", finished.request.corpus]
     code = (
         f"import sys; sys.argv = {command!r}\n"

@@ -27,7 +27,7 @@ def provenance(run: Run) -> list[tuple[str, str]]:
         ("device", _all(row.device for row in rows)),
         ("dtype", _all(row.dtype for row in rows)),
         ("versions", _versions(rows)),
-        ("intervals", _all(row.ci_method for row in rows)),
+        ("intervals", _all(method for row in rows for method in (row.ci_method, row.mean_ci_method))),
         ("started", _started(rows)),
         ("fitting took", _took(rows)),
         ("predictions", f"{counted(sum(row.predictions_sha256 is not None for row in _cells(rows)), 'cell')} kept, "

@@ -11,7 +11,7 @@ from filelock import Timeout
 
 from bertology.activations import Entry, find_entry, silent
 from bertology.probing import ClozeProbe, RepresentationProbe
-from bertology.runner._finder import Init
+from bertology.runner._draws import Weights
 from bertology.runner._fit import fit_group
 from bertology.runner._heads import maps_read, read_heads
 from bertology.runner._plan import BaselineCells, Group, Plan
@@ -31,7 +31,7 @@ def together(units: Iterable[Numbered]) -> list[list[Numbered]]:
     found: dict[object, list[Numbered]] = {}
     for number, unit in units:
         maps = maps_read(unit.part) if isinstance(unit.part, Group) else None
-        key = number if maps is None else (unit.groups[0].init, maps)
+        key = number if maps is None else (unit.weights, maps)
         found.setdefault(key, []).append((number, unit))
     return list(found.values())
 
@@ -91,7 +91,7 @@ def _from_maps(units: Sequence[Unit], run: Path, device: str) -> Iterator[tuple[
     """Compute units that read the same maps, whose locks are held."""
     plan, owners = units[0].plan, {id(group): unit for unit in units for group in unit.groups}
     groups = [group for unit in units for group in unit.groups]
-    opened = opener(plan, groups[0].init, device)
+    opened = opener(plan, groups[0].weights, device)
     with one_thread():
         for group, error in read_heads(groups, run, plan=plan, get_encoder=opened, device=device, progress=silent):
             unit = owners[id(group)]
@@ -108,23 +108,24 @@ def _compute(unit: Unit, run: Path, device: str) -> None:
     if isinstance(part, BaselineCells):
         write_baselines_of(part, plan, run, data=None)
         return
-    left = left_of(run, part)
-    if left is None:
-        return
-    if not isinstance(part.probe, RepresentationProbe):
-        _ask(plan, left, run, device)
-        return
-    data = TaskData.of(part.probe, plan.splits)
-    entries = _stored(plan, part.init)
-    if entries is None:
-        entries = extract_splits(plan, part.init, opener(plan, part.init, device), lambda _: silent)
-    with one_thread():
-        fit_group(left, data, entries, run, plan=plan, device=device, progress=silent)
+    data = TaskData.of(part.probe, plan.splits) if isinstance(part.probe, RepresentationProbe) else None
+    for draw in (part, *part.draws):
+        left = left_of(run, draw)
+        if left is None:
+            continue
+        if data is None:
+            _ask(plan, left, run, device)
+            continue
+        entries = _stored(plan, draw.weights)
+        if entries is None:
+            entries = extract_splits(plan, draw.weights, opener(plan, draw.weights, device), lambda _: silent)
+        with one_thread():
+            fit_group(left, data, entries, run, plan=plan, device=device, progress=silent)
 
 
 def _ask(plan: Plan, group: Group, run: Path, device: str) -> None:
     """Put texts to the model, or look at its heads."""
-    opened = opener(plan, group.init, device)
+    opened = opener(plan, group.weights, device)
     with one_thread():
         if isinstance(group.probe, ClozeProbe):
             ask_group(group, run, plan=plan, get_encoder=opened, device=device, progress=silent)
@@ -134,14 +135,14 @@ def _ask(plan: Plan, group: Group, run: Path, device: str) -> None:
                 raise error
 
 
-def _stored(plan: Plan, init: Init) -> dict[str, Entry] | None:
+def _stored(plan: Plan, weights: Weights) -> dict[str, Entry] | None:
     """The vectors of every split, which are in the store by now, unless someone has taken them out again.
 
     They were compared with their checksums before any unit was started; doing so for each would read all of them twice.
     """
     entries = {}
     for split, sentences in plan.splits.by_name.items():
-        entry = find_entry(recipe_of(plan, init, sentences), plan.layers)
+        entry = find_entry(recipe_of(plan, weights, sentences), plan.layers)
         if entry is None:
             return None
         entries[split] = entry

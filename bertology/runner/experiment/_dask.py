@@ -7,6 +7,7 @@ corpus to each worker once, what is to be computed, and how it went.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import time
 import uuid
@@ -24,9 +25,9 @@ from bertology._cache import cache_folder
 from bertology._files import explained_write_errors
 from bertology._temporary import sweep, temporary_affixes
 from bertology.activations import Progress, entry_folder, find_entry
-from bertology.runner._finder import Init
+from bertology.runner._draws import Weights
 from bertology.runner._plan import BaselineCells, Plan
-from bertology.runner._run import recipe_of
+from bertology.runner._run import called, recipe_of
 from bertology.runner.experiment._compute import Numbered, Outcome, together
 from bertology.runner.experiment._dask_pool import Pool
 from bertology.runner.experiment._dask_tasks import Errand, Survey, compute, survey, unpack, write_shard
@@ -36,6 +37,8 @@ from bertology.runner.experiment._sending import Freight
 from bertology.runner.experiment._work import Unit
 
 _AGAIN_S = 1.0
+_Entry = tuple[Weights, str]
+"""Weights, and the split that was read with them."""
 
 
 @dataclass(eq=False)
@@ -44,14 +47,14 @@ class _Reading:
 
     plan: Plan
     """Without its sentences."""
-    init: Init
+    draws: tuple[Weights, ...]
     units: list[Numbered]
     splits: Future
     lock_files: tuple[Path, ...]
     progress: Progress
     locks: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    surveys: dict[str, Survey] = field(default_factory=dict)
-    checksums: dict[str, list[str | None]] = field(default_factory=dict)
+    surveys: dict[_Entry, Survey] = field(default_factory=dict)
+    checksums: dict[_Entry, list[str | None]] = field(default_factory=dict)
     left: int = 0
     """Shards that are still to come."""
     has_failed: bool = False
@@ -133,29 +136,28 @@ class _Drive:
 
     def _begin(self, portion: Sequence[Numbered]) -> None:
         """Send what needs no vectors; queue the readings of the model that the others need."""
-        readings: dict[Init, _Reading] = {}
+        readings: dict[tuple[Weights, ...], _Reading] = {}
         for load in together(portion):
             number, unit = load[0]
             if isinstance(unit.part, BaselineCells) or not unit.reads_vectors:
                 self._send(load)
                 continue
-            init = unit.part.init
-            if init not in readings:
-                readings[init] = self._reading(unit.plan, init)
-            readings[init].units.append((number, unit))
+            if unit.weights not in readings:
+                readings[unit.weights] = self._reading(unit.plan, unit.weights)
+            readings[unit.weights].units.append((number, unit))
         self._waiting.extend(readings.values())
 
-    def _reading(self, plan: Plan, init: Init) -> _Reading:
+    def _reading(self, plan: Plan, draws: tuple[Weights, ...]) -> _Reading:
         files = []
-        for sentences in plan.splits.by_name.values():
-            recipe = recipe_of(plan, init, sentences)
+        for weights, sentences in itertools.product(draws, plan.splits.by_name.values()):
+            recipe = recipe_of(plan, weights, sentences)
             found = find_entry(recipe, plan.layers)
             layers = plan.layers if found is None else found.manifest.layers
             files.append(entry_folder(recipe, layers).with_suffix(".lock"))
-        label = f"{'random ' if init == 'random' else ''}{plan.source.name}, {plan.corpus.name}"
+        label = f"{called(plan, draws[0])}, {plan.corpus.name}"
         return _Reading(
             self._freight.light(plan),
-            init,
+            draws,
             [],
             self._corpus(plan),
             tuple(dict.fromkeys(files)),
@@ -175,29 +177,27 @@ class _Drive:
             self._waiting.append(reading)
             return
         self._open.append(reading)
-        self._submit(partial(self._surveyed, reading), survey, reading.plan, reading.init, reading.splits)
+        self._submit(partial(self._surveyed, reading), survey, reading.plan, reading.draws, reading.splits)
 
-    def _surveyed(self, reading: _Reading, found: dict[str, Survey] | Exception) -> Outcomes:
+    def _surveyed(self, reading: _Reading, found: dict[_Entry, Survey] | Exception) -> Outcomes:
         if isinstance(found, Exception):
             yield from self._failed(reading, found)
             return
-        reading.surveys = {split: each for split, each in found.items() if each.outline is not None}
-        reading.checksums = {split: list(each.checksums) for split, each in reading.surveys.items()}
+        reading.surveys = {entry: each for entry, each in found.items() if each.outline is not None}
+        reading.checksums = {entry: list(each.checksums) for entry, each in reading.surveys.items()}
         self._tell(reading, found)
-        for split, each in reading.surveys.items():
+        for (weights, split), each in reading.surveys.items():
             assert each.outline is not None
             layers = each.outline.manifest.layers
             for number, checksum in enumerate(each.checksums):
                 if checksum is None:
                     reading.left += 1
-                    written = partial(self._written, reading, split, number)
-                    self._submit(
-                        written, write_shard, reading.plan, reading.init, reading.splits, split, layers, number
-                    )
+                    written = partial(self._written, reading, (weights, split), number)
+                    self._submit(written, write_shard, reading.plan, weights, reading.splits, split, layers, number)
         if not reading.left:
             yield from self._complete(reading)
 
-    def _tell(self, reading: _Reading, found: dict[str, Survey]) -> None:
+    def _tell(self, reading: _Reading, found: dict[_Entry, Survey]) -> None:
         for each in found.values():
             for note in each.notes:
                 reading.progress.note(note)
@@ -211,14 +211,14 @@ class _Drive:
             reading.progress.start(sum(pieces for pieces, _ in counted), unit="pieces")
             reading.progress.skip(sum(pieces for pieces, checksum in counted if checksum is not None))
 
-    def _written(self, reading: _Reading, split: str, number: int, checksum: str | Exception) -> Outcomes:
+    def _written(self, reading: _Reading, entry: _Entry, number: int, checksum: str | Exception) -> Outcomes:
         reading.left -= 1
         if isinstance(checksum, Exception):
             yield from self._failed(reading, checksum)
             return
-        outline = reading.surveys[split].outline
+        outline = reading.surveys[entry].outline
         assert outline is not None
-        reading.checksums[split][number] = checksum
+        reading.checksums[entry][number] = checksum
         reading.progress.advance(outline.pieces[number])
         if not reading.left and not reading.has_failed:
             yield from self._complete(reading)
@@ -226,9 +226,9 @@ class _Drive:
     def _complete(self, reading: _Reading) -> Outcomes:
         """Make the entries whole, and send what waits for them."""
         try:
-            for split, each in reading.surveys.items():
+            for entry, each in reading.surveys.items():
                 assert each.outline is not None
-                each.outline.complete(reading.checksums[split])
+                each.outline.complete(reading.checksums[entry])
         except Exception as error:
             yield from self._failed(reading, error)
             return

@@ -7,6 +7,7 @@ work at all.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pickle
 import socket
@@ -21,7 +22,7 @@ from bertology import __version__
 from bertology.activations import Outline, entry_folder, find_entry
 from bertology.activations._progress import SilentProgress
 from bertology.errors import BertologyError
-from bertology.runner._finder import Init
+from bertology.runner._draws import Weights
 from bertology.runner._plan import Group, Plan
 from bertology.runner._run import check_components, encoder_of, recipe_of
 from bertology.runner._task_data import Splits
@@ -73,29 +74,34 @@ def compute(errand: Errand, units: Sequence[Unit], splits: Splits, wait: bool) -
         units = [loaded(unit, splits) for unit in units]
         for unit in units:
             if isinstance(unit.part, Group) and unit.reads_vectors:
-                for sentences in splits.by_name.values():
-                    _look_afresh(entry_folder(recipe_of(unit.plan, unit.part.init, sentences), unit.plan.layers))
+                for weights, sentences in itertools.product(unit.weights, splits.by_name.values()):
+                    _look_afresh(entry_folder(recipe_of(unit.plan, weights, sentences), unit.plan.layers))
         outcomes = compute_units(units, errand.run, device=device, wait=wait)
         return [_portable(outcome) if isinstance(outcome, Exception) else outcome for outcome in outcomes]
 
 
-def survey(errand: Errand, plan: Plan, init: Init, splits: Splits) -> dict[str, Survey] | Exception:
-    """Say by split what of the vectors is missing. The locks of the entries are held by who sent this."""
+def survey(
+    errand: Errand, plan: Plan, draws: Sequence[Weights], splits: Splits
+) -> dict[tuple[Weights, str], Survey] | Exception:
+    """Say by weights and split what of the vectors is missing. The locks of the entries are held by who sent this."""
     with _at_work(errand) as device:
         try:
-            return {name: _survey(plan, init, splits, name, device) for name in splits.by_name}
+            return {
+                (weights, name): _survey(plan, weights, splits, name, device)
+                for weights, name in itertools.product(draws, splits.by_name)
+            }
         except Exception as error:
             # A model that cannot be read is no bar to the others.
             return _portable(error)
 
 
 def write_shard(
-    errand: Errand, plan: Plan, init: Init, splits: Splits, split: str, layers: tuple[int, ...], number: int
+    errand: Errand, plan: Plan, weights: Weights, splits: Splits, split: str, layers: tuple[int, ...], number: int
 ) -> str | Exception:
     """Write one shard, unless it is there; its checksum."""
     with _at_work(errand) as device:
         try:
-            found = _opened(plan, init, splits, split, layers, device)
+            found = _opened(plan, weights, splits, split, layers, device)
             already = found.checksum(number)
             if already is not None:
                 return already
@@ -106,15 +112,15 @@ def write_shard(
             return _portable(error)
 
 
-def _survey(plan: Plan, init: Init, splits: Splits, split: str, device: str) -> Survey:
+def _survey(plan: Plan, weights: Weights, splits: Splits, split: str, device: str) -> Survey:
     from bertology.activations import whole_entry
 
-    recipe, progress = recipe_of(plan, init, splits.by_name[split]), _Notes()
+    recipe, progress = recipe_of(plan, weights, splits.by_name[split]), _Notes()
     found = find_entry(recipe, plan.layers)
     layers = found.manifest.layers if found is not None else plan.layers
     if whole_entry(recipe, layers, progress) is not None:
         return Survey(None, (), ())
-    extraction = _opened(plan, init, splits, split, layers, device, progress)
+    extraction = _opened(plan, weights, splits, split, layers, device, progress)
     return Survey(extraction.outline, tuple(extraction.prepare()), tuple(progress.notes))
 
 
@@ -124,7 +130,7 @@ _desk: dict[str, Any] = {}
 
 def _opened(
     plan: Plan,
-    init: Init,
+    weights: Weights,
     splits: Splits,
     split: str,
     layers: tuple[int, ...],
@@ -135,11 +141,11 @@ def _opened(
     from bertology.activations import Extraction
 
     request = plan.request
-    model = repr((plan.fingerprints[init], request.dtype, request.max_pieces, device, plan.source.folder))
+    model = repr((plan.fingerprints[weights], request.dtype, request.max_pieces, device, plan.source.folder))
     if _desk.get("model") != model:
         _desk.clear()
-        _desk.update(model=model, encoder=encoder_of(plan, init, device))
-    recipe = recipe_of(plan, init, splits.by_name[split])
+        _desk.update(model=model, encoder=encoder_of(plan, weights, device))
+    recipe = recipe_of(plan, weights, splits.by_name[split])
     key = f"{recipe.key} {layers}"
     if key not in _desk:
         _desk[key] = Extraction(

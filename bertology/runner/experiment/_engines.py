@@ -15,7 +15,7 @@ from typing import Literal
 from bertology._parent import end_with_parent
 from bertology.activations import silent
 from bertology.errors import BertologyError
-from bertology.runner._finder import Init
+from bertology.runner._draws import Weights
 from bertology.runner._plan import Group
 from bertology.runner._run import ProgressFor, check_components, extract_splits, opener
 from bertology.runner.experiment._cluster import ClusterChoice
@@ -128,14 +128,14 @@ def portions(units: Sequence[Unit]) -> Iterator[list[Numbered]]:
 
 def _with_vectors(portion: Sequence[Numbered], job: Job) -> Generator[tuple[int, Exception], None, list[Numbered]]:
     """Read what units need that are still pending, and return them; those whose model cannot be read are yielded."""
-    errors: dict[Init, Exception | None] = {}
+    errors: dict[Weights, Exception | None] = {}
     ready = []
     for number, unit in [(number, unit) for number, unit in portion if job.is_pending(unit)]:
         if isinstance(unit.part, Group) and unit.reads_vectors:
-            init = unit.part.init
-            if init not in errors:
-                errors[init] = _extract(unit, init, job)
-            error = errors[init]
+            for weights in unit.weights:
+                if weights not in errors:
+                    errors[weights] = _extract(unit, weights, job)
+            error = next((error for weights in unit.weights if (error := errors[weights]) is not None), None)
             if error is not None:
                 write_failure(job.run, unit, error)
                 yield number, error
@@ -144,9 +144,9 @@ def _with_vectors(portion: Sequence[Numbered], job: Job) -> Generator[tuple[int,
     return ready
 
 
-def _extract(unit: Unit, init: Init, job: Job) -> Exception | None:
+def _extract(unit: Unit, weights: Weights, job: Job) -> Exception | None:
     try:
-        extract_splits(unit.plan, init, opener(unit.plan, init, job.device), job.progress)
+        extract_splits(unit.plan, weights, opener(unit.plan, weights, job.device), job.progress)
     except Exception as error:
         # A model that cannot be read is no bar to the others.
         return error

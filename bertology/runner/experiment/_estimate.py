@@ -12,8 +12,8 @@ import numpy as np
 from bertology._units import size_in_words
 from bertology.activations import find_entry
 from bertology.errors import BertologyError
-from bertology.probing import AttentionProbe, ClozeProbe, HeadProbe, RepresentationProbe
-from bertology.runner._finder import Init
+from bertology.probing import AttentionProbe, HeadProbe, RepresentationProbe
+from bertology.runner._draws import Weights, asked_words
 from bertology.runner._plan import Group, Plan
 from bertology.runner._run import recipe_of
 from bertology.runner._sources import TRAIN_MEMORY
@@ -124,7 +124,8 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None, tasks: _Tasks)
     data, problems = tasks.of(plan)
     # Of tasks that are asked of the model itself no vectors are read.
     reads = any(isinstance(probe, RepresentationProbe) for probe in plan.probes)
-    missing = {init: _missing_words(plan, init) if reads else 0 for init in plan.fingerprints}
+    draws = dict.fromkeys(weights for unit in units for weights in unit.weights)
+    missing = {weights: _missing_words(plan, weights) if reads else 0 for weights in draws}
     n_words = sum(split.n_words for split in plan.splits.by_name.values()) if reads else 0
     width = np.dtype(plan.request.stored_dtype).itemsize * len(plan.layers) * plan.shape.dim
     block = 24 * plan.shape.dim**2
@@ -169,10 +170,8 @@ def _asking_flops(groups: Sequence[Group], plan: Plan) -> float:
     if isinstance(group.probe, HeadProbe):
         return _heads_flops(groups, plan)
     items = plan.splits.prompts[group.probe.task]
-    lengths = np.array([_PIECES_A_WORD * (len(item.text.split()) + len(item.other.split())) for item in items.items])
-    whole = isinstance(group.probe, ClozeProbe) and group.probe.asks == "sentences"
-    pieces = float((lengths**2 / 2 if whole else lengths).sum())
-    n_passes = len({control for control, _, _ in group.cells})
+    pieces = asked_words(group.probe, items, pieces=_PIECES_A_WORD)
+    n_passes = len({(one.weights, control) for one in groups for control, _, _ in one.cells})
     return pieces * n_passes * 24 * plan.shape.dim**2 * max(plan.layers, default=0)
 
 
@@ -212,10 +211,10 @@ class _Tasks:
         return data, tuple(problems)
 
 
-def _missing_words(plan: Plan, init: Init) -> int:
+def _missing_words(plan: Plan, weights: Weights) -> int:
     """How many words' vectors are not in the store."""
     splits = plan.splits.by_name.values()
-    return sum(split.n_words for split in splits if find_entry(recipe_of(plan, init, split), plan.layers) is None)
+    return sum(split.n_words for split in splits if find_entry(recipe_of(plan, weights, split), plan.layers) is None)
 
 
 def _fit_flops(group: Group, data: TaskData, plan: Plan) -> float:

@@ -120,7 +120,11 @@ class RunFolder:
     def experiment(self) -> Experiment:
         """The experiment as it was resolved."""
         self.record()
-        return load_experiment(self.path / ASKED)
+        path = self.path / ASKED
+        asked = load_experiment(path)
+        # Versions that did not record how many draws of random weights there are had one.
+        is_recorded = "\nrandom_draws:" in path.read_text(encoding="utf-8")
+        return asked if is_recorded else asked.model_copy(update={"random_draws": 1})
 
     def add_session(self, session: Mapping[str, Any], **about: Any) -> None:
         """Note that work was done here, and what the tables are made of."""

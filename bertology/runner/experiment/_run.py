@@ -232,7 +232,7 @@ def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit
         if isinstance(unit.part, BaselineCells):
             parts.append(assembler.of_baselines(unit.plan, unit.part))
         else:
-            parts += [assembler.of_group(unit.plan, group) for group in unit.groups]
+            parts += [assembler.of_group(unit.plan, draws) for draws in unit.by_draw]
     parts += [assembler.of_failed(unit.plan, group) for unit in failed for group in unit.groups]
     rows = in_order(work.experiment, (row for part in parts for row in part.rows), tasks=work.task_places)
     return Results(rows, tuple(row for part in parts for row in part.comparisons), PredictionFolder(run))

@@ -10,6 +10,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from bertology.errors import cut, quoted
+from bertology.measures import N_RESAMPLES
 from bertology.runner._reading import Reading, sweep
 from bertology.runner._request import CONTROLS, Control
 
@@ -53,7 +54,7 @@ class ModelSettings(_Named):
     init: Literal["pretrained", "random", "random_blocks"] = "pretrained"
     """`random`: the same architecture with fresh weights; `random_blocks`: fresh blocks over pretrained embeddings."""
     init_seed: Annotated[int, Field(strict=True, ge=0)] = 1
-    """Seed of fresh weights. Those of the control `random` have seed 0."""
+    """Seed of fresh weights. The draws of the control `random` have the seeds 0, 10000, 20000 …"""
     revision: Text | None = None
     """Branch, tag or commit of a hub model."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
@@ -163,8 +164,9 @@ class TaskSettings(_Named):
 class StatisticsSettings(_Settings):
     """How sure the scores are."""
 
-    resamples: Annotated[int, Field(strict=True, ge=100, le=100_000)] = 2000
-    """Bootstrap resamples of the test sentences."""
+    resamples: Annotated[int, Field(strict=True, ge=100, le=100_000)] = N_RESAMPLES
+    """Bootstrap resamples of the test sentences, and of seeds and draws where there are several. Intervals are made of
+    what is kept of finished fits, so that another number changes no fit."""
     seed: Annotated[int, Field(strict=True, ge=0)] = 0
     """Seed of the resampling."""
     compare_layers: Truth = True
@@ -202,6 +204,9 @@ class Experiment(_Settings):
     trees `linear_chain`, `random` (a pretrained encoder with random weights), `control_task`; of texts `blind` (without
     what decides); of attention heads `offset` (the word at a fixed place), and of mentions `nearest`, `head_match` (the
     same word) and `rule`."""
+    random_draws: Literal["auto"] | Annotated[int, Field(strict=True, ge=1)] = "auto"
+    """Draws of random weights that the control `random` is the mean of; `auto`: three where the text is read quickly
+    and the fits are of single words, else one."""
     statistics: StatisticsSettings = StatisticsSettings()
     """How intervals and comparisons are made."""
     outputs: OutputSettings = OutputSettings()

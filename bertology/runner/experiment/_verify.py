@@ -139,7 +139,8 @@ def _scores(run: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
 def _name(row: ResultRow) -> tuple[Any, ...]:
     layer = None if row.layer is None else f"layer {row.layer}"
     seed = None if row.seed is None else f"seed {row.seed}"
+    weights = f"weights of seed {row.init_seed}" if row.init_seed else None
     control = None if row.control == "none" else row.control
     # Several readings of a task are told apart by their settings.
     reading = reading_of(row) or None
-    return (row.task, row.corpus, row.model, row.init, reading, layer, seed, control, row.metric, row.group)
+    return (row.task, row.corpus, row.model, row.init, weights, reading, layer, seed, control, row.metric, row.group)

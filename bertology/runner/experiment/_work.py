@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from bertology._files import canonical_json, digest, shortened
+from bertology._files import shortened
 from bertology._inputs import is_numeral
 from bertology._names import name_not_found
 from bertology.corpora import Corpus
@@ -15,55 +15,15 @@ from bertology.errors import BertologyError, cut, quoted
 from bertology.probing import ClozeProbe, RepresentationProbe
 from bertology.readouts import readout_kind
 from bertology.results import ResultRow
-from bertology.runner._cells import Cell
 from bertology.runner._finder import Finder, Init, find_corpus, prompts_corpus
-from bertology.runner._plan import BaselineCells, Group, Plan, baselines_of, inits_of, make_plan
+from bertology.runner._plan import Group, Plan, baselines_of, inits_of, make_plan
 from bertology.runner._reading import fitted_together
 from bertology.runner._request import ProbeRequest
 from bertology.runner.experiment._settings import CorpusSettings, Experiment, ModelSettings, TaskSettings
+from bertology.runner.experiment._unit import Unit as Unit
 
 # How far from even a cut may be, in shares of a part, to keep a model in one piece.
 _NEAR = 0.1
-
-
-@dataclass(frozen=True, eq=False)
-class Unit:
-    """Cells that are computed together: the baselines of a task, or its fits on one initialisation of a model."""
-
-    plan: Plan
-    part: Group | BaselineCells
-
-    @property
-    def cells(self) -> tuple[Cell, ...]:
-        """What is computed."""
-        parts = self.groups or (self.part,)
-        return tuple(cell for part in parts for cell in part.cells.values())
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """What is fitted, of several readings of the task that are fitted together each; none for baselines."""
-        return () if isinstance(self.part, BaselineCells) else self.part.family
-
-    @cached_property
-    def key(self) -> str:
-        """Hash of its cells."""
-        return digest([canonical_json(sorted(cell.id for cell in self.cells))])
-
-    @property
-    def reads_vectors(self) -> bool:
-        """Whether it needs the model's vectors of the corpus."""
-        return isinstance(self.part, Group) and isinstance(self.part.probe, RepresentationProbe)
-
-    @property
-    def title(self) -> str:
-        """What a person calls it."""
-        where = f"{self.part.probe.task} on {self.plan.corpus.name}"
-        if isinstance(self.part, BaselineCells):
-            return f"{where}, baselines"
-        if len(self.plan.readings_of(self.part.probe)) > 1:
-            where += f" by {self.part.reading.title}"
-        fresh = self.part.init == "random" and self.plan.request.init != "random"
-        return f"{where}, {self.plan.source.name}{' with random weights' if fresh else ''}"
 
 
 @dataclass(frozen=True)
@@ -156,7 +116,8 @@ class Work:
         for place in places_of(self.experiment, shard):
             unit = self._unit(place)
             # Groups that have one cell in common have all.
-            known = owners.setdefault(unit.cells[0].id, unit)
+            firsts = [next(iter(part.cells.values())) for part in unit.groups or (unit.part,)]
+            known = next((owner for cell in firsts if (owner := owners.setdefault(cell.id, unit)) is not unit), unit)
             if known is unit or _same_control(known, unit):
                 units.append(unit)
             elif isinstance(unit.part, Group):
@@ -180,8 +141,10 @@ class Work:
                 found += len(plan.baselines[place.task].cells)
             else:
                 probe = plan.probes[place.task]
+                ways = plan.ways_of(probe)[place.reading]
                 fits = len(plan.controls_of(probe, place.init)) * plan.n_seeds_of(probe)
-                found += fits * sum(len(plan.columns_of(one)) for one in plan.ways_of(probe)[place.reading])
+                fits *= len(plan.weights_of(probe, ways, place.init))
+                found += fits * sum(len(plan.columns_of(one)) for one in ways)
         return found
 
     @cached_property
@@ -194,7 +157,7 @@ class Work:
         """Fingerprints of the models and corpora of this part, by what the tables call them."""
         models: dict[str, str] = {}
         for plan in self.plans:
-            models[plan.source.name] = plan.fingerprints[plan.request.init]
+            models[plan.source.name] = next(iter(plan.fingerprints.values()))
         return {"models": models, "corpora": {plan.corpus.name: plan.corpus.fingerprint for plan in self.plans}}
 
 
@@ -395,6 +358,7 @@ def _request(
         model_id=model.title,
         init=model.init,
         init_seed=model.init_seed,
+        random_draws=experiment.random_draws,
         max_items=corpus.items,
         readings={finder.probe(task.name).task: task.readings for task in tasks if task.readings},
     )

@@ -43,7 +43,7 @@ def test_names_and_defaults(write: Callable[..., Path]) -> None:
     assert [model.title for model in found.models] == ["pocket", "pocket-random"]
     assert [[reading.readout for reading in task.readings] for task in found.tasks] == [[], ["mlp"]]
     assert (found.layer_spec, found.seeds, found.chosen_controls[0]) == ("0-2", 2, "majority")
-    assert found.statistics.resamples == 2000
+    assert found.statistics.resamples == 10_000
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,190 @@
+"""Random weights are drawn three times where that is cheap, and scores are means over draws and over seeds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bertology.encoders import ModelShape
+from bertology.errors import BertologyError
+from bertology.probing import get_probe
+from bertology.results import read_results
+from bertology.runner import ProbeRequest, run_probes
+from bertology.runner import _run as running
+from bertology.runner._draws import cheap_draws, control_seeds
+from bertology.runner._plan import make_plan
+from bertology.runner._reading import Reading
+from bertology.runner.experiment import RunOptions, load_experiment, run_experiment
+
+EWT = 254_800
+
+
+@pytest.fixture
+def request_of(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProbeRequest:
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "cache"))
+    return ProbeRequest(model=str(tiny_bert), corpus=str(tiny_corpus), layers="0,1", controls=("random",))
+
+
+def shape(n_layers: int, dim: int) -> ModelShape:
+    return ModelShape(n_layers=n_layers, dim=dim, n_heads=4, family="bert")
+
+
+def words(number: int) -> Any:
+    return SimpleNamespace(by_name={"train": SimpleNamespace(n_words=number)})
+
+
+@pytest.mark.parametrize(
+    ("task", "reading", "size", "n_words", "seeds", "draws"),
+    [
+        ("pos", {}, (4, 128), 60_000, 1, 3),  # the embedded model and corpus
+        ("pos", {}, (6, 384), EWT, 1, 3),  # a small encoder, a whole treebank
+        ("pos", {"readout": "mlp"}, (6, 384), EWT, 1, 3),
+        ("pos", {}, (6, 384), EWT, 5, 1),
+        ("pos", {}, (12, 768), 30_000, 1, 3),
+        ("pos", {}, (12, 768), EWT, 1, 1),  # BERT-base, a whole treebank
+        ("pos", {"codelength": "online"}, (4, 128), 60_000, 1, 1),
+        ("edge_dependencies", {}, (4, 128), 60_000, 1, 1),
+        ("structural_distance", {}, (4, 128), 60_000, 1, 1),
+        ("head_statistics", {}, (4, 128), 60_000, 1, 1),
+    ],
+)
+def test_what_is_cheap_is_known_from_the_request(
+    task: str, reading: dict[str, Any], size: tuple[int, int], n_words: int, seeds: int, draws: int
+) -> None:
+    found = cheap_draws(
+        get_probe(task), [Reading(**reading)], shape(*size), words(n_words), deepest=size[0], seeds=seeds
+    )
+    assert found == draws
+
+
+def test_cloze_items_are_counted_in_words() -> None:
+    probe = get_probe("lama")
+    items = [SimpleNamespace(text="a word " * 5, other="")]
+    for number, draws in ((1000, 3), (5_000_000, 1)):
+        splits: Any = SimpleNamespace(prompts={probe.task: SimpleNamespace(items=items * number)})
+        assert cheap_draws(probe, [Reading()], shape(6, 384), splits, deepest=6, seeds=1) == draws
+
+
+def test_random_weights_are_drawn_three_times(request_of: ProbeRequest, tmp_path: Path) -> None:
+    results = run_probes(request_of, out=tmp_path / "out")
+    frame = results.to_pandas()
+    fresh = frame[(frame.init == "random") & (frame.metric == "accuracy")]
+    assert sorted(set(fresh.init_seed)) == list(control_seeds(3)) == [0, 10_000, 20_000]
+    assert fresh.model_fingerprint.nunique() == 3
+    for layer, rows in fresh.groupby("layer"):
+        assert len(rows) == 3
+        assert rows.value.nunique() > 1
+        assert set(rows.n_runs) == {3}
+        assert set(rows["mean"]) == {rows["mean"].iloc[0]}
+        first = rows.iloc[0]
+        assert first["mean"] == pytest.approx(rows.value.mean())
+        # Three draws that differ: wider than one draw's interval over sentences.
+        assert first.mean_stderr**2 > rows.value.var(ddof=1) / 3
+        assert first.mean_ci_low < first["mean"] < first.mean_ci_high
+        assert first.mean_ci_method == "run-by-cluster-bootstrap-bca-10000"
+        assert first.ci_method == "cluster-bootstrap-bca-10000"
+        (line,) = [line for line in results.view().tables[0].lines if line.layer == layer]
+        assert line.random_init is not None
+        assert line.random_init.value == pytest.approx(rows.value.mean())
+        assert (line.random_init.low, line.random_init.high) == (first.mean_ci_low, first.mean_ci_high)
+    trained = frame[frame.init == "pretrained"]
+    assert set(trained.n_runs) == {1}
+    assert trained["mean"].isna().all()
+    assert trained.init_seed.isna().all()
+    text = results.view().to_text()
+    assert "init: mean of 3 draws of random weights, ±" in text
+    assert "test sentences (BCa, 10,000 resamples); not over seeds of the fit" in " ".join(text.split())
+    again = read_results(tmp_path / "out")
+    assert again.view().to_text() == text
+    # One cell is chosen where one is wanted: the first draw.
+    assert len(again.per_label("pos", 1, init="random")) > 1
+
+
+def test_more_draws_go_on_from_the_first(
+    request_of: ProbeRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = replace(request_of, random_draws=1)
+    assert make_plan(one).run_id == make_plan(request_of).run_id
+    before = run_probes(one, out=tmp_path / "out").to_pandas()
+    assert "one draw of random weights" in (tmp_path / "out" / "layers.md").read_text()
+    fitted: list[Any] = []
+    original = running.fit_group
+
+    def fit(group: Any, *rest: Any, **chosen: Any) -> None:
+        fitted.append(group.weights)
+        original(group, *rest, **chosen)
+
+    monkeypatch.setattr(running, "fit_group", fit)
+    after = run_probes(request_of, out=tmp_path / "out").to_pandas()
+    assert fitted == [("random", 10_000), ("random", 20_000)]
+    assert set(before.cell_id) < set(after.cell_id)
+    kept = after[after.cell_id.isin(set(before.cell_id))].reset_index(drop=True)
+    assert kept.value.tolist() == before.value.tolist()
+
+
+def test_several_seeds_have_means_over_seeds_and_sentences(finished: Any) -> None:
+    frame = finished.results.to_pandas()
+    own = frame[(frame.init == "pretrained") & (frame.task == "pos")]
+    for (metric, control, layer), rows in own.groupby(["metric", "control", "layer"]):
+        assert set(rows.n_runs) == {2}, (metric, control, layer)
+        assert rows["mean"].to_numpy() == pytest.approx(np.full(2, rows.value.mean()))
+        assert rows.mean_ci_low.nunique() == 1
+    table = finished.results.view().tables[0]
+    rows = own[(own.metric == "accuracy") & (own.control == "none")].set_index("layer")
+    for line in table.lines:
+        assert line.main is not None
+        assert (line.main.low, line.main.high) == tuple(rows.loc[line.layer, ["mean_ci_low", "mean_ci_high"]].iloc[0])
+    text = " ".join(finished.results.view().to_text().split())
+    assert "bootstrap over seeds × test sentences (BCa, 10,000 resamples); 2 seeds say little" in text
+    # Of one seed alone its own interval is shown again.
+    (alone, *_) = finished.results.only(seed=1, task="pos").view().tables
+    first = own.query("metric == 'accuracy' and control == 'none' and seed == 1").set_index("layer")
+    for line in alone.lines:
+        assert line.main is not None
+        assert (line.main.low, line.main.high) == tuple(first.loc[line.layer, ["ci_low", "ci_high"]])
+    assert "not over seeds of the fit" in " ".join(finished.results.only(seed=1).view().to_text().split())
+
+
+def test_draws_and_seeds_make_one_mean(request_of: ProbeRequest) -> None:
+    frame = run_probes(replace(request_of, seeds=2, random_draws=2, layers="1")).to_pandas()
+    fresh = frame[(frame.init == "random") & (frame.metric == "accuracy")]
+    assert sorted(zip(fresh.init_seed, fresh.seed, strict=True)) == [(0, 0), (0, 1), (10_000, 0), (10_000, 1)]
+    assert set(fresh.n_runs) == {4}
+    assert fresh["mean"].iloc[0] == pytest.approx(fresh.value.mean())
+
+
+@pytest.mark.parametrize("number", [0, -3, "many", 1.5])
+def test_an_impossible_number_of_draws_is_refused(number: Any) -> None:
+    with pytest.raises(BertologyError, match=r"random_draws is .*; it should be auto, or a number of at least 1"):
+        ProbeRequest(random_draws=number)
+
+
+def test_an_experiment_keeps_draws_together(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one unit, so that each part of a run has what the mean takes; seed 1 is free for a model of its own."""
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "trial.yaml"
+    path.write_text(
+        f"name: trial\nmodels: [{{name: {tiny_bert}, id: tiny}}, {{name: {tiny_bert}, id: fresh, init: random}}]\n"
+        "corpora: [{name: pocket, sentences: 40}]\ntasks: [pos]\nlayers: 1\ncontrols: [random]\n"
+        "statistics: {resamples: 200}\noutputs: {plots: []}\n"
+    )
+    experiment, options = load_experiment(path), RunOptions(engine="serial")
+    summary = run_experiment(experiment, tmp_path / "run", options=options)
+    assert not summary.failures
+    assert summary.n_cells == summary.n_computed == 1 + 3 + 1
+    frame = read_results(tmp_path / "run").to_pandas()
+    rows = frame[(frame.model == "tiny") & (frame.init == "random") & (frame.metric == "accuracy")]
+    assert set(rows.n_runs) == {3}
+    own = frame[frame.model == "fresh"]
+    assert set(own.init_seed) == {1}
+    # Intervals are made of finished cells: of other resamples, with nothing computed.
+    more = load_experiment(path, changes=["statistics.resamples=300"])
+    again = run_experiment(more, tmp_path / "run", options=options)
+    assert again.n_computed == 0
+    methods = set(read_results(tmp_path / "run").to_pandas().ci_method)
+    assert methods == {"cluster-bootstrap-bca-300"}
