@@ -162,6 +162,8 @@ def _fit_facts(group: Group, fitted: FittedReadout, problem: int, column: int) -
         # JSON knows no NaN, which is what a readout without iterations has to say.
         "gradient_norm": gradient_norm if math.isfinite(gradient_norm) else None,
     }
+    if end := report.end(problem, column):
+        params["path_end"] = end
     details = fitted.details(problem, column)
     if details:
         params["details"] = dict(details)

@@ -135,7 +135,7 @@ class TreeFit:
             stacked = np.repeat(labels[None], len(self.problems), axis=0)
             parts[split] = vectors, Targets(stacked, len(number), weights)
         (train, targets), (dev, dev_targets) = parts["train"], parts["dev"]
-        fitted = LinearReadout().fit(
+        fitted = LinearReadout(extensions=0).fit(
             train, targets, dev=dev, dev_targets=dev_targets, device=self.device, progress=self.progress.say
         )
         assert isinstance(fitted, FittedAffine)
