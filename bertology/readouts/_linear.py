@@ -1,4 +1,4 @@
-"""``linear.v2`` and ``linear.v1``: multinomial logistic regression of every layer, problem and strength at once."""
+"""``linear``: multinomial logistic regression of every layer, problem and strength at once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from bertology._workers import Workers
 from bertology.readouts._affine import Affine, FittedAffine
@@ -47,7 +48,7 @@ class LinearReadout(Readout):
 
     All fits go through the data together, by L-BFGS with a preconditioner of their own (see ``_curvature``), first on
     a sample, then on everything until they arrive. Where dev accuracy is best at an end of the path, strengths beyond
-    it are tried one after the other, as they would have been on a longer path, until one is no better.
+    it are tried one after the other, each from where the one before it ended, until one is no better.
     """
 
     strengths: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -126,31 +127,53 @@ class _Search:
         leading, following = np.unique(leaders), np.flatnonzero(leaders != np.arange(len(leaders)))
         layers = np.arange(self.dev.n_layers)
         given = np.tile(np.array(self.path.given), (len(leading), len(layers), 1))
-        fitted = self._fit(leading, layers, given)
+        fitted, minima = self._fit(leading, layers, given)
         found = fitted.pick(best_places(self.record.dev_accuracy[leading]) - self.path.given.start)
-        while (places := self.path.next_places(self.record.dev_accuracy[leading])).max() >= 0:
-            for row, problem in enumerate(leading):
-                some = np.flatnonzero(places[row] >= 0)
-                if len(some):
-                    beyond = self._fit(np.array([problem]), some, places[row : row + 1, some, None])
-                    better = best_places(self.record.dev_accuracy[[problem]])[0, some] == places[row, some]
-                    found = found.replaced(row, some[better], beyond.only_layers(np.flatnonzero(better)))
+        # [end, problem, layer, parameter]: where fits beyond an end begin
+        ends = minima.points.view(*given.shape, -1)[:, :, [0, -1]].movedim(2, 0)
+        for row, problem in enumerate(leading.tolist()):
+            found = self._beyond(problem, found, row, ends[:, row].clone())
         best = np.zeros(self.record.dev_accuracy.shape[:2], dtype=np.int64)
         best[leading] = best_places(self.record.dev_accuracy[leading])
         best = best[leaders]
         parts = [found]
         if len(following):
-            parts.append(self._fit(following, layers, best[following][:, :, None]))
+            parts.append(self._fit(following, layers, best[following][:, :, None])[0])
         return Affine.joined(parts).only(np.argsort([*leading, *following])), best
 
-    def _fit(self, problems: NDArray[np.int64], layers: NDArray[np.int64], places: NDArray[np.int64]) -> Affine:
+    def _beyond(self, problem: int, found: Affine, row: int, ends: Tensor) -> Affine:
+        """Go on beyond the ends of the path that are best for a problem, each fit from where the one before it ended.
+
+        Args:
+            problem: its number.
+            found: the best regressions so far.
+            row: the place of the problem in ``found``.
+            ends: ``[end, layer, parameter]`` where the fits at both ends of the path ended.
+        """
+        one = np.array([problem])
+        while len(layers := np.flatnonzero((places := self.path.next_places(self.record.dev_accuracy[one])[0]) >= 0)):
+            end = (places[layers] >= self.path.given.stop).astype(np.int64)
+            regressions, minima = self._fit(one, layers, places[None, layers, None], start=ends[end, layers])
+            ends[end, layers] = minima.points
+            is_best = best_places(self.record.dev_accuracy[one])[0, layers] == places[layers]
+            found = found.replaced(row, layers[is_best], regressions.only_layers(np.flatnonzero(is_best)))
+        return found
+
+    def _fit(
+        self,
+        problems: NDArray[np.int64],
+        layers: NDArray[np.int64],
+        places: NDArray[np.int64],
+        *,
+        start: Tensor | None = None,
+    ) -> tuple[Affine, Minima]:
         """Fit ``problems`` in ``layers`` at ``places [problem, layer, …]`` of the path, and note how it went."""
         is_all = len(layers) == self.dev.n_layers
         solver, dev = (self.solver, self.dev) if is_all else (self.solver.at(layers), LayersOf(self.dev, layers))
-        regressions, minima = solver.solve(problems, np.array(self.path.strengths)[places])
+        regressions, minima = solver.solve(problems, np.array(self.path.strengths)[places], start=start)
         accuracy = regressions.accuracy(dev, self.dev_targets.only(problems))
         self.record.put(problems, layers, places, accuracy, minima)
-        return regressions
+        return regressions, minima
 
 
 @dataclass(frozen=True)
@@ -236,31 +259,35 @@ class _Solver:
             spread=self.spread.at(chosen),
         )
 
-    def solve(self, problems: NDArray[np.int64], strengths: NDArray[np.float64]) -> tuple[Affine, Minima]:
+    def solve(
+        self, problems: NDArray[np.int64], strengths: NDArray[np.float64], *, start: Tensor | None = None
+    ) -> tuple[Affine, Minima]:
         """Fit ``problems`` at ``strengths [problem, layer, …]``.
 
-        Roughly on a sample, then on everything from there with the curvature found there.
+        Roughly on a sample, then on everything from there with the curvature found there; from ``start`` ``[fit,
+        parameter]``, which is near the end already, on everything at once.
         """
         some = torch.from_numpy(problems).to(self.items.labels.device)
         items, workers = self.items.only(some), self.workers
         fits = Fits(items, self.moments.only(some), torch.from_numpy(strengths))
         sampled = items.at(self.sample.items)
         on_sample = Objective(fits, self.sample.source, sampled, workers)
-        rough = minimise(
-            on_sample,
-            fits.start(),
-            precondition=Bound(fits, self.spread),
-            max_iter=self.readout.max_iter,
-            tolerance=self.readout.tolerance,
-            relative=_ROUGH,
-            report=_teller(self.progress, "a sample", len(fits)),
-        )
+        if start is None:
+            start = minimise(
+                on_sample,
+                fits.start(),
+                precondition=Bound(fits, self.spread),
+                max_iter=self.readout.max_iter,
+                tolerance=self.readout.tolerance,
+                relative=_ROUGH,
+                report=_teller(self.progress, "a sample", len(fits)),
+            ).points
         curvature = measure_curvature(
-            fits, self.sample, sampled, rough.points, self.spread.correlations, workers, memory=_CURVATURE_BYTES
+            fits, self.sample, sampled, start, self.spread.correlations, workers, memory=_CURVATURE_BYTES
         )
         minima = minimise(
             on_sample if self.sample.is_everything else Objective(fits, self.train, items, workers),
-            rough.points,
+            start,
             precondition=curvature,
             max_iter=self.readout.max_iter,
             tolerance=self.readout.tolerance,

@@ -1,4 +1,4 @@
-"""``ridge.v2`` and ``ridge.v1``: least squares on one-hot labels, in closed form, for every layer, problem and strength."""
+"""``ridge``: least squares on one-hot labels, in closed form, for every layer, problem and strength."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ class RidgeReadout(Readout):
     For each layer, problem and strength ``α`` it minimises ``Σ w ‖y − Wx − b‖² + α ‖W‖²`` over the training items,
     with ``y`` 1 at the item's class and 0 elsewhere, and features standardised by the mean and standard deviation
     (1 for a constant feature) that they have under the problem's own weights. One eigendecomposition a layer gives
-    the whole path, and strengths beyond an end of it where dev accuracy is best there. A class without training items is never predicted. Least-squares scores are no probabilities:
-    ``log_prob`` of its predictions is NaN throughout.
+    the whole path, and strengths beyond an end of it, which are tried where dev accuracy is best at that end. A class
+    without training items is never predicted. Least-squares scores are no probabilities: ``log_prob`` of its
+    predictions is NaN throughout.
     """
 
     strengths: tuple[float, ...] = (1e4, 1e3, 1e2, 1e1, 1.0)
