@@ -129,9 +129,15 @@ def layer_tables(
             groups[*question, row.model, row.pooling, reading_of(row)].append(row)
     times = Counter(key[:-1] for key in groups)
     return tuple(
-        _table(group, baselines[key[:3]], comparisons, metric, one_of_several=times[key[:-1]] > 1)
+        _table(group, _own(baselines[key[:3]], group[0].model), comparisons, metric, one_of_several=times[key[:-1]] > 1)
         for key, group in _in_natural_order(groups)
     )
+
+
+def _own(baselines: Sequence[ResultRow], model: str | None) -> list[ResultRow]:
+    """The baselines of what a model reads: of a text of which it cannot read all they are its own."""
+    of_model = [row for row in baselines if row.model == model]
+    return of_model or [row for row in baselines if row.model is None]
 
 
 def _in_natural_order(
@@ -219,7 +225,7 @@ def _table(
         lines=tuple(lines),
         baselines=_baselines(baselines, main, second),
         about=about,
-        skip_reasons=reasons_of(group),
+        skip_reasons=reasons_of([row for row in group if row.metric == main]),
         ci_methods=tuple(sorted({row.ci_method for row in own if row.metric == main and row.ci_method})),
         n_seeds=len({row.seed for row in own}),
         n_failed=len({row.cell_id for row in group if row.status == "failed"}),

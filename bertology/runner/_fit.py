@@ -26,7 +26,8 @@ from bertology.runner._items import ItemColumns
 from bertology.runner._plan import Baseline, BaselineCells, Group, Plan
 from bertology.runner._problems import Problem, counts_of, labels_of, targets_of
 from bertology.runner._provenance import Stopwatch, versions
-from bertology.runner._sources import skipped_words, sources_of
+from bertology.runner._readable import skipped_words
+from bertology.runner._sources import sources_of
 from bertology.runner._task_data import TaskData
 from bertology.runner._trees import fit_trees, write_chains
 
@@ -96,7 +97,8 @@ def fit_group(
 
 
 def write_baselines(found: BaselineCells, data: TaskData, run: Path) -> None:
-    """Compute the baselines that look at no vector and write their cells into ``run``."""
+    """Compute the baselines that look at no vector, on what the model can read, and write their cells into ``run``."""
+    data = data.without(found.unreadable)
     if data.trees is not None:
         write_chains(found, data, run)
         return

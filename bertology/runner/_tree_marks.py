@@ -65,3 +65,10 @@ def most_frequent_relation(trees: TreeExamples) -> str:
     names = [name for code in trees.codes.tolist() for name in relations_in(trees.values[code])]
     distinct, times = np.unique([name for name in names if name not in ("", ROOT)], return_counts=True)
     return str(distinct[times.argmax()])
+
+
+def put_at(values: Any, words: NDArray[np.int64], filled: Any) -> Any:
+    """``filled`` with the values of some words at their places."""
+    for word, value in zip(words.tolist(), values, strict=True):
+        filled[word] = value
+    return filled

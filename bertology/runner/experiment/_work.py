@@ -102,7 +102,8 @@ class Place:
     corpus: int
     """Which of the corpora that some task reads."""
     init: Init | None
-    """None for the baselines of a task, which read no model: of several models the first brings them."""
+    """None for the baselines of a task, on what the model can read of the corpus: models that read the same have the
+    same."""
     task: int
     """Which of the tasks of that corpus."""
     reading: int
@@ -137,6 +138,11 @@ class Work:
         """
         return self._units(self.part)
 
+    @cached_property
+    def units_of_all(self) -> tuple[Unit, ...]:
+        """The units of this part if its models can read every word, which this does not find out."""
+        return self._units(self.part, looks=False)
+
     def shard(self, shard: Shard) -> tuple[Unit, ...]:
         """The units of one part of the experiment.
 
@@ -149,34 +155,36 @@ class Work:
             raise BertologyError(f"this is part {self.part} of the experiment, not {shard}: resolve that one")
         return self._units(shard)
 
-    def _units(self, shard: Shard) -> tuple[Unit, ...]:
+    def _units(self, shard: Shard, *, looks: bool = True) -> tuple[Unit, ...]:
         units: list[Unit] = []
         owners: dict[str, Unit] = {}
         for place in places_of(self.experiment, shard):
-            unit = self._unit(place)
+            unit = self._unit(place, looks=looks)
             # Groups that have one cell in common have all.
             known = owners.setdefault(unit.cells[0].id, unit)
-            if known is unit or _same_control(known, unit):
+            if known is unit or _same_control(known, unit) or _is_of_model(unit):
                 units.append(unit)
             elif isinstance(unit.part, Group):
                 raise same_but_for_names(known.title, unit.title)
         return tuple(units)
 
-    def _unit(self, place: Place) -> Unit:
+    def _unit(self, place: Place, *, looks: bool) -> Unit:
         plan = self.pairs[place.model, place.corpus]
         if place.init is None:
-            return Unit(plan, plan.baselines[place.task])
+            return Unit(plan, (plan.baselines if looks else plan.baselines_of_all)[place.task])
         found = plan.groups_of(plan.probes[place.task], place.init)
         return Unit(plan, found[place.reading])
 
     @cached_property
     def n_cells(self) -> int:
-        """How many cells this part has, without making them."""
-        found = 0
+        """How many cells this part has, without making them: baselines once, as of models that can read every word."""
+        found, counted = 0, set()
         for place in places_of(self.experiment, self.part):
             plan = self.pairs[place.model, place.corpus]
             if place.init is None:
-                found += len(plan.baselines[place.task].cells)
+                if (place.corpus, place.task) not in counted:
+                    counted.add((place.corpus, place.task))
+                    found += len(plan.baselines_of_all[place.task].cells)
             else:
                 probe = plan.probes[place.task]
                 fits = len(plan.controls_of(probe, place.init)) * plan.n_seeds_of(probe)
@@ -202,6 +210,11 @@ def same_but_for_names(one: str, other: str) -> BertologyError:
     return BertologyError(
         f"{one!r} and {other!r} are the same but for their names: leave one out, or give another init_seed"
     )
+
+
+def _is_of_model(unit: Unit) -> bool:
+    """Whether it is baselines of what a model can read of a text, which have rows of their own for each model."""
+    return isinstance(unit.part, BaselineCells) and bool(unit.part.unreadable)
 
 
 def _same_control(one: Unit, other: Unit) -> bool:
@@ -245,9 +258,8 @@ def _all_places(experiment: Experiment) -> Iterator[Place]:
             inits = ("pretrained", "random")
         for corpus, (_, tasks) in enumerate(by_corpus):
             probes = [finder.probe(asked.name) for asked in tasks]
-            if model == 0:
-                have = [bool(baselines_of(probe, experiment.chosen_controls)) for probe in probes]
-                yield from (Place(model, corpus, None, task, 0, 0) for task, has in enumerate(have) if has)
+            have = [bool(baselines_of(probe, experiment.chosen_controls)) for probe in probes]
+            yield from (Place(model, corpus, None, task, 0, 0) for task, has in enumerate(have) if has)
             for init in inits:
                 weight = _problems(experiment, own=init == settings.init)
                 yield from (
