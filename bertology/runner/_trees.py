@@ -29,6 +29,8 @@ from bertology.runner._tree_marks import (
     put_at,
     relations_in,
     row_correlations,
+    words_left_out,
+    words_of,
 )
 
 if TYPE_CHECKING:
@@ -133,7 +135,7 @@ class TreeFit:
             trees = self.trees[split]
             by_sentence = [relations_in(trees.values[code]) for code in trees.codes.tolist()]
             names = [name for sentence in by_sentence for name in sentence]
-            words, of_word = _words_of(trees)
+            words, of_word = words_of(trees)
             labels = np.array([number.get(name, -1) for name in names], dtype=np.int64)
             is_read = trees.read[words]
             words, of_word, labels = words[is_read], of_word[is_read], labels[is_read]
@@ -220,7 +222,7 @@ class _Fitted:
 
         if self.relations is None:
             return None
-        words, of_word = _words_of(fit.trees[split])
+        words, of_word = words_of(fit.trees[split])
         is_read = fit.trees[split].read[words]
         words, of_word = words[is_read], of_word[is_read]
         vectors = WordVectors(fit.entries[split], words, layers=fit.groups[0].reads, memory=0)
@@ -258,6 +260,7 @@ def fit_trees(
     fitted = fit.fit()
     columns = ItemColumns(data)
     gold = [data.test.values[code] for code in data.test.codes.tolist()]
+    left_out = words_left_out(data.trees["test"])
     provenance = watch.provenance("torch", "transformers", "numpy", "scipy", device=device)
     for one, maps in zip(group.family, fitted, strict=True):
         found = maps.read(fit, "test")
@@ -270,7 +273,11 @@ def fit_trees(
                     run,
                     cell,
                     columns.texts(gold, found.marks[number][place], found.agreement[number, place]),
-                    facts={**counts, "n_params": maps.n_params, "params": _params(one, maps, number, place)},
+                    facts={
+                        **counts,
+                        "n_params": maps.n_params,
+                        "params": {**left_out, **_params(one, maps, number, place)},
+                    },
                     provenance=provenance,
                     notes=data.splits.notes,
                 )
@@ -307,7 +314,7 @@ def write_chains(found: BaselineCells, data: TaskData, run: Path) -> None:
             run,
             cell,
             ItemColumns(data).texts(gold, pred, agreement),
-            facts=counts_of(data),
+            facts={**counts_of(data), "params": words_left_out(trees)},
             provenance={"versions": versions("numpy", "scipy"), "wall_s": 0.0},
             notes=data.splits.notes,
         )
@@ -331,13 +338,6 @@ def _values_of(trees: TreeExamples, item: int, asks: str) -> NDArray[np.int64]:
     first, last = trees.spans[item, 0].tolist()
     words, heads = np.flatnonzero(trees.read[first:last]), trees.heads[first:last].tolist()
     return tree_distances(heads)[np.ix_(words, words)] if asks == "distances" else tree_depths(heads)[words]
-
-
-def _words_of(trees: TreeExamples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """``[word]`` all words of the sentences, one sentence after the other, and the place of each's sentence."""
-    first, last = trees.spans[:, 0].T
-    words = np.concatenate([np.arange(start, end) for start, end in zip(first.tolist(), last.tolist(), strict=True)])
-    return words, np.repeat(np.arange(len(trees)), last - first)
 
 
 def _unconverged(group: Group, maps: _Fitted) -> str | None:
