@@ -12,7 +12,7 @@ import numpy as np
 from bertology._names import name_not_found
 from bertology.errors import ResultsError
 from bertology.measures import Comparison, best_set, seed_spread
-from bertology.results._rows import ComparisonRow, ResultRow, reading_of, reasons_of
+from bertology.results._rows import ComparisonRow, ResultRow, path_end_of, reading_of, reasons_of
 
 FALSE_DISCOVERY_RATE = 0.05
 BASELINES = {
@@ -90,6 +90,8 @@ class LayerTable:
     n_seeds: int
     n_failed: int
     """Cells without a score."""
+    path_ends: Mapping[str, tuple[int, ...]]
+    """Layers whose regularisation is at an end of the path of strengths, by end and, of random weights, with these."""
     reading: str
     """How the vectors were read: readout, settings, share of the training data."""
     one_of_several: bool
@@ -228,10 +230,21 @@ def _table(
         skip_reasons=reasons_of([row for row in group if row.metric == main]),
         ci_methods=tuple(sorted({row.ci_method for row in own if row.metric == main and row.ci_method})),
         n_seeds=len({row.seed for row in own}),
+        path_ends=_path_ends(scored, main, init),
         n_failed=len({row.cell_id for row in group if row.status == "failed"}),
         reading=reading_of(about),
         one_of_several=one_of_several,
     )
+
+
+def _path_ends(rows: Sequence[ResultRow], metric: str, init: str) -> dict[str, tuple[int, ...]]:
+    """Layers that chose an end of the path of strengths, by what is said of it."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for row in rows:
+        end = path_end_of(row) if row.metric == metric and row.control == "none" else None
+        if end is not None and row.layer is not None:
+            found[end if row.init == init else f"{end}, random init"].add(row.layer)
+    return {end: tuple(sorted(layers)) for end, layers in found.items()}
 
 
 def own_init(rows: Sequence[ResultRow]) -> str:
