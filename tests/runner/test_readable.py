@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
+from bertology.corpora import Corpus, Sentence, Sentences, load_corpus, write_conllu
 from bertology.measures import majority
 from bertology.probing import tree_examples
-from bertology.results import layer_tables
+from bertology.results import layer_tables, read_results
 from bertology.runner import ProbeRequest, make_plan, run_probes
 from bertology.runner._task_data import TaskData
+from bertology.runner.experiment import Experiment, RunOptions, resolve_work, run_experiment
 from tests.runner.tree_runs import TASKS, asking
 
 NOTHING = "\u200b"
@@ -174,3 +175,35 @@ def test_trees_of_readable_words(asks: Any, skipped: list[int], marks: str | Non
     assert dict(found.skipped) == ({} if marks else {"sentence with too few words to read: it is odd": 1})
     assert np.flatnonzero(~found.read).tolist() == skipped
     assert whole.read.all()
+
+
+def test_models_that_read_other_words_have_baselines_of_their_own(
+    tiny_bert: Path, damaged: Corpus, tmp_path: Path
+) -> None:
+    folder = tmp_path / "damaged"
+    folder.mkdir()
+    for name, sentences in damaged.splits.items():
+        write_conllu(folder / f"damaged-{name}.conllu", sentences)
+    whole, narrow = ({"name": str(tiny_bert), "id": name, "on_long": "skip"} for name in ("whole", "narrow"))
+    narrow["max_pieces"] = 14
+    experiment = Experiment.model_validate(
+        {
+            "name": "two",
+            "models": [whole, narrow],
+            "corpora": [{"name": str(folder)}],
+            "tasks": [{"name": "pos", "readout": {"name": "ridge"}}],
+            "layers": "0,1",
+            "controls": ["majority"],
+        }
+    )
+    assert resolve_work(experiment).units_of_all
+    run_experiment(experiment, tmp_path / "run", options=RunOptions(engine="serial"))
+    results = read_results(tmp_path / "run")
+    rows = [row for row in results.rows if row.metric == "accuracy"]
+    counts = {row.model: {other.n_items for other in rows if other.model == row.model} for row in rows}
+    assert set(counts) == {"whole", "narrow"}
+    assert all(len(found) == 1 for found in counts.values())
+    assert counts["whole"] != counts["narrow"]
+    for table in layer_tables(results.rows, results.comparisons):
+        (line,) = table.baselines
+        assert {line.n_items} == counts[str(table.about.model)]

@@ -102,8 +102,7 @@ class Place:
     corpus: int
     """Which of the corpora that some task reads."""
     init: Init | None
-    """None for the baselines of a task, on what the model can read of the corpus: models that read the same have the
-    same."""
+    """None for the baselines of a task, which read no model: of several models the first brings them."""
     task: int
     """Which of the tasks of that corpus."""
     reading: int
@@ -129,9 +128,7 @@ class Work:
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
-        """The units of this part, in an order that depends on the experiment alone.
-
-        What one model reads stands together.
+        """The units of this part, in an order that depends on the experiment alone; those of one model stand together.
 
         Raises:
             BertologyError: two models, or two corpora, are the same but for what they are called.
@@ -140,7 +137,7 @@ class Work:
 
     @cached_property
     def units_of_all(self) -> tuple[Unit, ...]:
-        """The units of this part if its models can read every word, which this does not find out."""
+        """As :attr:`units` if all models can read every word, which this does not find out."""
         return self._units(self.part, looks=False)
 
     def shard(self, shard: Shard) -> tuple[Unit, ...]:
@@ -156,35 +153,37 @@ class Work:
         return self._units(shard)
 
     def _units(self, shard: Shard, *, looks: bool = True) -> tuple[Unit, ...]:
-        units: list[Unit] = []
-        owners: dict[str, Unit] = {}
+        units, owners, begun = list[Unit](), dict[str, Unit](), set[int]()
         for place in places_of(self.experiment, shard):
-            unit = self._unit(place, looks=looks)
+            plan = self.pairs[place.model, place.corpus]
+            if place.init is None:
+                if not (looks and self._is_read_whole_by_none(place)):
+                    units.append(Unit(plan, plan.baselines_of_all[place.task]))
+                continue
+            if looks and id(plan) not in begun:
+                units += [Unit(plan, found) for found in plan.baselines if found.unreadable]
+            begun.add(id(plan))
+            unit = Unit(plan, plan.groups_of(plan.probes[place.task], place.init)[place.reading])
             # Groups that have one cell in common have all.
             known = owners.setdefault(unit.cells[0].id, unit)
-            if known is unit or _same_control(known, unit) or _is_of_model(unit):
-                units.append(unit)
-            elif isinstance(unit.part, Group):
+            if known is not unit and not _same_control(known, unit):
                 raise same_but_for_names(known.title, unit.title)
+            units.append(unit)
         return tuple(units)
 
-    def _unit(self, place: Place, *, looks: bool) -> Unit:
-        plan = self.pairs[place.model, place.corpus]
-        if place.init is None:
-            return Unit(plan, (plan.baselines if looks else plan.baselines_of_all)[place.task])
-        found = plan.groups_of(plan.probes[place.task], place.init)
-        return Unit(plan, found[place.reading])
+    def _is_read_whole_by_none(self, place: Place) -> bool:
+        """Whether each model has baselines of its own, as none can read every word of a corpus."""
+        found = [plan.baselines[place.task] for (_, at), plan in self.pairs.items() if at == place.corpus]
+        return len(found) == len(self.experiment.models) and all(one.unreadable for one in found)
 
     @cached_property
     def n_cells(self) -> int:
-        """How many cells this part has, without making them: baselines once, as of models that can read every word."""
-        found, counted = 0, set()
+        """How many cells this part has, without making them, if its models can read every word."""
+        found = 0
         for place in places_of(self.experiment, self.part):
             plan = self.pairs[place.model, place.corpus]
             if place.init is None:
-                if (place.corpus, place.task) not in counted:
-                    counted.add((place.corpus, place.task))
-                    found += len(plan.baselines_of_all[place.task].cells)
+                found += len(plan.baselines_of_all[place.task].cells)
             else:
                 probe = plan.probes[place.task]
                 fits = len(plan.controls_of(probe, place.init)) * plan.n_seeds_of(probe)
@@ -199,22 +198,14 @@ class Work:
     @property
     def content(self) -> dict[str, dict[str, str]]:
         """Fingerprints of the models and corpora of this part, by what the tables call them."""
-        models: dict[str, str] = {}
-        for plan in self.plans:
-            models[plan.source.name] = plan.fingerprints[plan.request.init]
+        models = {plan.source.name: plan.fingerprints[plan.request.init] for plan in self.plans}
         return {"models": models, "corpora": {plan.corpus.name: plan.corpus.fingerprint for plan in self.plans}}
 
 
 def same_but_for_names(one: str, other: str) -> BertologyError:
     """What is told where one thing is computed twice under two names."""
-    return BertologyError(
-        f"{one!r} and {other!r} are the same but for their names: leave one out, or give another init_seed"
-    )
-
-
-def _is_of_model(unit: Unit) -> bool:
-    """Whether it is baselines of what a model can read of a text, which have rows of their own for each model."""
-    return isinstance(unit.part, BaselineCells) and bool(unit.part.unreadable)
+    what = f"{one!r} and {other!r} are the same but for their names"
+    return BertologyError(f"{what}: leave one out, or give another init_seed")
 
 
 def _same_control(one: Unit, other: Unit) -> bool:
@@ -258,8 +249,9 @@ def _all_places(experiment: Experiment) -> Iterator[Place]:
             inits = ("pretrained", "random")
         for corpus, (_, tasks) in enumerate(by_corpus):
             probes = [finder.probe(asked.name) for asked in tasks]
-            have = [bool(baselines_of(probe, experiment.chosen_controls)) for probe in probes]
-            yield from (Place(model, corpus, None, task, 0, 0) for task, has in enumerate(have) if has)
+            if model == 0:
+                have = [bool(baselines_of(probe, experiment.chosen_controls)) for probe in probes]
+                yield from (Place(model, corpus, None, task, 0, 0) for task, has in enumerate(have) if has)
             for init in inits:
                 weight = _problems(experiment, own=init == settings.init)
                 yield from (
