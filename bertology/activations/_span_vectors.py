@@ -29,6 +29,7 @@ class SpanVectors:
         *,
         layers: Sequence[int] | None = None,
         memory: int = DEFAULT_MEMORY,
+        only_read: bool = False,
     ) -> None:
         """Choose spans.
 
@@ -38,6 +39,7 @@ class SpanVectors:
                 each word must have a vector (see ``Entry.place``).
             layers: which layers, in this order (all that the entry holds when left out).
             memory: bytes of converted chunks to keep.
+            only_read: leave words without a vector out of their spans, each of which must have a word that has one.
 
         Raises:
             NameNotFoundError: the entry has no such layer.
@@ -51,10 +53,13 @@ class SpanVectors:
         self.layers = self._reader.layers
         self.n_layers, self.dim = len(self.layers), entry.manifest.dim
         self.n_items, self.n_spans = spans.shape[:2]
-        missing = np.concatenate([[0], np.cumsum(entry.place[:, 0] < 0)])
-        if (missing[spans[:, :, 1]] > missing[spans[:, :, 0]]).any():
+        self._is_read = entry.place[:, 0] >= 0
+        n_read = np.append(0, np.cumsum(self._is_read))
+        found = n_read[spans[:, :, 1]] - n_read[spans[:, :, 0]]
+        if (found < (1 if only_read else spans[:, :, 1] - spans[:, :, 0])).any():
             raise ValueError("spans of words without vectors were chosen; leave them out by Entry.place")
-        first = entry.place[spans[:, 0, 0]]
+        # Of each item the first word that has a vector.
+        first = entry.place[np.flatnonzero(self._is_read)[n_read[spans[:, 0, 0]]]]
         self._order = np.lexsort((first[:, 1], first[:, 0]))
         self._spans = spans[self._order]
         self._kept: dict[int, SpanChunk] = {}
@@ -89,7 +94,7 @@ class SpanVectors:
         lengths = (spans[:, :, 1] - spans[:, :, 0]).ravel()
         inside = np.arange(lengths.sum()) - np.repeat(lengths.cumsum() - lengths, lengths)
         words = np.unique(np.repeat(spans[:, :, 0].ravel(), lengths) + inside)
+        words = words[self._is_read[words]]
         vectors = self._reader.read(self._entry.place[words])
-        starts = np.searchsorted(words, spans[:, :, 0])
-        places = np.stack([starts, starts + spans[:, :, 1] - spans[:, :, 0]], axis=2)
+        places = np.searchsorted(words, spans)
         return SpanChunk(torch.from_numpy(self._order[first:last]), vectors, torch.from_numpy(places))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bertology.encoders._classifier import class_logits, load_classifier
     from bertology.encoders._devices import bfloat16_is_fast, choose_device
     from bertology.encoders._encoder import Encoder
-    from bertology.encoders._load import load_encoder
+    from bertology.encoders._load import load_encoder, load_reader
     from bertology.encoders._masked_loss import MaskedLoss, masked_lm_loss
     from bertology.encoders._word_maps import word_attentions
 
@@ -35,6 +35,7 @@ __all__ = [
     "known_models",
     "load_classifier",
     "load_encoder",
+    "load_reader",
     "masked_lm_loss",
     "model_fingerprint",
     "model_shape",
@@ -50,6 +51,7 @@ _NEED_TORCH = {
     "class_logits": "_classifier",
     "load_classifier": "_classifier",
     "load_encoder": "_load",
+    "load_reader": "_load",
     "masked_lm_loss": "_masked_loss",
     "word_attentions": "_word_maps",
 }

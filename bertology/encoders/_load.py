@@ -18,6 +18,7 @@ from bertology.encoders._quiet import one_line, quiet_loading
 from bertology.encoders._resolve import resolve_model
 from bertology.encoders._shape import model_shape
 from bertology.encoders._source import ModelShape, ModelSource
+from bertology.encoders._tokenize import PieceReader
 from bertology.encoders._tokenizer import load_tokenizer, piece_reader
 from bertology.errors import ModelError
 
@@ -91,6 +92,27 @@ def load_encoder(
     if init != "random":
         check_weights(encoder)
     return encoder
+
+
+def load_reader(source: ModelSource, *, trust_remote_code: bool = False, max_pieces: int | None = None) -> PieceReader:
+    """What cuts text into an encoder's pieces: its tokenizer and the shape of its modules, without its weights.
+
+    Args:
+        source: the model's files.
+        trust_remote_code: run Python code that comes with the model.
+        max_pieces: as :func:`load_encoder`.
+
+    Raises:
+        ModelError: the tokenizer or the configuration cannot be loaded, or they do not fit each other.
+    """
+    from transformers import AutoModel
+
+    with quiet_loading():
+        tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
+        config = _load_config(source, trust_remote_code)
+        with torch.device("meta"):
+            skeleton = AutoModel.from_config(config, trust_remote_code=trust_remote_code)
+    return piece_reader(source, tokenizer, _body_of(skeleton), max_pieces=max_pieces)
 
 
 def _check_choice(what: str, given: str, known: tuple[str, ...]) -> None:

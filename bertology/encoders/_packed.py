@@ -19,10 +19,11 @@ _AfterProduct = Literal["none", "gelu"]
 
 def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
     """Whether packed weights are known to be faster: in float32, on x86 processors, where PyTorch has oneDNN."""
+    has_one_dnn: Callable[[], bool] = torch.backends.mkldnn.is_available
     return (
         device.type == "cpu"
         and dtype == torch.float32
-        and torch.backends.mkldnn.is_available()
+        and has_one_dnn()
         and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
         and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")

@@ -32,6 +32,9 @@ class Metric:
     :func:`count_answers` and those after it what those of a masked language model."""
     which: Callable[[str], bool] | None = None
     """Of a mean over some of the groups of items, whether a group takes part; None for a metric of all of them."""
+    enters: Callable[[NDArray[Any], Sequence[str]], NDArray[np.bool_]] | None = None
+    """From counts ``[cluster, label, kind]`` to which clusters have anything to say to it, where an item is a cluster;
+    None for a metric of all items."""
 
     def __call__(self, counts: NDArray[Any], labels: Sequence[str] = ()) -> Floats:
         """The metric of counts ``[..., label, kind]``, as values ``[...]``."""

@@ -122,35 +122,65 @@ def _share(over: int, under: int) -> Callable[[NDArray[Any], Sequence[str]], Flo
 
 def _correlation(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
     """Mean over lengths of the mean over the sentences of that length, all of whose words weigh the same."""
-    shortest, longest = CORRELATED_LENGTHS
-    wanted = [place for place, length in enumerate(labels) if shortest <= int(length) <= longest]
+    wanted = _correlated(labels)
     sentences, sums = counts[..., wanted, _SENTENCES], counts[..., wanted, _CORRELATION]
     there = sentences > 0.5
     means = ratio(sums, np.where(there, sentences, 0.0))
     return ratio(np.where(there, means, 0.0).sum(axis=-1), there.sum(axis=-1))
 
 
+def _correlated(labels: Sequence[str]) -> list[int]:
+    shortest, longest = CORRELATED_LENGTHS
+    return [place for place, length in enumerate(labels) if shortest <= int(length) <= longest]
+
+
+def _has_correlation(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.bool_]:
+    return np.asarray(counts[..., _correlated(labels), _SENTENCES].sum(axis=-1) > 0)
+
+
+def _has_any(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.bool_]:
+    return np.asarray(counts[..., 1].sum(axis=-1) > 0)
+
+
 TREE_METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("uuas", True, "share of undirected edges found, punctuation left out", _share(0, 1), "edges"),
+        Metric(
+            "uuas",
+            True,
+            "share of undirected edges found, punctuation left out",
+            _share(0, 1),
+            "edges",
+            enters=_has_any,
+        ),
         Metric(
             "dspr",
             True,
             "Spearman correlation of distances, by word, its mean over lengths of 5 to 50 words",
             _correlation,
             "edges",
+            enters=_has_correlation,
         ),
-        Metric("root_accuracy", True, "share of sentences whose root is least deep", _share(0, 1), "roots"),
+        Metric(
+            "root_accuracy", True, "share of sentences whose root is least deep", _share(0, 1), "roots", enters=_has_any
+        ),
         Metric(
             "nspr",
             True,
             "Spearman correlation of depths, by sentence, its mean over lengths of 5 to 50 words",
             _correlation,
             "roots",
+            enters=_has_correlation,
         ),
-        Metric("uas", True, "share of words with the right head, punctuation left out", _share(0, 1), "arcs"),
-        Metric("las", True, "share of words with the right head and relation", _share(2, 1), "arcs"),
+        Metric(
+            "uas",
+            True,
+            "share of words with the right head, punctuation left out",
+            _share(0, 1),
+            "arcs",
+            enters=_has_any,
+        ),
+        Metric("las", True, "share of words with the right head and relation", _share(2, 1), "arcs", enters=_has_any),
     )
 }
 """The metrics of trees, by name."""

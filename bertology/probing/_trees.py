@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -31,7 +32,56 @@ class TreeExamples(Examples):
     heads: Integers
     """``[word]`` heads of all words of the split, from 1 in their sentence, 0 for the root."""
     scored: NDArray[np.bool_]
-    """``[word]`` which words count: all but punctuation."""
+    """``[word]`` which words count: all but punctuation, and of a model's text those that it can read."""
+    read: NDArray[np.bool_]
+    """``[word]`` which words have vectors: all, before a model is known."""
+
+    def without_words(self, skipped: Mapping[int, str]) -> TreeExamples:
+        """The same trees of a text some of whose words have no vector.
+
+        Such words are treated as the authors treat punctuation when they score (Hewitt & Manning 2019, section 4.2):
+        they are in no predicted tree, and edges or arcs to them are not asked about. The distances and depths of the
+        other words are those of the whole tree. A sentence is left out where fewer than three of its words, or fewer
+        than two that count, have vectors, as other sentences of that length are.
+
+        Args:
+            skipped: words, and the reason why each has no vector.
+        """
+        if not skipped:
+            return self
+        read = self.read.copy()
+        read[list(skipped)] = False
+        scored = self.scored & read
+        first, last = self.spans[:, 0].T
+        n_read, n_scored = (np.append(0, np.cumsum(which)) for which in (read, scored))
+        long_enough = (n_read[last] - n_read[first] >= _SHORTEST) & (n_scored[last] - n_scored[first] >= 2)
+        reasons = np.full(len(self), "", dtype=object)
+        for item in np.flatnonzero(~long_enough).tolist():
+            word = next(word for word in range(first[item], last[item]) if not read[word])
+            # What is told of a word is told of a sentence here.
+            reasons[item] = f"sentence with too few words to read: {skipped[word].replace('its sentence', 'it')}"
+        asked = scored
+        if self.asks == "arcs":
+            of_word = np.repeat(np.arange(len(self)), last - first)
+            words = np.concatenate([np.arange(a, b) for a, b in zip(first.tolist(), last.tolist(), strict=True)])
+            heads = np.where(self.heads[words] > 0, first[of_word] + self.heads[words] - 1, words)
+            asked = scored.copy()
+            asked[words] &= read[heads]
+        texts = [
+            " ".join(
+                mark if counts else UNSCORED
+                for mark, counts in zip(self.values[code].split(" "), asked[start:end].tolist(), strict=True)
+            )
+            for code, start, end in zip(self.codes.tolist(), first.tolist(), last.tolist(), strict=True)
+        ]
+        values = {text: code for code, text in enumerate(dict.fromkeys((*self.values, *texts)))}
+        codes = np.array([values[text] for text in texts], dtype=np.int64)
+        found: Examples = replace(self, codes=codes, values=tuple(values), scored=scored, read=read)
+        for reason in dict.fromkeys(reasons[~long_enough].tolist()):
+            keep = reasons != reason
+            found, reasons = found.subset(keep, reason=reason), reasons[keep]
+        assert isinstance(found, TreeExamples)
+        return found
 
 
 def tree_examples(sentences: Sentences, asks: TreeAsks) -> TreeExamples:
@@ -84,6 +134,7 @@ def tree_examples(sentences: Sentences, asks: TreeAsks) -> TreeExamples:
         asks=asks,
         heads=sentences.heads.astype(np.int64),
         scored=scored,
+        read=np.ones(sentences.n_words, dtype=np.bool_),
     )
 
 

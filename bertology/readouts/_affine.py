@@ -55,6 +55,16 @@ class Affine:
         """Only some of the problems, in that order."""
         return Affine(self.coefficients[problems], self.intercepts[problems])
 
+    def only_layers(self, layers: NDArray[np.int64]) -> Affine:
+        """Only some of the layers, in that order."""
+        return Affine(self.coefficients[:, layers], self.intercepts[:, layers])
+
+    def replaced(self, problem: int, layers: NDArray[np.int64], other: Affine) -> Affine:
+        """The same but for some layers of one problem, which are those of ``other``."""
+        coefficients, intercepts = self.coefficients.clone(), self.intercepts.clone()
+        coefficients[problem, layers], intercepts[problem, layers] = other.coefficients[0], other.intercepts[0]
+        return Affine(coefficients, intercepts)
+
     def pick(self, strength: NDArray[np.int64]) -> Affine:
         """Only the strength whose place ``[problem, layer]`` is given."""
         problem, layer = np.indices(strength.shape)

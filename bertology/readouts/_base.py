@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology.errors import FitError
 from bertology.readouts._features import FeatureSource, Shaped
+from bertology.readouts._path import rising_ends
 
 Progress = Callable[[str], None]
 """Called with one line about how far a fit has come."""
@@ -103,7 +104,8 @@ class FitReport:
     """
 
     strengths: tuple[float, ...]
-    """The path, from the strongest regularisation to the weakest, in the readout's own terms."""
+    """The path, from the strongest regularisation to the weakest, in the readout's own terms, with all strengths beyond
+    its ends that some fit tried."""
     chosen: NDArray[np.float64]
     """``[problem, layer]`` the strength with the best dev accuracy, of equals the strongest regularisation; or that of
     the problem's leader."""
@@ -120,6 +122,26 @@ class FitReport:
     def all_converged(self) -> bool:
         """Whether every fit met its tolerance."""
         return bool(self.converged[~np.isnan(self.dev_accuracy)].all())
+
+    def end(self, problem: int, layer: int) -> Literal["strongest", "weakest"] | None:
+        """Which end of the path was chosen, where dev accuracy still rises towards it; None where neither was."""
+        accuracy = self.dev_accuracy[problem, layer]
+        if self.strengths[int(np.nanargmax(accuracy))] != self.chosen[problem, layer]:
+            return None  # the choice is another problem's
+        end = int(rising_ends(accuracy[None, None])[0, 0])
+        return None if not end else "weakest" if end > 0 else "strongest"
+
+    def without_untried(self) -> FitReport:
+        """The same without strengths that no fit tried."""
+        tried = ~np.isnan(self.dev_accuracy).all(axis=(0, 1))
+        return replace(
+            self,
+            strengths=tuple(np.array(self.strengths)[tried].tolist()),
+            dev_accuracy=self.dev_accuracy[..., tried],
+            iterations=self.iterations[..., tried],
+            converged=self.converged[..., tried],
+            gradient_norm=self.gradient_norm[..., tried],
+        )
 
 
 @dataclass(frozen=True)

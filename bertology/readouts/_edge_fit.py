@@ -127,7 +127,7 @@ class SpanReadout(Readout):
             raise FitError(f"train has {train.n_spans} spans an item and dev {dev.n_spans}: give the same number")
         if self._is_regression(targets):
             pooling = cast(PlainPooling, self.pooling)
-            regressions = LinearReadout().fit(
+            regressions = LinearReadout(extensions=0).fit(
                 PooledSpans(train, pooling=pooling),
                 targets,
                 dev=PooledSpans(dev, pooling=pooling),

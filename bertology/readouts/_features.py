@@ -118,6 +118,11 @@ class ArrayFeatures:
         """``[layer]`` the number of each layer in its model."""
         return self._layers
 
+    def at(self, places: Tensor) -> ArrayFeatures:
+        """Some of the layers, by their places."""
+        layers = [self._layers[place] for place in places.tolist()]
+        return ArrayFeatures(self._values[places], layers=layers, chunk_items=self._chunk_items)
+
     def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
         """All items in order, as ``[m]`` item numbers and ``[layer, m, dim]`` float32 vectors."""
         for first in range(0, self.n_items, self._chunk_items):
@@ -126,6 +131,25 @@ class ArrayFeatures:
             if not isinstance(part, Tensor):  # torch wants to be able to write, which a memory map may refuse
                 part = torch.from_numpy(part.astype(np.float32, copy=not part.flags.writeable))
             yield torch.arange(first, last), part.float()
+
+
+class LayersOf:
+    """Some of the layers of a source, as a source of their own.
+
+    Args:
+        source: the vectors.
+        places: ``[layer]`` which of its layers, by their places.
+    """
+
+    def __init__(self, source: FeatureSource, places: NDArray[np.int64]) -> None:
+        self._source, self._places = source, torch.from_numpy(places)
+        self.n_layers, self.n_items, self.dim = len(places), source.n_items, source.dim
+        self.layers: Sequence[int] = tuple(source.layers[place] for place in places.tolist())
+
+    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """The chunks of the source, in fewer layers."""
+        for items, vectors in self._source.chunks():
+            yield items, vectors[self._places.to(vectors.device)]
 
 
 def used_chunks(source: FeatureSource, used: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

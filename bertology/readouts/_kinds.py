@@ -28,9 +28,11 @@ _KINDS: Mapping[str, ReadoutKind] = {
     kind.name: kind
     for kind in (
         ReadoutKind("linear.v1"),
+        ReadoutKind("linear.v2"),
         ReadoutKind("lowrank.v1"),
         ReadoutKind("mlp.v1"),
         ReadoutKind("ridge.v1"),
+        ReadoutKind("ridge.v2"),
         ReadoutKind("bayes.v1", has_posterior=True),
         ReadoutKind("edge.v1", reads="spans"),
         ReadoutKind("edge_cumulative.v1", reads="spans", columns="below"),
@@ -54,7 +56,7 @@ def readout_kind(name: str) -> ReadoutKind:
     """What the readout of that name is.
 
     Args:
-        name: ``linear.v1``, or ``linear`` for its newest version; ``-`` and ``_`` are the same.
+        name: ``linear.v2``, or ``linear`` for its newest version; ``-`` and ``_`` are the same.
 
     Raises:
         NameNotFoundError: no readout has that name.

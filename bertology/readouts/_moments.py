@@ -31,6 +31,10 @@ class Moments:
         """Only some of the weightings."""
         return Moments(self.total[weightings], self.mean[weightings], self.std[weightings])
 
+    def at(self, layers: Tensor) -> Moments:
+        """Only some of the layers."""
+        return Moments(self.total, self.mean[:, layers], self.std[:, layers])
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -42,6 +46,10 @@ class Sample:
     """Their vectors, on the device."""
     is_everything: bool
     """Whether no used item was left out."""
+
+    def at(self, layers: Tensor) -> Sample:
+        """The same items in some of the layers."""
+        return Sample(self.items, self.source.at(layers), self.is_everything)
 
 
 def choose_items(weights: Tensor, size: int, *, seed: int = 0) -> Tensor:

@@ -25,13 +25,17 @@ _READOUTS: Mapping[str, Callable[..., Settings]] = {
     "edge_mix.v1": EdgeMixReadout,
     "bayes.v1": BayesReadout,
     "linear.v1": LinearReadout,
+    "linear.v2": LinearReadout,
     "lowrank.v1": LowRankReadout,
     "masked_lm.v1": MaskedLmReadout,
     "mlp.v1": MlpReadout,
     "next_sentence.v1": NextSentenceReadout,
     "ridge.v1": RidgeReadout,
+    "ridge.v2": RidgeReadout,
     "structural.v1": StructuralReadout,
 }
+_FIXED: Mapping[str, Mapping[str, Any]] = {"linear.v1": {"extensions": 0}, "ridge.v1": {"extensions": 0}}
+"""What an older version of a readout does not leave open, by its name."""
 
 
 def get_readout(name: str, **settings: Any) -> Readout:
@@ -52,7 +56,7 @@ def make_readout(name: str, **settings: Any) -> Settings:
     """The readout of that name, whatever it reads.
 
     Args:
-        name: ``linear.v1``, or ``linear`` for its newest version.
+        name: ``linear.v2``, or ``linear`` for its newest version.
         **settings: the readout's own settings, as in its ``params``.
 
     Raises:
@@ -62,5 +66,5 @@ def make_readout(name: str, **settings: Any) -> Settings:
     full_name = readout_kind(name).name
     if full_name not in _READOUTS:
         raise FitError(f"readout {full_name} is about attention heads: it reads no vectors")
-    make = _READOUTS[full_name]
-    return make(**checked_settings(settings, make, owner=f"readout {full_name}", fixed=frozenset()))
+    make, fixed = _READOUTS[full_name], _FIXED.get(full_name, {})
+    return make(**checked_settings(settings, make, owner=f"readout {full_name}", fixed=frozenset(fixed)), **fixed)

@@ -1,16 +1,15 @@
-"""``ridge.v1``: least squares on one-hot labels, in closed form, for every layer, problem and strength."""
+"""``ridge``: least squares on one-hot labels, in closed form, for every layer, problem and strength."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bertology.errors import FitError
 from bertology.readouts._affine import Affine, FittedAffine
 from bertology.readouts._base import (
     FitReport,
@@ -23,6 +22,7 @@ from bertology.readouts._base import (
 from bertology.readouts._features import FeatureSource, used_chunks
 from bertology.readouts._moments import Moments, measure_moments
 from bertology.readouts._objective import Items
+from bertology.readouts._path import EXTENSIONS, StrengthPath, best_places
 from bertology.readouts._scoring import IMPOSSIBLE
 
 
@@ -33,22 +33,26 @@ class RidgeReadout(Readout):
     For each layer, problem and strength ``α`` it minimises ``Σ w ‖y − Wx − b‖² + α ‖W‖²`` over the training items,
     with ``y`` 1 at the item's class and 0 elsewhere, and features standardised by the mean and standard deviation
     (1 for a constant feature) that they have under the problem's own weights. One eigendecomposition a layer gives
-    the whole path. A class without training items is never predicted. Least-squares scores are no probabilities:
-    ``log_prob`` of its predictions is NaN throughout.
+    the whole path, and strengths beyond an end of it, which are tried where dev accuracy is best at that end. A class
+    without training items is never predicted. Least-squares scores are no probabilities: ``log_prob`` of its
+    predictions is NaN throughout.
     """
 
     strengths: tuple[float, ...] = (1e4, 1e3, 1e2, 1e1, 1.0)
     """The path of ``α``: large is strong."""
+    extensions: int = EXTENSIONS
+    """How many strengths, in steps of ten, may be tried beyond either end of a path of two or more; with 0, which is
+    ``ridge.v1``, none is."""
 
     @property
     def name(self) -> str:
-        """``ridge.v1``."""
-        return "ridge.v1"
+        """``ridge.v2``, or ``ridge.v1`` where the path is never extended."""
+        return "ridge.v2" if self.extensions else "ridge.v1"
 
     @property
     def params(self) -> Mapping[str, Any]:
         """The settings, as JSON can hold them."""
-        return {"strengths": list(self.strengths)}
+        return {**asdict(self), "strengths": list(self.strengths)}
 
     def fit(
         self,
@@ -77,27 +81,26 @@ class RidgeReadout(Readout):
         """
         check_single_label(targets, self.name)
         check_problems(train, targets, dev, dev_targets)
-        strengths = tuple(sorted(set(self.strengths), reverse=True))
-        if not strengths or strengths[-1] <= 0:
-            raise FitError(f"strengths are {list(self.strengths)}: give at least one, all above 0")
+        strengths = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=True)
         items = Items.of(targets, torch.device(device))
         tell = progress or (lambda line: None)
         tell("ridge: means and spreads")
         moments = measure_moments(train, items.weights)
         tell("ridge: products of all features")
-        path = _solve(moments, *_products(train, items, moments), items.frequency.double(), strengths)
+        path = _solve(moments, *_products(train, items, moments), items.frequency.double(), strengths.strengths)
+        leaders = np.array(targets.leaders)
         accuracy = path.accuracy(dev, dev_targets)
-        # of equals the first, which is the strongest
-        best = accuracy.argmax(axis=2)[np.array(targets.leaders)]
+        tried = strengths.tried(accuracy)[leaders]
+        best = best_places(np.where(tried, accuracy[leaders], np.nan))
         report = FitReport(
-            strengths=strengths,
-            chosen=np.array(strengths)[best],
-            dev_accuracy=accuracy,
+            strengths=strengths.strengths,
+            chosen=np.array(strengths.strengths)[best],
+            dev_accuracy=np.where(tried, accuracy, np.nan),
             iterations=np.zeros(accuracy.shape, dtype=np.int64),
             converged=np.ones(accuracy.shape, dtype=bool),
             gradient_norm=np.full(accuracy.shape, np.nan),
         )
-        return FittedAffine(self.name, path.pick(best), report, are_logits=False)
+        return FittedAffine(self.name, path.pick(best), report.without_untried(), are_logits=False)
 
 
 def _products(train: FeatureSource, items: Items, moments: Moments) -> tuple[list[Tensor], list[int], Tensor]:

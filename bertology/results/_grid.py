@@ -223,6 +223,9 @@ def _notes(table: LayerTable) -> list[Note]:
     trained = f"{comma} trained on {about.n_train:,} items{seeds}"
     own = ", the model's own head: nothing is trained"
     notes.append(Note("readout", f"{table.reading}{own if answers_itself(table) else trained}"))
+    for end, layers in table.path_ends.items():
+        where = f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}"
+        notes.append(Note("strength", f"dev accuracy still rises at the end of the path ({end}): {where}"))
     notes.append(Note("interval", f"[ ] 95 %, {_intervals(table)}"))
     if table.n_draws:
         notes.append(Note("random", _draws(table)))

@@ -324,6 +324,11 @@ def chances_of(row: ResultRow) -> dict[str, float]:
     return dict(json.loads(row.params_json)["chance"]) if '"chance"' in row.params_json else {}
 
 
+def path_end_of(row: ResultRow) -> str | None:
+    """Which end of its path the strength of the regularisation is at, where dev accuracy still rises towards it."""
+    return str(json.loads(row.params_json)["path_end"]) if '"path_end"' in row.params_json else None
+
+
 def reasons_of(rows: Sequence[ResultRow]) -> dict[str, int]:
     """The reasons for skipped items, as the first of ``rows`` that has any tells them."""
     for row in rows:

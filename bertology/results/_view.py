@@ -12,7 +12,7 @@ import numpy as np
 from bertology._names import name_not_found
 from bertology.errors import ResultsError
 from bertology.measures import Comparison, best_set, seed_spread
-from bertology.results._rows import ComparisonRow, ResultRow, reading_of, reasons_of
+from bertology.results._rows import ComparisonRow, ResultRow, path_end_of, reading_of, reasons_of
 
 FALSE_DISCOVERY_RATE = 0.05
 BASELINES = {
@@ -93,6 +93,8 @@ class LayerTable:
     """Draws of random weights that ``random_init`` is the mean of; 0 where there is none."""
     n_failed: int
     """Cells without a score."""
+    path_ends: Mapping[str, tuple[int, ...]]
+    """Layers whose regularisation is at an end of the path of strengths, by end and, of random weights, with these."""
     reading: str
     """How the vectors were read: readout, settings, share of the training data."""
     one_of_several: bool
@@ -132,9 +134,15 @@ def layer_tables(
             groups[*question, row.model, row.pooling, reading_of(row)].append(row)
     times = Counter(key[:-1] for key in groups)
     return tuple(
-        _table(group, baselines[key[:3]], comparisons, metric, one_of_several=times[key[:-1]] > 1)
+        _table(group, _own(baselines[key[:3]], group[0].model), comparisons, metric, one_of_several=times[key[:-1]] > 1)
         for key, group in _in_natural_order(groups)
     )
+
+
+def _own(baselines: Sequence[ResultRow], model: str | None) -> list[ResultRow]:
+    """The baselines of what a model reads: of a text of which it cannot read all they are its own."""
+    of_model = [row for row in baselines if row.model == model]
+    return of_model or [row for row in baselines if row.model is None]
 
 
 def _in_natural_order(
@@ -222,14 +230,25 @@ def _table(
         lines=tuple(lines),
         baselines=_baselines(baselines, main, second),
         about=about,
-        skip_reasons=reasons_of(group),
+        skip_reasons=reasons_of([row for row in group if row.metric == main]),
         ci_methods=_ci_methods(of_main),
         n_seeds=len({row.seed for row in own}),
         n_draws=len({row.init_seed for rows in columns["random_init"].values() for row in rows}),
+        path_ends=_path_ends(scored, main, init),
         n_failed=len({row.cell_id for row in group if row.status == "failed"}),
         reading=reading_of(about),
         one_of_several=one_of_several,
     )
+
+
+def _path_ends(rows: Sequence[ResultRow], metric: str, init: str) -> dict[str, tuple[int, ...]]:
+    """Layers that chose an end of the path of strengths, by what is said of it."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for row in rows:
+        end = path_end_of(row) if row.metric == metric and row.control == "none" else None
+        if end is not None and row.layer is not None:
+            found[end if row.init == init else f"{end}, random init"].add(row.layer)
+    return {end: tuple(sorted(layers)) for end, layers in found.items()}
 
 
 def own_init(rows: Sequence[ResultRow]) -> str:

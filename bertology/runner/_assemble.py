@@ -98,7 +98,8 @@ class Assembler:
                 rows += self._heads.of([(None, cell)], found.probe, {**shared, "control": name})
             return Tables(tuple(rows))
         for control, column in self._scorer.baselines(found).items():
-            where = {**shared, "control": control}
+            # What is left out because a model cannot read it makes a baseline that model's own.
+            where = {**shared, "control": control, "model": plan.source.name if found.unreadable else None}
             rows += _rows(column, 0, where, metrics=found.probe.scores)
         return Tables(tuple(rows))
 
@@ -227,6 +228,7 @@ def _rows(
         else row
         for row in rows
     ]
+    rows = [_of_entering(row, column.n_entering.get(row.metric, row.n_items)) for row in rows]
     of_whole = {row.metric: row for row in rows}
     for (name, group), scores in column.by_group.items():
         n_items, n_clusters, n_skipped = groups[group]
@@ -234,6 +236,16 @@ def _rows(
         of_mean = mean_of(mean.by_group[name, group], place, n_runs=mean.n_runs) if mean else {}
         rows.append(replace(of_whole[name], group=group, **counted, **score_of(scores, place), **of_mean))
     return [*rows, *_empty_groups(groups, of_whole.get(main))]
+
+
+def _of_entering(row: ResultRow, n_entering: int) -> ResultRow:
+    """A row of a metric of whole sentences that some of them have nothing to say to."""
+    n_left = row.n_items - n_entering
+    if not n_left:
+        return row
+    reasons = {**json.loads(row.skip_reasons), f"no part of {row.metric}": n_left}
+    counts = {"n_items": n_entering, "n_clusters": n_entering, "n_skipped": row.n_skipped + n_left}
+    return replace(row, **counts, skip_reasons=json.dumps(reasons, sort_keys=True))
 
 
 def _of_some(row: ResultRow, groups: Sequence[Sequence[int]], scores: Bootstrap) -> ResultRow:

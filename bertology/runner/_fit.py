@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,8 @@ from bertology.runner._items import ItemColumns
 from bertology.runner._plan import Baseline, BaselineCells, Group, Plan
 from bertology.runner._problems import Problem, counts_of, labels_of, targets_of
 from bertology.runner._provenance import Stopwatch, versions
-from bertology.runner._sources import skipped_words, sources_of
+from bertology.runner._readable import skipped_words
+from bertology.runner._sources import sources_of
 from bertology.runner._task_data import TaskData
 from bertology.runner._trees import fit_trees, write_chains
 
@@ -91,12 +92,13 @@ def fit_group(
                 provenance=provenance,
                 notes=data.splits.notes,
             )
-    if note := _unconverged(group, fitted, problems):
+    for note in _notes(group, fitted, problems):
         progress.note(note)
 
 
 def write_baselines(found: BaselineCells, data: TaskData, run: Path) -> None:
-    """Compute the baselines that look at no vector and write their cells into ``run``."""
+    """Compute the baselines that look at no vector, on what the model can read, and write their cells into ``run``."""
+    data = data.without(found.unreadable)
     if data.trees is not None:
         write_chains(found, data, run)
         return
@@ -162,6 +164,8 @@ def _fit_facts(group: Group, fitted: FittedReadout, problem: int, column: int) -
         # JSON knows no NaN, which is what a readout without iterations has to say.
         "gradient_norm": gradient_norm if math.isfinite(gradient_norm) else None,
     }
+    if end := report.end(problem, column):
+        params["path_end"] = end
     details = fitted.details(problem, column)
     if details:
         params["details"] = dict(details)
@@ -170,17 +174,28 @@ def _fit_facts(group: Group, fitted: FittedReadout, problem: int, column: int) -
     return {"n_params": fitted.n_params, "params": params}
 
 
-def _unconverged(group: Group, fitted: FittedReadout, problems: Sequence[Problem]) -> str | None:
-    """One line on all fits of a group that stopped early at the strength that was chosen."""
-    found = []
-    for number, problem in enumerate(problems):
-        facts = [_fit_facts(group, fitted, number, place)["params"] for place in range(len(group.layers))]
-        left = [layer for layer, params in zip(group.layers, facts, strict=True) if not params["converged"]]
-        if left:
-            which = "all layers" if left == [None] else f"layer{'s' * (len(left) > 1)} {', '.join(map(str, left))}"
-            found.append(f"{which} of {problem}")
-    if not found:
-        return None
+def _notes(group: Group, fitted: FittedReadout, problems: Sequence[Problem]) -> Iterator[str]:
+    """A line on each kind of fits of a group that a person should know of."""
+    facts = {
+        (str(problem), layer): _fit_facts(group, fitted, number, place)["params"]
+        for number, problem in enumerate(problems)
+        for place, layer in enumerate(group.layers)
+    }
     model = {"random": "random weights", "random_blocks": "random blocks"}.get(group.init, "pretrained")
     model += f" (seed {group.weights.seed})" if group.weights.seed else ""
-    return f"{group.probe.task}, {model}: fits that stopped before they converged: {'; '.join(found)}"
+    for what, of_kind in (
+        ("fits that stopped before they converged", lambda params: not params["converged"]),
+        ("dev accuracy is best at the weakest strength tried", lambda params: params.get("path_end") == "weakest"),
+        ("dev accuracy is best at the strongest strength tried", lambda params: params.get("path_end") == "strongest"),
+    ):
+        found: dict[str, list[int | None]] = {}
+        for (problem, layer), params in facts.items():
+            if of_kind(params):
+                found.setdefault(problem, []).append(layer)
+        if found:
+            where = [f"{_layers_named(layers)} of {problem}" for problem, layers in found.items()]
+            yield f"{group.probe.task}, {model}: {what}: {'; '.join(where)}"
+
+
+def _layers_named(layers: Sequence[int | None]) -> str:
+    return "all layers" if layers == [None] else f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}"

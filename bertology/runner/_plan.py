@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from bertology.readouts import ReadoutKind, readout_kind
 from bertology.runner._cells import Cell
 from bertology.runner._draws import DRAWS, Weights, cheap_draws, control_seeds
 from bertology.runner._finder import Finder, Init, read_vocabulary
+from bertology.runner._readable import Reasons, fingerprint_of, unreadable_words
 from bertology.runner._reading import Reading, check_reading, fitted_together
 from bertology.runner._request import ProbeRequest, parse_layers
 from bertology.runner._task_data import Splits
@@ -91,6 +92,9 @@ class BaselineCells:
 
     probe: Probe
     cells: Mapping[Baseline, Cell]
+    unreadable: Mapping[str, Reasons] = field(default_factory=dict)
+    """By split the words that the model cannot read, which are left out here too; where there are none, the cells are
+    those of any model."""
 
 
 @dataclass(frozen=True)
@@ -151,17 +155,36 @@ class Plan:
 
     @cached_property
     def baselines(self) -> tuple[BaselineCells, ...]:
-        """The baselines asked for, by task."""
+        """The baselines asked for, by task, on what the model can read."""
         return tuple(
-            BaselineCells(
-                probe,
-                {
-                    control: Cell({**self._task_identity(probe), **self._baseline_settings(probe), "control": control})
-                    for control in baselines_of(probe, self.request.controls)
-                },
-            )
-            for probe in self.probes
+            self._baselines_of(found.probe, self.unreadable)
+            if found.cells and isinstance(found.probe, RepresentationProbe)
+            else found
+            for found in self.baselines_of_all
         )
+
+    @cached_property
+    def baselines_of_all(self) -> tuple[BaselineCells, ...]:
+        """The baselines asked for, by task, if the model can read every word, which this does not find out."""
+        return tuple(self._baselines_of(probe, {}) for probe in self.probes)
+
+    def _baselines_of(self, probe: Probe, unreadable: Mapping[str, Reasons]) -> BaselineCells:
+        controls = baselines_of(probe, self.request.controls)
+        shared = {**self._task_identity(probe), **self._baseline_settings(probe)}
+        if unreadable:
+            shared["unreadable_fingerprint"] = fingerprint_of(unreadable)
+        return BaselineCells(probe, {name: Cell({**shared, "control": name}) for name in controls}, unreadable)
+
+    @cached_property
+    def unreadable(self) -> Mapping[str, Reasons]:
+        """By split the words that the model cannot read; only splits that have some."""
+        fingerprint = next(iter(self.fingerprints.values()))  # whichever weights: pieces are the same
+        try:
+            return unreadable_words(
+                self.splits.by_name, self.request, self.source, fingerprint=fingerprint, layers=self.layers
+            )
+        except BertologyError:
+            return {}  # What is wrong with a model or a text is told where it is read, by the cells that read it.
 
     @property
     def notes(self) -> tuple[str, ...]:

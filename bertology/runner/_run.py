@@ -22,6 +22,7 @@ from bertology.runner._fit import fit_group, write_baselines
 from bertology.runner._heads import read_heads, write_head_baselines
 from bertology.runner._plan import BaselineCells, Group, Plan, make_plan
 from bertology.runner._prompts import GetEncoder, ask_group, write_majority
+from bertology.runner._readable import recipe_for
 from bertology.runner._request import ProbeRequest
 from bertology.runner._sources import erased_data
 from bertology.runner._task_data import TaskData
@@ -165,16 +166,7 @@ def called(plan: Plan, weights: Weights) -> str:
 
 def recipe_of(plan: Plan, weights: Weights, sentences: Sentences) -> Recipe:
     """What decides the vectors of a split."""
-    request = plan.request
-    return Recipe(
-        model_fingerprint=plan.fingerprints[weights],
-        text_fingerprint=sentences.text_fingerprint,
-        pooling=request.pooling,
-        compute_dtype=request.dtype,
-        stored_dtype=request.stored_dtype,  # type: ignore[arg-type]
-        on_long=request.on_long,
-        max_pieces=request.max_pieces,
-    )
+    return recipe_for(plan.request, plan.fingerprints[weights], sentences)
 
 
 def encoder_of(plan: Plan, weights: Weights, device: str) -> Encoder:

@@ -70,6 +70,8 @@ class Column:
     scores: Mapping[str, Bootstrap]
     by_group: Mapping[tuple[str, str], Bootstrap] = field(default_factory=dict)
     """Of items that stand in groups, by metric and group."""
+    n_entering: Mapping[str, int] = field(default_factory=dict)
+    """By metric how many sentences enter it, of metrics that not every sentence enters."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +256,10 @@ class Scorer:
         for number, found in enumerate(counted):
             places = slice(number * len(layers), (number + 1) * len(layers))
             own = {name: _columns_of(whole, places) for name, whole in scores.items()}
-            yield Column(found.cells, layers, found.records, own)
+            entering = {
+                metric.name: int(metric.enters(found.counts[0], labels).sum()) for metric in metrics if metric.enters
+            }
+            yield Column(found.cells, layers, found.records, own, n_entering=entering)
 
     def _count(self, cells: tuple[Cell, ...], metrics: Sequence[Metric]) -> _Counted:
         records = self._records(cells)

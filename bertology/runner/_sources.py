@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from bertology.activations import Entry
 from bertology.errors import FitError
 from bertology.probing import get_probe
 from bertology.runner._plan import Group
+from bertology.runner._readable import skipped_words
 from bertology.runner._task_data import Splits, TaskData
 
 if TYPE_CHECKING:
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
 # What is kept of converted vectors between passes over the training data; what does not fit is read again.
 TRAIN_MEMORY = 256 << 20
-
-
-def skipped_words(entry: Entry) -> dict[int, str]:
-    """Words without a vector, and why."""
-    # Reasons are counted, so that what differs from sentence to sentence, its length, is taken out of them.
-    return {word: re.sub(r"\d+", "…", reason) for word, _, _, reason in entry.manifest.skipped}
 
 
 def sources_of(group: Group, data: TaskData, entries: Mapping[str, Entry], *, device: str) -> dict[str, Any]:

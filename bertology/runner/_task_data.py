@@ -147,21 +147,22 @@ class TaskData:
         """The same task without the items that need some words, which are counted as skipped.
 
         Args:
-            skipped: for each split, words and the reason why each is left out.
+            skipped: by split, words and the reason why each is left out, and with it the items that it is part of; of
+                trees the other words stay, see :meth:`TreeExamples.without_words`.
 
         Raises:
             CorpusError: a split has no item left.
         """
         items = {}
         for name, examples in self.items.items():
-            reasons = _reasons(examples, skipped[name], n_words=self.splits.by_name[name].n_words)
-            for reason in sorted(set(reasons) - {""}):
-                keep = reasons != reason
-                examples, reasons = examples.subset(keep, reason=reason), reasons[keep]
-            if not len(examples):
-                reason = next(iter(examples.skipped))
+            words = skipped.get(name, {})
+            if isinstance(examples, TreeExamples):
+                items[name] = examples.without_words(words)
+            else:
+                items[name] = _without_words(examples, words)
+            if not len(items[name]):
+                reason = next(iter(items[name].skipped))
                 raise CorpusError(f"task {self.probe.task}: no word of the {name} split has a vector ({reason})")
-            items[name] = examples
         return replace(self, items=items)
 
     @cached_property
@@ -226,18 +227,19 @@ def _forms_of(examples: Examples, sentences: Sentences) -> tuple[Integers, Seque
     return np.array(codes, dtype=np.int64), vocabulary
 
 
-def _reasons(examples: Examples, skipped: Mapping[int, str], *, n_words: int) -> NDArray[np.object_]:
-    """``[item]`` why an item is left out, of the first such word in it; empty where none is."""
-    reasons = np.full(len(examples), "", dtype=object)
-    if not skipped:
-        return reasons
+def _without_words(examples: Examples, skipped: Mapping[int, str]) -> Examples:
+    """The items that need none of some words; the others are counted by the reason of their first such word."""
     missing = np.array(sorted(skipped), dtype=np.int64)
+    reasons = np.full(len(examples), "", dtype=object)
     for span in range(examples.n_spans - 1, -1, -1):
         first = np.searchsorted(missing, examples.spans[:, span, 0])
         inside = first < np.searchsorted(missing, examples.spans[:, span, 1])
         for item in np.flatnonzero(inside).tolist():
             reasons[item] = skipped[int(missing[first[item]])]
-    return reasons
+    for reason in sorted(set(reasons) - {""}):
+        keep = reasons != reason
+        examples, reasons = examples.subset(keep, reason=reason), reasons[keep]
+    return examples
 
 
 def _ask(probe: RepresentationProbe, split: str, sentences: Sentences) -> Examples:

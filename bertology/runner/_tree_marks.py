@@ -65,3 +65,23 @@ def most_frequent_relation(trees: TreeExamples) -> str:
     names = [name for code in trees.codes.tolist() for name in relations_in(trees.values[code])]
     distinct, times = np.unique([name for name in names if name not in ("", ROOT)], return_counts=True)
     return str(distinct[times.argmax()])
+
+
+def put_at(values: Any, words: NDArray[np.int64], filled: Any) -> Any:
+    """``filled`` with the values of some words at their places."""
+    for word, value in zip(words.tolist(), values, strict=True):
+        filled[word] = value
+    return filled
+
+
+def words_left_out(trees: TreeExamples) -> dict[str, int]:
+    """How many words of the sentences asked about have no vector and are in no tree; nothing where all have one."""
+    n = sum(int((~trees.read[first:last]).sum()) for first, last in trees.spans[:, 0].tolist())
+    return {"words_left_out": n} if n else {}
+
+
+def words_of(trees: TreeExamples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """``[word]`` all words of the sentences, one sentence after the other, and the place of each's sentence."""
+    first, last = trees.spans[:, 0].T
+    words = np.concatenate([np.arange(start, end) for start, end in zip(first.tolist(), last.tolist(), strict=True)])
+    return words, np.repeat(np.arange(len(trees)), last - first)

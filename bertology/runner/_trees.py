@@ -19,9 +19,19 @@ from bertology.runner._items import ItemColumns
 from bertology.runner._plan import BaselineCells, Group, Plan
 from bertology.runner._problems import Problem, counts_of, weights_of
 from bertology.runner._provenance import Stopwatch, versions
-from bertology.runner._sources import TRAIN_MEMORY, skipped_words
+from bertology.runner._readable import skipped_words
+from bertology.runner._sources import TRAIN_MEMORY
 from bertology.runner._task_data import TaskData
-from bertology.runner._tree_marks import ROOT, marks_of_tree, most_frequent_relation, relations_in, row_correlations
+from bertology.runner._tree_marks import (
+    ROOT,
+    marks_of_tree,
+    most_frequent_relation,
+    put_at,
+    relations_in,
+    row_correlations,
+    words_left_out,
+    words_of,
+)
 
 if TYPE_CHECKING:
     from bertology.readouts import FittedAffine, FittedStructural, StructuralReadout
@@ -104,7 +114,8 @@ class TreeFit:
         from bertology.activations import SpanVectors
 
         memory = TRAIN_MEMORY if split == "train" else 0
-        return SpanVectors(self.entries[split], self.trees[split].spans, layers=self.groups[0].reads, memory=memory)
+        spans, layers = self.trees[split].spans, self.groups[0].reads
+        return SpanVectors(self.entries[split], spans, layers=layers, memory=memory, only_read=True)
 
     @cached_property
     def relation_names(self) -> tuple[str, ...]:
@@ -122,10 +133,12 @@ class TreeFit:
         parts: dict[str, tuple[Any, Any]] = {}
         for split in ("train", "dev"):
             trees = self.trees[split]
-            names = [relations_in(trees.values[code]) for code in trees.codes.tolist()]
-            words = np.concatenate([np.arange(first, last) for first, last in trees.spans[:, 0].tolist()])
-            labels = np.array([number.get(name, -1) for sentence in names for name in sentence], dtype=np.int64)
-            of_word = np.repeat(np.arange(len(names)), [len(sentence) for sentence in names])
+            by_sentence = [relations_in(trees.values[code]) for code in trees.codes.tolist()]
+            names = [name for sentence in by_sentence for name in sentence]
+            words, of_word = words_of(trees)
+            labels = np.array([number.get(name, -1) for name in names], dtype=np.int64)
+            is_read = trees.read[words]
+            words, of_word, labels = words[is_read], of_word[is_read], labels[is_read]
             weights = None
             if split == "train":
                 fraction = self.groups[0].reading.fraction
@@ -135,7 +148,7 @@ class TreeFit:
             stacked = np.repeat(labels[None], len(self.problems), axis=0)
             parts[split] = vectors, Targets(stacked, len(number), weights)
         (train, targets), (dev, dev_targets) = parts["train"], parts["dev"]
-        fitted = LinearReadout().fit(
+        fitted = LinearReadout(extensions=0).fit(
             train, targets, dev=dev, dev_targets=dev_targets, device=self.device, progress=self.progress.say
         )
         assert isinstance(fitted, FittedAffine)
@@ -171,20 +184,25 @@ class _Fitted:
         for item, distances, depths in self._maps_read(fit, split):
             first, last = trees.spans[item, 0].tolist()
             heads, scored = trees.heads[first:last], trees.scored[first:last]
+            words = np.flatnonzero(trees.read[first:last])
             if trees.asks == "distances" and distances is not None:
-                agreement[:, :, item] = row_correlations(distances, tree_distances(heads.tolist()))
+                agreement[:, :, item] = row_correlations(distances, _values_of(trees, item, "distances"))
             elif trees.asks == "depths" and depths is not None:
-                agreement[:, :, item] = row_correlations(depths[..., None, :], tree_depths(heads.tolist())[None])
+                agreement[:, :, item] = row_correlations(depths[..., None, :], _values_of(trees, item, "depths")[None])
             edges = None
             if distances is not None:
-                edges = spanning_trees(distances.reshape(-1, len(heads), len(heads)), scored.tolist())
+                flat = distances.reshape(-1, len(words), len(words))
+                edges = [
+                    [(int(words[a]), int(words[b])) for a, b in tree]
+                    for tree in spanning_trees(flat, scored[words].tolist())
+                ]
             for problem, layer in np.ndindex(*shape):
                 marks[problem][layer][item] = marks_of_tree(
                     heads,
                     scored,
                     None if edges is None else edges[problem * shape[1] + layer],
-                    None if depths is None else depths[problem, layer],
-                    None if relations is None else relations[problem][layer][item],
+                    None if depths is None else put_at(depths[problem, layer], words, np.full(len(heads), np.inf)),
+                    None if relations is None else put_at(relations[problem][layer][item], words, [""] * len(heads)),
                 )
         return Found(marks, agreement)
 
@@ -204,10 +222,11 @@ class _Fitted:
 
         if self.relations is None:
             return None
-        spans = fit.trees[split].spans[:, 0]
-        words = np.concatenate([np.arange(first, last) for first, last in spans.tolist()])
+        words, of_word = words_of(fit.trees[split])
+        is_read = fit.trees[split].read[words]
+        words, of_word = words[is_read], of_word[is_read]
         vectors = WordVectors(fit.entries[split], words, layers=fit.groups[0].reads, memory=0)
-        cuts = np.cumsum(spans[:, 1] - spans[:, 0])[:-1]
+        cuts = np.flatnonzero(np.diff(of_word)) + 1
         names = np.array(self.relation_names)
         labels = self.relations.predict(vectors).labels
         return [[[part.tolist() for part in np.split(names[row], cuts)] for row in problem] for problem in labels]
@@ -240,7 +259,8 @@ def fit_trees(
     fit = TreeFit(group.family, data, data.trees, entries, device, progress)
     fitted = fit.fit()
     columns = ItemColumns(data)
-    gold = [data.labels[code] for code in data.test.codes.tolist()]
+    gold = [data.test.values[code] for code in data.test.codes.tolist()]
+    left_out = words_left_out(data.trees["test"])
     provenance = watch.provenance("torch", "transformers", "numpy", "scipy", device=device)
     for one, maps in zip(group.family, fitted, strict=True):
         found = maps.read(fit, "test")
@@ -253,7 +273,11 @@ def fit_trees(
                     run,
                     cell,
                     columns.texts(gold, found.marks[number][place], found.agreement[number, place]),
-                    facts={**counts, "n_params": maps.n_params, "params": _params(one, maps, number, place)},
+                    facts={
+                        **counts,
+                        "n_params": maps.n_params,
+                        "params": {**left_out, **_params(one, maps, number, place)},
+                    },
                     provenance=provenance,
                     notes=data.splits.notes,
                 )
@@ -273,24 +297,24 @@ def write_chains(found: BaselineCells, data: TaskData, run: Path) -> None:
     pred: list[str] = []
     agreement = np.full(len(trees), np.nan)
     for item, (first, last) in enumerate(trees.spans[:, 0].tolist()):
-        heads, scored = trees.heads[first:last].tolist(), trees.scored[first:last]
-        places = np.arange(len(heads))
+        heads, scored = trees.heads[first:last], trees.scored[first:last]
+        places, words = np.arange(len(heads)), np.flatnonzero(trees.read[first:last])
         between = np.abs(places[:, None] - places)
         if trees.asks == "distances":
-            agreement[item] = row_correlations(between, tree_distances(heads))
+            agreement[item] = row_correlations(between[np.ix_(words, words)], _values_of(trees, item, "distances"))
         elif trees.asks == "depths":
-            agreement[item] = row_correlations(places[None], tree_depths(heads)[None])
+            agreement[item] = row_correlations(places[words][None], _values_of(trees, item, "depths")[None])
         depths = places.astype(np.float64) if trees.asks != "distances" else None
         names = None if relation is None else [relation] * len(heads)
         edges = None if trees.asks == "depths" else spanning_tree(between, scored.tolist())
-        pred.append(marks_of_tree(np.array(heads), scored, edges, depths, names))
-    gold = [data.labels[code] for code in trees.codes.tolist()]
+        pred.append(marks_of_tree(heads, scored, edges, depths, names))
+    gold = [trees.values[code] for code in trees.codes.tolist()]
     for cell in found.cells.values():
         write_cell(
             run,
             cell,
             ItemColumns(data).texts(gold, pred, agreement),
-            facts=counts_of(data),
+            facts={**counts_of(data), "params": words_left_out(trees)},
             provenance={"versions": versions("numpy", "scipy"), "wall_s": 0.0},
             notes=data.splits.notes,
         )
@@ -305,9 +329,15 @@ def _readout(group: Group) -> StructuralReadout:
 
 
 def _values(trees: TreeExamples, asks: str) -> list[NDArray[np.int64]]:
-    """For each sentence what is true of it."""
-    value = tree_distances if asks == "distances" else tree_depths
-    return [value(trees.heads[first:last].tolist()) for first, last in trees.spans[:, 0].tolist()]
+    """For each sentence what is true of its words that have vectors."""
+    return [_values_of(trees, item, asks) for item in range(len(trees))]
+
+
+def _values_of(trees: TreeExamples, item: int, asks: str) -> NDArray[np.int64]:
+    """``[word, word]`` distances or ``[word]`` depths, in the whole tree of a sentence, of words that have vectors."""
+    first, last = trees.spans[item, 0].tolist()
+    words, heads = np.flatnonzero(trees.read[first:last]), trees.heads[first:last].tolist()
+    return tree_distances(heads)[np.ix_(words, words)] if asks == "distances" else tree_depths(heads)[words]
 
 
 def _unconverged(group: Group, maps: _Fitted) -> str | None:

@@ -56,7 +56,7 @@ Command = Callable[..., Any]
         (["--layers", ""], "layer '': the model has layers 0 (embeddings) to 3"),
         (["--controls", "majorty"], "unknown control 'majorty': did you mean majority"),
         (["--readout", "linaer"], "unknown readout 'linaer': did you mean linear"),
-        (["--readout", "linear.v9"], "unknown readout 'linear.v9': did you mean linear.v1"),
+        (["--readout", "linear.v9"], "unknown readout 'linear.v9': did you mean linear.v"),
         (["--pooling", "maen"], "unknown pooling 'maen': did you mean mean"),
         (["--dtype", "float23"], "unknown dtype 'float23': did you mean float32"),
         (["--store-dtype", "float8"], "unknown stored dtype 'float8': did you mean float"),

@@ -1,4 +1,4 @@
-"""``linear.v1`` is scikit-learn's ``LogisticRegression`` on standardised features, at every strength."""
+"""``linear`` is scikit-learn's ``LogisticRegression`` on standardised features, at every strength."""
 
 from __future__ import annotations
 

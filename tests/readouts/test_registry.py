@@ -32,23 +32,32 @@ def test_names_and_settings_round_trip(kind: type[LinearReadout | MlpReadout | R
 
 
 def test_short_name_is_the_newest() -> None:
-    assert get_readout("linear").name == "linear.v1"
+    assert get_readout("linear").name == "linear.v2"
+    assert get_readout("ridge").name == "ridge.v2"
     assert get_readout("mlp", hidden=32).params["hidden"] == 32
 
 
+@pytest.mark.parametrize("name", ["linear.v1", "ridge.v1"])
+def test_first_versions_do_not_extend_their_paths(name: str) -> None:
+    readout = get_readout(name)
+    assert (readout.name, readout.params["extensions"]) == (name, 0)
+    with pytest.raises(NameNotFoundError, match=f"unknown setting of readout {name} 'extensions'"):
+        get_readout(name, extensions=2)
+
+
 def test_unknown_names_are_answered_with_the_nearest() -> None:
-    with pytest.raises(NameNotFoundError, match=r"unknown readout 'liner': did you mean linear\.v1"):
+    with pytest.raises(NameNotFoundError, match=r"unknown readout 'liner': did you mean linear\.v"):
         get_readout("liner")
     with pytest.raises(NameNotFoundError, match=r"unknown readout 'linear\.v9'"):
         get_readout("linear.v9")
-    with pytest.raises(NameNotFoundError, match=r"unknown setting of readout linear\.v1 'strength': did you mean"):
+    with pytest.raises(NameNotFoundError, match=r"unknown setting of readout linear\.v2 'strength': did you mean"):
         get_readout("linear", strength=1.0)
 
 
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("linear", {"strengths": 1.0}, "setting strengths of readout linear.v1 is 1.0: input should be a valid array"),
+        ("linear", {"strengths": 1.0}, "setting strengths of readout linear.v2 is 1.0: input should be a valid array"),
         ("mlp", {"hidden": "8"}, "setting hidden of readout mlp.v1 is '8': input should be a valid integer"),
         ("mlp", {"hidden": True}, "setting hidden of readout mlp.v1 is True: input should be a valid integer"),
         ("mlp", {"learning_rate": None}, "setting learning_rate of readout mlp.v1 is None: input should be a valid"),

@@ -285,7 +285,7 @@ def test_changes_follow_the_word_that_each_layer_puts_first(asking: Asking, tmp_
 @pytest.mark.parametrize(
     ("chosen", "told"),
     [
-        ({"readout": "linear"}, "is about what a model says of texts, which linear.v1 cannot read"),
+        ({"readout": "linear"}, "is about what a model says of texts, which linear.v2 cannot read"),
         ({"readings": {"lama": (Reading(codelength="online"),)}}, "nothing is fitted to it"),
         ({"readings": {"lama": (Reading(settings={"form": "original"}),)}}, "have no place in a vocabulary"),
         ({"readings": {"lama": (Reading(settings={"form": "backwards"}),)}}, "setting form of readout masked_lm.v1"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,11 @@ def test_cells_are_called_what_they_always_were(asking: Callable[..., ProbeReque
     }
     for layer in (0, 1):
         own = {**shared, "layer": layer}
-        assert linear.cells["none", 0, layer].id == digest_of({**own, "readout": "linear.v1"})
+        assert linear.cells["none", 0, layer].id == digest_of({**own, "readout": "linear.v2"})
         assert edge.cells["none", 0, layer].id == digest_of({**own, "readout": "edge.v1", "reading": SMALL})
+    (first,) = make_plan(asking(Reading("linear.v1")), corpus=toy).groups
+    for layer in (0, 1):
+        assert first.cells["none", 0, layer].id == digest_of({**shared, "layer": layer, "readout": "linear.v1"})
     plain = make_plan(asking(), corpus=toy).groups
     assert [group.cells for group in plain] == [linear.cells]
     named = make_plan(ProbeRequest(**{**vars(asking()), "readout": "linear"}), corpus=toy).groups
@@ -128,12 +132,12 @@ def test_every_combination_has_rows_and_a_table_of_its_own(asking: Callable[...,
 
 
 def test_one_way_is_asked_for_once(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
-    twice = asking(Reading("linear", fraction=0.5), Reading("linear.v1", fraction=0.5))
+    twice = asking(Reading("linear", fraction=0.5), Reading("linear.v2", fraction=0.5))
     with pytest.raises(
-        BertologyError, match=r"^task pos is read twice by linear\.v1 fraction=0\.5: name each way once$"
+        BertologyError, match=r"^task pos is read twice by linear\.v2 fraction=0\.5: name each way once$"
     ):
         run_probes(twice, corpus=toy)
-    with pytest.raises(BertologyError, match=r"^task pos is read twice by linear\.v1: name each way once$"):
+    with pytest.raises(BertologyError, match=r"^task pos is read twice by linear\.v2: name each way once$"):
         run_probes(asking(Reading(None), Reading("linear")), corpus=toy)
 
 
@@ -150,13 +154,13 @@ def test_one_way_is_asked_for_once(asking: Callable[..., ProbeRequest], toy: Cor
         (
             Reading("linear", {"strengths": 1.0}),
             FitError,
-            "setting strengths of readout linear.v1 is 1.0: input should",
+            "setting strengths of readout linear.v2 is 1.0: input should",
         ),
         (Reading("linear", erase="poss"), NameNotFoundError, "unknown task 'poss': did you mean pos"),
         (
             Reading("linear", codelength="variational"),
             BertologyError,
-            "task pos: linear.v1 has no variational code: take readout bayes, or online",
+            "task pos: linear.v2 has no variational code: take readout bayes, or online",
         ),
     ],
     ids=["readout", "setting", "kind", "list", "erased task", "variational"],
@@ -327,3 +331,27 @@ def test_fits_that_stop_early_are_told_of(
     run_probes(asking(Reading("edge_mix", hasty), Reading("edge", hasty)), corpus=toy)
     told = [line.partition("converged: ")[2] for line in capsys.readouterr().err.splitlines()]
     assert told == ["all layers of the task itself, seed 0", "layers 0, 1 of the task itself, seed 0"]
+
+
+# Paths of strengths
+
+
+@pytest.mark.parametrize(("extensions", "end"), [(1, "weakest"), (9, None)])
+def test_an_end_of_the_path_that_is_best_is_told(
+    asking: Callable[..., ProbeRequest],
+    toy: Corpus,
+    extensions: int,
+    end: str | None,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings = {"strengths": [1e-5, 1e-4], "extensions": extensions}
+    request = replace(asking(Reading("linear", settings)), layers="0", controls=("control_task",))
+    results = run_probes(request, corpus=toy)
+    frame = results.to_pandas()
+    (params,) = params_of(frame[(frame.control == "none") & (frame.metric == "accuracy")])
+    assert params.get("path_end") == end
+    assert all("path_end" not in found for found in params_of(frame[frame.control == "control_task"]))
+    expected = "pos, pretrained: dev accuracy is best at the weakest strength tried: layer 0 of the task itself, seed 0"
+    assert (expected in capsys.readouterr().err) == (end is not None)
+    line = "dev accuracy still rises at the end of the path (weakest): layer 0"
+    assert (line in results.to_markdown()) == (end is not None)

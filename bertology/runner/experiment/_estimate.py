@@ -107,11 +107,11 @@ def estimate(work: Work, folder: Path) -> Estimate:
     """What is left to do of an experiment in a run's folder; computes nothing, imports no torch."""
     if folder.is_dir() and any(folder.iterdir()):
         RunFolder(folder).record()
-    of_plan: dict[int, list[Unit]] = {id(plan): [] for plan in work.plans}
-    for unit in work.units:
-        of_plan[id(unit.plan)].append(unit)
     # Names of cells take longer than all else, where there are very many; without a cell there is none to look up.
     is_begun = any((folder / "cells").glob("*.json"))
+    of_plan: dict[int, list[Unit]] = {id(plan): [] for plan in work.plans}
+    for unit in work.units if is_begun else work.units_of_all:
+        of_plan[id(unit.plan)].append(unit)
     tasks = _Tasks()
     pairs = tuple(_pair(plan, of_plan[id(plan)], folder if is_begun else None, tasks) for plan in work.plans)
     return Estimate(work.experiment.name, folder, pairs, work.n_cells, _measured_flops())

@@ -89,7 +89,8 @@ def _check_names(experiment: Experiment, rows: Iterable[ResultRow]) -> None:
     """That no two models are the same but for their names, which no part can know of the others."""
     fresh = {model.title for model in experiment.models if model.init != "pretrained"}
     owners: dict[str, ResultRow] = {}
-    for row in rows:
+    # Baselines are of no model, though models that cannot read all of a text have rows of them of their own.
+    for row in (row for row in rows if row.init is not None):
         known = owners.setdefault(row.cell_id, row)
         controls = all(found.init == "random" and found.model not in fresh for found in (known, row))
         if known.model != row.model and not controls:

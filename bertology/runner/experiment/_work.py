@@ -89,14 +89,17 @@ class Work:
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
-        """The units of this part, in an order that depends on the experiment alone.
-
-        What one model reads stands together.
+        """The units of this part, in an order that depends on the experiment alone; those of one model stand together.
 
         Raises:
             BertologyError: two models, or two corpora, are the same but for what they are called.
         """
         return self._units(self.part)
+
+    @cached_property
+    def units_of_all(self) -> tuple[Unit, ...]:
+        """As :attr:`units` if all models can read every word, which this does not find out."""
+        return self._units(self.part, looks=False)
 
     def shard(self, shard: Shard) -> tuple[Unit, ...]:
         """The units of one part of the experiment.
@@ -110,35 +113,39 @@ class Work:
             raise BertologyError(f"this is part {self.part} of the experiment, not {shard}: resolve that one")
         return self._units(shard)
 
-    def _units(self, shard: Shard) -> tuple[Unit, ...]:
-        units: list[Unit] = []
-        owners: dict[str, Unit] = {}
+    def _units(self, shard: Shard, *, looks: bool = True) -> tuple[Unit, ...]:
+        units, owners, begun = list[Unit](), dict[str, Unit](), set[int]()
         for place in places_of(self.experiment, shard):
-            unit = self._unit(place)
+            plan = self.pairs[place.model, place.corpus]
+            if place.init is None:
+                if not (looks and self._is_read_whole_by_none(place)):
+                    units.append(Unit(plan, plan.baselines_of_all[place.task]))
+                continue
+            if looks and id(plan) not in begun:
+                units += [Unit(plan, found) for found in plan.baselines if found.unreadable]
+            begun.add(id(plan))
+            unit = Unit(plan, plan.groups_of(plan.probes[place.task], place.init)[place.reading])
             # Groups that have one cell in common have all.
-            firsts = [next(iter(part.cells.values())) for part in unit.groups or (unit.part,)]
+            firsts = [next(iter(part.cells.values())) for part in unit.groups]
             known = next((owner for cell in firsts if (owner := owners.setdefault(cell.id, unit)) is not unit), unit)
-            if known is unit or _same_control(known, unit):
-                units.append(unit)
-            elif isinstance(unit.part, Group):
+            if known is not unit and not _same_control(known, unit):
                 raise same_but_for_names(known.title, unit.title)
+            units.append(unit)
         return tuple(units)
 
-    def _unit(self, place: Place) -> Unit:
-        plan = self.pairs[place.model, place.corpus]
-        if place.init is None:
-            return Unit(plan, plan.baselines[place.task])
-        found = plan.groups_of(plan.probes[place.task], place.init)
-        return Unit(plan, found[place.reading])
+    def _is_read_whole_by_none(self, place: Place) -> bool:
+        """Whether each model has baselines of its own, as none can read every word of a corpus."""
+        found = [plan.baselines[place.task] for (_, at), plan in self.pairs.items() if at == place.corpus]
+        return len(found) == len(self.experiment.models) and all(one.unreadable for one in found)
 
     @cached_property
     def n_cells(self) -> int:
-        """How many cells this part has, without making them."""
+        """How many cells this part has, without making them, if its models can read every word."""
         found = 0
         for place in places_of(self.experiment, self.part):
             plan = self.pairs[place.model, place.corpus]
             if place.init is None:
-                found += len(plan.baselines[place.task].cells)
+                found += len(plan.baselines_of_all[place.task].cells)
             else:
                 probe = plan.probes[place.task]
                 ways = plan.ways_of(probe)[place.reading]
@@ -155,9 +162,7 @@ class Work:
     @property
     def content(self) -> dict[str, dict[str, str]]:
         """Fingerprints of the models and corpora of this part, by what the tables call them."""
-        models: dict[str, str] = {}
-        for plan in self.plans:
-            models[plan.source.name] = next(iter(plan.fingerprints.values()))
+        models = {plan.source.name: next(iter(plan.fingerprints.values())) for plan in self.plans}
         return {"models": models, "corpora": {plan.corpus.name: plan.corpus.fingerprint for plan in self.plans}}
 
 
