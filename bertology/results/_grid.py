@@ -291,7 +291,7 @@ def summary_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
             [
                 table.task,
                 metric_title(table.metric),
-                *(str(getattr(table.about, name)) for name in fields),
+                *(str(getattr(table.about, name)) for name in fields if getattr(table.about, name)),
                 *([table.reading] if (table.task, *(getattr(table.about, name) for name in fields)) in several else []),
             ]
         )
@@ -305,4 +305,5 @@ def _shared(tables: Sequence[LayerTable]) -> list[Note]:
 
 
 def _differ(tables: Sequence[LayerTable], field: str) -> bool:
-    return len({getattr(table.about, field) for table in tables}) > 1
+    """Whether there are several values of a field; one that does not apply to a table has none there."""
+    return len({getattr(table.about, field) for table in tables} - {None}) > 1

@@ -1,16 +1,21 @@
-"""Names short enough for a figure: a path there would push aside what the figure shows."""
+"""What models and readers of tables are called in tables and figures: short, and no two alike."""
 
 from __future__ import annotations
 
+import copy
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
+
+from bertology.results._rows import ResultRow
 
 _MOST_LETTERS = 44
 _MOST_PARTS = 2
 
 
 def brief(name: str | None) -> str:
-    """A model's or corpus's name: of a local path its last part, and of a long name beginning and end."""
-    parts = [_last_part(part) for part in str(name).split("+")]
+    """A model's or corpus's name for a figure: of a local path its last part, of a long name beginning and end."""
+    parts = ["/".join(PurePath(part).parts[-_least(part) :]) or part for part in str(name).split("+")]
     return shortened("+".join(parts), _MOST_LETTERS)
 
 
@@ -20,7 +25,53 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
 
 
-def _last_part(name: str) -> str:
-    # An organisation and its model, as on a hub, are one name.
-    path = PurePath(name)
-    return path.name if path.is_absolute() or len(path.parts) > _MOST_PARTS else name
+def short_names(names: Iterable[str | None]) -> dict[str, str]:
+    """What each model is called in tables: a folder by its name, other names as they are.
+
+    Folders of one name are told apart by the folders they lie in: as much of the end of each path as it takes.
+    """
+    of = {name: PurePath(name).parts for name in dict.fromkeys(names) if name}
+    length = {name: min(_least(name), len(parts)) for name, parts in of.items()}
+    while True:
+        short = {name: "/".join(parts[-length[name] :]) if parts else name for name, parts in of.items()}
+        times = Counter(short.values())
+        longer = [name for name, parts in of.items() if times[short[name]] > 1 and length[name] < len(parts)]
+        if not longer:
+            # What no folder tells apart, such as ./bert and bert, stands as it was written.
+            return {name: text if times[text] == 1 else name for name, text in short.items()}
+        for name in longer:
+            length[name] += 1
+
+
+def named(rows: Sequence[ResultRow], names: dict[str, str]) -> tuple[ResultRow, ...]:
+    """The rows with their models called by :func:`short_names`."""
+    return tuple(row if names.get(row.model or "", row.model) == row.model else _called(row, names) for row in rows)
+
+
+def _called(row: ResultRow, names: dict[str, str]) -> ResultRow:
+    # Nothing but a text changes: to check all fields again takes far longer where rows are many.
+    other = copy.copy(row)
+    object.__setattr__(other, "model", names[str(row.model)])
+    return other
+
+
+def apart(described: Sequence[Sequence[str]]) -> list[str]:
+    """Of each description the first part, and those of the others that are needed to tell all of them apart.
+
+    An empty part does not apply, such as the pooling of what reads no vectors, and sets no description apart.
+    """
+    kept = [0]
+    for part in range(1, len(described[0] if described else ())):
+        known = [one for one in described if one[part]]
+        labels = {tuple(one[k] for k in kept) for one in known}
+        more = {tuple(one[k] for k in (*kept, part)) for one in known}
+        if len(more) > len(labels):
+            kept.append(part)
+    return [" · ".join(one[k] for k in kept if one[k]) for one in described]
+
+
+def _least(name: str) -> int:
+    """How many parts of a name always stand: an organisation and its model, as on a hub, are one name."""
+    parts = PurePath(name).parts
+    is_folder = name.startswith((".", "/", "~")) or name.endswith("/") or len(parts) > _MOST_PARTS
+    return 1 if is_folder else max(1, len(parts))

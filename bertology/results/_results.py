@@ -17,6 +17,7 @@ from bertology.results._formats import View
 from bertology.results._groups import group_scores, group_tables
 from bertology.results._head_tables import head_tables, step_tables
 from bertology.results._labels import confusion, per_label_scores
+from bertology.results._names import named, short_names
 from bertology.results._pipeline import pipeline_lines
 from bertology.results._predictions import PredictionFolder, Predictions, write_predictions
 from bertology.results._rows import ComparisonRow, Control, ResultRow, sort_key
@@ -63,6 +64,11 @@ class Results:
         for name in values:
             if name not in columns:
                 raise name_not_found("column of the results", name, columns)
+        if values.get("model") is not None:
+            # As tables name it, or as the rows do.
+            names = short_names(row.model for row in self.rows)
+            full = [name for name, short in names.items() if values["model"] in (name, short)]
+            values |= {"model": full[0]} if len(full) == 1 else {}
         rows = tuple(row for row in self.rows if all(_fits(row, name, value) for name, value in values.items()))
         if not rows:
             asked = ", ".join(f"{name} {value!r}" for name, value in values.items())
@@ -72,7 +78,7 @@ class Results:
         return Results(rows, kept, self.predictions)
 
     def view(self, metric: str | None = None) -> View:
-        """Tables as people read them.
+        """Tables as people read them. A model that is a folder is called by the folder's name.
 
         Args:
             metric: what to rank layers by; each task's own main metric when left out.
@@ -81,12 +87,13 @@ class Results:
             ResultsError: rows of different data, task versions or models would stand in one table.
             NameNotFoundError: a task has no such metric.
         """
-        tables = layer_tables(self.rows, self.comparisons, metric=metric)
-        pipelines = pipeline_lines(self.rows, tables)
-        heads, steps = head_tables(self.rows), step_tables(self.rows)
+        rows = named(self.rows, short_names(row.model for row in self.rows))
+        tables = layer_tables(rows, self.comparisons, metric=metric)
+        pipelines = pipeline_lines(rows, tables)
+        heads, steps = head_tables(rows), step_tables(rows)
         if not tables and not pipelines and not heads and not steps:
             raise ResultsError("there are no scores of any layer to show")
-        return View(tables, pipelines, group_tables(self.rows, tables), heads, steps)
+        return View(tables, pipelines, group_tables(rows, tables), heads, steps)
 
     def to_pandas(self) -> pd.DataFrame:
         """All rows and columns of ``results.parquet``."""

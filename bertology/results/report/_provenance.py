@@ -19,7 +19,7 @@ def provenance(run: Run) -> list[tuple[str, str]]:
         ("tables", f"schema {_all(str(row.schema_version) for row in rows)}, {counted(len(rows), 'row')}, "
                    f"{counted(len({row.cell_id for row in rows}), 'cell')}"),
         ("tasks", _all(f"{row.task} {row.task_version}" for row in rows)),
-        ("models", _all(f"{row.model}, {row.init}: {row.model_fingerprint}" for row in rows if row.model)),
+        ("models", _all(f"{run.models[row.model]}, {row.init}: {row.model_fingerprint}" for row in rows if row.model)),
         ("corpora", _all(f"{row.corpus} {row.split}: {row.corpus_fingerprint}" for row in rows)),
         ("readouts", _all(f"{row.readout}.{row.readout_version}" for row in rows if row.readout)),
         ("pooling", _all(row.pooling for row in rows)),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from bertology.errors import ResultsError
 from bertology.results._grid import metric_title
 from bertology.results._head_tables import HeadTable, StepTable
+from bertology.results._names import apart, named, short_names
 from bertology.results._results import Results, read_results
 from bertology.results._view import LayerTable
 
@@ -32,6 +33,9 @@ class Run:
     """The shortest end of its path that sets it apart from the other runs."""
     folder: Path
     results: Results
+    """Its rows call models by their short names."""
+    models: Mapping[str, str]
+    """By short name how the run names the model, such as a path."""
     tables: tuple[LayerTable, ...]
     head_tables: tuple[HeadTable, ...] = ()
     step_tables: tuple[StepTable, ...] = ()
@@ -71,21 +75,30 @@ def read_runs(folders: Sequence[str | Path]) -> tuple[Run, ...]:
     unique = list({path.resolve(): path for path in paths}.values())
     if not unique:
         raise ResultsError("there is no run to report: name a folder that --out left")
-    names = _short_names([path.resolve() for path in unique])
-    return tuple(_read(path, name) for path, name in zip(unique, names, strict=True))
+    results = [_results_in(path) for path in unique]
+    names = short_names(str(path.resolve()) for path in unique)
+    models = short_names(row.model for found in results for row in found.rows)
+    return tuple(
+        _run(path, names[str(path.resolve())], found, models) for path, found in zip(unique, results, strict=True)
+    )
 
 
-def _read(folder: Path, name: str) -> Run:
+def _results_in(folder: Path) -> Results:
     if not folder.exists():
         raise ResultsError(f"{folder}: no such folder; name one that --out left")
     if not (folder / "results.parquet").is_file():
         raise ResultsError(f"{folder}: not a run, it holds no results.parquet; name a folder that --out left")
-    results = read_results(folder)
+    return read_results(folder)
+
+
+def _run(folder: Path, name: str, found: Results, models: Mapping[str, str]) -> Run:
+    results = replace(found, rows=named(found.rows, models))
     try:
         view = results.view()
     except ResultsError as error:
         raise ResultsError(f"{folder}: {error}") from error
-    return Run(name, folder, results, view.tables, view.head_tables, view.step_tables, _asked_corpora(folder))
+    own = {models[row.model]: row.model for row in found.rows if row.model}
+    return Run(name, folder, results, own, view.tables, view.head_tables, view.step_tables, _asked_corpora(folder))
 
 
 def _asked_corpora(folder: Path) -> tuple[AskedCorpus, ...]:
@@ -110,15 +123,6 @@ def _asked_corpora(folder: Path) -> tuple[AskedCorpus, ...]:
 
 def _listed(value: Any) -> list[dict[str, Any]]:
     return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
-
-
-def _short_names(paths: Sequence[Path]) -> list[str]:
-    deepest = max(len(path.parts) for path in paths)
-    for length in range(1, deepest + 1):
-        names = ["/".join(path.parts[-length:]) for path in paths]
-        if len(set(names)) == len(names):
-            break
-    return names
 
 
 def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
@@ -159,7 +163,7 @@ def _question_labels(groups: Sequence[Sequence[LayerTable]]) -> list[str]:
     labels: dict[int, str] = {}
     for task in dict.fromkeys(parts[0] for parts in described):
         same = [place for place, parts in enumerate(described) if parts[0] == task]
-        labels |= dict(zip(same, _apart([described[place] for place in same]), strict=True))
+        labels |= dict(zip(same, apart([described[place] for place in same]), strict=True))
     return [labels[place] for place in range(len(groups))]
 
 
@@ -170,19 +174,9 @@ def _reader_labels(pairs: Sequence[tuple[Run, LayerTable]]) -> dict[tuple[str, i
         about = table.about
         model = f"{about.model}{' (random weights)' if about.init == 'random' else ''}"
         reading = table.reading if table.one_of_several else ""
-        described.append([model, run.name, reading, f"{about.pooling} of pieces", about.head or ""])
+        pooling = f"{about.pooling} of pieces" if about.pooling else ""
+        described.append([model, run.name, reading, pooling])
     # Labels are made of the readers, of which each may answer several questions.
     unique = list(dict.fromkeys(map(tuple, described)))
-    labels = dict(zip(unique, _apart([list(parts) for parts in unique]), strict=True))
+    labels = dict(zip(unique, apart(unique), strict=True))
     return {(run.name, id(table)): labels[tuple(d)] for (run, table), d in zip(pairs, described, strict=True)}
-
-
-def _apart(described: Sequence[Sequence[str]]) -> list[str]:
-    """Of each description the first part, and those of the others that are needed to tell all of them apart."""
-    kept = [0]
-    for part in range(1, len(described[0] if described else ())):
-        labels = {tuple(d[k] for k in kept) for d in described}
-        more = {tuple(d[k] for k in (*kept, part)) for d in described}
-        if len(more) > len(labels):
-            kept.append(part)
-    return [" · ".join(d[k] for k in kept if d[k]) for d in described]
