@@ -36,7 +36,10 @@ class Picture(StrEnum):
 def tree(
     text: Annotated[str | None, typer.Argument(help="A sentence; none with --sentence.")] = None,
     *,
-    layer: Annotated[int, typer.Option("--layer", "-l", help="0 is the embeddings; -1 the last layer.")],
+    layer: Annotated[
+        int | None,
+        typer.Option("--layer", "-l", help="0 is the embeddings; -1 the last layer; the best on dev when left out."),
+    ] = None,
     model: Annotated[str, typer.Option("--model", "-m", help="pocket, a folder, or a hub id.")] = "pocket",
     corpus: Annotated[
         str, typer.Option("--corpus", "-c", help="Treebank to fit the probe on, where there is none yet.")

@@ -15,7 +15,6 @@ from bertology.results._grid import STAR, Cell, Grid, GridLine, Note, layer_labe
 from bertology.results._head_tables import HeadTable, StepTable
 from bertology.results._view import LayerTable, Score
 
-
 _MARKDOWN = re.compile(r"[\\`*|]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\](?=\()|(?<!\w)_|_(?!\w)")
 """What Markdown would read as HTML, emphasis, code, a link or a further column."""
 _ENTITIES = {"<": "&lt;", "&": "&amp;"}
