@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from bertology.results._grid import STAR, Cell, Grid, GridLine, Note, layer_label
+from bertology.results._grid import STAR, Cell, Grid, GridLine, Note, layer_label, strength_text
 from bertology.results._head_tables import HeadTable, StepTable
 from bertology.results._view import LayerTable, Score
 
@@ -196,7 +196,7 @@ def _html_cell(line: GridLine, column: int) -> str:
 _CSV_FIELDS = (
     *("task", "model", "corpus", "split", "row", "layer", "metric", "value", "ci_low", "ci_high", "in_best_set"),
     *("second_metric", "second_value", "random_init", "control_task_accuracy", "selectivity"),
-    *("selectivity_ci_low", "selectivity_ci_high", "seed_sd", "blind"),
+    *("selectivity_ci_low", "selectivity_ci_high", "seed_sd", "blind", "strength"),
 )
 
 
@@ -222,6 +222,7 @@ def tables_to_csv(tables: Sequence[LayerTable]) -> str:
                 **_spread(line.selectivity, "selectivity", "selectivity_ci_low", "selectivity_ci_high"),
                 **_spread(line.blind, "blind"),
                 "seed_sd": line.seed_spread,
+                "strength": strength_text(line),
             }
             writer.writerow({**common, **fields})
         for baseline in table.baselines:

@@ -70,6 +70,26 @@ def apart(described: Sequence[Sequence[str]]) -> list[str]:
     return [" · ".join(one[k] for k in kept if one[k]) for one in described]
 
 
+def layers_named(layers: Sequence[int]) -> str:
+    """``layer 3``, ``layers 1 and 2``, ``layers 1, 2 and 5–9``."""
+    spans: list[list[int]] = []
+    for layer in layers:
+        if spans and layer == spans[-1][-1] + 1:
+            spans[-1].append(layer)
+        else:
+            spans.append([layer])
+    names = [
+        text
+        for span in spans
+        for text in ([f"{span[0]}–{span[-1]}"] if len(span) > 2 else [str(layer) for layer in span])
+    ]
+    return f"layer{'s' * (len(layers) > 1)} {_listed(names)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 def _least(name: str) -> int:
     """How many parts of a name always stand: an organisation and its model, as on a hub, are one name."""
     parts = PurePath(name).parts

@@ -17,7 +17,7 @@ from bertology.results._grid import (
     score_cell,
 )
 from bertology.results._names import apart
-from bertology.results._view import BASELINES, INITS, LayerLine, LayerTable, Score
+from bertology.results._view import BASELINE_LABELS, INITS, LayerLine, LayerTable, Score
 
 
 def model_grid(tables: Sequence[LayerTable]) -> Grid:
@@ -31,8 +31,8 @@ def model_grid(tables: Sequence[LayerTable]) -> Grid:
         for question in questions:
             cells += _best_cells(by_place.get((model, question)))
         lines.append(GridLine(model, tuple(cells)))
-    for control, label in BASELINES.items():
-        found = [_baseline(control, question, tables) for question in questions]
+    for label in BASELINE_LABELS:
+        found = [_baseline(label, question, tables) for question in questions]
         if any(score for score, _ in found):
             pairs = [(score_cell(score, metric), Cell("")) for score, metric in found]
             lines.append(GridLine(label, tuple(cell for pair in pairs for cell in pair), baseline=True))
@@ -105,6 +105,6 @@ def _best_cells(table: LayerTable | None) -> tuple[Cell, Cell]:
     return score_cell(best.main, table.metric), Cell(str(best.layer), score=Score(best.layer))
 
 
-def _baseline(control: str, question: tuple[str, ...], tables: Sequence[LayerTable]) -> tuple[Score | None, str]:
-    found = [b.main for t in tables if _question(t) == question for b in t.baselines if b.control == control]
+def _baseline(label: str, question: tuple[str, ...], tables: Sequence[LayerTable]) -> tuple[Score | None, str]:
+    found = [b.main for t in tables if _question(t) == question for b in t.baselines if b.label == label]
     return (found[0] if found else None), question[1]

@@ -22,6 +22,7 @@ from bertology.results._pipeline import pipeline_lines
 from bertology.results._predictions import PredictionFolder, Predictions, write_predictions
 from bertology.results._rows import ComparisonRow, Control, ResultRow, sort_key
 from bertology.results._schema import rows_to_pandas
+from bertology.results._scores import score_frame
 from bertology.results._store import read_comparison_rows, read_result_rows, write_results
 from bertology.results._tree_items import tally_of, tree_items
 from bertology.results._view import BASELINES, layer_tables
@@ -94,6 +95,19 @@ class Results:
         if not tables and not pipelines and not heads and not steps:
             raise ResultsError("there are no scores of any layer to show")
         return View(tables, pipelines, group_tables(rows, tables), heads, steps)
+
+    def scores(self) -> pd.DataFrame:
+        """The scores of the tasks themselves: no controls, no baselines, no random weights beside pretrained ones.
+
+        :meth:`to_pandas` has those as well, and scores by group, head and seed.
+
+        Returns:
+            One row for each task, model, layer and metric (and corpus, split, pooling and readout, where there are
+            several), with columns ``task``, ``corpus``, ``split``, ``model`` (as tables name it), ``pooling``,
+            ``readout`` (with its settings), ``layer`` (missing for mixtures of all), ``metric``, ``value``, ``ci_low``
+            and ``ci_high`` (fractions, means over seeds, NaN where undefined), ``n_items`` and ``n_seeds``.
+        """
+        return score_frame(self.rows)
 
     def to_pandas(self) -> pd.DataFrame:
         """All rows and columns of ``results.parquet``."""

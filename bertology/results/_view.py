@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +13,7 @@ import numpy as np
 from bertology._names import name_not_found
 from bertology.errors import ResultsError
 from bertology.measures import Comparison, best_set, seed_spread
-from bertology.results._rows import ComparisonRow, ResultRow, reading_of, reasons_of
+from bertology.results._rows import OWN_HEADS, ComparisonRow, ResultRow, reading_of, reasons_of
 
 FALSE_DISCOVERY_RATE = 0.05
 BASELINES = {
@@ -21,6 +22,10 @@ BASELINES = {
     "lexical": "words alone",
     "linear_chain": "linear chain",
 }
+ORACLE = "majority (oracle)"
+"""What the majority is called that is counted on the answers of the test itself, as nothing is trained."""
+BASELINE_LABELS = (BASELINES["majority"], ORACLE, *list(BASELINES.values())[1:])
+"""In the order of tables."""
 INITS = {"pretrained": "", "random_blocks": "random blocks over pretrained embeddings", "random": "random weights"}
 """How a model's weights may have been made, and what is said of it."""
 _METRIC_ORDER = (
@@ -57,6 +62,8 @@ class LayerLine:
     """Whether the layer is not separable from the best one; None where layers were not compared."""
     blind: Score | None = None
     """Of texts without what decides."""
+    strengths: tuple[float, ...] = ()
+    """The regularisation chosen on dev, scikit-learn's ``C``, of each seed that has another; of linear readouts."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,8 @@ class BaselineLine:
     """A baseline that looks at no vector."""
 
     control: str
+    label: str
+    """What tables call it."""
     main: Score
     second: Score | None
     n_items: int = 0
@@ -202,11 +211,12 @@ def _table(
     lines = [
         LayerLine(
             layer=layer,
-            main=_mean(of_main.get(layer, ())),
-            **{name: _mean(column.get(layer, ())) for name, column in columns.items()},
+            main=mean_score(of_main.get(layer, ())),
+            **{name: mean_score(column.get(layer, ())) for name, column in columns.items()},
             seed_spread=_seed_spread(of_main.get(layer, ())),
             by_seed=_by_seed(of_main.get(layer, ())),
             in_best_set=best.get(layer),
+            strengths=_strengths(of_main.get(layer, ())),
         )
         for layer in layers
     ]
@@ -217,7 +227,7 @@ def _table(
         control_metric=control_metric,
         higher_is_better=higher,
         lines=tuple(lines),
-        baselines=_baselines(baselines, main, second),
+        baselines=_baselines(baselines, main, second, oracle=about.readout in OWN_HEADS),
         about=about,
         skip_reasons=reasons_of(group),
         ci_methods=tuple(sorted({row.ci_method for row in own if row.metric == main and row.ci_method})),
@@ -263,7 +273,7 @@ def _by_layer(rows: Iterable[ResultRow], metric: str) -> dict[int, list[ResultRo
     return found
 
 
-def _mean(rows: Sequence[ResultRow]) -> Score | None:
+def mean_score(rows: Sequence[ResultRow]) -> Score | None:
     """The mean over seeds. Means of bounds lie a little wider than bounds of the mean: they err on the safe side."""
     if not rows:
         return None
@@ -275,6 +285,11 @@ def _mean(rows: Sequence[ResultRow]) -> Score | None:
     value = mean([row.value for row in rows])
     assert value is not None  # rows without a value were left out before
     return Score(value, mean([row.ci_low for row in rows]), mean([row.ci_high for row in rows]))
+
+
+def _strengths(rows: Sequence[ResultRow]) -> tuple[float, ...]:
+    found = {json.loads(row.params_json).get("strength") for row in rows if row.readout == "linear"}
+    return tuple(sorted(found - {None}))
 
 
 def _seed_spread(rows: Sequence[ResultRow]) -> float | None:
@@ -323,12 +338,13 @@ def _best_layers(
     return dict(zip(layers, inside.tolist(), strict=True))
 
 
-def _baselines(rows: Sequence[ResultRow], main: str, second: str | None) -> tuple[BaselineLine, ...]:
+def _baselines(rows: Sequence[ResultRow], main: str, second: str | None, *, oracle: bool) -> tuple[BaselineLine, ...]:
     found = []
-    for control in BASELINES:
+    for control, name in BASELINES.items():
         ours = [row for row in rows if row.control == control and row.value is not None]
-        score = _mean([row for row in ours if row.metric == main][:1])
+        score = mean_score([row for row in ours if row.metric == main][:1])
         if score is not None:
-            beside = _mean([row for row in ours if row.metric == second][:1])
-            found.append(BaselineLine(control, score, beside, ours[0].n_items))
+            beside = mean_score([row for row in ours if row.metric == second][:1])
+            label = ORACLE if oracle and control == "majority" else name
+            found.append(BaselineLine(control, label, score, beside, ours[0].n_items))
     return tuple(found)

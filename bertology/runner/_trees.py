@@ -241,7 +241,8 @@ def fit_trees(
     fitted = fit.fit()
     columns = ItemColumns(data)
     gold = [data.labels[code] for code in data.test.codes.tolist()]
-    provenance = watch.provenance("torch", "transformers", "numpy", "scipy", device=device)
+    n_cells = sum(len(one.cells) for one in group.family)
+    provenance = watch.provenance("torch", "transformers", "numpy", "scipy", device=device, n_cells=n_cells)
     for one, maps in zip(group.family, fitted, strict=True):
         found = maps.read(fit, "test")
         for number, problem in enumerate(fit.problems):
