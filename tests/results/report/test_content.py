@@ -299,7 +299,6 @@ def test_same_runs_same_bytes_and_small(run, pocket_run, tmp_path):
 
 def test_provenance_is_complete(page):
     text = Page(page).text.partition("Where the numbers come from")[2]
-    schema = f"schema {SCHEMA_VERSION}"
     for said in (
         "beef",
         "c0ffee",
