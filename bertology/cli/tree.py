@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from bertology._names import folder_name
+
 if TYPE_CHECKING:
     from bertology.corpora import Sentence
     from bertology.results.trees import TreeReading
@@ -134,7 +136,7 @@ def _table(reading: TreeReading) -> str:
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     rows = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     found = reading.uuas
-    about = f"{reading.model}, layer {reading.layer}{' (embeddings)' if reading.layer == 0 else ''}"
+    about = f"{folder_name(reading.model)}, layer {reading.layer}{' (embeddings)' if reading.layer == 0 else ''}"
     rows += ["", about + ("" if found is None else f"; {100 * found:.0f} % of gold's edges found (UUAS)")]
     if not heads:
         rows.append("edges " + ", ".join(f"{a + 1}–{b + 1}" for a, b in reading.edges))

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from pathlib import PurePath
+from collections.abc import Mapping, Sequence
 
+from bertology._names import folder_name
 from bertology.results._rows import ResultRow
 
 _MOST_LETTERS = 44
-_MOST_PARTS = 2
 
 
 def brief(name: str | None) -> str:
     """A model's or corpus's name for a figure: of a local path its last part, of a long name beginning and end."""
-    parts = ["/".join(PurePath(part).parts[-_least(part) :]) or part for part in str(name).split("+")]
-    return shortened("+".join(parts), _MOST_LETTERS)
+    return shortened("+".join(map(folder_name, str(name).split("+"))), _MOST_LETTERS)
 
 
 def shortened(text: str, most: int) -> str:
@@ -25,30 +22,12 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
 
 
-def short_names(names: Iterable[str | None]) -> dict[str, str]:
-    """What each model is called in tables: a folder by its name, other names as they are.
-
-    Folders of one name are told apart by the folders they lie in: as much of the end of each path as it takes.
-    """
-    of = {name: PurePath(name).parts for name in dict.fromkeys(names) if name}
-    length = {name: min(_least(name), len(parts)) for name, parts in of.items()}
-    while True:
-        short = {name: "/".join(parts[-length[name] :]) if parts else name for name, parts in of.items()}
-        times = Counter(short.values())
-        longer = [name for name, parts in of.items() if times[short[name]] > 1 and length[name] < len(parts)]
-        if not longer:
-            # What no folder tells apart, such as ./bert and bert, stands as it was written.
-            return {name: text if times[text] == 1 else name for name, text in short.items()}
-        for name in longer:
-            length[name] += 1
-
-
-def named(rows: Sequence[ResultRow], names: dict[str, str]) -> tuple[ResultRow, ...]:
+def named(rows: Sequence[ResultRow], names: Mapping[str, str]) -> tuple[ResultRow, ...]:
     """The rows with their models called by :func:`short_names`."""
     return tuple(row if names.get(row.model or "", row.model) == row.model else _called(row, names) for row in rows)
 
 
-def _called(row: ResultRow, names: dict[str, str]) -> ResultRow:
+def _called(row: ResultRow, names: Mapping[str, str]) -> ResultRow:
     # Nothing but a text changes: to check all fields again takes far longer where rows are many.
     other = copy.copy(row)
     object.__setattr__(other, "model", names[str(row.model)])
@@ -88,10 +67,3 @@ def layers_named(layers: Sequence[int]) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _least(name: str) -> int:
-    """How many parts of a name always stand: an organisation and its model, as on a hub, are one name."""
-    parts = PurePath(name).parts
-    is_folder = name.startswith((".", "/", "~")) or name.endswith("/") or len(parts) > _MOST_PARTS
-    return 1 if is_folder else max(1, len(parts))

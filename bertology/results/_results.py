@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bertology._files import write_atomically
-from bertology._names import name_not_found
+from bertology._names import name_not_found, short_names
 from bertology.errors import ResultsError
 from bertology.results._cloze_predictions import is_cloze
 from bertology.results._formats import View
 from bertology.results._groups import group_scores, group_tables
 from bertology.results._head_tables import head_tables, step_tables
 from bertology.results._labels import confusion, per_label_scores
-from bertology.results._names import named, short_names
+from bertology.results._names import named
 from bertology.results._pipeline import pipeline_lines
 from bertology.results._predictions import PredictionFolder, Predictions, write_predictions
 from bertology.results._rows import ComparisonRow, Control, ResultRow, sort_key

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from bertology.results._names import named, short_names
+from bertology._names import short_names
+from bertology.results._names import named
 from bertology.results._rows import ResultRow, reading_of, sort_key
 from bertology.results._view import mean_score, own_init
 

@@ -95,7 +95,7 @@ def _compute(
     # One reading of the model is for all tasks.
     reads = any(group.probe.task in data for group in groups)
     entries = extract_splits(plan, init, get_encoder, progress) if reads else {}
-    who = f"{'random ' if init == 'random' else ''}{plan.source.name}"
+    who = f"{'random ' if init == 'random' else ''}{plan.source.title}"
     for group in groups:
         label = f"{who}, {group.probe.task}"
         if group.probe.task in data:
@@ -198,7 +198,7 @@ def extract_splits(plan: Plan, init: Init, get_encoder: GetEncoder, progress: Pr
             sentences,
             recipe=recipe_of(plan, init, sentences),
             layers=plan.layers,
-            progress=progress(f"{'random ' if init == 'random' else ''}{plan.source.name}, {split}"),
+            progress=progress(f"{'random ' if init == 'random' else ''}{plan.source.title}, {split}"),
         )
         for split, sentences in plan.splits.by_name.items()
     }

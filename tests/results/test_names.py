@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from bertology._names import short_names
 from bertology.results import Results
-from bertology.results._names import apart, named, short_names
+from bertology.results._names import apart, named
 from bertology.results.report import read_runs, render_report
 from bertology.results.report._runs import group_questions
 from tests.results.conftest import made_up_cloze_results, made_up_results

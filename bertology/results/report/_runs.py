@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bertology._names import short_names
 from bertology.errors import ResultsError
 from bertology.results._grid import metric_title
 from bertology.results._head_tables import HeadTable, StepTable
-from bertology.results._names import apart, named, short_names
+from bertology.results._names import apart, named
 from bertology.results._results import Results, read_results
 from bertology.results._view import LayerTable
 

@@ -151,7 +151,7 @@ class _Drive:
             found = find_entry(recipe, plan.layers)
             layers = plan.layers if found is None else found.manifest.layers
             files.append(entry_folder(recipe, layers).with_suffix(".lock"))
-        label = f"{'random ' if init == 'random' else ''}{plan.source.name}, {plan.corpus.name}"
+        label = f"{'random ' if init == 'random' else ''}{plan.source.title}, {plan.corpus.name}"
         return _Reading(
             self._freight.light(plan),
             init,

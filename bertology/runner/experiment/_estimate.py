@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bertology._names import short_names
 from bertology.activations import find_entry
 from bertology.errors import BertologyError
 from bertology.probing import AttentionProbe, ClozeProbe, HeadProbe, RepresentationProbe
@@ -83,10 +84,11 @@ class Estimate:
         failed = sum(pair.n_failed for pair in self.pairs)
         of_failed = f", {failed:,} failed when last tried" if failed else ""
         yield f"{self.name}: {self.n_cells:,} cells, {finished_cells:,} finished{of_failed}, in {self.folder}"
+        called = short_names(pair.model for pair in self.pairs)
         for pair in self.pairs:
             cached = "all in the store" if not pair.vectors_missing else f"{_size(pair.vectors_missing)} to be read"
             yield (
-                f"  {pair.model} on {pair.corpus}: {pair.layers} layers, {pair.n_cells:,} cells, "
+                f"  {called[pair.model]} on {pair.corpus}: {pair.layers} layers, {pair.n_cells:,} cells, "
                 f"{pair.n_finished:,} finished; {_size(pair.vectors)} of vectors, {cached}"
             )
             for problem in pair.problems:
