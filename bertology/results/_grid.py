@@ -273,8 +273,8 @@ def strengths_in_words(table: LayerTable) -> str:
         return ""
     chosen = "; ".join(f"{text or NOTHING} in {layers_named(layers)}" for text, layers in by_strength.items())
     compared = any(line.selectivity for line in table.lines)
-    more = ": selectivity depends on it, compare layers of one C" if compared else ""
-    return f"{chosen} (inverse regularisation, chosen on dev){more}"
+    more = "; selectivity depends on it" if compared else ""
+    return f"chosen on dev: {chosen}{more}"
 
 
 def strength_text(line: LayerLine) -> str:
