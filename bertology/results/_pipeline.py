@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -81,7 +82,7 @@ def _line(rows: Sequence[ResultRow], key: tuple[str | None, ...], tables: Sequen
     best = max(layers, key=lambda line: line.main.value if line.main else 0.0, default=None)
     members = tuple(line.layer for line in layers if line.in_best_set)
     mixes = (json.loads(row.params_json)["details"] for row in own if row.readout == MIX and row.metric == metric)
-    details = next(mixes, {})
+    details: Mapping[str, Any] = next(mixes, {})
     grown = [line.main.value for line in cumulative.lines if line.main] if cumulative else []
     return PipelineLine(
         task=about.task,
