@@ -1,14 +1,19 @@
-"""Answers to a name that is not known: the nearest ones."""
+"""Names: what a model is called where people read, and answers to a name that is not known."""
 
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterable
+from pathlib import PurePath
 
 from bertology.errors import NameNotFoundError, cut, listed, quoted
 
 _MOST_COMPARED = 80
 """Characters of a name that are compared with those there are: no name is longer."""
+
+_MOST_PARTS = 2
+"""Of a name of a hub: an organisation and its model."""
 
 
 def name_not_found(kind: str, name: str, known: Iterable[str], *, remedy: str = "") -> NameNotFoundError:
@@ -29,3 +34,33 @@ def name_not_found(kind: str, name: str, known: Iterable[str], *, remedy: str = 
     else:
         hint = f"there are {len(names)}, such as {listed(names[:5])}"
     return NameNotFoundError(f"unknown {kind} {quoted(name)}: {hint}{'; ' + remedy if remedy else ''}")
+
+
+def folder_name(name: str) -> str:
+    """What a model or corpus is called where people read: a folder by its name, other names as they are."""
+    return "/".join(PurePath(name).parts[-_least(name) :]) or name
+
+
+def short_names(names: Iterable[str | None]) -> dict[str, str]:
+    """What each model is called in tables: a folder by its name, other names as they are.
+
+    Folders of one name are told apart by the folders they lie in: as much of the end of each path as it takes.
+    """
+    of = {name: PurePath(name).parts for name in dict.fromkeys(names) if name}
+    length = {name: min(_least(name), len(parts)) for name, parts in of.items()}
+    while True:
+        short = {name: "/".join(parts[-length[name] :]) if parts else name for name, parts in of.items()}
+        times = Counter(short.values())
+        longer = [name for name, parts in of.items() if times[short[name]] > 1 and length[name] < len(parts)]
+        if not longer:
+            # What no folder tells apart, such as ./bert and bert, stands as it was written.
+            return {name: text if times[text] == 1 else name for name, text in short.items()}
+        for name in longer:
+            length[name] += 1
+
+
+def _least(name: str) -> int:
+    """How many parts of a name always stand: an organisation and its model, as on a hub, are one name."""
+    parts = PurePath(name).parts
+    is_folder = name.startswith((".", "/", "~")) or name.endswith("/") or len(parts) > _MOST_PARTS
+    return 1 if is_folder else max(1, len(parts))

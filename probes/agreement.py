@@ -61,7 +61,8 @@ class Agreement(ClozeProbe):
         """Every sentence with its good and its bad form."""
         if source == "pocket":
             pairs = enumerate(agreement_items(), 1)
-            return ClozeItems(tuple(_of_pocket(pair, f"pocket-{n}", self.by) for n, pair in pairs))
+            made = (_of_pocket(pair, f"pocket-{n}", self.by) for n, pair in pairs)
+            return ClozeItems(tuple(made), clusters="sentences")
         items: list[ClozeItem] = []
         left_out: list[LeftOut] = []
         for pair in read_agreement(source):
@@ -77,7 +78,7 @@ class Agreement(ClozeProbe):
                 items.append(
                     ClozeItem(pair.id, pair.frame, group, pair.text, pair.good, rivals=(pair.bad,), blind=pair.blind)
                 )
-        return ClozeItems(tuple(items), tuple(left_out))
+        return ClozeItems(tuple(items), tuple(left_out), clusters="frames")
 
     def _group(self, pair: AgreementPair) -> str:
         by_structure = self.by == "structure" or (self.by == "source" and pair.kind == "marvin_linzen")

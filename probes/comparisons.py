@@ -51,7 +51,8 @@ class Comparisons(ClozeProbe):
             tuple(
                 ClozeItem(i.id, i.frame, i.group, i.text, i.answer, rivals=(i.rival,), blind=i.blind)
                 for i in _KINDS[self.kind][1]()
-            )
+            ),
+            clusters="pairs of objects",
         )
 
 

@@ -171,6 +171,11 @@ _KINDS: dict[str, _Kind] = {
         for name, change in PERTURBATIONS.items()
     },
 }  # fmt: skip
+_CLUSTERS = {
+    **dict.fromkeys(("cprag", "negation"), "sets of words"),
+    **dict.fromkeys(("role", "role_words"), "pairs of contexts"),
+}
+"""What the clusters of a published set are, where they are not its contexts."""
 
 
 @dataclass(frozen=True)
@@ -208,12 +213,13 @@ class PsycholinguisticDiagnostics(ClozeProbe):
         if source == "pocket":
             if kind.of_pocket is None:
                 raise CorpusError(f"the pocket world does not decide it; give {kind.needs}, its file or folder")
-            return ClozeItems(tuple(kind.of_pocket()))
+            made = tuple(kind.of_pocket())
+            return ClozeItems(made, clusters="facts" if made[0].cluster.startswith("fact-") else "verbs")
         sets = read_diagnostics(source)
         items, left = kind.of_sets(sets)
         if not items and not left:
             raise CorpusError(f"{' and '.join(sets.files)} there, but {kind.needs} needed; give its file or folder")
-        return ClozeItems(tuple(items), tuple(left))
+        return ClozeItems(tuple(items), tuple(left), clusters=_CLUSTERS.get(self.kind, "contexts"))
 
 
 def _make(argument: str) -> PsycholinguisticDiagnostics:

@@ -61,7 +61,7 @@ class Lama(ClozeProbe):
         section 4.4).
         """
         if source == _POCKET:
-            return ClozeItems(tuple(_by_exposure()))
+            return ClozeItems(tuple(_by_exposure()), clusters="subjects")
         found, unasked = read_lama(source)
         objects: dict[tuple[str, str], dict[str, None]] = {}
         for fact in found:
@@ -78,7 +78,7 @@ class Lama(ClozeProbe):
             )
             for fact in found
         )
-        return ClozeItems(tuple(items), _left_out(unasked))
+        return ClozeItems(tuple(items), _left_out(unasked), clusters="subjects")
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,8 @@ class Paraphrases(ClozeProbe):
                 ClozeItem(f"{_name(fact)}:{n}", _name(fact), _group(fact), _put(template, fact), answer=fact.object)
                 for fact, template, n in asked
             )
-            return ClozeItems(worded, vocabularies={_group(fact): candidates(fact.relation) for fact in facts()})
+            words = {_group(fact): candidates(fact.relation) for fact in facts()}
+            return ClozeItems(worded, vocabularies=words, clusters="facts")
         found, unasked = read_pararel(source)
         # No blind text: patterns that begin with the object have none, and items of a fact are compared as a whole.
         items = tuple(
@@ -113,7 +114,7 @@ class Paraphrases(ClozeProbe):
         for fact in found:
             objects.setdefault(fact.relation, {})[fact.answer] = None
         vocabularies = {relation: tuple(words) for relation, words in objects.items()}
-        return ClozeItems(items, _left_out(unasked), vocabularies)
+        return ClozeItems(items, _left_out(unasked), vocabularies, clusters="facts")
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ class Negated(ClozeProbe):
                 for fact in facts()
                 for n, template in enumerate(fact.templates, start=1)
             )
-            return ClozeItems(worded)
+            return ClozeItems(worded, clusters="subjects")
         found, unasked = read_primed(source)
         troubles = {fact.id: _negation_trouble(fact) for fact in found}
         items = tuple(
@@ -151,7 +152,7 @@ class Negated(ClozeProbe):
             if not troubles[fact.id]
         )
         left_out = (LeftOut(fact.id, fact.group, troubles[fact.id]) for fact in found if troubles[fact.id])
-        return ClozeItems(items, (*_left_out(unasked), *left_out))
+        return ClozeItems(items, (*_left_out(unasked), *left_out), clusters="subjects")
 
 
 def _negation_trouble(fact: PrimedFact) -> str:
@@ -183,7 +184,7 @@ class Misprimed(ClozeProbe):
                 LeftOut(_name(fact), f"{_group(fact)} plain", _NEVER_STATED) for fact in facts() if not fact.n_stated
             )
             pairs = tuple(item for number, fact in enumerate(stated) for item in _pocket_pair(fact, number))
-            return ClozeItems(pairs, never)
+            return ClozeItems(pairs, never, clusters="facts")
         found, unasked = read_primed(source)
         kinds: dict[str, dict[str, None]] = {}
         for fact in found:
@@ -191,7 +192,7 @@ class Misprimed(ClozeProbe):
         asked = [one for fact in found for one in _with_primes(fact, tuple(kinds[fact.set]))]
         items = tuple(one for one in asked if isinstance(one, ClozeItem))
         left_out = (one for one in asked if isinstance(one, LeftOut))
-        return ClozeItems(items, (*_left_out(unasked), *left_out))
+        return ClozeItems(items, (*_left_out(unasked), *left_out), clusters="facts")
 
 
 def _with_primes(fact: PrimedFact, kinds: tuple[str, ...]) -> Iterator[ClozeItem | LeftOut]:

@@ -38,11 +38,11 @@ class MinimalPairs(ClozeProbe):
     def items(self, source: str) -> ClozeItems:
         """Every pair, the grammatical sentence as the text and the other one as the other."""
         if source == "pocket":
-            return ClozeItems(_pocket())
+            return ClozeItems(_pocket(), clusters="pairs")
         found = tuple(read_minimal_pairs(source))
         items = tuple(_item(pair) for pair in found if isinstance(pair, MinimalPair))
         left_out = tuple(LeftOut(pair.id, pair.group, pair.reason) for pair in found if isinstance(pair, Unasked))
-        return ClozeItems(items, left_out)
+        return ClozeItems(items, left_out, clusters="frames")
 
 
 def _item(pair: MinimalPair) -> ClozeItem:

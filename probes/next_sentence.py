@@ -63,7 +63,7 @@ def _items(documents: Sequence[Document], *, ordered: bool) -> ClozeItems:
                     left.append(LeftOut(f"{name} {group}", group, "nothing tells which of the two came first"))
                 else:
                     found.append(ClozeItem(f"{name} {group}", cluster, group, text, answer, other=other))
-    return ClozeItems(tuple(found), tuple(left), language=None)
+    return ClozeItems(tuple(found), tuple(left), language=None, clusters="documents")
 
 
 PROBE = NextSentence()

@@ -21,10 +21,10 @@ from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, ProbeFamily
 
 _QUESTION = "Does it know numbers: their digits, which is the largest, their sum?"
 _REFERENCE = "Wallace et al. 2019, §3"
-_KINDS: dict[str, tuple[str, Callable[[], tuple[NumberItem, ...]]]] = {
-    "decode": ("Which digits are those of a number word?", decode_items),
-    "maximum": ("Which number of a list is the largest, or the smallest?", maximum_items),
-    "addition": ("What is the sum of two numbers?", addition_items),
+_KINDS: dict[str, tuple[str, Callable[[], tuple[NumberItem, ...]], str]] = {
+    "decode": ("Which digits are those of a number word?", decode_items, "numbers"),
+    "maximum": ("Which number of a list is the largest, or the smallest?", maximum_items, "lists"),
+    "addition": ("What is the sum of two numbers?", addition_items, "sums"),
 }
 _POCKET = "the pocket world has no numbers but two, three, four and five, which count nothing"
 
@@ -53,12 +53,9 @@ class Numeracy(ClozeProbe):
     def items(self, source: str) -> ClozeItems:
         """The items of the kind, in clusters of one number, one list or one sum."""
         check_made(source, pocket=_POCKET)
-        return ClozeItems(
-            tuple(
-                ClozeItem(i.id, i.frame, i.group, i.text, i.answer, rivals=i.rivals, blind=i.blind)
-                for i in _KINDS[self.kind][1]()
-            )
-        )
+        _, make, clusters = _KINDS[self.kind]
+        items = (ClozeItem(i.id, i.frame, i.group, i.text, i.answer, rivals=i.rivals, blind=i.blind) for i in make())
+        return ClozeItems(tuple(items), clusters=clusters)
 
 
 def _make(argument: str) -> Numeracy:

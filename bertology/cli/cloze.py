@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from bertology._names import folder_name
+
 if TYPE_CHECKING:
     from bertology.cloze import AnswerForm, ClozeReading
 
@@ -95,7 +97,7 @@ def _table(reading: ClozeReading) -> str:
     unit = "probability, %" if plain else f"sum of log-probabilities of a candidate's pieces, nats ({reading.form})"
     notes = [f"{unit}; the longest bar is {100 * most:.3g} %" if plain else f"{unit}; bars show its exponential",
              "first: what the layer itself puts first, of the whole vocabulary",
-             f"{reading.model}, every layer through its masked-LM head (the logit lens)",
+             f"{folder_name(reading.model)}, every layer through its masked-LM head (the logit lens)",
              *_left_out(reading)]  # fmt: skip
     return "\n".join([reading.text, "", *_aligned(lines), "", *notes]) + "\n"
 

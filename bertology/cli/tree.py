@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from bertology._names import folder_name
 from bertology.cli.probe import COLUMNS_HELP
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ class Picture(StrEnum):
 def tree(
     text: Annotated[str | None, typer.Argument(help="A sentence; none with --sentence.")] = None,
     *,
-    layer: Annotated[int, typer.Option("--layer", "-l", help="0 is the embeddings; -1 the last layer.")],
+    layer: Annotated[
+        int | None,
+        typer.Option("--layer", "-l", help="0 is the embeddings; -1 the last layer; the best on dev when left out."),
+    ] = None,
     model: Annotated[str, typer.Option("--model", "-m", help="pocket, a folder, or a hub id.")] = "pocket",
     corpus: Annotated[
         str, typer.Option("--corpus", "-c", help="Treebank to fit the probe on, where there is none yet.")
@@ -137,7 +141,7 @@ def _table(reading: TreeReading) -> str:
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     rows = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     found = reading.uuas
-    about = f"{reading.model}, layer {reading.layer}{' (embeddings)' if reading.layer == 0 else ''}"
+    about = f"{folder_name(reading.model)}, layer {reading.layer}{' (embeddings)' if reading.layer == 0 else ''}"
     rows += ["", about + ("" if found is None else f"; {100 * found:.0f} % of gold's edges found (UUAS)")]
     if not heads:
         rows.append("edges " + ", ".join(f"{a + 1}–{b + 1}" for a, b in reading.edges))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertology._names import folder_name
+
 
 @dataclass(frozen=True)
 class ModelSource:
@@ -16,6 +18,11 @@ class ModelSource:
     """A folder in Hugging Face layout: ``config.json``, tokenizer files, weights."""
     revision: str | None = None
     """The commit it was taken from, for a model of the hub."""
+
+    @property
+    def title(self) -> str:
+        """What people read: a folder's own name."""
+        return folder_name(self.name)
 
 
 @dataclass(frozen=True)

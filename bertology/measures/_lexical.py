@@ -85,6 +85,10 @@ def lexical_labels(
     together. No word outside the spans is seen, as none is at layer 0 of an encoder. A majority by form says little of
     spans, which hardly ever recur as a whole.
 
+    Layer 0 should not beat it where training has every word of the test, as in the pocket world. On text of an open
+    vocabulary it may, without any context: it reads pieces, and what it knows of them carries over to words that
+    training lacks, of which this baseline knows only length, place and capital.
+
     Args:
         train: items to fit on.
         labels: of them, ``int [item]`` or ``bool [item, label]``.

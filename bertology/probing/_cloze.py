@@ -74,6 +74,8 @@ class ClozeItems:
     vocabularies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Of ``answers``, by group, the words among which the answer has a place; the model's own vocabulary if none."""
     language: str | None = "en"
+    clusters: str = "clusters"
+    """What the clusters are, in the plural: ``subjects``, ``documents``."""
 
     def __post_init__(self) -> None:
         if not self.items:

@@ -16,7 +16,7 @@ from bertology._workers import Workers
 from bertology.errors import FitError
 from bertology.readouts._affine import FittedAffine
 from bertology.readouts._base import FitReport, FittedReadout, Predictions, check_same_shape
-from bertology.readouts._edge_model import Design, Group
+from bertology.readouts._edge_model import MIX_PACE, Design, Group
 from bertology.readouts._edge_scoring import Scorer, given, predicted
 from bertology.readouts._features import FeatureSource
 from bertology.readouts._spans import PlainPooling, PooledParts, PooledSpans, SpanSource, as_spans
@@ -71,6 +71,7 @@ class FittedEdge(FittedReadout):
             weights = whole[list(self.design.columns[layer])].numpy()
             found |= {
                 "mix_weights": [round(float(weight), 6) for weight in weights],
+                "mix_pace": MIX_PACE,
                 "mix_gamma": round(float(parameters["gamma"]), 6),
                 "center_of_gravity": round(float(center_of_gravity(weights, layers=layers)), 6),
                 "kl_from_uniform_bits": round(float(kl_from_uniform(weights)), 6),

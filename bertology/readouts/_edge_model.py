@@ -16,7 +16,7 @@ Parameters = Mapping[str, Tensor]
 """By name, each with the fits (or problems and columns) first."""
 
 
-_MIX_PACE = 20.0
+MIX_PACE = 20.0
 """What the learned numbers of a mix are multiplied by before the softmax. Adam moves every number by about the learning
 rate a step, which is much for weights of words and next to nothing for these, of which differences of 1 and more
 matter: without it, mixes are still equal when the probe is done."""
@@ -129,7 +129,7 @@ class Design:
         if dropped is not None:
             kept = read & ~dropped[: len(places)]
             read = torch.where(kept.any(-1, keepdim=True), kept, read)  # a column of one layer cannot do without it
-        return (mix * _MIX_PACE / self.temperature).masked_fill(~read, -torch.inf).softmax(-1)
+        return (mix * MIX_PACE / self.temperature).masked_fill(~read, -torch.inf).softmax(-1)
 
 
 @dataclass(frozen=True)

@@ -11,28 +11,40 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from bertology.results._grid import STAR, Cell, Grid, GridLine, Note, layer_label
+from bertology.results._grid import STAR, Cell, Grid, GridLine, Note, layer_label, strength_text
 from bertology.results._head_tables import HeadTable, StepTable
 from bertology.results._view import LayerTable, Score
+
+_MARKDOWN = re.compile(r"[\\`*|]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\](?=\()|(?<!\w)_|_(?!\w)")
+"""What Markdown would read as HTML, emphasis, code, a link or a further column."""
+_ENTITIES = {"<": "&lt;", "&": "&amp;"}
+
+
+def markdown_escaped(text: str) -> str:
+    """Text that Markdown shows as it stands, in one line."""
+    return _MARKDOWN.sub(lambda found: _ENTITIES.get(found[0], f"\\{found[0]}"), " ".join(text.splitlines()))
 
 
 def grid_to_markdown(grid: Grid) -> str:
     """A pipe table under a bold title, the best set in bold and starred, notes as a list."""
 
     def cell(line: GridLine, column: int) -> str:
-        text = str(line.cells[column]).replace("|", "\\|")
+        text = markdown_escaped(str(line.cells[column]))
         return f"**{text}** {STAR}" if column in line.best else text
 
-    header = [grid.corner, *grid.headers]
-    rows = [[line.label, *(cell(line, column) for column in range(len(line.cells)))] for line in grid.lines]
+    header = list(map(markdown_escaped, (grid.corner, *grid.headers)))
+    rows = [
+        [markdown_escaped(line.label), *(cell(line, column) for column in range(len(line.cells)))]
+        for line in grid.lines
+    ]
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     lines = [
         "| " + " | ".join(_padded(text, width, first=place == 0) for place, (text, width) in enumerate(pairs)) + " |"
         for pairs in (list(zip(row, widths, strict=True)) for row in (header, rule, *rows))
     ]
-    notes = [f"- {note}" for note in grid.notes]
-    return "\n".join([f"**{grid.title}**", "", *lines, "", *notes]) + "\n"
+    notes = [f"- {markdown_escaped(str(note))}" for note in grid.notes]
+    return "\n".join([f"**{markdown_escaped(grid.title)}**", "", *lines, "", *notes]) + "\n"
 
 
 def _padded(text: str, width: int, *, first: bool) -> str:
@@ -185,7 +197,7 @@ _CSV_FIELDS = (
     *("task", "model", "corpus", "split", "row", "layer", "metric", "value", "ci_low", "ci_high", "in_best_set"),
     *("second_metric", "second_value", "random_init", "random_init_ci_low", "random_init_ci_high"),
     *("control_task_accuracy", "selectivity"),
-    *("selectivity_ci_low", "selectivity_ci_high", "seed_sd", "blind"),
+    *("selectivity_ci_low", "selectivity_ci_high", "seed_sd", "blind", "strength"),
 )
 
 
@@ -211,6 +223,7 @@ def tables_to_csv(tables: Sequence[LayerTable]) -> str:
                 **_spread(line.selectivity, "selectivity", "selectivity_ci_low", "selectivity_ci_high"),
                 **_spread(line.blind, "blind"),
                 "seed_sd": line.seed_spread,
+                "strength": strength_text(line),
             }
             writer.writerow({**common, **fields})
         for baseline in table.baselines:

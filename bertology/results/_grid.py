@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bertology.results._intervals import DRAWS, SEEDS, interval_text
-from bertology.results._rows import chances_of, settings_of
-from bertology.results._view import BASELINES, INITS, BaselineLine, LayerLine, LayerTable, Score
+from bertology.results._names import layers_named
+from bertology.results._rows import OWN_HEADS, chances_of, clusters_of, settings_of
+from bertology.results._view import BASELINE_LABELS, INITS, BaselineLine, LayerLine, LayerTable, Score
 
 STAR = "★"
 NOTHING = "–"
@@ -32,8 +33,6 @@ _UNITS = ("_bits", "_nats", "_words")
 """What numbers that are no fractions are counted in, as their metrics' names end."""
 _SMALL = 0.1
 """Numbers in units that are smaller have one more decimal."""
-_OWN_HEADS = frozenset({"masked_lm", "next_sentence", "attention", "gates"})
-"""Readouts that are the model's own, of which nothing is trained."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +153,8 @@ def summary_grid(tables: Sequence[LayerTable]) -> Grid:
         )
         best = frozenset(column for column, line in enumerate(found) if line and line.in_best_set)
         lines.append(GridLine(layer_label(layer), cells, best))
-    for control, label in BASELINES.items():
-        scores = [{b.control: b.main for b in table.baselines}.get(control) for table in tables]
+    for label in BASELINE_LABELS:
+        scores = [{b.label: b.main for b in table.baselines}.get(label) for table in tables]
         if any(scores):
             cells = tuple(score_cell(score, table.metric) for score, table in zip(scores, tables, strict=True))
             lines.append(GridLine(label, cells, baseline=True))
@@ -203,7 +202,7 @@ def _baseline_line(line: BaselineLine, table: LayerTable, columns: Mapping[str, 
         "main": score_cell(line.main, table.metric),
         "second": score_cell(line.second, table.second_metric or "", interval=False),
     }
-    return GridLine(BASELINES[line.control], tuple(cells.get(name, Cell("")) for name in columns), baseline=True)
+    return GridLine(line.label, tuple(cells.get(name, Cell("")) for name in columns), baseline=True)
 
 
 def _notes(table: LayerTable) -> list[Note]:
@@ -224,13 +223,17 @@ def _notes(table: LayerTable) -> list[Note]:
     own = ", the model's own head: nothing is trained"
     notes.append(Note("readout", f"{table.reading}{own if answers_itself(table) else trained}"))
     for end, layers in table.path_ends.items():
-        where = f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}"
-        notes.append(Note("strength", f"dev accuracy still rises at the end of the path ({end}): {where}"))
+        notes.append(
+            Note("strength", f"dev accuracy still rises at the end of the path ({end}): {layers_named(layers)}")
+        )
     notes.append(Note("interval", f"[ ] 95 %, {_intervals(table)}"))
     if table.n_draws:
         notes.append(Note("random", _draws(table)))
     if any(line.control_task for line in table.lines):
         notes.append(Note("control", "each word form has a random label (Hewitt & Liang 2019); selectivity: less that"))
+    strengths = strengths_in_words(table)
+    if strengths:
+        notes.append(Note("C", strengths))
     chances = chances_of(about)
     if chances:
         mean = sum(chances.values()) / len(chances)
@@ -240,11 +243,13 @@ def _notes(table: LayerTable) -> list[Note]:
     if answers_itself(table) and any(line.control == "majority" for line in table.baselines):
         of_all = next(line.n_items for line in table.baselines if line.control == "majority")
         more = f"; over all {of_all:,} items" if of_all != about.n_items else ""
-        notes.append(Note("majority", f"the answer most frequent in each group, whatever the text{more}"))
+        answer = "the answer most frequent in each group of this test itself, which no model may look at"
+        notes.append(Note("oracle", f"{answer}{more}"))
     if any(line.control == "word_majority" for line in table.baselines):
         notes.append(Note("majority", "the label most frequent in training, of all words or of the same word form"))
     if any(line.control == "lexical" for line in table.baselines):
-        notes.append(Note("words", "a logistic regression on the spans' words and places: no vector, no context"))
+        text = "a logistic regression on the spans' words and places: no vector, no context"
+        notes.append(Note("words", f"{text}; layer 0 reads pieces, so it knows more of words new to it"))
     if any(line.control == "linear_chain" for line in table.baselines):
         notes.append(Note("chain", "each word joined to the one before it, punctuation passed over"))
     if table.n_failed:
@@ -257,7 +262,7 @@ def _intervals(table: LayerTable) -> str:
     is_random = table.about.init not in (None, "pretrained")
     own_head, code = answers_itself(table), "codelength" in settings_of(table.about)
     not_over = [*([] if own_head else [SEEDS]), *([DRAWS] if is_random else [])]
-    units = "clusters" if own_head else "training sentences" if code else "test sentences"
+    units = clusters_of(table.about) if own_head else "training sentences" if code else "test sentences"
     return interval_text(table.ci_methods, units=units, n_seeds=table.n_seeds, not_over=not_over)
 
 
@@ -273,13 +278,31 @@ def _draws(table: LayerTable) -> str:
 
 def answers_itself(table: LayerTable) -> bool:
     """Whether the model's own head is asked: nothing is trained, items are texts, clusters what they are about."""
-    return table.about.readout in _OWN_HEADS
+    return table.about.readout in OWN_HEADS
+
+
+def strengths_in_words(table: LayerTable) -> str:
+    """The regularisation chosen for each layer, where it is not the same in all; else empty."""
+    by_strength: dict[str, list[int]] = {}
+    for line in table.lines:
+        by_strength.setdefault(strength_text(line), []).append(line.layer)
+    if len(by_strength) < 2:
+        return ""
+    chosen = "; ".join(f"{text or NOTHING} in {layers_named(layers)}" for text, layers in by_strength.items())
+    compared = any(line.selectivity for line in table.lines)
+    more = "; selectivity depends on it" if compared else ""
+    return f"chosen on dev: {chosen}{more}"
+
+
+def strength_text(line: LayerLine) -> str:
+    """``0.1``; of seeds that differ ``0.01 or 0.1``."""
+    return " or ".join(f"{strength:g}" for strength in line.strengths)
 
 
 def _counts(table: LayerTable) -> str:
     about = table.about
     parts = [
-        f"{about.n_items:,} items in {about.n_clusters:,} {'clusters' if answers_itself(table) else 'sentences'}",
+        f"{about.n_items:,} items in {about.n_clusters:,} {clusters_of(about)}",
         *([f"{about.n_classes} classes"] if about.n_classes else []),
     ]
     if about.n_skipped:
@@ -308,7 +331,7 @@ def summary_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
             [
                 table.task,
                 metric_title(table.metric),
-                *(str(getattr(table.about, name)) for name in fields),
+                *(str(getattr(table.about, name)) for name in fields if getattr(table.about, name)),
                 *([table.reading] if (table.task, *(getattr(table.about, name) for name in fields)) in several else []),
             ]
         )
@@ -322,4 +345,5 @@ def _shared(tables: Sequence[LayerTable]) -> list[Note]:
 
 
 def _differ(tables: Sequence[LayerTable], field: str) -> bool:
-    return len({getattr(table.about, field) for table in tables}) > 1
+    """Whether there are several values of a field; one that does not apply to a table has none there."""
+    return len({getattr(table.about, field) for table in tables} - {None}) > 1

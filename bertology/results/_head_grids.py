@@ -156,6 +156,8 @@ def _notes(table: HeadTable, baselines: Sequence[str], with_random: bool) -> lis
     if any(line.stands_out for line in table.lines):
         notes.append(Note(STAR, "better than all that the head stands beside, the intervals apart"))
     notes += _data(table)
+    if any("→" in line.name for line in table.lines):
+        notes.append(Note("→", "from the word that looks to the word that it looks at"))
     if table.chosen_on == table.about.split:
         notes.append(Note("heads", "are named by the scores shown, which flatters the best of them"))
     else:

@@ -107,7 +107,7 @@ def _headers(tables: Sequence[LayerTable]) -> list[str]:
 
 
 def _brief_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
-    """Headers without the folders of models and corpora, unless folders are all that tells two apart."""
+    """Headers without the folders of corpora, unless folders are all that tells two apart."""
     headers = summary_headers(tables)
     shorter = []
     for header, table in zip(headers, tables, strict=True):

@@ -1,17 +1,19 @@
-"""Names short enough for a figure: a path there would push aside what the figure shows."""
+"""What models and readers of tables are called in tables and figures: short, and no two alike."""
 
 from __future__ import annotations
 
-from pathlib import PurePath
+import copy
+from collections.abc import Mapping, Sequence
+
+from bertology._names import folder_name
+from bertology.results._rows import ResultRow
 
 _MOST_LETTERS = 44
-_MOST_PARTS = 2
 
 
 def brief(name: str | None) -> str:
-    """A model's or corpus's name: of a local path its last part, and of a long name beginning and end."""
-    parts = [_last_part(part) for part in str(name).split("+")]
-    return shortened("+".join(parts), _MOST_LETTERS)
+    """A model's or corpus's name for a figure: of a local path its last part, of a long name beginning and end."""
+    return shortened("+".join(map(folder_name, str(name).split("+"))), _MOST_LETTERS)
 
 
 def shortened(text: str, most: int) -> str:
@@ -20,7 +22,48 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
 
 
-def _last_part(name: str) -> str:
-    # An organisation and its model, as on a hub, are one name.
-    path = PurePath(name)
-    return path.name if path.is_absolute() or len(path.parts) > _MOST_PARTS else name
+def named(rows: Sequence[ResultRow], names: Mapping[str, str]) -> tuple[ResultRow, ...]:
+    """The rows with their models called by :func:`short_names`."""
+    return tuple(row if names.get(row.model or "", row.model) == row.model else _called(row, names) for row in rows)
+
+
+def _called(row: ResultRow, names: Mapping[str, str]) -> ResultRow:
+    # Nothing but a text changes: to check all fields again takes far longer where rows are many.
+    other = copy.copy(row)
+    object.__setattr__(other, "model", names[str(row.model)])
+    return other
+
+
+def apart(described: Sequence[Sequence[str]]) -> list[str]:
+    """Of each description the first part, and those of the others that are needed to tell all of them apart.
+
+    An empty part does not apply, such as the pooling of what reads no vectors, and sets no description apart.
+    """
+    kept = [0]
+    for part in range(1, len(described[0] if described else ())):
+        known = [one for one in described if one[part]]
+        labels = {tuple(one[k] for k in kept) for one in known}
+        more = {tuple(one[k] for k in (*kept, part)) for one in known}
+        if len(more) > len(labels):
+            kept.append(part)
+    return [" · ".join(one[k] for k in kept if one[k]) for one in described]
+
+
+def layers_named(layers: Sequence[int]) -> str:
+    """``layer 3``, ``layers 1 and 2``, ``layers 1, 2 and 5–9``."""
+    spans: list[list[int]] = []
+    for layer in layers:
+        if spans and layer == spans[-1][-1] + 1:
+            spans[-1].append(layer)
+        else:
+            spans.append([layer])
+    names = [
+        text
+        for span in spans
+        for text in ([f"{span[0]}–{span[-1]}"] if len(span) > 2 else [str(layer) for layer in span])
+    ]
+    return f"layer{'s' * (len(layers) > 1)} {_listed(names)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

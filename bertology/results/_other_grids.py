@@ -17,22 +17,23 @@ from bertology.results._grid import (
     score_cell,
 )
 from bertology.results._intervals import covered
-from bertology.results._view import BASELINES, INITS, LayerLine, LayerTable, Score
+from bertology.results._names import apart
+from bertology.results._view import BASELINE_LABELS, INITS, LayerLine, LayerTable, Score
 
 
 def model_grid(tables: Sequence[LayerTable]) -> Grid:
     """Models by tasks: each model's best layer, its score and, beside it, which layer that is."""
     questions = list(dict.fromkeys(map(_question, tables)))
-    models = list(dict.fromkeys(map(_model, tables)))
-    by_place = {(_model(table), _question(table)): table for table in tables}
+    models = apart(list(map(_described, tables)))
+    by_place = {(model, _question(table)): table for model, table in zip(models, tables, strict=True)}
     lines = []
-    for model in models:
+    for model in dict.fromkeys(models):
         cells: list[Cell] = []
         for question in questions:
             cells += _best_cells(by_place.get((model, question)))
-        lines.append(GridLine(_name(model, models), tuple(cells)))
-    for control, label in BASELINES.items():
-        found = [_baseline(control, question, tables) for question in questions]
+        lines.append(GridLine(model, tuple(cells)))
+    for label in BASELINE_LABELS:
+        found = [_baseline(label, question, tables) for question in questions]
         if any(score for score, _ in found):
             pairs = [(score_cell(score, metric), Cell("")) for score, metric in found]
             lines.append(GridLine(label, tuple(cell for pair in pairs for cell in pair), baseline=True))
@@ -82,21 +83,15 @@ def _question(table: LayerTable) -> tuple[str, ...]:
 
 def _header(question: tuple[str, ...], questions: Sequence[tuple[str, ...]]) -> str:
     """Task and metric, then corpus and split where they differ."""
-    apart = [question[part] for part in (2, 3) if len({other[part] for other in questions}) > 1]
-    return " ".join([question[0], metric_title(question[1]), *apart])
+    more = [question[part] for part in (2, 3) if len({other[part] for other in questions}) > 1]
+    return " ".join([question[0], metric_title(question[1]), *more])
 
 
-def _model(table: LayerTable) -> tuple[str, ...]:
+def _described(table: LayerTable) -> tuple[str, ...]:
+    """The model, then what may set it apart."""
     about = table.about
-    reading = table.reading if table.one_of_several else ""
-    weights = INITS[about.init or "pretrained"]
-    return (str(about.model), weights, str(about.pooling), reading)
-
-
-def _name(model: tuple[str, ...], models: Sequence[tuple[str, ...]]) -> str:
-    """The model, then whatever else sets it apart."""
-    apart = [model[part] for part in range(1, len(model)) if len({other[part] for other in models}) > 1]
-    return " · ".join(filter(None, [model[0], *apart]))
+    model = ", ".join(filter(None, [str(about.model), INITS[about.init or "pretrained"]]))
+    return (model, about.pooling or "", table.reading if table.one_of_several else "")
 
 
 def _best_cells(table: LayerTable | None) -> tuple[Cell, Cell]:
@@ -111,6 +106,6 @@ def _best_cells(table: LayerTable | None) -> tuple[Cell, Cell]:
     return score_cell(best.main, table.metric), Cell(str(best.layer), score=Score(best.layer))
 
 
-def _baseline(control: str, question: tuple[str, ...], tables: Sequence[LayerTable]) -> tuple[Score | None, str]:
-    found = [b.main for t in tables if _question(t) == question for b in t.baselines if b.control == control]
+def _baseline(label: str, question: tuple[str, ...], tables: Sequence[LayerTable]) -> tuple[Score | None, str]:
+    found = [b.main for t in tables if _question(t) == question for b in t.baselines if b.label == label]
     return (found[0] if found else None), question[1]

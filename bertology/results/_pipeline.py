@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
 
 from bertology.errors import ResultsError
 from bertology.results._grid import NOTHING, Cell, Grid, GridLine, Note, metric_title, score_cell
@@ -38,7 +41,8 @@ class PipelineLine:
     concatenated: Score | None
     """From the first and last layer side by side."""
     center_of_gravity: Score | None
-    """Mean layer under the mixture's weights (Tenney et al. 2019b, eq. 2)."""
+    """Mean layer under the mixture's weights (Tenney et al. 2019b, eq. 2). Its bounds are 95 % over seeds, which draw
+    the training data anew; of one seed there are none, as no test sentence has a part in it."""
     divergence: Score | None
     """Of the mixture's weights from equal ones, in bits (eq. 2)."""
     expected_layer: Score | None
@@ -49,6 +53,8 @@ class PipelineLine:
     """What each of layers 1…L adds to the score of the mixtures below it (eq. 3); empty where not measured."""
     n_seeds: int
     """That scores are means over."""
+    pace: float | None = None
+    """What the mixture's learned numbers are multiplied by before the softmax, as far as the row tells."""
 
 
 def pipeline_lines(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[PipelineLine, ...]:
@@ -78,14 +84,8 @@ def _line(rows: Sequence[ResultRow], key: tuple[str | None, ...], tables: Sequen
     layers = [line for line in single.lines if line.main] if single else []
     best = max(layers, key=lambda line: line.main.value if line.main else 0.0, default=None)
     members = tuple(line.layer for line in layers if line.in_best_set)
-    weights = next(
-        (
-            json.loads(row.params_json)["details"]["mix_weights"]
-            for row in own
-            if row.readout == MIX and row.metric == metric
-        ),
-        (),
-    )
+    mixes = (json.loads(row.params_json)["details"] for row in own if row.readout == MIX and row.metric == metric)
+    details: Mapping[str, Any] = next(mixes, {})
     grown = [line.main.value for line in cumulative.lines if line.main] if cumulative else []
     return PipelineLine(
         task=about.task,
@@ -97,18 +97,31 @@ def _line(rows: Sequence[ResultRow], key: tuple[str | None, ...], tables: Sequen
         mix=_score(own, MIX, metric),
         random_mix=_score([row for row in scored if row.init == "random"], MIX, metric) if init != "random" else None,
         concatenated=_score(own, CONCATENATED, metric),
-        center_of_gravity=_score(own, MIX, GRAVITY),
+        center_of_gravity=_over_seeds(own, GRAVITY),
         divergence=_score(own, MIX, DIVERGENCE),
         expected_layer=_score(own, CUMULATIVE, EXPECTED),
         n_seeds=len({row.seed for row in own}),
-        weights=tuple(weights),
+        weights=tuple(details.get("mix_weights", ())),
         gains=tuple(after - before for before, after in itertools.pairwise(grown)),
+        pace=details.get("mix_pace"),
     )
 
 
 def _score(rows: Sequence[ResultRow], readout: str, metric: str) -> Score | None:
     found = [row for row in rows if row.readout == readout and row.metric == metric and row.layer is None]
     return mean_score([row for row in found if reading_of(row) == reading_of(found[0])])
+
+
+def _over_seeds(rows: Sequence[ResultRow], metric: str) -> Score | None:
+    """What follows from the weights of mixtures: the mean over seeds, with Student's t on their spread."""
+    by_seed = {row.seed: row.value for row in rows if row.readout == MIX and row.metric == metric}
+    values = [value for value in by_seed.values() if value is not None]
+    if len(values) < 2:
+        return Score(values[0]) if values else None
+    from scipy.special import stdtrit
+
+    mean, half = float(np.mean(values)), float(stdtrit(len(values) - 1, 0.975) * np.std(values, ddof=1))
+    return Score(mean, mean - half, mean + half)
 
 
 def pipeline_grid(lines: Sequence[PipelineLine]) -> Grid:
@@ -128,9 +141,7 @@ def pipeline_grid(lines: Sequence[PipelineLine]) -> Grid:
     notes = (
         Note("layer 0", "the embeddings alone: what the words themselves say"),
         Note("which", "layers not separable from the best (paired bootstrap, Benjamini–Hochberg q < .05)"),
-        Note(
-            "centre of gravity", "mean layer under the weights of the learned mixture; KL: how far they are from equal"
-        ),
+        Note("centre of gravity", _about_gravity(lines)),
         Note(
             "expected layer",
             "mean layer at which mixtures of layers 0…ℓ gain (Tenney et al. 2019b); – where they gain too little, "
@@ -145,6 +156,19 @@ def pipeline_grid(lines: Sequence[PipelineLine]) -> Grid:
     shown = tuple(headers[place] for place in told)
     about = tuple(note for note in notes if note.about in (*shown, "interval"))
     return Grid("where in the model tasks are solved, %", shown, kept, about, corner="Task")
+
+
+def _about_gravity(lines: Sequence[PipelineLine]) -> str:
+    known = [line for line in lines if line.center_of_gravity]
+    drawn = any(line.center_of_gravity and line.center_of_gravity.low is not None for line in known)
+    pace = next((line.pace for line in known if line.pace), None)
+    over = "[ ] over seeds, which draw the training data anew" if drawn else "no interval: it comes from one seed's fit"
+    parts = [
+        "mean layer under the weights of the learned mixture; KL: how far they are from equal",
+        over,
+        *([f"the weights are learned {pace:g} times as fast as others, on which it depends"] if pace else []),
+    ]
+    return "; ".join(parts)
 
 
 def _label(line: PipelineLine, *, several: bool) -> str:

@@ -18,7 +18,8 @@ from matplotlib.ticker import FixedLocator, MaxNLocator
 from bertology.errors import ResultsError
 from bertology.results._grid import answers_itself, is_fraction, metric_title, number
 from bertology.results._names import brief
-from bertology.results._view import BASELINES, LayerTable, Score
+from bertology.results._rows import clusters_of
+from bertology.results._view import LayerTable, Score
 
 # Okabe & Ito's colours, told apart by colour-blind readers; markers tell them apart in grey.
 _BLUE, _VERMILION, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#5A5A5A"
@@ -174,7 +175,7 @@ def _draw_baselines(ax: Axes, table: LayerTable, scale: float) -> list[_Label]:
     low, high = ax.get_ylim()
     for baseline in sorted(table.baselines, key=lambda line: -line.main.value):
         y = baseline.main.value * scale
-        text = f"{BASELINES[baseline.control]} {number(baseline.main.value, metric=table.metric)}"
+        text = f"{baseline.label} {number(baseline.main.value, metric=table.metric)}"
         if y < low - 0.35 * (high - low):
             labels.append(_Label(low, f"↓ {text}", _GREY))
             continue
@@ -213,7 +214,7 @@ def _place_labels(ax: Axes, labels: Sequence[_Label], *, x: float) -> None:
 
 
 def _caption(tables: Sequence[LayerTable]) -> str:
-    over = dict.fromkeys("clusters" if answers_itself(table) else "sentences" for table in tables)
+    over = dict.fromkeys(clusters_of(table.about) for table in tables)
     parts = [f"Bands: 95 % intervals over {' or '.join(over)}."]
     if any(table.compared for table in tables):
         parts.insert(0, "Filled: layers not separable from the best (paired bootstrap, Benjamini–Hochberg q < .05).")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bertology._files import explained_system_errors
-from bertology._names import name_not_found
+from bertology._names import name_not_found, short_names
 from bertology._sealed import write_derived
 from bertology.errors import ResultsError
 from bertology.results._cloze_predictions import is_cloze
@@ -18,10 +18,12 @@ from bertology.results._formats import View
 from bertology.results._groups import group_scores, group_tables
 from bertology.results._head_tables import head_tables, step_tables
 from bertology.results._labels import confusion, per_label_scores
+from bertology.results._names import named
 from bertology.results._pipeline import pipeline_lines
 from bertology.results._predictions import PredictionFolder, Predictions, write_predictions
 from bertology.results._rows import ComparisonRow, Control, ResultRow, sort_key
 from bertology.results._schema import rows_to_pandas
+from bertology.results._scores import score_frame
 from bertology.results._store import read_comparison_rows, read_result_rows, write_results
 from bertology.results._tree_items import tally_of, tree_items
 from bertology.results._view import BASELINES, layer_tables
@@ -64,6 +66,11 @@ class Results:
         for name in values:
             if name not in columns:
                 raise name_not_found("column of the results", name, columns)
+        if values.get("model") is not None:
+            # As tables name it, or as the rows do.
+            names = short_names(row.model for row in self.rows)
+            full = [name for name, short in names.items() if values["model"] in (name, short)]
+            values |= {"model": full[0]} if len(full) == 1 else {}
         rows = tuple(row for row in self.rows if all(_fits(row, name, value) for name, value in values.items()))
         if not rows:
             asked = ", ".join(f"{name} {value!r}" for name, value in values.items())
@@ -73,7 +80,7 @@ class Results:
         return Results(rows, kept, self.predictions)
 
     def view(self, metric: str | None = None) -> View:
-        """Tables as people read them.
+        """Tables as people read them. A model that is a folder is called by the folder's name.
 
         Args:
             metric: what to rank layers by; each task's own main metric when left out.
@@ -82,12 +89,26 @@ class Results:
             ResultsError: rows of different data, task versions or models would stand in one table.
             NameNotFoundError: a task has no such metric.
         """
-        tables = layer_tables(self.rows, self.comparisons, metric=metric)
-        pipelines = pipeline_lines(self.rows, tables)
-        heads, steps = head_tables(self.rows), step_tables(self.rows)
+        rows = named(self.rows, short_names(row.model for row in self.rows))
+        tables = layer_tables(rows, self.comparisons, metric=metric)
+        pipelines = pipeline_lines(rows, tables)
+        heads, steps = head_tables(rows), step_tables(rows)
         if not tables and not pipelines and not heads and not steps:
             raise ResultsError("there are no scores of any layer to show")
-        return View(tables, pipelines, group_tables(self.rows, tables), heads, steps)
+        return View(tables, pipelines, group_tables(rows, tables), heads, steps)
+
+    def scores(self) -> pd.DataFrame:
+        """The scores of the tasks themselves: no controls, no baselines, no random weights beside pretrained ones.
+
+        :meth:`to_pandas` has those as well, and scores by group, head and seed.
+
+        Returns:
+            One row for each task, model, layer and metric (and corpus, split, pooling and readout, where there are
+            several), with columns ``task``, ``corpus``, ``split``, ``model`` (as tables name it), ``pooling``,
+            ``readout`` (with its settings), ``layer`` (missing for mixtures of all), ``metric``, ``value``, ``ci_low``
+            and ``ci_high`` (fractions, means over seeds, NaN where undefined), ``n_items`` and ``n_seeds``.
+        """
+        return score_frame(self.rows)
 
     def to_pandas(self) -> pd.DataFrame:
         """All rows and columns of ``results.parquet``."""

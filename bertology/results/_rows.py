@@ -33,6 +33,8 @@ Control = Literal[
     "head_match",
     "rule",
 ]
+OWN_HEADS = frozenset({"masked_lm", "next_sentence", "attention", "gates"})
+"""Readouts that are the model's own, of which nothing is trained."""
 
 
 class _Row:
@@ -88,7 +90,8 @@ class ResultRow(_Row):
     n_items: int
     """Items scored."""
     n_clusters: int
-    """Sentences they stand in."""
+    """What intervals draw: the sentences that items stand in; of cloze tasks what ``clusters`` in ``params_json`` says.
+    """
     n_classes: int
     n_skipped: int = 0
     """Items of the split that could not be scored."""
@@ -132,6 +135,8 @@ class ResultRow(_Row):
     device: str | None = None
     dtype: str | None = None
     wall_s: float | None = None
+    """Seconds. Cells that are computed together take equal shares of their time, and the rows of a cell of its own, so
+    that sums over rows are totals. Before schema 3 every row had the time of all cells computed together."""
     started_utc: str | None = None
     predictions_sha256: str | None = None
     schema_version: int = SCHEMA_VERSION
@@ -317,6 +322,13 @@ def reading_of(row: ResultRow) -> str:
         elif name != "eraser" or value != "leace":
             parts.append(f"{name} {value}".replace("_", " "))
     return ", ".join(filter(None, parts))
+
+
+def clusters_of(row: ResultRow) -> str:
+    """What the clusters behind a row are: ``sentences``; where the model's own head is asked as the task names them."""
+    if row.readout not in OWN_HEADS:
+        return "sentences"
+    return str(json.loads(row.params_json).get("clusters", "clusters"))
 
 
 def chances_of(row: ResultRow) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +13,7 @@ import numpy as np
 from bertology._names import name_not_found
 from bertology.errors import ResultsError
 from bertology.measures import Comparison, best_set, seed_spread
-from bertology.results._rows import ComparisonRow, ResultRow, path_end_of, reading_of, reasons_of
+from bertology.results._rows import OWN_HEADS, ComparisonRow, ResultRow, path_end_of, reading_of, reasons_of
 
 FALSE_DISCOVERY_RATE = 0.05
 BASELINES = {
@@ -21,6 +22,10 @@ BASELINES = {
     "lexical": "words alone",
     "linear_chain": "linear chain",
 }
+ORACLE = "majority (oracle)"
+"""What the majority is called that is counted on the answers of the test itself, as nothing is trained."""
+BASELINE_LABELS = (BASELINES["majority"], ORACLE, *list(BASELINES.values())[1:])
+"""In the order of tables."""
 INITS = {"pretrained": "", "random_blocks": "random blocks over pretrained embeddings", "random": "random weights"}
 """How a model's weights may have been made, and what is said of it."""
 _METRIC_ORDER = (
@@ -58,6 +63,8 @@ class LayerLine:
     """Whether the layer is not separable from the best one; None where layers were not compared."""
     blind: Score | None = None
     """Of texts without what decides."""
+    strengths: tuple[float, ...] = ()
+    """The regularisation chosen on dev, scikit-learn's ``C``, of each seed that has another; of linear readouts."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,8 @@ class BaselineLine:
     """A baseline that looks at no vector."""
 
     control: str
+    label: str
+    """What tables call it."""
     main: Score
     second: Score | None
     n_items: int = 0
@@ -218,6 +227,7 @@ def _table(
             seed_spread=_seed_spread(of_main.get(layer, ())),
             by_seed=_by_seed(of_main.get(layer, ())),
             in_best_set=best.get(layer),
+            strengths=_strengths(of_main.get(layer, ())),
         )
         for layer in layers
     ]
@@ -228,7 +238,7 @@ def _table(
         control_metric=control_metric,
         higher_is_better=higher,
         lines=tuple(lines),
-        baselines=_baselines(baselines, main, second),
+        baselines=_baselines(baselines, main, second, oracle=about.readout in OWN_HEADS),
         about=about,
         skip_reasons=reasons_of([row for row in group if row.metric == main]),
         ci_methods=_ci_methods(of_main),
@@ -313,6 +323,11 @@ def _ci_methods(by_layer: Mapping[int, Sequence[ResultRow]]) -> tuple[str, ...]:
     return tuple(sorted(filter(None, found)))
 
 
+def _strengths(rows: Sequence[ResultRow]) -> tuple[float, ...]:
+    found = {json.loads(row.params_json).get("strength") for row in rows if row.readout == "linear"}
+    return tuple(sorted(found - {None}))
+
+
 def _seed_spread(rows: Sequence[ResultRow]) -> float | None:
     if len(rows) < 2:
         return None
@@ -359,12 +374,13 @@ def _best_layers(
     return dict(zip(layers, inside.tolist(), strict=True))
 
 
-def _baselines(rows: Sequence[ResultRow], main: str, second: str | None) -> tuple[BaselineLine, ...]:
+def _baselines(rows: Sequence[ResultRow], main: str, second: str | None, *, oracle: bool) -> tuple[BaselineLine, ...]:
     found = []
-    for control in BASELINES:
+    for control, name in BASELINES.items():
         ours = [row for row in rows if row.control == control and row.value is not None]
         score = mean_score([row for row in ours if row.metric == main][:1])
         if score is not None:
             beside = mean_score([row for row in ours if row.metric == second][:1])
-            found.append(BaselineLine(control, score, beside, ours[0].n_items))
+            label = ORACLE if oracle and control == "majority" else name
+            found.append(BaselineLine(control, label, score, beside, ours[0].n_items))
     return tuple(found)

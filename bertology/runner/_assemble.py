@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +35,13 @@ class Tables:
 
     rows: tuple[ResultRow, ...]
     comparisons: tuple[ComparisonRow, ...] = ()
+
+    @classmethod
+    def of(cls, rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow] = ()) -> Tables:
+        """All rows of some cells, of which each takes its part of its cell's time."""
+        times = Counter(row.cell_id for row in rows)
+        shared = (replace(row, wall_s=None if row.wall_s is None else row.wall_s / times[row.cell_id]) for row in rows)
+        return cls(tuple(shared), tuple(comparisons))
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ class Assembler:
         if isinstance(group.probe, HeadProbe):
             cells = [(layer, cell) for (_, _, layer), cell in group.cells.items()]
             found = self._heads.of(cells, group.probe, _shared(plan, group, self.experiment))
-            return Tables(tuple(found))
+            return Tables.of(tuple(found))
         rows: list[ResultRow] = []
         by_draw = [self._scorer.group(one, one_of_several=len(draws) > 1) for one in draws]
         shared, metrics = [_shared(plan, one, self.experiment) for one in draws], metrics_of(group)
@@ -87,7 +95,7 @@ class Assembler:
         # What a change of the text moves is neither good nor bad: no layer is the best at it.
         ranked = not (isinstance(group.probe, ClozeProbe) and group.probe.asks == "changes")
         compared = self.compare_layers and ranked and group.init == plan.request.init and len(group.layers) > 1
-        return Tables(tuple(rows), tuple(_compare_layers(plan, group, by_control, metrics[0].name)) if compared else ())
+        return Tables.of(rows, _compare_layers(plan, group, by_control, metrics[0].name) if compared else ())
 
     def of_baselines(self, plan: Plan, found: BaselineCells) -> Tables:
         """Scores of the baselines of a task."""
@@ -96,12 +104,12 @@ class Assembler:
         if isinstance(found.probe, HeadProbe):
             for name, cell in found.cells.items():
                 rows += self._heads.of([(None, cell)], found.probe, {**shared, "control": name})
-            return Tables(tuple(rows))
+            return Tables.of(rows)
         for control, column in self._scorer.baselines(found).items():
             # What is left out because a model cannot read it makes a baseline that model's own.
             where = {**shared, "control": control, "model": plan.source.name if found.unreadable else None}
             rows += _rows(column, 0, where, metrics=found.probe.scores)
-        return Tables(tuple(rows))
+        return Tables.of(rows)
 
     def of_failed(self, plan: Plan, group: Group) -> Tables:
         """One row without a score for each cell of a group that could not be computed."""

@@ -67,7 +67,8 @@ def code_group(
             progress=progress.say,
         )
     progress.finish()
-    provenance = watch.provenance("torch", "transformers", "numpy", "scikit-learn", device=device)
+    packages = ("torch", "transformers", "numpy", "scikit-learn")
+    provenance = watch.provenance(*packages, device=device, n_cells=len(group.cells))
     told = {
         "n_skipped": sum(data.train.skipped.values()),
         "skip_reasons": dict(data.train.skipped),

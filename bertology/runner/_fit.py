@@ -78,7 +78,8 @@ def fit_group(
     )
     progress.finish()
     found = fitted.predict(sources["test"])
-    provenance = watch.provenance("torch", "transformers", "numpy", "scikit-learn", device=device)
+    packages = ("torch", "transformers", "numpy", "scikit-learn")
+    provenance = watch.provenance(*packages, device=device, n_cells=len(group.cells))
     columns = ItemColumns(data)
     for number, problem in enumerate(problems):
         counts = counts_of(data, seed=problem.seed, fraction=group.reading.fraction)

@@ -163,7 +163,8 @@ def _read_together(asked: Sequence[_Asked], job: _Job) -> None:
     watch = Stopwatch()
     splits = [split for split in ("dev", "test") if any(split in one.makers for one in asked)]
     found = {split: _from_maps(asked, split, job) for split in splits}
-    provenance = watch.provenance("torch", "transformers", "numpy", device=job.device)
+    n_cells = sum(len(one.group.cells) for one in asked)
+    provenance = watch.provenance("torch", "transformers", "numpy", device=job.device, n_cells=n_cells)
     for number, one in enumerate(asked):
         _write(one.group, {split: found[split][number] for split in one.makers}, job, provenance)
 
@@ -176,7 +177,8 @@ def _close_gates(group: Group, job: _Job) -> None:
     ratios = probe.measure(
         encoder, sentences, layers=_layers(group), on_long=plan.request.on_long, progress=job.progress
     )
-    provenance = watch.provenance("torch", "transformers", "numpy", device=job.device)
+    n_cells = len(group.cells)
+    provenance = watch.provenance("torch", "transformers", "numpy", device=job.device, n_cells=n_cells)
     _write(group, {"test": _Read(tuple(ratios), sentences.n_words, len(sentences), {}, {})}, job, provenance)
 
 

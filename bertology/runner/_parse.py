@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from bertology.corpora import Sentence, Sentences, english_sentence, load_corpus
 from bertology.errors import BertologyError, FitError
 from bertology.measures import rooted, spanning_tree
 from bertology.probing import scored_words
+from bertology.results import Results, read_results
 from bertology.results.trees import TreeReading
 from bertology.runner._finder import Finder
 from bertology.runner._plan import Plan, make_plan
@@ -40,8 +42,9 @@ _RELATION = "deprel"
 class ParseRequest:
     """Which probe is to read sentences."""
 
-    layer: int
-    """0 is the embedding output; negative ones are counted from the last layer."""
+    layer: int | None = None
+    """0 is the embedding output; negative ones are counted from the last layer. None for the layer whose distances are
+    nearest to those of the trees of dev."""
     model: str = "pocket"
     corpus: str = "pocket"
     """What the probe is fitted on, where there is none yet."""
@@ -110,12 +113,13 @@ def parse(
 
     probing, finder = _probing(request), Finder()
     source, shape = finder.model(request.model, request.revision)
-    (layer,) = parse_layers(probing.layers, shape.n_layers)
+    layers = parse_layers(probing.layers, shape.n_layers)
     fingerprint = finder.fingerprint(source, "pretrained", 0)
     if request.probe is None:
-        probe = _fitted(make_plan(probing, finder=finder), layer, progress)
+        probe = _fitted(make_plan(probing, finder=finder), progress)
     else:  # the treebank is not needed, and need not be there
-        probe = _kept(request.probe, source.name, fingerprint, layer)
+        probe = _kept(request.probe, source.name, fingerprint, None if request.layer is None else layers[0])
+    layer = probe.origin.layer if request.layer is None else layers[0]
     probe.check(model_fingerprint=fingerprint, layer=layer, pooling=request.pooling)
     encoder = load_encoder(source, device=request.device, trust_remote_code=request.trust_remote_code)
     return read_tree(sentence, probe, _vectors(encoder, sentence, layer, request.pooling))
@@ -175,7 +179,7 @@ def _probing(request: ParseRequest) -> ProbeRequest:
         model=request.model,
         corpus=request.corpus,
         columns=request.columns,
-        layers=str(request.layer),
+        layers="all" if request.layer is None else str(request.layer),
         controls=(),
         pooling=request.pooling,
         device=request.device,
@@ -185,34 +189,54 @@ def _probing(request: ParseRequest) -> ProbeRequest:
     )
 
 
-def _fitted(plan: Plan, layer: int, progress: Callable[[str], Progress]) -> TreeProbe:
-    """The probe of a layer, fitted now unless it was before."""
+def _fitted(plan: Plan, progress: Callable[[str], Progress]) -> TreeProbe:
+    """The probe of a layer, or of the layer that is best on dev, fitted now unless it was before."""
     from bertology.readouts import TreeProbe
 
-    run_probes(plan.request, corpus=plan.corpus, progress=progress)
-    (group,) = plan.groups
-    return TreeProbe.load(cache_folder() / "runs" / plan.run_id / PROBES / group.cells["none", 0, layer].id)
+    losses = _dev_losses(run_probes(plan.request, corpus=plan.corpus, progress=progress))
+    return TreeProbe.load(cache_folder() / "runs" / plan.run_id / PROBES / min(losses, key=lambda cell: losses[cell]))
 
 
-def _kept(path: Path, model: str, fingerprint: str, layer: int) -> TreeProbe:
-    """The probe that a person names: a file of its own, or the one of a model's layer in a folder."""
+def _kept(path: Path, model: str, fingerprint: str, layer: int | None) -> TreeProbe:
+    """The probe that a person names: a file of its own, or in a folder the one of a model's layer.
+
+    Without a layer it is the one that was best on dev, as the results in the folder tell.
+    """
     from bertology.readouts import TreeProbe
 
     if not path.is_dir():
         return TreeProbe.load(path.with_suffix(""))
     folder = path / PROBES if (path / PROBES).is_dir() else path
-    found = [TreeProbe.load(file.with_suffix("")) for file in sorted(folder.glob("*.json"))]
+    found = {file.stem: TreeProbe.load(file.with_suffix("")) for file in sorted(folder.glob("*.json"))}
     if not found:
         raise BertologyError(f"{path}: no probe is kept there; run a task such as {_TASK} with --out {path}")
-    fitting = [one for one in found if one.origin.layer == layer and one.distance is not None]
-    own = [one for one in fitting if one.origin.model_fingerprint == fingerprint]
-    if not own:
-        there = sorted({f"{one.origin.model} layer {one.origin.layer}" for one in found if one.distance is not None})
-        raise BertologyError(
-            f"{path}: no probe of distances in layer {layer} of {model}; there are {', '.join(there) or 'none'}"
-        )
-    # The one that knows most: depths and relations beside distances.
-    return max(own, key=lambda one: (one.depth is not None, one.relation is not None, one.origin.task))
+    known = {cell: one for cell, one in found.items() if one.distance is not None}
+    own = {cell: one for cell, one in known.items() if one.origin.model_fingerprint == fingerprint}
+    fitting = {cell: one for cell, one in own.items() if layer is None or one.origin.layer == layer}
+    if not fitting:
+        there = sorted({f"{one.origin.model} layer {one.origin.layer}" for one in known.values()})
+        where = "" if layer is None else f" in layer {layer}"
+        raise BertologyError(f"{path}: no probe of distances{where} of {model}; there are {', '.join(there) or 'none'}")
+    # Those that know most: depths and relations beside distances.
+    most = max(map(_knows, fitting.values()))
+    best = {cell: one for cell, one in fitting.items() if _knows(one) == most}
+    if len({one.origin.layer for one in best.values()}) == 1:
+        return next(iter(best.values()))
+    losses = _dev_losses(read_results(path)) if (path / "results.parquet").is_file() else {}
+    if not losses.keys() >= best.keys():
+        raise BertologyError(f"{path}: no results there tell which layer is best on dev; choose one with --layer")
+    return best[min(best, key=lambda cell: losses[cell])]
+
+
+def _knows(probe: TreeProbe) -> tuple[bool, bool, str]:
+    return probe.depth is not None, probe.relation is not None, probe.origin.task
+
+
+def _dev_losses(results: Results) -> dict[str, float]:
+    """By cell how far predicted distances are from those of the trees of dev, as the fit stopped by it."""
+    params = {row.cell_id: json.loads(row.params_json) for row in results.rows}
+    losses = {cell: found.get("dev_loss", {}).get("distances") for cell, found in params.items()}
+    return {cell: loss for cell, loss in losses.items() if loss is not None}
 
 
 def _vectors(encoder: Encoder, sentence: Sentence, layer: int, pooling: str) -> Tensor:

@@ -54,7 +54,8 @@ def ask_group(group: Group, run: Path, *, plan: Plan, get_encoder: GetEncoder, d
         found = asked.answers(probe.asks, items, progress)
         if all(found.reason):
             raise ClozeError(f"task {probe.task}: no item can be asked of {encoder.name} ({found.reason[0]})")
-        provenance = watch.provenance("torch", "transformers", "numpy", device=device)
+        n_cells = len(asked.layers)
+        provenance = watch.provenance("torch", "transformers", "numpy", device=device, n_cells=n_cells)
         for place, layer in enumerate(asked.layers):
             _write(run, group.cells[control, 0, layer], items, found, place, provenance, _params(group, probe, items))
 
@@ -111,7 +112,7 @@ def _asked(group: Group, encoder: Encoder, probe: ClozeProbe) -> Asked:
 
 
 def _params(group: Group, probe: ClozeProbe, items: ClozeItems) -> dict[str, Any]:
-    params: dict[str, Any] = {}
+    params: dict[str, Any] = {"clusters": items.clusters}
     if probe.asks in _CHOICES:
         params["chance"] = chances(items)
     if group.readout.name.startswith("masked_lm"):

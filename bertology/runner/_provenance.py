@@ -23,13 +23,14 @@ class Stopwatch:
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock: float = field(default_factory=time.perf_counter)
 
-    def provenance(self, *packages: str, device: str) -> dict[str, Any]:
-        """What is kept of a fit that ends now: versions, device, when it began and how long it took."""
+    def provenance(self, *packages: str, device: str, n_cells: int = 1) -> dict[str, Any]:
+        """What is kept of each of ``n_cells`` that are finished now: versions, device, when they were begun, and an
+        equal share of the time that they took together."""
         return {
             "versions": versions(*packages),
             "device": device,
             "fit_started_utc": self.started.isoformat(timespec="seconds"),
-            "wall_s": round(time.perf_counter() - self.clock, 3),
+            "wall_s": round((time.perf_counter() - self.clock) / n_cells, 6),
         }
 
 

@@ -160,8 +160,8 @@ def check_components(groups: Iterable[Group], *, device: str) -> str:
 def called(plan: Plan, weights: Weights) -> str:
     """What a progress display calls the plan's model with these weights."""
     if weights.init != "random":
-        return plan.source.name
-    return f"random {plan.source.name}" + (f" (seed {weights.seed})" if weights.seed else "")
+        return plan.source.title
+    return f"random {plan.source.title}" + (f" (seed {weights.seed})" if weights.seed else "")
 
 
 def recipe_of(plan: Plan, weights: Weights, sentences: Sentences) -> Recipe:

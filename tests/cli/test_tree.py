@@ -178,7 +178,26 @@ def test_an_ending_that_is_no_picture(tree: Command, tmp_path: Path) -> None:
     assert ".svg, .png or .tex" in " ".join(found.err.split())
 
 
-def test_layer_must_be_said(bertology: Command) -> None:
-    found = bertology("tree", "a dog")
-    assert found.status == 2
-    assert "--layer" in found.err
+def test_without_a_layer_it_is_the_best_on_dev(
+    bertology: Command, tiny_bert: Path, tiny_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "cache"))
+    named = ("--model", tiny_bert, "--corpus", tiny_corpus)
+    plain = bertology("tree", SENTENCE, *named).out
+    run = run_of(tmp_path / "cache")
+    probes = {path.stem: json.loads(path.read_text()) for path in (run / "probes").glob("*.json")}
+    records = {cell: json.loads((run / "cells" / f"{cell}.json").read_text()) for cell in probes}
+    assert len(records) == 4
+    best = min(records, key=lambda cell: records[cell]["facts"]["params"]["dev_loss"]["distances"])
+    layer = str(records[best]["identity"]["layer"])
+    assert f"layer {layer}" in plain.splitlines()[-1]
+    assert bertology("tree", SENTENCE, *named, "--layer", layer).out == plain
+    # Of a run's folder as well, as far as its tables are there.
+    kept = tmp_path / "kept"
+    tasks = ("--task", "structural_distance,structural_parse", "--layers", "all", "--controls", "none")
+    assert bertology("probe", *tasks, *named, "--out", kept).status == 0
+    assert bertology("tree", SENTENCE, *named, "--probe", kept).out == plain
+    assert bertology("tree", SENTENCE, *named, "--probe", run / "probes" / f"{best}.json").out == plain
+    (kept / "results.parquet").unlink()
+    assert "choose one with --layer" in bertology("tree", SENTENCE, *named, "--probe", kept).one_line()
+    assert bertology("tree", SENTENCE, *named, "--probe", kept, "--layer", layer).out == plain

@@ -34,7 +34,11 @@ def test_the_numbers_are_those_that_were_written(folder: Path) -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_the_table_is_the_one_that_was_shown(folder: Path) -> None:
-    assert read_results(folder).view().to_markdown() == (folder / "layers.md").read_text(encoding="utf-8")
+    """Below it, newer versions may say more of how it is read."""
+    shown = read_results(folder).view().to_markdown().splitlines()
+    kept = (folder / "layers.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in shown if line in kept] == kept
+    assert {line[:2] for line in shown if line not in kept} <= {"- "}
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

@@ -269,6 +269,7 @@ def test_a_mix_is_one_cell_and_tells_how_it_mixes(
     details = params_of(frame)[0]["details"]
     weights, layers = np.array(details["mix_weights"]), np.array([0, 1, 3])
     assert details["layers"] == [0, 1, 3]
+    assert details["mix_pace"] == 20
     assert weights.sum() == pytest.approx(1, abs=1e-5)
     assert frame.value["center_of_gravity"] == pytest.approx((weights * layers).sum(), abs=1e-4)
     bits = (weights * np.log2(weights)).sum() + np.log2(3)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
 from bertology.results import read_predictions, read_results
 from bertology.runner import ProbeRequest, run_probes
+from bertology.runner._provenance import Stopwatch
 
 Scores = Callable[[Path], pa.Table]
 
@@ -118,6 +120,33 @@ def test_provenance_says_with_what_and_where(finished: Any) -> None:
     assert set(json.loads(layers.params_json.iloc[0])) >= {"strength", "dev_accuracy", "converged", "iterations"}
     request = json.loads((finished.out / "request.json").read_text())
     assert request["tasks"] == ["pos", "feats:Number"]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "given"),
+    [
+        (("pos", "deprel"), {"controls": ("random", "control_task", "majority", "lexical")}),
+        (("structural_parse",), {}),
+        (("head_statistics", "head_syntax"), {}),
+        (("agreement",), {"corpus": "pocket", "model": "pocket", "controls": ("blind", "majority"), "max_items": 3}),
+    ],
+)
+def test_times_of_rows_add_up_to_what_was_taken(
+    few: ProbeRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: tuple[str, ...], given: dict[str, Any]
+) -> None:
+    taken: list[float] = []
+
+    class Timed(Stopwatch):
+        def provenance(self, *packages: str, device: str, **more: Any) -> dict[str, Any]:
+            taken.append(1000.0 * 2 ** len(taken))
+            clock = replace(self, clock=time.perf_counter() - taken[-1])
+            return Stopwatch.provenance(clock, *packages, device=device, **more)
+
+    for module in ("_fit", "_trees", "_heads", "_prompts"):
+        monkeypatch.setattr(f"bertology.runner.{module}.Stopwatch", Timed)
+    found = run_probes(replace(few, tasks=tasks, layers="1,2", **given), out=tmp_path / "run")
+    assert taken
+    assert found.to_pandas()["wall_s"].sum() == pytest.approx(sum(taken), rel=1e-3)
 
 
 def test_layers_are_compared_in_pairs(finished: Any) -> None:

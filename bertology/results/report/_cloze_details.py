@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bertology.measures import Tally
 from bertology.results._groups import group_tables
 from bertology.results._predictions import Predictions
+from bertology.results._rows import clusters_of
 from bertology.results._tree_items import tally_of
 from bertology.results._view import Score
 from bertology.results.report._layers import NoDetailsError, chosen_items, kept_predictions, wrong_right
@@ -61,19 +62,19 @@ def cloze_details(entry: Entry, *, most_items: int, with_text: bool) -> dict[str
         with_text: whether sentences may stand in the page.
     """
     tally = tally_of(entry.table.metric)
+    named = {"cloze": True, "tally": tally, "clusters": clusters_of(entry.table.about)}
     try:
         said = _said(entry)
     except NoDetailsError as reason:
         groups = _groups(entry, ())
         layers = [line.layer for line in entry.table.lines]
-        alone = {"cloze": True, "tally": tally, "layers": layers, "groups": groups, "noItems": str(reason)}
+        alone = {**named, "layers": layers, "groups": groups, "noItems": str(reason)}
         return alone if groups else {"missing": str(reason)}
     wrong = said.wrong(tally)
     items = chosen_items(wrong, max(1, most_items // _SEVERAL_NUMBERS))
     names = list(dict.fromkeys(said.group))
     return {
-        "cloze": True,
-        "tally": tally,
+        **named,
         "layers": list(said.layers),
         "nItems": int(said.scored.sum()),
         "names": names,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from bertology.results._grid import STAR, is_fraction, layer_label, metric_title, number
-from bertology.results._view import BASELINES, LayerLine, LayerTable, Score
+from bertology.results._view import BASELINE_LABELS, LayerLine, LayerTable, Score
 from bertology.results.report._runs import Question
 
 _STAR_ROOM = '<span class="star"></span>'
@@ -101,11 +101,11 @@ def _baseline(place: int, score: Score, metric: str) -> str:
 
 def _baselines(questions: Sequence[Question], *, with_model: bool) -> list[str]:
     rows = []
-    for control, label in BASELINES.items():
+    for label in BASELINE_LABELS:
         cells, any_found = [], False
         for place, question in enumerate(questions):
             metric = question.first.metric
-            scores = [b.main for e in question.entries for b in e.table.baselines if b.control == control]
+            scores = [b.main for e in question.entries for b in e.table.baselines if b.label == label]
             any_found = any_found or bool(scores)
             cells.append(_baseline(place, scores[0], metric) if scores else _empty(place))
         if any_found:

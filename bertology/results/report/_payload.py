@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bertology.results._grid import answers_itself, decimals, is_fraction, metric_title
-from bertology.results._view import BASELINES, LayerLine, LayerTable, Score
+from bertology.results._grid import answers_itself, decimals, is_fraction, metric_title, strength_text
+from bertology.results._view import LayerLine, LayerTable, Score
 from bertology.results.report._cloze_details import cloze_details
 from bertology.results.report._details import details_of, item_budget
 from bertology.results.report._runs import Entry, Question
@@ -71,6 +71,7 @@ def _line(line: LayerLine) -> dict[str, Any]:
         "blind": _score(line.blind),
         "spread": None if line.seed_spread is None else round(line.seed_spread, _DIGITS),
         "best": line.in_best_set,
+        "strength": strength_text(line),
     }
 
 
@@ -82,7 +83,4 @@ def _score(score: Score | None) -> list[float | None] | None:
 
 
 def _baselines(table: LayerTable) -> list[dict[str, Any]]:
-    return [
-        {"name": BASELINES[line.control], "main": _score(line.main), "second": _score(line.second)}
-        for line in table.baselines
-    ]
+    return [{"name": line.label, "main": _score(line.main), "second": _score(line.second)} for line in table.baselines]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from bertology.results._rows import ResultRow
 from bertology.results.report._runs import Run
 from bertology.results.report._summary import counted
+
+_SHARED_TIME = 3
+"""The schema since which rows share the time of their fit."""
 
 
 def provenance(run: Run) -> list[tuple[str, str]]:
@@ -19,7 +23,7 @@ def provenance(run: Run) -> list[tuple[str, str]]:
         ("tables", f"schema {_all(str(row.schema_version) for row in rows)}, {counted(len(rows), 'row')}, "
                    f"{counted(len({row.cell_id for row in rows}), 'cell')}"),
         ("tasks", _all(f"{row.task} {row.task_version}" for row in rows)),
-        ("models", _all(f"{row.model}, {row.init}: {row.model_fingerprint}" for row in rows if row.model)),
+        ("models", _all(f"{run.models[row.model]}, {row.init}: {row.model_fingerprint}" for row in rows if row.model)),
         ("corpora", _all(f"{row.corpus} {row.split}: {row.corpus_fingerprint}" for row in rows)),
         ("readouts", _all(f"{row.readout}.{row.readout_version}" for row in rows if row.readout)),
         ("pooling", _all(row.pooling for row in rows)),
@@ -60,10 +64,11 @@ def _started(rows: Sequence[ResultRow]) -> str:
 
 
 def _took(rows: Sequence[ResultRow]) -> str:
-    """Cells that were fitted together tell the same time; it is counted once."""
-    jobs = {
-        (row.task, row.model, row.init, row.started_utc, row.wall_s)
-        for row in rows
-        if row.wall_s is not None and row.started_utc
-    }
-    return f"{sum(job[-1] or 0.0 for job in jobs):,.1f} s in {counted(len(jobs), 'fit')}" if jobs else ""
+    """The time of all fits. Before schema 3 cells that were fitted together have the same one, counted once here."""
+    timed = [row for row in rows if row.wall_s is not None and row.started_utc]
+    jobs: dict[tuple[Any, ...], float] = {}
+    for row in timed:
+        shared = row.schema_version >= _SHARED_TIME
+        job = (row.task, row.model, row.init, row.started_utc, None if shared else row.wall_s)
+        jobs[job] = (row.wall_s or 0.0) + (jobs.get(job, 0.0) if shared else 0.0)
+    return f"{sum(jobs.values()):,.1f} s in {counted(len(jobs), 'fit')}" if jobs else ""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from bertology._files import real_path
+from bertology._names import short_names
 from bertology._sealed import read_checksums
 from bertology.errors import ResultsError
 from bertology.results._grid import metric_title
 from bertology.results._head_tables import HeadTable, StepTable
+from bertology.results._names import apart, named
 from bertology.results._results import Results, read_results
 from bertology.results._view import LayerTable
 
@@ -36,6 +38,9 @@ class Run:
     """The shortest end of its path that sets it apart from the other runs."""
     folder: Path
     results: Results
+    """Its rows call models by their short names."""
+    models: Mapping[str, str]
+    """By short name how the run names the model, such as a path."""
     tables: tuple[LayerTable, ...]
     head_tables: tuple[HeadTable, ...] = ()
     step_tables: tuple[StepTable, ...] = ()
@@ -75,11 +80,15 @@ def read_runs(folders: Sequence[str | Path]) -> tuple[Run, ...]:
     unique = {real_path(path): path for path in paths}
     if not unique:
         raise ResultsError("there is no run to report: name a folder that --out left")
-    names = _short_names(list(unique))
-    return tuple(_read(path, name) for path, name in zip(unique.values(), names, strict=True))
+    results = [_results_in(path) for path in unique.values()]
+    names = short_names(map(str, unique))
+    models = short_names(row.model for found in results for row in found.rows)
+    return tuple(
+        _run(path, names[str(real)], found, models) for (real, path), found in zip(unique.items(), results, strict=True)
+    )
 
 
-def _read(folder: Path, name: str) -> Run:
+def _results_in(folder: Path) -> Results:
     if not folder.exists():
         raise ResultsError(f"{folder}: no such folder; name one that --out left")
     if not (folder / "results.parquet").is_file():
@@ -91,12 +100,17 @@ def _read(folder: Path, name: str) -> Run:
             raise ResultsError(
                 f"{folder / table}: {told}; `bertology verify` says what else was, `rerun` makes it anew"
             )
-    results = read_results(folder)
+    return read_results(folder)
+
+
+def _run(folder: Path, name: str, found: Results, models: Mapping[str, str]) -> Run:
+    results = replace(found, rows=named(found.rows, models))
     try:
         view = results.view()
     except ResultsError as error:
         raise ResultsError(f"{folder}: {error}") from error
-    return Run(name, folder, results, view.tables, view.head_tables, view.step_tables, _asked_corpora(folder))
+    own = {models[row.model]: row.model for row in found.rows if row.model}
+    return Run(name, folder, results, own, view.tables, view.head_tables, view.step_tables, _asked_corpora(folder))
 
 
 def _asked_corpora(folder: Path) -> tuple[AskedCorpus, ...]:
@@ -125,15 +139,6 @@ def _asked_corpora(folder: Path) -> tuple[AskedCorpus, ...]:
 
 def _listed(value: Any) -> list[dict[str, Any]]:
     return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
-
-
-def _short_names(paths: Sequence[Path]) -> list[str]:
-    deepest = max(len(path.parts) for path in paths)
-    for length in range(1, deepest + 1):
-        names = ["/".join(path.parts[-length:]) for path in paths]
-        if len(set(names)) == len(names):
-            break
-    return names
 
 
 def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
@@ -174,7 +179,7 @@ def _question_labels(groups: Sequence[Sequence[LayerTable]]) -> list[str]:
     labels: dict[int, str] = {}
     for task in dict.fromkeys(parts[0] for parts in described):
         same = [place for place, parts in enumerate(described) if parts[0] == task]
-        labels |= dict(zip(same, _apart([described[place] for place in same]), strict=True))
+        labels |= dict(zip(same, apart([described[place] for place in same]), strict=True))
     return [labels[place] for place in range(len(groups))]
 
 
@@ -185,19 +190,9 @@ def _reader_labels(pairs: Sequence[tuple[Run, LayerTable]]) -> dict[tuple[str, i
         about = table.about
         model = f"{about.model}{' (random weights)' if about.init == 'random' else ''}"
         reading = table.reading if table.one_of_several else ""
-        described.append([model, run.name, reading, f"{about.pooling} of pieces", about.head or ""])
+        pooling = f"{about.pooling} of pieces" if about.pooling else ""
+        described.append([model, run.name, reading, pooling])
     # Labels are made of the readers, of which each may answer several questions.
     unique = list(dict.fromkeys(map(tuple, described)))
-    labels = dict(zip(unique, _apart([list(parts) for parts in unique]), strict=True))
+    labels = dict(zip(unique, apart(unique), strict=True))
     return {(run.name, id(table)): labels[tuple(d)] for (run, table), d in zip(pairs, described, strict=True)}
-
-
-def _apart(described: Sequence[Sequence[str]]) -> list[str]:
-    """Of each description the first part, and those of the others that are needed to tell all of them apart."""
-    kept = [0]
-    for part in range(1, len(described[0] if described else ())):
-        labels = {tuple(d[k] for k in kept) for d in described}
-        more = {tuple(d[k] for k in (*kept, part)) for d in described}
-        if len(more) > len(labels):
-            kept.append(part)
-    return [" · ".join(d[k] for k in kept if d[k]) for d in described]

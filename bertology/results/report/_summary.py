@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from bertology.errors import BertologyError
 from bertology.probing import get_probe
 from bertology.results._grid import answers_itself, is_fraction, layer_grid, metric_title, number
+from bertology.results._names import layers_named
 from bertology.results._rows import chances_of
 from bertology.results._tree_items import tally_of
-from bertology.results._view import BASELINES, LayerLine, LayerTable, Score
+from bertology.results._view import LayerLine, LayerTable, Score
 from bertology.results.report._runs import Entry, Question, Run
 
 _PERCENT = "\u00a0%"
 _BASELINES_IN_WORDS = {
     ("word_majority", False): "Majority by word form",
     ("lexical", False): "A classifier that is given the words and their places, and no vector,",
-    ("majority", True): "The most frequent answer of each group, whatever the text,",
+    ("majority", True): "The most frequent answer of each group of this test, an oracle,",
 }
 """By name and whether the model's own head is asked."""
 
@@ -107,7 +108,7 @@ def summarise(question: Question, entry: Entry) -> Summary:
         metric_title(table.metric),
         _amount(best.main.value, table.metric),
         _interval(best.main, table.metric),
-        "" if _only_moves(table) else _layers_named(_best_set(table) or [best.layer]),
+        "" if _only_moves(table) else layers_named(_best_set(table) or [best.layer]),
         tuple((heading, text) for heading, text in found if text),
     )
 
@@ -128,26 +129,6 @@ def _best_line(table: LayerTable) -> LayerLine | None:
 
 def _best_set(table: LayerTable) -> list[int]:
     return [line.layer for line in table.lines if line.in_best_set]
-
-
-def _layers_named(layers: Sequence[int]) -> str:
-    """``layer 3``, ``layers 1 and 2``, ``layers 1, 2 and 5–9``."""
-    spans: list[list[int]] = []
-    for layer in layers:
-        if spans and layer == spans[-1][-1] + 1:
-            spans[-1].append(layer)
-        else:
-            spans.append([layer])
-    names = [
-        text
-        for span in spans
-        for text in ([f"{span[0]}–{span[-1]}"] if len(span) > 2 else [str(layer) for layer in span])
-    ]
-    return f"layer{'s' * (len(layers) > 1)} {_listed(names)}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _amount(value: float, metric: str) -> str:
@@ -208,7 +189,7 @@ def _found(table: LayerTable, best: LayerLine) -> str:
     if same and len(same) + 1 == len(table.lines):
         parts.append("No other layer can be told apart from it.")
     elif same:
-        parts.append(f"{_layers_named(same).capitalize()} cannot be told apart from it; the others can.")
+        parts.append(f"{layers_named(same).capitalize()} cannot be told apart from it; the others can.")
     elif table.compared and len(table.lines) > 1:
         parts.append("All other layers can be told apart from it.")
     bottom = table.lines[0]
@@ -228,7 +209,7 @@ def _beside(table: LayerTable, best: LayerLine) -> str:
     for line in table.baselines:
         apart = best.main.value - line.main.value
         side = "above" if apart >= 0 else "below"
-        name = _BASELINES_IN_WORDS.get((line.control, answers_itself(table)), BASELINES[line.control].capitalize())
+        name = _BASELINES_IN_WORDS.get((line.control, answers_itself(table)), line.label.capitalize())
         parts.append(
             f"{name} gives {_amount(line.main.value, table.metric)}: layer {best.layer} is "
             f"{_difference(apart, table.metric)} {side}."

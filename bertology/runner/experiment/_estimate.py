@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from bertology._names import short_names
 from bertology._units import size_in_words
 from bertology.activations import find_entry
 from bertology.errors import BertologyError
@@ -84,11 +85,12 @@ class Estimate:
         failed = sum(pair.n_failed for pair in self.pairs)
         of_failed = f", {failed:,} failed when last tried" if failed else ""
         yield f"{self.name}: {self.n_cells:,} cells, {finished_cells:,} finished{of_failed}, in {self.folder}"
+        called = short_names(pair.model for pair in self.pairs)
         for pair in self.pairs:
             missing = pair.vectors_missing
             cached = f"{size_in_words(missing)} to be read" if missing else "all in the store"
             yield (
-                f"  {pair.model} on {pair.corpus}: {pair.layers} layers, {pair.n_cells:,} cells, "
+                f"  {called[pair.model]} on {pair.corpus}: {pair.layers} layers, {pair.n_cells:,} cells, "
                 f"{pair.n_finished:,} finished; {size_in_words(pair.vectors)} of vectors, {cached}"
             )
             for problem in pair.problems:

@@ -62,4 +62,4 @@ class Unit:
         if len(self.plan.readings_of(self.part.probe)) > 1:
             where += f" by {self.part.reading.title}"
         fresh = self.part.init == "random" and self.plan.request.init != "random"
-        return f"{where}, {self.plan.source.name}{' with random weights' if fresh else ''}"
+        return f"{where}, {self.plan.source.title}{' with random weights' if fresh else ''}"

@@ -11,11 +11,19 @@ from .conftest import HOSTILE, payload, renamed
 
 
 @pytest.fixture(scope="session")
-def files(run, pocket_run, hostile_run, made_up, tmp_path_factory):
+def files(run, pocket_run, hostile_run, made_up, facts, tmp_path_factory):
     """Pages by name."""
     folder = tmp_path_factory.mktemp("pages")
     other = renamed(made_up(("pos", "ner"), n_seeds=2), model="other").save(folder / "other", tables=(), plots=())
+    of_one_name = [
+        renamed(made_up(tasks), model=f"/{place}/tiny", model_fingerprint=place).save(
+            folder / place, tables=(), plots=()
+        )
+        for place, tasks in (("a", ("pos", "ner")), ("b", ("pos",)))
+    ]
+    asked = facts.save(folder / "facts", tables=(), plots=())
     about = {"one": [run], "text": [pocket_run], "two": [run, other], "hostile": [hostile_run]}
+    about["three"] = [asked, *of_one_name]
     return {name: write_report(runs, folder / f"{name}.html") for name, runs in about.items()}
 
 
@@ -226,3 +234,38 @@ def test_everything_can_be_reached_and_is_named(shown):
         "[...document.querySelectorAll('[aria-labelledby]')].map(it => it.getAttribute('aria-labelledby'))"
     )
     assert set(references) <= set(ids)
+
+
+def test_three_runs_show_what_the_models_in_sight_have(shown):
+    """A model that is filtered out takes its tasks and baselines along, and scrolling keeps the names in sight."""
+    page = shown("three")
+    heads, rows = page.locator("#overview-table thead th:visible"), page.locator("#overview-table tbody tr:visible")
+    whole = heads.count()
+    page.locator("#filter-reader").select_option("b/tiny")
+    assert rows.count() == 6
+    assert [head.split("\n")[0].strip(" ↕") for head in heads.all_inner_texts()] == ["Model", "Layer", "pos"]
+    assert page.locator("#overview-table tbody td.nothing:visible").count() == 0
+    assert page.locator("#overview-table tfoot tr:visible th").all_inner_texts() == ["majority", "word majority"]
+    page.locator("#filter-reader").select_option("pocket")
+    assert page.locator("#overview-table tfoot tr:visible th").all_inner_texts() == ["majority (oracle)"]
+    page.locator("#filter-reader").select_option("")
+    assert heads.count() == whole
+    page.set_viewport_size({"width": 700, "height": 800})
+    region = page.locator("#scores .scroll")
+    region.evaluate("region => { region.scrollLeft = region.scrollWidth; }")
+    edge = region.bounding_box()["x"]
+    name, layer = (rows.first.locator(f'[data-key="{key}"]').bounding_box() for key in ("reader", "layer"))
+    assert name["x"] == pytest.approx(edge, abs=1)
+    assert layer["x"] == pytest.approx(edge + name["width"], abs=1)
+
+
+def test_the_numbers_of_a_chart_are_those_of_the_models_it_shows(shown):
+    page = shown("three")
+    page.locator("#chart-question").select_option(label="pos")
+    page.locator("#numbers summary").click()
+    names = page.locator('#numbers-table tbody th[data-key="reader"]')
+    assert set(names.all_inner_texts()) == {"a/tiny", "b/tiny"}
+    page.locator("#chart-series button", has_text="a/tiny").first.click()
+    assert set(names.all_inner_texts()) == {"b/tiny"}
+    page.locator("#chart-series button", has_text="a/tiny").first.click()
+    assert set(names.all_inner_texts()) == {"a/tiny", "b/tiny"}

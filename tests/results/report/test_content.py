@@ -12,7 +12,7 @@ import pytest
 
 from bertology._page import embedded_json
 from bertology.corpora import corpus_at_hand, load_corpus
-from bertology.results import Results, confusion, per_label_scores, read_results
+from bertology.results import SCHEMA_VERSION, Results, confusion, per_label_scores, read_results
 from bertology.results.report import read_runs, render_report, write_report
 from bertology.results.report._details import MOST_CONFUSED, MOST_LABELS, item_budget
 from bertology.results.report._layers import chosen_items
@@ -299,7 +299,15 @@ def test_same_runs_same_bytes_and_small(run, pocket_run, tmp_path):
 
 def test_provenance_is_complete(page):
     text = Page(page).text.partition("Where the numbers come from")[2]
-    for said in ("beef", "c0ffee", "linear.v1", "seeds 0; 1", "schema 2", "cluster-bootstrap-bca", "uPlot"):
+    for said in (
+        "beef",
+        "c0ffee",
+        "linear.v1",
+        "seeds 0; 1",
+        f"schema {SCHEMA_VERSION}",
+        "cluster-bootstrap-bca",
+        "uPlot",
+    ):
         assert said in text
 
 

@@ -35,7 +35,7 @@
         const number = entries.length === 1 ? Object.keys(KINDS).indexOf(kind) : place;
         // More tables than colours: the markers of the next ones differ.
         const marker = kind === "main" ? Object.keys(SHAPES)[Math.floor(place / COLOURS) % 3] : style.marker;
-        found.push({ ...style, kind, marker, title, points, compared: entry.compared, colour: `--line-${number % COLOURS}`, id: `${place}-${kind}` });
+        found.push({ ...style, kind, place, marker, title, points, compared: entry.compared, colour: `--line-${number % COLOURS}`, id: `${place}-${kind}` });
       }
     });
     return found;
@@ -234,6 +234,7 @@
         if (!hidden.delete(line.id)) hidden.add(line.id);
         chip.setAttribute("aria-pressed", String(!hidden.has(line.id)));
         draw();
+        showNumbers();
       });
       return chip;
     });
@@ -241,12 +242,15 @@
   }
 
   function showNumbers() {
-    const { entries, percent, decimals, metric } = question();
-    const several = entries.length > 1;
-    const columns = [["main", metric, percent, decimals], ["second", entries[0].second, entries[0].secondPercent, entries[0].secondDecimals],
+    const { percent, decimals, metric } = question();
+    const several = question().entries.length > 1;
+    const drawn = new Set(shown().map((line) => line.place));
+    const entries = question().entries.filter((_, place) => !several || drawn.has(place));
+    const first = question().entries[0];
+    const columns = [["main", metric, percent, decimals], ["second", first.second, first.secondPercent, first.secondDecimals],
       ["random", "random init", percent, decimals], ["blind", "blind", percent, decimals],
-      ["control", "control task", true], ["selectivity", "selectivity", true], ["spread", "seed s.d.", percent, decimals]]
-      .filter(([field]) => field === "main" || entries.some((entry) => entry.lines.some((line) => line[field] !== null)));
+      ["control", "control task", true], ["selectivity", "selectivity", true], ["spread", "seed s.d.", percent, decimals], ["strength", "C"]]
+      .filter(([field]) => field === "main" || entries.some((entry) => entry.lines.some((line) => line[field] !== null && line[field] !== "")));
     const heads = [several ? report.tables.sortHead("Model", "reader", "text") : null, report.tables.sortHead("Layer", "layer"),
       ...columns.map(([field, title]) => report.tables.sortHead(title, field))];
     const body = entries.flatMap((entry) => entry.lines.map((line) => element("tr", {},
@@ -258,6 +262,7 @@
   }
 
   function scoreCell(line, field, percent, decimals) {
+    if (field === "strength") return element("td", { "data-key": field, "data-value": Number.parseFloat(line.strength) || "" }, line.strength || "–");
     const score = field === "spread" && line.spread !== null ? [line.spread, null, null] : line[field];
     const value = element("span", { class: field === "main" && line.best ? "best-value" : null }, score ? number(score[0], percent, decimals) : "–");
     const star = field === "main" ? element("span", { class: "star" }, line.best ? "★" : "") : null;

@@ -34,14 +34,14 @@ report.cloze = (() => {
   }
 
   function showGroups() {
-    const { groups } = details();
+    const { groups, clusters } = details();
     byId("groups-body").hidden = !groups.length;
     const { sortHead } = report.tables;
     const { percent, decimals, metric } = question;
     const layers = entry.lines.map((line) => line.layer);
     const skipped = groups.some((group) => group.skipped);
     const chance = groups.some((group) => group.chance !== null);
-    const heads = [sortHead("Group", "group", "text"), sortHead("Items", "items"), sortHead("Clusters", "clusters"), skipped ? sortHead("Skipped", "skipped") : null,
+    const heads = [sortHead("Group", "group", "text"), sortHead("Items", "items"), sortHead(`${clusters[0].toUpperCase()}${clusters.slice(1)}`, "clusters"), skipped ? sortHead("Skipped", "skipped") : null,
       chance ? sortHead("Chance", "chance") : null, ...layers.map((layer) => sortHead(String(layer), `layer-${layer}`))];
     const values = groups.flatMap((group) => group.scores.filter(Boolean).map((score) => score[0]));
     const [least, most] = [Math.min(...values), Math.max(...values)];
@@ -59,7 +59,7 @@ report.cloze = (() => {
       })));
     byId("groups-table").replaceChildren(element("thead", {}, element("tr", {}, ...heads.filter(Boolean))), element("tbody", {}, ...rows));
     const same = new Set(groups.map((group) => group.chance)).size === 1;
-    byId("groups-note").textContent = `${metric}${percent ? ", in percent," : ""} of each group's items alone, by layer; layer 0 is the embeddings. In brackets 95 % intervals, from the group's own clusters.${chance && same ? " Chance is the same for all." : ""}`;
+    byId("groups-note").textContent = `${metric}${percent ? ", in percent," : ""} of each group's items alone, by layer; layer 0 is the embeddings. In brackets 95 % intervals, from the group's own ${clusters}.${chance && same ? " Chance is the same for all." : ""}`;
   }
 
   /** The items listed: wrong at the layer, right at the other one, of the group asked for. */

@@ -24,20 +24,36 @@
     const layer = row.dataset.layer;
     const names = `${row.dataset.reader} ${report.layerName(Number(layer))}`.toLowerCase();
     const found = /^\d+$/.test(wanted) ? layer === wanted || row.dataset.reader.includes(wanted) : names.includes(wanted);
-    const starred = !best || !best.checked || [...row.querySelectorAll("[data-best]")].some((cell) => !cell.hidden);
-    return found && starred && (!reader || !reader.value || row.dataset.reader === reader.value);
+    return found && (!reader || !reader.value || row.dataset.reader === reader.value);
+  }
+
+  const hasScore = (row, key) => row.querySelector(`[data-key="${key}"]:not(.nothing)`) !== null;
+
+  /** Tasks that are left out, and those of which no row that is asked for has a score, have no column. */
+  function showColumns(asked) {
+    report.data.questions.forEach((_, place) => {
+      const key = `q${place}`;
+      const box = boxes.find((candidate) => candidate.dataset.column === key);
+      const shown = (!box || box.checked) && (!asked.length || asked.some((row) => hasScore(row, key)));
+      for (const cell of table.querySelectorAll(`[data-key="${key}"]`)) cell.hidden = !shown;
+    });
+    for (const row of table.tFoot.rows) row.hidden = !row.querySelector("td:not(.nothing, [hidden])");
   }
 
   function filter() {
-    for (const box of boxes) {
-      for (const cell of table.querySelectorAll(`[data-key="${box.dataset.column}"]`)) cell.hidden = !box.checked;
-    }
-    let shown = 0;
-    for (const row of rows) {
-      row.hidden = !fits(row);
-      shown += !row.hidden;
-    }
-    document.getElementById("count").textContent = `${shown} of ${rows.length} rows`;
+    const asked = rows.filter(fits);
+    showColumns(asked);
+    const starred = (row) => !best || !best.checked || row.querySelector("[data-best]:not([hidden])") !== null;
+    const shown = new Set(asked.filter(starred));
+    for (const row of rows) row.hidden = !shown.has(row);
+    document.getElementById("count").textContent = `${shown.size} of ${rows.length} rows`;
+    pin();
+  }
+
+  /** The names of models and layers stay in sight when scores are scrolled: layers stand behind the models' width. */
+  function pin() {
+    const names = table.tHead.querySelector('[data-key="reader"]');
+    table.style.setProperty("--names", `${names ? names.offsetWidth : 0}px`);
   }
 
   function showChosen() {
@@ -57,6 +73,7 @@
   for (const control of [text, best, reader, ...boxes]) if (control) control.addEventListener("input", filter);
   document.getElementById("filters").addEventListener("submit", (event) => event.preventDefault());
   document.addEventListener("choice", showChosen);
+  new ResizeObserver(pin).observe(table);
   shade();
   filter();
 })();

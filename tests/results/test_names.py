@@ -1,0 +1,147 @@
+"""What models are called where people read, and which tables one reader gives."""
+
+import dataclasses
+import json
+import re
+
+import pytest
+
+from bertology._names import short_names
+from bertology.results import Results
+from bertology.results._names import apart, named
+from bertology.results.report import read_runs, render_report
+from bertology.results.report._runs import group_questions
+from tests.results.conftest import made_up_cloze_results, made_up_results
+
+HERE, THERE = "/data/shared/models/minilm", "/home/me/minilm"
+
+
+def of_model(results, model, fingerprint="beef"):
+    """The results as those of another model."""
+    rows = [
+        dataclasses.replace(
+            row, model=model, model_fingerprint=fingerprint if row.init == "pretrained" else row.model_fingerprint
+        )
+        if row.model
+        else row
+        for row in results.rows
+    ]
+    return Results(tuple(rows), results.comparisons, results.predictions)
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (["pocket", "bert-base-cased", "google/electra-base"], ["pocket", "bert-base-cased", "google/electra-base"]),
+        ([HERE, "./models/tuned", "~/tuned2", "runs/7/model/"], ["minilm", "tuned", "tuned2", "model"]),
+        ([HERE, THERE], ["models/minilm", "me/minilm"]),
+        ([HERE, "minilm"], ["models/minilm", "minilm"]),
+        ([HERE, THERE, "/srv/me/minilm", "gpt2"], ["models/minilm", "home/me/minilm", "srv/me/minilm", "gpt2"]),
+        (["bert", "./bert"], ["bert", "./bert"]),
+        ([".", "/"], [".", "/"]),
+    ],
+)
+def test_a_folder_is_called_by_its_name_and_by_more_of_its_path_where_two_have_the_same(names, short):
+    assert short_names(names) == dict(zip(names, short, strict=True))
+    assert short_names([*names, None, *names]) == short_names(names)
+
+
+def test_what_does_not_apply_sets_nothing_apart():
+    assert apart([("pocket", "mean"), ("pocket", "")]) == ["pocket", "pocket"]
+    assert apart([("pocket", "mean"), ("pocket", "first"), ("pocket", "")]) == [
+        "pocket · mean",
+        "pocket · first",
+        "pocket",
+    ]
+
+
+def test_naming_changes_the_model_alone(pos):
+    rows = of_model(pos, HERE).rows
+    back = [dataclasses.replace(row, model="pocket") if row.model else row for row in named(rows, {HERE: "x"})]
+    assert back == list(pos.rows)
+    assert named(rows, {HERE: HERE}) == rows
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """One model that was probed and asked in one run."""
+    probed, asked = made_up_results(("pos",)), made_up_cloze_results("lama")
+    rows = [dataclasses.replace(row, pooling=None) for row in asked.rows]
+    return of_model(
+        Results((*probed.rows, *rows), probed.comparisons, {**probed.predictions, **asked.predictions}), HERE
+    )
+
+
+def test_probing_and_cloze_tasks_of_one_model_are_one_reader(mixed, tmp_path):
+    view = mixed.view()
+    for text in (view.to_text(width=160), view.to_markdown(), view.to_html(), view.to_latex(), view.to_csv()):
+        assert "None" not in text
+        assert "/data" not in text
+    (models,) = view.models().grids
+    assert [line.label for line in models.lines if not line.baseline] == ["minilm"]
+    runs = read_runs([mixed.save(tmp_path, tables=("md", "csv", "tex"))])
+    assert {entry.label for question in group_questions(runs) for entry in question.entries} == {"minilm"}
+    page = render_report(runs)
+    assert "None of pieces" not in page
+    shown, _, provenance = page.partition('<section id="provenance"')
+    assert HERE not in shown
+    assert f"{HERE}, pretrained: beef" in provenance
+    assert all(HERE not in (tmp_path / f"layers.{ending}").read_text() for ending in ("md", "csv", "tex"))
+
+
+def test_figures_call_a_model_by_its_folder(mixed):
+    view = mixed.view()
+    for figure in (view.plot(), view.heatmap(), view.plot_groups()):
+        texts = [text.get_text() for text in figure.findobj(match=lambda artist: hasattr(artist, "get_text"))]
+        assert not [text for text in texts if "None" in text or "/data" in text]
+
+
+def test_two_models_in_folders_of_one_name_stay_apart(tmp_path):
+    made = made_up_results(("pos",), controls=False)
+    both = Results(
+        (*of_model(made, HERE).rows, *of_model(made, THERE, "0ther").rows), made.comparisons, made.predictions
+    )
+    assert {table.about.model for table in both.view().tables} == {"me/minilm", "models/minilm"}
+    assert {line.label for line in both.view().models().grids[0].lines} == {"models/minilm", "me/minilm"}
+    for name in ("me/minilm", THERE):
+        assert {row.model for row in both.only(model=name).rows} == {THERE}
+    # In two runs, of which neither knows of the other.
+    folders = [
+        of_model(made, model, mark).save(tmp_path / mark, tables=(), plots=())
+        for model, mark in ((HERE, "a"), (THERE, "b"))
+    ]
+    (question,) = group_questions(read_runs(folders))
+    assert [entry.label.split(" · ")[0] for entry in question.entries] == ["models/minilm", "me/minilm"]
+
+
+def test_json_names_the_model_as_tables_do(mixed):
+    assert {table["about"]["model"] for table in json.loads(mixed.view().to_json())} == {"minilm"}
+
+
+HOSTILE = "<img src=x onerror=alert(1)>|*b* `c`\n\n# heading [a](javascript:b) &lt;"
+
+
+def test_names_are_text_in_markdown(pos):
+    """Nothing in a name becomes HTML, a column, a heading, emphasis or a link."""
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": True}).enable("table")
+    text = of_model(pos, HOSTILE).view().to_markdown()
+    tokens = parser.parse(text)
+    kinds = {token.type for token in tokens} | {child.type for token in tokens for child in token.children or ()}
+    assert not {kind for kind in kinds if "html" in kind or "link" in kind or "image" in kind or "heading" in kind}
+    words = [child.content for token in tokens for child in token.children or () if child.type == "text"]
+    assert HOSTILE.replace("\n\n", " ") in " ".join("".join(words).split())
+    # In headers and labels of rows as well.
+    other = of_model(made_up_results(("ner",)), "plain", "0ther")
+    both = Results((*of_model(pos, HOSTILE).rows, *other.rows), pos.comparisons)
+    for table in (both.view().to_markdown(), both.view().models().to_markdown()):
+        assert "<img" not in table
+        rows = [line for line in table.splitlines() if line.startswith("|")]
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows[: len(rows) // 2]}) == 1
+
+
+def test_plain_tables_are_not_changed_by_escaping(pos):
+    text = pos.view().to_markdown()
+    assert "\\" not in text
+    assert "&" not in text.replace("Hewitt & Liang", "")

@@ -1,0 +1,170 @@
+"""What a table says beside its numbers, and the rows that a person means."""
+
+import dataclasses
+import json
+
+import pytest
+
+from bertology.results import Results, read_results
+from bertology.results._view import ORACLE
+from tests.results.conftest import made_up_cloze_results, made_up_results
+from tests.results.test_pipeline import mixed
+
+
+def with_params(results, chosen, **params):
+    """The results with more in ``params_json`` of the rows that ``chosen`` picks; values may depend on the row."""
+    rows = []
+    for row in results.rows:
+        if chosen(row):
+            more = {name: value(row) if callable(value) else value for name, value in params.items()}
+            row = dataclasses.replace(row, params_json=json.dumps({**json.loads(row.params_json), **more}))
+        rows.append(row)
+    return dataclasses.replace(results, rows=tuple(rows))
+
+
+def notes_of(grid):
+    return {note.about: note.text for note in grid.notes}
+
+
+def test_scores_are_those_of_the_task_itself(two_tasks, facts):
+    both = Results((*two_tasks.rows, *facts.rows), two_tasks.comparisons)
+    frame = both.scores()
+    assert not frame.duplicated(["task", "model", "layer", "metric"]).any()
+    counts = frame.groupby(["task", "metric"]).size().to_dict()
+    probed = {(task, metric): 6 for task in ("pos", "ner") for metric in ("accuracy", "macro_f1")}
+    assert counts == {**probed, **{("lama", metric): 5 for metric in ("p_at_1", "mrr", "micro_p_at_1")}}
+    assert dict(zip(frame["task"], frame["n_seeds"], strict=True)) == {"pos": 2, "ner": 2, "lama": 1}
+    for table in both.view().tables:
+        ours = frame[(frame["task"] == table.task) & (frame["metric"] == table.metric)].set_index("layer")
+        for line in table.lines:
+            row = ours.loc[line.layer]
+            assert (row["value"], row["ci_low"], row["ci_high"]) == (line.main.value, line.main.low, line.main.high)
+
+
+def test_random_weights_are_scores_where_they_alone_are_asked_about(pos):
+    alone = Results(tuple(row for row in pos.rows if row.init == "random"))
+    frame = alone.scores()
+    assert len(frame) == 12
+    assert sorted(frame["value"]) == sorted(row.value for row in alone.rows)
+    assert len(Results(()).scores()) == 0
+
+
+def test_scores_tell_readings_and_mixtures_apart():
+    results, _ = mixed()
+    frame = results.scores()
+    assert not frame.duplicated(["task", "model", "readout", "layer", "metric"]).any()
+    assert set(frame["readout"]) == {"edge.v1", "edge_cumulative.v1", "edge_mix.v1", "edge_cat.v1"}
+    assert frame[frame["readout"] == "edge_mix.v1"]["layer"].isna().all()
+
+
+def own(row):
+    return row.readout == "linear" and row.control == "none" and row.init == "pretrained"
+
+
+def test_different_strengths_are_named_below_the_table(pos, tmp_path):
+    made = with_params(pos, own, strength=lambda row: 1.0 if row.layer in (1, 4) else 0.01)
+    (table,) = made.view().tables
+    assert [line.strengths for line in table.lines] == [(0.01,), (1.0,), (0.01,), (0.01,), (1.0,), (0.01,)]
+    said = notes_of(made.view().grids()[0])["C"]
+    assert "0.01 in layers 0, 2, 3 and 5; 1 in layers 1 and 4" in said
+    assert "selectivity" in said
+    lines = made.view().to_csv().splitlines()
+    assert lines[0].split(",")[-1] == "strength"
+    assert [line.split(",")[-1] for line in lines[1:7]] == ["0.01", "1", "0.01", "0.01", "1", "0.01"]
+    from tests.results.report.conftest import page_of, payload
+
+    page = page_of(made.save(tmp_path, tables=(), plots=()))
+    ((entry,),) = [question["entries"] for question in payload(page)["questions"]]
+    assert [line["strength"] for line in entry["lines"]] == ["0.01", "1", "0.01", "0.01", "1", "0.01"]
+
+
+def test_one_strength_needs_no_note(pos):
+    made = with_params(pos, own, strength=0.1)
+    assert "C" not in notes_of(made.view().grids()[0])
+    assert [line.strengths for line in pos.view().tables[0].lines] == [()] * 6
+
+
+def test_strengths_of_seeds(two_tasks):
+    made = with_params(two_tasks, own, strength=lambda row: 10.0**-row.seed if row.layer == 2 else 0.1)
+    table = next(table for table in made.view().tables if table.task == "pos")
+    assert table.lines[2].strengths == (0.1, 1.0)
+    assert "0.1 or 1 in layer 2" in notes_of(made.only(task="pos").view().grids()[0])["C"]
+
+
+def test_a_majority_counted_on_the_test_is_an_oracle(facts, pos):
+    both = Results((*pos.rows, *facts.rows), pos.comparisons)
+    view = both.view()
+    lama = next(grid for grid in view.grids() if grid.title.startswith("lama"))
+    assert [line.label for line in lama.lines if line.baseline] == [ORACLE]
+    assert "of this test itself" in notes_of(lama)["oracle"]
+    probed = next(grid for grid in view.grids() if grid.title.startswith("pos"))
+    assert [line.label for line in probed.lines if line.baseline] == ["majority", "word majority"]
+    summary = next(grid for grid in view.grids() if grid.title.startswith("layers by tasks"))
+    assert [line.label for line in summary.lines if line.baseline] == ["majority", ORACLE, "word majority"]
+    assert {row.control for row in both.rows if row.model is None} == {"majority", "word_majority"}
+    assert any(ORACLE in text.get_text() for text in facts.view().plot().axes[0].texts)
+
+
+@pytest.mark.parametrize(
+    ("results", "said"),
+    [
+        (made_up_results(controls=False), "3,267 items in 300 sentences"),
+        (made_up_cloze_results(controls=False), "117 items in 59 clusters"),
+        (
+            with_params(made_up_cloze_results(controls=False), lambda _: True, clusters="subjects"),
+            "117 items in 59 subjects",
+        ),
+    ],
+)
+def test_clusters_are_named(results, said):
+    notes = notes_of(results.view().grids()[0])
+    assert said in notes["data"]
+    noun = said.rpartition(" ")[2]
+    assert f"bootstrap over {noun}" in notes["interval"]
+    assert f"intervals over {noun}" in results.view().plot()._supxlabel.get_text()
+
+
+def gravity(results, *values, pace=None):
+    """Results whose mixture has these centres of gravity, one a seed."""
+    rows = [row for row in results.rows if row.metric != "center_of_gravity"]
+    (row,) = [row for row in results.rows if row.metric == "center_of_gravity"]
+    rows += [dataclasses.replace(row, value=value, seed=seed, cell_id=f"m{seed}") for seed, value in enumerate(values)]
+    made = Results(tuple(rows), results.comparisons)
+    if pace is None:
+        return made
+    details = {"mix_weights": [0.5, 0.5], "mix_pace": pace}
+    return with_params(made, lambda row: row.readout == "edge_mix", details=details)
+
+
+def test_a_centre_of_gravity_has_an_interval_over_seeds_alone():
+    results, _ = mixed()
+    (line,) = gravity(results, 2.6).view().pipelines
+    assert (line.center_of_gravity.value, line.center_of_gravity.low) == (2.6, None)
+    said = notes_of(gravity(results, 2.6).view().pipeline().grids[0])["centre of gravity"]
+    assert "no interval" in said
+    assert "times" not in said
+    made = gravity(results, 2.5, 2.6, 2.9, pace=20.0)
+    (line,) = made.view().pipelines
+    # The t of two degrees of freedom, by a table.
+    half = 4.3027 * 0.20817
+    assert line.center_of_gravity.value == pytest.approx(8 / 3)
+    assert (line.center_of_gravity.low, line.center_of_gravity.high) == pytest.approx(
+        (8 / 3 - half, 8 / 3 + half), abs=1e-3
+    )
+    said = notes_of(made.view().pipeline().grids[0])["centre of gravity"]
+    assert "over seeds" in said
+    assert "20 times" in said
+
+
+def test_rows_of_an_older_schema_are_read_with_their_version(pos, tmp_path):
+    old = Results(tuple(dataclasses.replace(row, schema_version=2, wall_s=9.0) for row in pos.rows))
+    assert {row.schema_version for row in read_results(old.save(tmp_path, tables=(), plots=())).rows} == {2}
+    # Cells that were fitted together repeat their time there, which is told once.
+    from bertology.results.report import read_runs
+    from bertology.results.report._provenance import provenance
+
+    started = [dataclasses.replace(row, started_utc="2025-01-01T00:00:00+00:00") for row in old.rows if row.model]
+    for version, told in ((2, "18.0 s in 2 fits"), (3, f"{9 * len(started):,.1f} s in 2 fits")):
+        rows = tuple(dataclasses.replace(row, schema_version=version) for row in started)
+        (run,) = read_runs([Results(rows).save(tmp_path / str(version), tables=(), plots=())])
+        assert dict(provenance(run))["fitting took"] == told
