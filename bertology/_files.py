@@ -92,5 +92,5 @@ def read_json(path: Path, *, what: str) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise BertologyError(f"{path}: no such file; it should be {what}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no JSON or UTF-8, a number of over 4300 digits, nested too deeply
         raise BertologyError(f"{path}: not readable as {what} ({error}); delete it and run again") from error

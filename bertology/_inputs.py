@@ -70,7 +70,7 @@ def given_path(name: str | Path, *, error: type[BertologyError] = BertologyError
     except RuntimeError:
         raise error(f"{cut(str(name))}: there is no home of that name; write the whole path") from None
     except OSError as problem:
-        raise error(f"{quoted(str(name))} cannot be looked up ({os.strerror(problem.errno)}); check the path") from None
+        raise error(f"{quoted(str(name))} cannot be looked up ({problem.strerror}); check the path") from None
     return path
 
 

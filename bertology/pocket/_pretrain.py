@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bertology._files import canonical_json, digest, read_json, write_atomically
+from bertology.encoders import choose_device
 from bertology.errors import BertologyError
 from bertology.pocket._agreement import AgreementItem, agreement_items
 from bertology.pocket._batches import Batch, Examples, encode
@@ -66,6 +67,7 @@ def pretrain(
         echo: told about progress, a line at a time.
 
     Raises:
+        ModelError: there is no such device.
         BertologyError: ``out`` holds the state of a run with other settings, or cannot be written; ``max_pieces`` is
             too few for what is evaluated; or the loss or a weight is not finite, and then no model is written.
     """
@@ -73,7 +75,8 @@ def pretrain(
 
     if threads is not None:
         torch.set_num_threads(threads)
-    device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    # Of itself it takes a CUDA GPU or the processor alone: recipes were tried on these.
+    device = str(choose_device(device)) if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     work = out / "training"
     state = saved_state(work / _STATE, settings, device=device)
     tokenizer, examples, held_out = _text(settings, echo)
@@ -220,6 +223,8 @@ def saved_state(path: Path, settings: PretrainSettings, *, device: str) -> dict[
         return None
     try:
         state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        if not isinstance(state, dict) or not {"settings", "step", "model", "optimizer"} <= state.keys():
+            raise ValueError
     except (RuntimeError, EOFError, OSError, ValueError, pickle.UnpicklingError):
         raise BertologyError(f"{path}: not a whole training state; delete it to start over") from None
     if state["settings"] != _settings_digest(settings):

@@ -50,6 +50,7 @@ Command = Callable[..., Any]
         (["--layers", "3-1"], "layer '3-1': the model has layers 0 (embeddings) to 3"),
         (["--layers", f"1-{'9' * 5000}"], "(5,002 characters): the model has layers 0 (embeddings) to 3"),
         (["--layers", f"0,{'x' * 100_000}"], "(100,000 characters): the model has layers 0 (embeddings) to 3"),
+        (["--seeds", "9" * 30], "seeds is 999999999999999999999999999999; it should be at most 100,000"),
         (["--seeds", "9" * 5000], "Invalid value for '--seeds': '999"),
         (["--task", "x" * 100_000], "(100,000 characters): there are"),
         (["--corpus", "/dev/zero"], "/dev/zero: not a regular file but a device, pipe or socket"),
