@@ -51,7 +51,7 @@ Command = Callable[..., Any]
         (["--layers", f"1-{'9' * 5000}"], "(5,002 characters): the model has layers 0 (embeddings) to 3"),
         (["--layers", f"0,{'x' * 100_000}"], "(100,000 characters): the model has layers 0 (embeddings) to 3"),
         (["--seeds", "9" * 30], "seeds is 999999999999999999999999999999; it should be at most 100,000"),
-        (["--seeds", "9" * 5000], "Invalid value for '--seeds': '999"),
+        (["--seeds", "9" * 5000], "Invalid value for '--seeds': "),
         (["--task", "x" * 100_000], "(100,000 characters): there are"),
         (["--corpus", "/dev/zero"], "/dev/zero: not a regular file but a device, pipe or socket"),
         (["--layers", ""], "layer '': the model has layers 0 (embeddings) to 3"),

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from bertology._inputs import NotJson, exists, given_path, parsed_json, read_text
-from bertology.errors import BertologyError, cut
+from bertology.errors import BertologyError, cut_path
 
 _INSTALL = "pip install 'bertology[distributed]'"
 _ADDRESS = re.compile(r"(?:[a-z]+://)?[^/\s]+:\d+")
@@ -74,9 +74,9 @@ class ClusterChoice:
         if not path.is_file() and _ADDRESS.fullmatch(given):
             return given if "://" in given else f"tcp://{given}"
         if not exists(path):
-            raise BertologyError(f"--scheduler {cut(given)}: no such file, and no address: {_REMEDY}")
+            raise BertologyError(f"--scheduler {cut_path(given)}: no such file, and no address: {_REMEDY}")
         try:
             address = parsed_json(read_text(path))["address"]
         except (BertologyError, NotJson, TypeError, KeyError):
-            raise BertologyError(f"--scheduler {cut(given)}: not a scheduler's file: {_REMEDY}") from None
+            raise BertologyError(f"--scheduler {cut_path(given)}: not a scheduler's file: {_REMEDY}") from None
         return str(address)
