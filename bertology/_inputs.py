@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from bertology.errors import BertologyError, cut, quoted
+from bertology.errors import BertologyError, cut, cut_path, quoted
 
 _NUMERAL = re.compile(r"[0-9]{1,18}", re.ASCII)
 
@@ -68,9 +68,9 @@ def given_path(name: str | Path, *, error: type[BertologyError] = BertologyError
         path = Path(name).expanduser()
         path.exists()
     except RuntimeError:
-        raise error(f"{cut(str(name))}: there is no home of that name; write the whole path") from None
+        raise error(f"{cut_path(name)}: there is no home of that name; write the whole path") from None
     except OSError as problem:
-        raise error(f"{quoted(str(name))} cannot be looked up ({os.strerror(problem.errno)}); check the path") from None
+        raise error(f"{quoted(str(name))} cannot be looked up ({problem.strerror}); check the path") from None
     return path
 
 
@@ -110,7 +110,7 @@ def opened(
         raise error(f"{path}: no such file; {missing}") from None
     except OSError as problem:
         reason = os.strerror(problem.errno) if problem.errno else str(problem)
-        raise error(f"{cut(str(path))}: cannot be read ({reason}); check its path and permissions") from problem
+        raise error(f"{cut_path(path)}: cannot be read ({reason}); check its path and permissions") from problem
     except ValueError as problem:
         if "\0" not in str(path) and not isinstance(problem, UnicodeEncodeError):
             raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 _MOST_QUOTED = 80
+_MOST_OF_A_PATH = 300
 _MOST_LISTED, _MOST_OF_A_NAME = 20, 40
 
 
@@ -70,6 +71,11 @@ def cut(text: str, *, most: int = _MOST_QUOTED) -> str:
     """The first characters of a text that a message gives without quotes, line breaks and the like written out."""
     text = text if text.isprintable() else repr(text)[1:-1]
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+def cut_path(path: object) -> str:
+    """A path for a message: whole, unless it is longer than people's paths are."""
+    return cut(str(path), most=_MOST_OF_A_PATH)
 
 
 def listed(names: Iterable[object]) -> str:

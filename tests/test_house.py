@@ -78,7 +78,11 @@ def test_packages_import_only_leftwards(package: str) -> None:
 
 
 def test_foundations_import_no_package() -> None:
-    for name in ("errors", "_names", "_files", "_cache", "_nested", "_page", "_parent", "_settings", "_temporary"):
+    leaves = (
+        "errors _names _files _inputs _cache _nested _page _parent _sealed _settings _temporary _units _yaml "
+        "_yaml_settings"
+    )
+    for name in leaves.split():
         assert not {_package_of(found) for found in imported(ROOT / f"bertology/{name}.py")} - {None}, name
 
 

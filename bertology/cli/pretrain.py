@@ -16,7 +16,7 @@ def pretrain(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting; may be repeated.")
     ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto: a GPU where there is one.")] = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, help="Processor threads.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, max=1024, help="Processor threads.")] = None,
 ) -> None:
     """Pretrain a small BERT on the pocket world.
 

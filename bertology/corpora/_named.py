@@ -24,7 +24,7 @@ from bertology.corpora._spacy import load_docbin
 from bertology.corpora._splits import corpus_name, files_in, split_of
 from bertology.corpora._treebanks import TREEBANKS, load_treebank, treebank_is_cached
 from bertology.corpora._winograd import WINOGRAD_SUFFIXES, load_winograd, looks_like_winograd, winograd_files
-from bertology.errors import CorpusError, cut, quoted
+from bertology.errors import CorpusError, cut, cut_path, quoted
 
 POCKET = "pocket"
 _LARGER = "pocket:"
@@ -101,7 +101,7 @@ def _load(name_or_path: str | Path, *, columns: str | Sequence[str] | None = Non
 
 def no_columns(columns: str | Sequence[str], name: str) -> CorpusError:
     """The error for names of columns that are given with a corpus that is no column file."""
-    return CorpusError(f"columns={quoted(columns)} is for column files; leave it out for {cut(name)}")
+    return CorpusError(f"columns={quoted(columns)} is for column files; leave it out for {cut_path(name)}")
 
 
 def _joined_parts(name_or_path: str | Path) -> tuple[str, str] | None:
@@ -110,7 +110,7 @@ def _joined_parts(name_or_path: str | Path) -> tuple[str, str] | None:
     if not plus or exists(name_or_path):
         return None
     if not left or not right or _JOIN in right:
-        raise CorpusError(f"{cut(str(name_or_path))}: + joins two corpora; write path/to/annotation+path/to/treebank")
+        raise CorpusError(f"{cut_path(name_or_path)}: + joins two corpora; write path/to/annotation+path/to/treebank")
     return left, right
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from bertology._files import canonical_json, digest, read_json, write_atomically
 from bertology._temporary import sweep
+from bertology.encoders import choose_device
 from bertology.errors import BertologyError
 from bertology.pocket._agreement import AgreementItem, agreement_items
 from bertology.pocket._batches import Batch, Examples, encode
@@ -68,6 +69,7 @@ def pretrain(
         echo: told about progress, a line at a time.
 
     Raises:
+        ModelError: there is no such device.
         BertologyError: ``out`` holds the state of a run with other settings, or cannot be written; ``max_pieces`` is
             too few for what is evaluated; or the loss or a weight is not finite, and then no model is written.
     """
@@ -75,7 +77,8 @@ def pretrain(
 
     if threads is not None:
         torch.set_num_threads(threads)
-    device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    # Of itself it takes a CUDA GPU or the processor alone: recipes were tried on these.
+    device = str(choose_device(device)) if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     work = out / "training"
     sweep(out, work, *(out / _CHECKPOINTS).glob("*"))
     state = saved_state(work / _STATE, settings, device=device)
@@ -223,6 +226,8 @@ def saved_state(path: Path, settings: PretrainSettings, *, device: str) -> dict[
         return None
     try:
         state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        if not isinstance(state, dict) or not {"settings", "step", "model", "optimizer"} <= state.keys():
+            raise ValueError
     except (RuntimeError, EOFError, OSError, ValueError, pickle.UnpicklingError):
         raise BertologyError(f"{path}: not a whole training state; delete it to start over") from None
     if state["settings"] != _settings_digest(settings):

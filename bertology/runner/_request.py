@@ -24,6 +24,7 @@ Control = Literal[
     "rule",
 ]
 CONTROLS: tuple[Control, ...] = get_args(Control)
+_MOST_SEEDS = 100_000
 _CHOICES: dict[str, tuple[str, ...]] = {
     "pooling": ("mean", "first", "last"),
     "dtype": ("float32", "bfloat16", "float16"),
@@ -106,6 +107,8 @@ class ProbeRequest:
             raise BertologyError("no task is asked for; `bertology tasks` lists them")
         if self.seeds < 1:
             raise BertologyError(f"seeds is {self.seeds}; it should be at least 1")
+        if self.seeds > _MOST_SEEDS:
+            raise BertologyError(f"seeds is {quoted(self.seeds)}; it should be at most {_MOST_SEEDS:,}")
         if self.random_draws != "auto" and (not isinstance(self.random_draws, int) or self.random_draws < 1):
             raise BertologyError(f"random_draws is {self.random_draws!r}; it should be auto, or a number of at least 1")
         if self.max_items is not None and self.max_items < 1:

@@ -33,7 +33,7 @@ from bertology.errors import CorpusError
 from tests.long_numbers import dumped
 from tests.mutations import MAX_MESSAGE, accepted, mutated_bytes, mutated_tree
 
-COUNT = 150
+COUNT = 100
 """Mutants of a file; a test takes about a second."""
 
 LONG, DIGITS = "x" * 100_000, "9" * 5000

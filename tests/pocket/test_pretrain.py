@@ -225,6 +225,19 @@ def test_a_loss_that_is_not_finite_ends_training(tmp_path: Path, monkeypatch: py
     assert [path.name for path in tmp_path.iterdir()] == ["training"]
 
 
+@pytest.mark.parametrize("state", [[], {}, {"settings": "x"}, None])
+def test_a_state_that_is_none(tmp_path: Path, state: object) -> None:
+    (tmp_path / "training").mkdir()
+    torch.save(state, tmp_path / "training" / "state.pt")
+    with pytest.raises(BertologyError, match=r"state\.pt: not a whole training state; delete it to start over"):
+        pretrain(MICRO, tmp_path, device="cpu", threads=1, echo=silent)
+
+
+def test_a_device_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(BertologyError, match="unknown device 'cdua': give auto, cpu, cuda"):
+        pretrain(MICRO, tmp_path, device="cdua", threads=1, echo=silent)
+
+
 def test_the_smallest_settings_make_a_model(tmp_path: Path) -> None:
     least = {"documents": 2, "held_out_documents": 2, "vocabulary_size": 1, "max_pieces": 128, "layers": 1, "width": 1,
              "heads": 1, "inner_width": 1, "steps": 1, "batch_pieces": 1, "mask_rate": 0.0, "dropout": 1.0}  # fmt: skip

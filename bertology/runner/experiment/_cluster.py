@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from bertology.errors import BertologyError
+from bertology._inputs import NotJson, exists, given_path, parsed_json, read_text
+from bertology.errors import BertologyError, cut_path
 
 _INSTALL = "pip install 'bertology[distributed]'"
 _ADDRESS = re.compile(r"(?:[a-z]+://)?[^/\s]+:\d+")
@@ -70,13 +70,13 @@ class ClusterChoice:
             BertologyError: it is neither an address nor a scheduler's file.
         """
         given = self.scheduler or ""
-        path = Path(given).expanduser()
+        path = given_path(given)
         if not path.is_file() and _ADDRESS.fullmatch(given):
             return given if "://" in given else f"tcp://{given}"
+        if not exists(path):
+            raise BertologyError(f"--scheduler {cut_path(given)}: no such file, and no address: {_REMEDY}")
         try:
-            address = json.loads(path.read_text(encoding="utf-8"))["address"]
-        except (FileNotFoundError, NotADirectoryError):
-            raise BertologyError(f"--scheduler {given}: no such file, and no address: {_REMEDY}") from None
-        except (OSError, ValueError, TypeError, KeyError):
-            raise BertologyError(f"--scheduler {given}: not a scheduler's file: {_REMEDY}") from None
+            address = parsed_json(read_text(path))["address"]
+        except (BertologyError, NotJson, TypeError, KeyError):
+            raise BertologyError(f"--scheduler {cut_path(given)}: not a scheduler's file: {_REMEDY}") from None
         return str(address)

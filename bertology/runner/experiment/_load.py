@@ -11,7 +11,7 @@ from bertology._files import real_path
 from bertology._inputs import exists
 from bertology._yaml import Written, read_yaml
 from bertology._yaml_settings import changed, checked
-from bertology.errors import BertologyError, cut
+from bertology.errors import BertologyError, cut_path
 from bertology.runner.experiment._settings import (
     CorpusSettings,
     Experiment,
@@ -66,7 +66,7 @@ def _with_includes(path: Path, above: tuple[Path, ...]) -> Written:
         file = path.parent / name.value
         if not (exists(file) and file.is_file()):
             raise BertologyError(
-                f"{name.place}: include: no file {cut(str(file))}; paths start from the folder of {path.name}"
+                f"{name.place}: include: no file {cut_path(file)}; paths start from the folder of {path.name}"
             )
         found = _with_includes(file, (*above, here))
         base = found if base is None else _over(found, base)
