@@ -109,10 +109,16 @@ class RunFolder:
             raise BertologyError(f"{self.path} is not the folder of a run ({hint}): check the path")
         what = "the record of a run"
         record: dict[str, Any] = read_json(path, what=what, form=dict[str, Any], remedy=_REMEDY)
+        made = shortened(record.get("bertology", "something else"))
+        other = BertologyError(f"{path}: written by bertology {made} in a form that {__version__} does not read")
         if record.get("format") != FORMAT or "bertology" not in record:
-            made = shortened(record.get("bertology", "something else"))
-            raise BertologyError(f"{path}: written by bertology {made} in a form that {__version__} does not read")
-        read_json(path, what=what, form=_Record, remedy=_REMEDY)
+            raise other
+        try:
+            read_json(path, what=what, form=_Record, remedy=_REMEDY)
+        except BertologyError:
+            if made != __version__:
+                raise other from None
+            raise
         if record.get(_OWN_CHECKSUM, _checksum_of(record)) != _checksum_of(record):
             raise BertologyError(f"{path}: altered, it is not what its own checksum is of; {_REMEDY}")
         return record

@@ -254,10 +254,16 @@ def test_fail_fast_stops(write_experiment: Callable[..., Path], tmp_path: Path) 
     ("content", "message"),
     [
         (None, "is not the folder of a run"),
-        ("{", "half-written or altered"),
-        ("[]", "written by bertology something else"),
+        ("{", "not readable as the record of a run"),
+        ("[]", "Input should be an object"),
+        ("{}", "written by bertology something else"),
         ('{"format": 9, "bertology": "9.9"}', "written by bertology 9.9 in a form that"),
-        ('{"format": 1, "bertology": "0.0.1"}', "made by bertology 0.0.1, this is"),
+        ('{"format": 1, "bertology": "0.0.1"}', "written by bertology 0.0.1 in a form that"),
+        (
+            '{"format": 1, "bertology": "0.0.1", "experiment": "trial", "content": {"models": {}, "corpora": {}}, '
+            '"sessions": [], "tables": null}',
+            "made by bertology 0.0.1, this is",
+        ),
     ],
 )
 def test_folders_that_are_no_run_of_ours(
