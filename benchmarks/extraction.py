@@ -4,9 +4,9 @@
 
 (a) is tokenizing, aligning, pooling and storing the vectors of all layers, divided by Hugging Face's bare forward
 of the same text in length-sorted batches of 32 padded to their longest (tokenized beforehand). (b) divides by the time
-that the forward's own matrix products take at the rate PyTorch's ``@`` reaches on their shapes; extraction multiplies by
-oneDNN where that is faster, so that the ratio may fall below what all else would allow. NeuroX joins in where it is
-installed (``pip install --no-deps neurox``), on fewer sentences, since it reads them one by one.
+that the forward's own matrix products take at the rate PyTorch's ``@`` reaches on their shapes; where oneDNN is faster,
+extraction multiplies by that. NeuroX joins in where it is installed (``pip install --no-deps neurox``), on fewer
+sentences, since it reads them one by one.
 """
 
 from __future__ import annotations

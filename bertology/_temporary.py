@@ -55,18 +55,20 @@ def temporary_folder(parent: Path, name: str) -> Iterator[Path]:
 def sweep(*folders: Path) -> None:
     """Delete the temporary files and folders directly in ``folders`` whose owner has ended.
 
-    Whether a process of another host has ended is not known: what it left is deleted when it is a day old.
+    Whether a process of another host has ended is not known: what it left is deleted when it is a day old. What cannot
+    be deleted stays.
     """
     for folder in folders:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        # There may be no such folder, or it is not for this user to read.
+        with contextlib.suppress(OSError):
             for name in os.listdir(folder):  # noqa: PTH208 (a Path of every file costs more than the name)
                 if name.endswith(_SUFFIX) and (found := _MARKED.fullmatch(name)) is not None:
                     _delete_if_left(folder / name, **found.groupdict())
 
 
 def _delete_if_left(path: Path, *, host: str, pid: str, start: str) -> None:
-    # Others may sweep the same folder at once, and another user's files may not be ours to delete.
-    with contextlib.suppress(FileNotFoundError, PermissionError):
+    # Others may sweep the same folder at once, the disk may be read-only, and another user's files are that user's.
+    with contextlib.suppress(OSError):
         if host == _host():
             left = not _is_alive(int(pid), start)
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -105,8 +106,8 @@ class Running:
 class Commands:
     """Starts commands, each in a folder for its cache, temporary files and standard error."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
+    def __init__(self, process: subprocess.Popen[str], mark: str) -> None:
+        self._process, self._mark = process, f"{MARK}={mark}".encode()
 
     def start(self, folder: Path, *arguments: object, die_at_write: int = 0) -> Running:
         """Start a command.
@@ -139,12 +140,12 @@ class Commands:
 
     def left(self) -> list[int]:
         """Processes that commands started and that still run, and commands that do; on Linux only."""
-        mark, found = f"{MARK}={os.getpid()}".encode(), []
+        found = []
         for entry in os.scandir("/proc"):
             if entry.name.isdigit() and int(entry.name) != self._process.pid:
                 # Others' processes, and those that end right now.
                 with contextlib.suppress(PermissionError, FileNotFoundError, ProcessLookupError):
-                    if mark in Path(entry.path, "environ").read_bytes().split(b"\0"):
+                    if self._mark in Path(entry.path, "environ").read_bytes().split(b"\0"):
                         found.append(int(entry.name))
         return found
 
@@ -152,7 +153,7 @@ class Commands:
 @contextlib.contextmanager
 def commands(environment: Mapping[str, str] = os.environ) -> Iterator[Commands]:
     """A process to fork commands from, while in the ``with`` block."""
-    own = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", MARK: str(os.getpid())}
+    own = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", MARK: secrets.token_hex(8)}
     with subprocess.Popen(
         [sys.executable, "-c", _FORKING],
         stdin=subprocess.PIPE,
@@ -160,7 +161,7 @@ def commands(environment: Mapping[str, str] = os.environ) -> Iterator[Commands]:
         text=True,
         env={**environment, **own},
     ) as process:
-        yield Commands(process)
+        yield Commands(process, own[MARK])
         process.stdin.close()  # type: ignore[union-attr]
 
 

@@ -57,8 +57,8 @@ def run_probes(
     """
     plan = make_plan(request, corpus=corpus)
     run = out if out is not None else cache_folder() / "runs" / plan.run_id
-    sweep(run, *run.glob("*"))
     write_atomically(run / "request.json", canonical_json(asdict(request)), remedy=_remedy(out))
+    sweep(cache_folder(), run, *run.glob("*"))
     notify = progress("").note
     for note in plan.notes:
         notify(note)

@@ -11,7 +11,6 @@ import pytest
 
 from tests.encoders.test_finite import BIAS, QUERY, TEXT, damaged
 
-
 CASES = [
     ("cloze", QUERY, math.nan),
     ("cloze", BIAS, math.inf),

@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 
 from bertology._cache import cache_folder
 from bertology._files import explained_write_errors
-from bertology._temporary import sweep, temporary_affixes
+from bertology._temporary import temporary_affixes
 from bertology.activations import Progress, entry_folder, find_entry
 from bertology.runner._draws import Weights
 from bertology.runner._plan import BaselineCells, Plan
@@ -288,7 +288,6 @@ class _Drive:
 def _marked(*folders: Path) -> Iterator[str]:
     """Put a file into folders, by which workers know that they see them; its name."""
     token = uuid.uuid4().hex.join(temporary_affixes("seen"))
-    sweep(*folders)
     try:
         for folder in folders:
             with explained_write_errors(folder, remedy="name another folder with --out or BERTOLOGY_CACHE"):

@@ -14,6 +14,7 @@ from typing import Any
 from filelock import FileLock
 
 from bertology import __version__
+from bertology._cache import cache_folder
 from bertology._files import canonical_json, explained_write_errors, read_json, shortened, write_atomically
 from bertology._memory import is_out_of_memory, shortage
 from bertology._sealed import CHECKSUMS, changed_checksums, file_sha256
@@ -81,7 +82,7 @@ class RunFolder:
             with explained_write_errors(self.path, remedy=_REMEDY):
                 self.path.mkdir(parents=True, exist_ok=True)
             self._write_record(self._fresh_record(work))
-        sweep(self.path, *self.path.glob("*"))
+        sweep(cache_folder(), self.path, *self.path.glob("*"))
         with self.lock("record"):
             record = self.record()
             asked = to_yaml(work.experiment.plain()).encode()
