@@ -107,11 +107,12 @@ def load_reader(source: ModelSource, *, trust_remote_code: bool = False, max_pie
     """
     from transformers import AutoModel
 
+    kind: Any = AutoModel
     with quiet_loading():
         tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)
         config = _load_config(source, trust_remote_code)
         with torch.device("meta"):
-            skeleton = AutoModel.from_config(config, trust_remote_code=trust_remote_code)
+            skeleton = kind.from_config(config, trust_remote_code=trust_remote_code)
     return piece_reader(source, tokenizer, _body_of(skeleton), max_pieces=max_pieces)
 
 

@@ -59,7 +59,7 @@ class StrengthPath:
         """
         ends = rising_ends(dev_accuracy)
         found = best_places(dev_accuracy) + ends
-        return np.where((ends != 0) & (found >= 0) & (found < len(self.strengths)), found, -1)
+        return np.asarray(np.where((ends != 0) & (found >= 0) & (found < len(self.strengths)), found, -1))
 
     def tried(self, dev_accuracy: Floats) -> NDArray[np.bool_]:
         """``[problem, layer, strength]`` which strengths are tried, where the accuracy at all of them is known."""
@@ -68,7 +68,7 @@ class StrengthPath:
         while (places := self.next_places(found)).max() >= 0:
             where = *np.nonzero(places >= 0), places[places >= 0]
             found[where] = dev_accuracy[where]
-        return ~np.isnan(found)
+        return np.asarray(~np.isnan(found))
 
 
 def best_places(dev_accuracy: Floats) -> Places:
@@ -94,4 +94,4 @@ def rising_ends(dev_accuracy: Floats) -> Places:
 
     strongest = (best == first) & (last > first) & is_above(best + 1)
     weakest = (best == last) & (last > first) & is_above(best - 1)
-    return weakest.astype(np.int64) - strongest.astype(np.int64)
+    return np.asarray(weakest.astype(np.int64) - strongest.astype(np.int64))

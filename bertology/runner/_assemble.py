@@ -252,8 +252,13 @@ def _of_entering(row: ResultRow, n_entering: int) -> ResultRow:
     if not n_left:
         return row
     reasons = {**json.loads(row.skip_reasons), f"no part of {row.metric}": n_left}
-    counts = {"n_items": n_entering, "n_clusters": n_entering, "n_skipped": row.n_skipped + n_left}
-    return replace(row, **counts, skip_reasons=json.dumps(reasons, sort_keys=True))
+    return replace(
+        row,
+        n_items=n_entering,
+        n_clusters=n_entering,
+        n_skipped=row.n_skipped + n_left,
+        skip_reasons=json.dumps(reasons, sort_keys=True),
+    )
 
 
 def _of_some(row: ResultRow, groups: Sequence[Sequence[int]], scores: Bootstrap) -> ResultRow:

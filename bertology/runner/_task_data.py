@@ -153,7 +153,7 @@ class TaskData:
         Raises:
             CorpusError: a split has no item left.
         """
-        items = {}
+        items: dict[str, Examples] = {}
         for name, examples in self.items.items():
             words = skipped.get(name, {})
             if isinstance(examples, TreeExamples):
