@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -72,6 +74,29 @@ def log_probs(scores: Tensor, labels: Tensor, *, is_sigmoid: bool) -> Tensor:
         return -flat.view(labels.shape)
     truth = labels if labels.ndim == 3 else functional.one_hot(labels, scores.shape[2])
     return -functional.binary_cross_entropy_with_logits(scores, truth.float(), reduction="none").sum(2)
+
+
+Shape = Literal["constant", "cosine"]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What the learning rate is multiplied by in the course of training."""
+
+    shape: Shape = "constant"
+    warm_up: float = 0.0
+    """Part of the items over which it rises."""
+    n_items: int = 1
+    """Items of all batches together, each counted as often as it is learned from."""
+
+    def factor(self, n_seen: float) -> float:
+        """That of a step in whose middle so many items have been learned from."""
+        done = min(n_seen / self.n_items, 1.0)
+        if done < self.warm_up:
+            return done / self.warm_up
+        if self.shape == "constant":
+            return 1.0
+        return (1 + math.cos(math.pi * (done - self.warm_up) / (1 - self.warm_up))) / 2
 
 
 @dataclass(frozen=True)
@@ -159,6 +184,7 @@ class Trainer:
         workers: who does it.
         learning_rate: of Adam.
         weight_decay: of Adam, decoupled (Loshchilov & Hutter 2019).
+        schedule: of the learning rate; it stays the same when left out.
     """
 
     def __init__(
@@ -170,11 +196,12 @@ class Trainer:
         *,
         learning_rate: float,
         weight_decay: float,
+        schedule: Schedule = Schedule(),
     ) -> None:
         flat = {name: value.flatten(0, 1) for name, value in start.items()}
         self._design, self._goals, self._workers = design, goals, workers
-        self._rates = {"learning_rate": learning_rate, "weight_decay": weight_decay}
-        self._steps = 0
+        self._learning_rate, self._weight_decay, self._schedule = learning_rate, weight_decay, schedule
+        self._steps, self._n_seen = 0, 0
         self._state = State.start(flat)
         self.fits = list(range(len(flat["out"])))
         """Numbers of those that have not ended."""
@@ -212,6 +239,8 @@ class Trainer:
     def learn(self, window: Window) -> None:
         """Take every fit through the batches of a window."""
         n_batches = len(window.batches)
+        ends = list(itertools.accumulate((len(batch.items) for batch in window.batches), initial=self._n_seen))
+        rates = [self._learning_rate * self._schedule.factor(sum(pair) / 2) for pair in itertools.pairwise(ends)]
         handed_over = [threading.Event() for _ in self.fits]
 
         def work(worker: int) -> None:
@@ -222,11 +251,14 @@ class Trainer:
                 try:
                     squad = self._squads[share.fits]
                     squad.resume(self._steps + first)
-                    for batch in window.batches[first:last]:
-                        squad.learn(window.words, batch, self._goals, **self._rates)
+                    for batch, rate in zip(window.batches[first:last], rates[first:last], strict=True):
+                        squad.learn(
+                            window.words, batch, self._goals, learning_rate=rate, weight_decay=self._weight_decay
+                        )
                 finally:
                     if share.hands_over is not None:
                         handed_over[share.hands_over].set()
 
         self._workers.map(work, len(self._plan))
         self._steps += n_batches
+        self._n_seen = ends[-1]

@@ -55,6 +55,10 @@ class Race:
         self.running &= epoch - self._epoch < self._patience
         return better
 
+    def end(self) -> None:
+        """All fits have come to their end: those that go on no more because the learning rate has gone down to 0."""
+        self.running[:] = False
+
     def report(self) -> FitReport:
         """How the training went."""
         return FitReport(
