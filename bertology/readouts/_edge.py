@@ -141,6 +141,7 @@ class FirstSettings(SpanReadout):
     schedule: Shape = "constant"
     warm_up: float = 0.0
     batch_items: int = 64
+    least_batch: int = 64
     max_epochs: int = 40
     max_steps: int = 0
     patience: int = 3

@@ -62,7 +62,7 @@ class SpanReadout(Readout):
     """``softmax`` for one label an item, ``sigmoid`` for each label on its own (as the paper has it throughout);
     ``auto``: softmax unless items have several labels."""
     learning_rate: float = 2e-3
-    """Of Adam, where it is highest."""
+    """Of Adam, where it is highest, in batches of ``batch_items``."""
     schedule: Shape = "cosine"
     """The learning rate after ``warm_up``: ``cosine``, falling to 0 until the last round ends (Loshchilov & Hutter 2017,
     without restarts); or ``constant``."""
@@ -70,6 +70,10 @@ class SpanReadout(Readout):
     """Part of all steps over which the learning rate rises from 0."""
     weight_decay: float = 0.0
     batch_items: int = 256
+    """Items of a batch at most."""
+    least_batch: int = 32
+    """Of few items batches are smaller, so that a pass has ``round_steps`` of them, but no smaller than this; the
+    learning rate falls with the square root of their size. As much as ``batch_items`` where all are to be alike."""
     max_epochs: int = 12
     """Rounds at most. A round is a pass over the items, or of few items as many as make ``round_steps`` steps."""
     max_steps: int = 5000
@@ -168,6 +172,7 @@ class SpanReadout(Readout):
         for name, least in (
             ("hidden", 1),
             ("batch_items", 1),
+            ("least_batch", 1),
             ("max_epochs", 1),
             ("patience", 1),
             ("round_steps", 1),
@@ -194,14 +199,18 @@ class _Rounds:
     n: int
     passes: int
     """Over the items in a round."""
+    batch_items: int
+    """Items of a batch."""
 
     @classmethod
     def of(cls, readout: SpanReadout, used: torch.Tensor) -> _Rounds:
         """As a readout has them, of the items that are ``used``."""
-        steps = math.ceil(int(used.sum()) / readout.batch_items)
+        n_items = int(used.sum())
+        batch_items = min(readout.batch_items, max(readout.least_batch, n_items // readout.round_steps))
+        steps = math.ceil(n_items / batch_items)
         passes = math.ceil(readout.round_steps / steps)
         most = math.ceil(readout.max_steps / (passes * steps)) if readout.max_steps else readout.max_epochs
-        return cls(used, min(readout.max_epochs, most), passes)
+        return cls(used, min(readout.max_epochs, most), passes, batch_items)
 
     @property
     def n_items(self) -> int:
@@ -245,7 +254,11 @@ class _Fit:
         goals = Goals.of(self.targets, is_sigmoid=readout.is_sigmoid(self.targets), device=self.device)
         start = {name: v.to(self.device) for name, v in design.start(self.targets.n_problems, self.seed).items()}
         best = {name: value.clone() for name, value in start.items()}
-        race = Race((self.targets.n_problems, len(design.columns)), readout.patience)
+        race = Race(
+            (self.targets.n_problems, len(design.columns)),
+            readout.patience,
+            prefers_later=readout.schedule != "constant" and readout.watch == "score",
+        )
         rounds = _Rounds.of(readout, self._used())
         with Workers(self.device) as workers:
             trainer = Trainer(
@@ -253,7 +266,7 @@ class _Fit:
                 start,
                 goals,
                 workers,
-                learning_rate=readout.learning_rate,
+                learning_rate=readout.learning_rate * math.sqrt(rounds.batch_items / readout.batch_items),
                 weight_decay=readout.weight_decay,
                 schedule=Schedule(readout.schedule, readout.warm_up, rounds.n_items),
             )
@@ -285,7 +298,7 @@ class _Fit:
         """Train, and say after each round how many there have been."""
         readout = self.readout
         random = torch.Generator().manual_seed(self.seed)
-        shuffle = Shuffle(readout.batch_items, random, design.hidden, readout.dropout, readout.mixing[1])
+        shuffle = Shuffle(rounds.batch_items, random, design.hidden, readout.dropout, readout.mixing[1])
         windows = TrainingWindows(with_parts(self.train, readout.pooling), rounds.used, shuffle)
         for epoch in range(1, rounds.n + 1):
             for _ in range(rounds.passes):

@@ -14,10 +14,12 @@ class Race:
     Args:
         shape: numbers of problems and layers.
         patience: epochs after which a fit ends in which dev had no better score, and no smaller loss.
+        prefers_later: whether of epochs with equal scores the last one is kept, as where the learning rate falls;
+            else the one with the smaller loss, or the first.
     """
 
-    def __init__(self, shape: tuple[int, int], patience: int) -> None:
-        self._patience = patience
+    def __init__(self, shape: tuple[int, int], patience: int, *, prefers_later: bool = False) -> None:
+        self._patience, self._prefers_later = patience, prefers_later
         self.running = np.ones(shape, dtype=bool)
         self._score = np.full(shape, -1.0)
         self._loss = np.full(shape, np.inf)
@@ -44,7 +46,8 @@ class Race:
         if loss is None:
             loss = self._loss  # never smaller than itself
         higher = score > self._score
-        better: NDArray[np.bool_] = self.running & (higher | ((score == self._score) & (loss < self._loss)))
+        settled = (loss < self._loss) | self._prefers_later
+        better: NDArray[np.bool_] = self.running & (higher | ((score == self._score) & settled))
         # where all is right, a smaller loss is no reason to go on
         learns = self.running & (higher | ((loss < self._least) & (self._score < 1)))
         self._score[better], self._loss[better] = score[better], loss[better]

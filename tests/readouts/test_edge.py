@@ -1,4 +1,4 @@
-"""``edge.v1`` finds what stands in spans, in the layer it stands in, and nothing where nothing is."""
+"""``edge`` finds what stands in spans, in the layer it stands in, and nothing where nothing is."""
 
 from __future__ import annotations
 
@@ -154,11 +154,11 @@ def test_problems_together_are_problems_apart(splits: tuple[Spans, Spans, Spans]
 
 def test_best_epoch_is_kept_and_ends_are_reported(splits: tuple[Spans, Spans, Spans]) -> None:
     train, dev, _ = splits
-    fitted = fit(replace(SMALL, max_epochs=30, patience=2), train, dev)
+    fitted = fit(replace(SMALL, max_epochs=30, patience=2, schedule="constant"), train, dev)
     np.testing.assert_allclose(accuracy(fitted, dev), fitted.report.dev_accuracy[0, :, 0])
     assert fitted.report.all_converged
     assert (fitted.report.iterations < 30).all()
-    cut_short = fit(replace(SMALL, max_epochs=1), train, dev).report
+    cut_short = fit(replace(SMALL, max_epochs=1, schedule="constant"), train, dev).report
     assert not cut_short.converged.any()
     assert (cut_short.iterations == 1).all()
 
@@ -260,7 +260,7 @@ def test_the_linear_corner_is_scikit_learns_logistic_regression(pooling: Any) ->
     readout = EdgeReadout(pooling=pooling, projection=0, classifier="linear")
     fitted = readout.fit(train.source, train.targets, dev=dev.source, dev_targets=dev.targets)
     assert isinstance(fitted, FittedPooled)
-    assert fitted.name == "edge.v1"
+    assert fitted.name == "edge.v2"
     assert fitted.details(0, 1) == {"layers": [1]}
     found = (fitted.predict(test.source).labels[0] == test.labels).mean(1)
     for layer in range(2):
@@ -319,8 +319,11 @@ def test_readouts_of_one_class_refuse_several(readout: LinearReadout | MlpReadou
         ({"pooling": "max"}, "pooling is 'max': give attention, first, last, mean, endpoints"),
         ({"classifier": "deep"}, "classifier is 'deep': give mlp, linear"),
         ({"watch": "clock"}, "watch is 'clock': give score, loss"),
+        ({"schedule": "square"}, "schedule is 'square': give constant, cosine"),
         ({"hidden": 0}, "hidden is 0: give 1 or more"),
-        ({"dropout": 1.0}, "dropout and layer_dropout must be 0 or above and below 1"),
+        ({"max_steps": -1}, "max_steps is -1: give 0 or more"),
+        ({"warm_up": 1.0}, "dropout, layer_dropout and warm_up must be 0 or above and below 1"),
+        ({"dropout": 1.0}, "dropout, layer_dropout and warm_up must be 0 or above and below 1"),
         ({"learning_rate": 0.0}, "learning_rate and temperature must be above 0"),
     ],
 )
@@ -353,10 +356,3 @@ def test_number_of_parameters(splits: tuple[Spans, Spans, Spans]) -> None:
     train, dev, _ = splits
     fitted = fit(EdgeReadout(projection=5, hidden=7, max_epochs=1), train, dev)
     assert fitted.n_params == 2 * (8 * 5 + 5 + 5) + (10 * 7 + 7) + 2 * 7 + (7 * 3 + 3)
-
-
-def test_names_and_settings() -> None:
-    for name in ("edge", "edge_mix", "edge_cumulative", "edge_cat"):
-        readout = get_readout(name, pooling="mean", projection=0)
-        assert readout.name == f"{name}.v1"
-        assert get_readout(readout.name, **readout.params) == readout

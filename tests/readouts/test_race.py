@@ -46,5 +46,12 @@ def test_of_equal_scores_the_one_with_the_smaller_loss_is_kept() -> None:
     assert _run(Race((1, 1), 3), (0.8, 0.5), (0.8, 0.6), (0.8, 0.4)) == [True, False, True]
 
 
+def test_of_equal_scores_the_later_one_is_kept_where_the_learning_rate_falls() -> None:
+    scores = [0.5, 0.6, 0.6, 0.5, 0.6, 0.6]
+    race = Race((1, 1), 4, prefers_later=True)
+    assert _run(race, *((score, None) for score in scores)) == [True, True, True, False, True, True]
+    assert race.report().iterations.tolist() == [[[6]]]  # and it is no reason to go on
+
+
 def test_where_all_is_right_a_smaller_loss_is_no_reason_to_go_on() -> None:
     assert _run(Race((1, 1), 2), (0.9, 0.5), (1.0, 0.4), (1.0, 0.3), (1.0, 0.2), (1.0, 0.1)) == [True] * 4
