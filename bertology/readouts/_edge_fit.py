@@ -64,8 +64,8 @@ class SpanReadout(Readout):
     learning_rate: float = 2e-3
     """Of Adam, where it is highest, in batches of ``batch_items``."""
     schedule: Shape = "cosine"
-    """The learning rate after ``warm_up``: ``cosine``, falling to 0 until the last round ends (Loshchilov & Hutter 2017,
-    without restarts); or ``constant``."""
+    """The learning rate after ``warm_up``: ``cosine``, falling to 0 until the last round ends (Loshchilov & Hutter
+    2017, without restarts); or ``constant``."""
     warm_up: float = 0.1
     """Part of all steps over which the learning rate rises from 0."""
     weight_decay: float = 0.0

@@ -26,7 +26,6 @@ from bertology.readouts import (
     Targets,
     WordSpans,
     _span_windows,
-    get_readout,
 )
 from bertology.readouts import _edge_windows as windows_module
 from tests.readouts.conftest import chance_interval, standardised
