@@ -9,7 +9,6 @@ from typing import ClassVar
 from bertology.errors import FitError
 from bertology.readouts._edge_fit import SpanReadout
 from bertology.readouts._edge_model import Reads
-from bertology.readouts._edge_training import Shape
 
 Columns = tuple[tuple[int, ...], ...]
 
@@ -132,19 +131,16 @@ class EdgeCatReadout(SpanReadout):
 
 @dataclass(frozen=True)
 class FirstSettings(SpanReadout):
-    """Version 1 of the settings: a constant learning rate, which ends after three rounds without a better score."""
+    """Version 1 of the settings: a fit ends after three rounds without a better score, with no cooling down."""
 
     version: ClassVar[int] = 1
     hidden: int = 256
     dropout: float = 0.2
     learning_rate: float = 1e-3
-    schedule: Shape = "constant"
-    warm_up: float = 0.0
     batch_items: int = 64
     least_batch: int = 64
-    max_epochs: int = 40
     max_steps: int = 0
-    patience: int = 3
+    cool_down: int = 0
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from bertology.readouts._base import Progress, Readout, Targets, check_problems,
 from bertology.readouts._edge_fitted import FittedEdge, FittedPooled, with_parts
 from bertology.readouts._edge_model import Design, Pooling, Reads
 from bertology.readouts._edge_scoring import Scorer, dev_scores
-from bertology.readouts._edge_training import Goals, Schedule, Shape, Trainer
+from bertology.readouts._edge_training import Goals, Trainer
 from bertology.readouts._edge_windows import Shuffle, TrainingWindows
 from bertology.readouts._features import FeatureSource
 from bertology.readouts._linear import LinearReadout
@@ -36,14 +36,15 @@ class SpanReadout(Readout):
 
     Words are projected, a learned attention over each span's words makes one vector of it (with parameters of their
     own for the first and the second span), and a classifier reads the two. The probes of all problems and columns are
-    trained side by side on the same batches by Adam, none of them knowing of another, while the learning rate rises
-    and falls; of each, the round with the best dev score is kept: accuracy, or micro F1 where items have several
-    labels. Every column begins with the same parameters and leaves the same hidden units out.
+    trained side by side on the same batches by Adam, none of them knowing of another, until their own dev score stops
+    rising: accuracy, or micro F1 where items have several labels. A fit then goes back to its best round, and learns on
+    from there while its learning rate falls to 0. Every column begins with the same parameters and leaves the same
+    hidden units out.
 
     Only words inside spans are read, and memory is bounded by a window of them, whatever the corpus.
 
-    Version 2 of the settings. Those of version 1 (``edge.v1`` …) have a constant learning rate and end a fit after
-    three rounds without a better dev score, which is early: its scores are up to 1.5 points lower.
+    Version 2 of the settings. With those of version 1 (``edge.v1`` …) a fit ends where its score stops rising, its
+    learning rate as high as ever, and reads up to 1.5 points low.
     """
 
     version: ClassVar[int] = 2
@@ -62,24 +63,21 @@ class SpanReadout(Readout):
     """``softmax`` for one label an item, ``sigmoid`` for each label on its own (as the paper has it throughout);
     ``auto``: softmax unless items have several labels."""
     learning_rate: float = 2e-3
-    """Of Adam, where it is highest, in batches of ``batch_items``."""
-    schedule: Shape = "cosine"
-    """The learning rate after ``warm_up``: ``cosine``, falling to 0 until the last round ends (Loshchilov & Hutter
-    2017, without restarts); or ``constant``."""
-    warm_up: float = 0.1
-    """Part of all steps over which the learning rate rises from 0."""
+    """Of Adam, in batches of ``batch_items``."""
     weight_decay: float = 0.0
     batch_items: int = 256
     """Items of a batch at most."""
     least_batch: int = 32
     """Of few items batches are smaller, so that a pass has ``round_steps`` of them, but no smaller than this; the
     learning rate falls with the square root of their size. As much as ``batch_items`` where all are to be alike."""
-    max_epochs: int = 12
+    max_epochs: int = 40
     """Rounds at most. A round is a pass over the items, or of few items as many as make ``round_steps`` steps."""
     max_steps: int = 5000
     """Steps after which no further round begins, so that of many items there are fewer rounds; 0 for no limit."""
-    patience: int = 12
-    """Rounds without getting better on dev after which a fit ends."""
+    patience: int = 3
+    """Rounds without getting better on dev after which a fit cools down, and ends."""
+    cool_down: int = 3
+    """Rounds in which the learning rate falls to 0 (linearly), from the best round on; half of all rounds at most."""
     watch: Watch = "score"
     """What getting better is: ``score``, a higher score; ``loss``, a higher score or a smaller loss. The score of a few
     dev items goes up in steps: with many training items a fit may learn for long between two of them."""
@@ -165,7 +163,7 @@ class SpanReadout(Readout):
         return self.reads == "one" and is_linear and not self.is_sigmoid(targets)
 
     def _check(self, targets: Targets) -> None:
-        choices = {"pooling": Pooling, "classifier": Classifier, "loss": Loss, "watch": Watch, "schedule": Shape}
+        choices = {"pooling": Pooling, "classifier": Classifier, "loss": Loss, "watch": Watch}
         for name, kind in choices.items():
             if getattr(self, name) not in get_args(kind):
                 raise FitError(f"{name} is {getattr(self, name)!r}: give {', '.join(get_args(kind))}")
@@ -177,6 +175,7 @@ class SpanReadout(Readout):
             ("patience", 1),
             ("round_steps", 1),
             ("max_steps", 0),
+            ("cool_down", 0),
             ("projection", 0),
         ):
             if getattr(self, name) < least:
@@ -184,8 +183,8 @@ class SpanReadout(Readout):
         temperature, layer_dropout = self.mixing
         if not self.learning_rate > 0 or not self.weight_decay >= 0 or not temperature > 0:
             raise FitError("learning_rate and temperature must be above 0, weight_decay 0 or above")
-        if not (0 <= self.dropout < 1 and 0 <= layer_dropout < 1 and 0 <= self.warm_up < 1):
-            raise FitError("dropout, layer_dropout and warm_up must be 0 or above and below 1")
+        if not (0 <= self.dropout < 1 and 0 <= layer_dropout < 1):
+            raise FitError("dropout and layer_dropout must be 0 or above and below 1")
         if self.loss == "softmax" and targets.is_multi_label:
             raise FitError("loss is 'softmax' and items have several labels: give sigmoid or auto")
 
@@ -201,6 +200,8 @@ class _Rounds:
     """Over the items in a round."""
     batch_items: int
     """Items of a batch."""
+    cool_down: int
+    """The last rounds of a fit."""
 
     @classmethod
     def of(cls, readout: SpanReadout, used: torch.Tensor) -> _Rounds:
@@ -210,12 +211,13 @@ class _Rounds:
         steps = math.ceil(n_items / batch_items)
         passes = math.ceil(readout.round_steps / steps)
         most = math.ceil(readout.max_steps / (passes * steps)) if readout.max_steps else readout.max_epochs
-        return cls(used, min(readout.max_epochs, most), passes, batch_items)
+        n = min(readout.max_epochs, most)
+        return cls(used, n, passes, batch_items, min(readout.cool_down, n // 2))
 
     @property
-    def n_items(self) -> int:
-        """Items that all steps together are taken on."""
-        return int(self.used.sum()) * self.passes * self.n
+    def n_cooling_items(self) -> int:
+        """Items learned from in cooling down, each counted as often."""
+        return int(self.used.sum()) * self.passes * self.cool_down
 
 
 @dataclass(frozen=True)
@@ -254,22 +256,12 @@ class _Fit:
         goals = Goals.of(self.targets, is_sigmoid=readout.is_sigmoid(self.targets), device=self.device)
         start = {name: v.to(self.device) for name, v in design.start(self.targets.n_problems, self.seed).items()}
         best = {name: value.clone() for name, value in start.items()}
-        race = Race(
-            (self.targets.n_problems, len(design.columns)),
-            readout.patience,
-            prefers_later=readout.schedule != "constant" and readout.watch == "score",
-        )
         rounds = _Rounds.of(readout, self._used())
+        shape = self.targets.n_problems, len(design.columns)
+        race = Race(shape, readout.patience, cool_down=rounds.cool_down, last=rounds.n)
+        rate = readout.learning_rate * math.sqrt(rounds.batch_items / readout.batch_items)
         with Workers(self.device) as workers:
-            trainer = Trainer(
-                design,
-                start,
-                goals,
-                workers,
-                learning_rate=readout.learning_rate * math.sqrt(rounds.batch_items / readout.batch_items),
-                weight_decay=readout.weight_decay,
-                schedule=Schedule(readout.schedule, readout.warm_up, rounds.n_items),
-            )
+            trainer = Trainer(design, start, goals, workers, learning_rate=rate, weight_decay=readout.weight_decay)
             for epoch in self._epochs(design, trainer, rounds):
                 score, loss = self._dev_scores(trainer, goals, workers, race)
                 better = race.judge(epoch, score, loss if readout.watch == "loss" else None)
@@ -279,9 +271,8 @@ class _Fit:
                     self.progress(f"edge probes: round {epoch}, {ended} of {race.running.size} have ended")
                 if ended == race.running.size:
                     break
+                trainer.cool(np.flatnonzero(race.begins_to_cool).tolist(), best, n_items=rounds.n_cooling_items)
                 trainer.keep(np.flatnonzero(race.running).tolist())
-        if readout.schedule != "constant":
-            race.end()
         return FittedEdge(
             readout=readout.name,
             design=design,

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -76,29 +74,6 @@ def log_probs(scores: Tensor, labels: Tensor, *, is_sigmoid: bool) -> Tensor:
     return -functional.binary_cross_entropy_with_logits(scores, truth.float(), reduction="none").sum(2)
 
 
-Shape = Literal["constant", "cosine"]
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """What the learning rate is multiplied by in the course of training."""
-
-    shape: Shape = "constant"
-    warm_up: float = 0.0
-    """Part of the items over which it rises."""
-    n_items: int = 1
-    """Items of all batches together, each counted as often as it is learned from."""
-
-    def factor(self, n_seen: float) -> float:
-        """That of a step in whose middle so many items have been learned from."""
-        done = min(n_seen / self.n_items, 1.0)
-        if done < self.warm_up:
-            return done / self.warm_up
-        if self.shape == "constant":
-            return 1.0
-        return (1 + math.cos(math.pi * (done - self.warm_up) / (1 - self.warm_up))) / 2
-
-
 @dataclass(frozen=True)
 class State:
     """Parameters of fits and what their optimisers go by (Adam, Kingma & Ba 2015), each by name and fit first."""
@@ -139,39 +114,42 @@ class Squad:
         self.parameters = {name: value.data.requires_grad_() for name, value in state.parameters.items()}
         self._averages, self._squares = list(state.averages.values()), list(state.squares.values())
         device = self._averages[0].device
-        self._steps = [torch.tensor(0.0, device=device) for _ in self._averages]
+        self._steps = torch.tensor(0.0, device=device)
         self._problems = torch.tensor(self.group.problems, device=device)
 
     def resume(self, steps: int) -> None:
         """Go on from where the fits are, with this many steps behind them."""
-        for taken in self._steps:
-            taken.fill_(steps)
+        self._steps.fill_(steps)
 
-    def learn(self, words: Tensor, batch: Batch, goals: Goals, *, learning_rate: float, weight_decay: float) -> None:
-        """One step on one batch."""
+    def learn(
+        self, words: Tensor, batch: Batch, goals: Goals, *, learning_rates: Sequence[float], weight_decay: float
+    ) -> None:
+        """One step on one batch, at the learning rate of each fit."""
         scores = self.group.scores(self.parameters, words, batch)
         loss = goals.loss(scores, self._problems, batch.items)
         values = list(self.parameters.values())
         # what a batch does not reach (attention over spans of one word) has gradient 0
         gradients = torch.autograd.grad(loss, values, allow_unused=True, materialize_grads=True)
-        with torch.no_grad():
-            adam(
-                values,
-                list(gradients),
-                self._averages,
-                self._squares,
-                [],
-                self._steps,
-                fused=True,
-                decoupled_weight_decay=True,
-                amsgrad=False,
-                beta1=0.9,
-                beta2=0.999,
-                lr=learning_rate,
-                weight_decay=weight_decay,
-                eps=1e-8,
-                maximize=False,
-            )
+        # in one call where it can be: fits that cool down are few, and for a short time
+        are_alike = len(set(learning_rates)) == 1
+        for place, rate in [(slice(None), learning_rates[0])] if are_alike else list(enumerate(learning_rates)):
+            parts = ([whole[place] for whole in each] for each in (values, gradients, self._averages, self._squares))
+            with torch.no_grad():
+                adam(
+                    *parts,
+                    [],
+                    [self._steps.clone() for _ in values],
+                    fused=True,
+                    decoupled_weight_decay=True,
+                    amsgrad=False,
+                    beta1=0.9,
+                    beta2=0.999,
+                    lr=rate,
+                    weight_decay=weight_decay,
+                    eps=1e-8,
+                    maximize=False,
+                )
+        self._steps += 1
 
 
 class Trainer:
@@ -184,7 +162,6 @@ class Trainer:
         workers: who does it.
         learning_rate: of Adam.
         weight_decay: of Adam, decoupled (Loshchilov & Hutter 2019).
-        schedule: of the learning rate; it stays the same when left out.
     """
 
     def __init__(
@@ -196,12 +173,12 @@ class Trainer:
         *,
         learning_rate: float,
         weight_decay: float,
-        schedule: Schedule = Schedule(),
     ) -> None:
         flat = {name: value.flatten(0, 1) for name, value in start.items()}
         self._design, self._goals, self._workers = design, goals, workers
-        self._learning_rate, self._weight_decay, self._schedule = learning_rate, weight_decay, schedule
+        self._learning_rate, self._weight_decay = learning_rate, weight_decay
         self._steps, self._n_seen = 0, 0
+        self._cools: dict[int, tuple[int, int]] = {}  # by fit: items learned from before, and in cooling down
         self._state = State.start(flat)
         self.fits = list(range(len(flat["out"])))
         """Numbers of those that have not ended."""
@@ -236,11 +213,29 @@ class Trainer:
         for name, value in self._state.parameters.items():
             into[name].view(-1, *value.shape[1:])[there] = value[chosen]
 
+    def cool(self, fits: Sequence[int], best: Parameters, *, n_items: int) -> None:
+        """Let the learning rate of some fits fall to 0 from here on, from parameters ``[problem, column, …]``.
+
+        Args:
+            fits: their numbers.
+            best: where they begin.
+            n_items: items that they learn from until then, each counted as often.
+        """
+        places = [self.fits.index(fit) for fit in fits]
+        for name, value in self._state.parameters.items():
+            value[places] = best[name].flatten(0, 1)[list(fits)]
+        self._cools |= dict.fromkeys(fits, (self._n_seen, n_items))
+
+    def _rates(self, n_seen: float) -> list[float]:
+        """``[fit]`` learning rates of a step in whose middle so many items have been learned from."""
+        cooled = ((n_seen - first) / n for first, n in (self._cools.get(fit, (n_seen, 1)) for fit in self.fits))
+        return [self._learning_rate * max(0.0, 1 - part) for part in cooled]
+
     def learn(self, window: Window) -> None:
         """Take every fit through the batches of a window."""
         n_batches = len(window.batches)
         ends = list(itertools.accumulate((len(batch.items) for batch in window.batches), initial=self._n_seen))
-        rates = [self._learning_rate * self._schedule.factor(sum(pair) / 2) for pair in itertools.pairwise(ends)]
+        rates = [self._rates(sum(pair) / 2) for pair in itertools.pairwise(ends)]  # [batch][place of a fit]
         handed_over = [threading.Event() for _ in self.fits]
 
         def work(worker: int) -> None:
@@ -251,9 +246,14 @@ class Trainer:
                 try:
                     squad = self._squads[share.fits]
                     squad.resume(self._steps + first)
+                    own = slice(share.fits.start, share.fits.stop)
                     for batch, rate in zip(window.batches[first:last], rates[first:last], strict=True):
                         squad.learn(
-                            window.words, batch, self._goals, learning_rate=rate, weight_decay=self._weight_decay
+                            window.words,
+                            batch,
+                            self._goals,
+                            learning_rates=rate[own],
+                            weight_decay=self._weight_decay,
                         )
                 finally:
                     if share.hands_over is not None:

@@ -153,11 +153,11 @@ def test_problems_together_are_problems_apart(splits: tuple[Spans, Spans, Spans]
 
 def test_best_epoch_is_kept_and_ends_are_reported(splits: tuple[Spans, Spans, Spans]) -> None:
     train, dev, _ = splits
-    fitted = fit(replace(SMALL, max_epochs=30, patience=2, schedule="constant"), train, dev)
+    fitted = fit(replace(SMALL, max_epochs=30, patience=2), train, dev)
     np.testing.assert_allclose(accuracy(fitted, dev), fitted.report.dev_accuracy[0, :, 0])
     assert fitted.report.all_converged
     assert (fitted.report.iterations < 30).all()
-    cut_short = fit(replace(SMALL, max_epochs=1, schedule="constant"), train, dev).report
+    cut_short = fit(replace(SMALL, max_epochs=1), train, dev).report
     assert not cut_short.converged.any()
     assert (cut_short.iterations == 1).all()
 
@@ -318,11 +318,10 @@ def test_readouts_of_one_class_refuse_several(readout: LinearReadout | MlpReadou
         ({"pooling": "max"}, "pooling is 'max': give attention, first, last, mean, endpoints"),
         ({"classifier": "deep"}, "classifier is 'deep': give mlp, linear"),
         ({"watch": "clock"}, "watch is 'clock': give score, loss"),
-        ({"schedule": "square"}, "schedule is 'square': give constant, cosine"),
         ({"hidden": 0}, "hidden is 0: give 1 or more"),
         ({"max_steps": -1}, "max_steps is -1: give 0 or more"),
-        ({"warm_up": 1.0}, "dropout, layer_dropout and warm_up must be 0 or above and below 1"),
-        ({"dropout": 1.0}, "dropout, layer_dropout and warm_up must be 0 or above and below 1"),
+        ({"cool_down": -1}, "cool_down is -1: give 0 or more"),
+        ({"dropout": 1.0}, "dropout and layer_dropout must be 0 or above and below 1"),
         ({"learning_rate": 0.0}, "learning_rate and temperature must be above 0"),
     ],
 )
