@@ -2,7 +2,7 @@
 
     python -m benchmarks.edge [--sentences 600] [--epochs 3] [--repeats 3] [--batch-items 64] [--memory-sentences 400]
 
-(g) is ``edge.v1`` on the dependencies of the treebank (which relation joins a word to its head), fitted to all layers
+(g) is ``edge`` on the dependencies of the treebank (which relation joins a word to its head), fitted to all layers
 at once, divided by the same fit to each layer in turn: the same batch size, the same number of epochs, the vectors read
 from the store each time, the choice on dev included. The same in processor time, summed over cores, is told beside it:
 it does not profit from layers being shared out among cores, nor suffer from what else runs on them. So is how much

@@ -1,9 +1,10 @@
-"""``edge.v1`` and its mixes: which layers a probe of spans reads, and how."""
+"""``edge`` and its mixes: which layers a probe of spans reads, and how."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from bertology.errors import FitError
 from bertology.readouts._edge_fit import SpanReadout
@@ -14,12 +15,12 @@ Columns = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class EdgeReadout(SpanReadout):
-    """``edge.v1``: one probe a layer (Tenney et al. 2019a, section 3.1)."""
+    """``edge.v2``: one probe a layer (Tenney et al. 2019a, section 3.1)."""
 
     @property
     def name(self) -> str:
-        """``edge.v1``."""
-        return "edge.v1"
+        """``edge`` and its version."""
+        return f"edge.v{self.version}"
 
     @property
     def reads(self) -> Reads:
@@ -38,7 +39,7 @@ class EdgeReadout(SpanReadout):
 
 @dataclass(frozen=True)
 class EdgeMixReadout(SpanReadout):
-    """``edge_mix.v1``: one probe of all layers, mixed as γ Σ s_ℓ h_ℓ (Tenney et al. 2019b, section 3.1).
+    """``edge_mix.v2``: one probe of all layers, mixed as γ Σ s_ℓ h_ℓ (Tenney et al. 2019b, section 3.1).
 
     The weights s are the softmax of what is learned; they and γ are among the ``details`` of a fit, with their centre
     of gravity and how far they are from equal.
@@ -51,8 +52,8 @@ class EdgeMixReadout(SpanReadout):
 
     @property
     def name(self) -> str:
-        """``edge_mix.v1``."""
-        return "edge_mix.v1"
+        """``edge_mix`` and its version."""
+        return f"edge_mix.v{self.version}"
 
     @property
     def reads(self) -> Reads:
@@ -71,21 +72,21 @@ class EdgeMixReadout(SpanReadout):
 
 @dataclass(frozen=True)
 class EdgeCumulativeReadout(SpanReadout):
-    """``edge_cumulative.v1``: a mix of layers 0…ℓ for every ℓ (Tenney et al. 2019b, section 3.2).
+    """``edge_cumulative.v2``: a mix of layers 0…ℓ for every ℓ (Tenney et al. 2019b, section 3.2).
 
     What the score gains from column to column says where a task is solved (``measures.differential_scores``,
     ``measures.expected_layer``).
     """
 
     temperature: float = 1.0
-    """As in ``edge_mix.v1``."""
+    """As in ``edge_mix``."""
     layer_dropout: float = 0.0
-    """As in ``edge_mix.v1``; a column of one layer keeps it."""
+    """As in ``edge_mix``; a column of one layer keeps it."""
 
     @property
     def name(self) -> str:
-        """``edge_cumulative.v1``."""
-        return "edge_cumulative.v1"
+        """``edge_cumulative`` and its version."""
+        return f"edge_cumulative.v{self.version}"
 
     @property
     def reads(self) -> Reads:
@@ -104,12 +105,12 @@ class EdgeCumulativeReadout(SpanReadout):
 
 @dataclass(frozen=True)
 class EdgeCatReadout(SpanReadout):
-    """``edge_cat.v1``: the first and the last layer, one after the other (Tenney et al. 2019a, section 4: ``cat``)."""
+    """``edge_cat.v2``: the first and the last layer, one after the other (Tenney et al. 2019a, section 4: ``cat``)."""
 
     @property
     def name(self) -> str:
-        """``edge_cat.v1``."""
-        return "edge_cat.v1"
+        """``edge_cat`` and its version."""
+        return f"edge_cat.v{self.version}"
 
     @property
     def reads(self) -> Reads:
@@ -126,3 +127,37 @@ class EdgeCatReadout(SpanReadout):
         if len(layers) < 2:
             raise FitError(f"{self.name} joins the first and the last layer, and only {len(layers)} is there: ask two")
         return ((layers[0], layers[-1]),)
+
+
+@dataclass(frozen=True)
+class FirstSettings(SpanReadout):
+    """Version 1 of the settings: a fit ends after three rounds without a better score, with no cooling down."""
+
+    version: ClassVar[int] = 1
+    hidden: int = 256
+    dropout: float = 0.2
+    learning_rate: float = 1e-3
+    batch_items: int = 64
+    least_batch: int = 64
+    max_steps: int = 0
+    cool_down: int = 0
+
+
+@dataclass(frozen=True)
+class FirstEdgeReadout(FirstSettings, EdgeReadout):
+    """``edge.v1``."""
+
+
+@dataclass(frozen=True)
+class FirstEdgeMixReadout(FirstSettings, EdgeMixReadout):
+    """``edge_mix.v1``."""
+
+
+@dataclass(frozen=True)
+class FirstEdgeCumulativeReadout(FirstSettings, EdgeCumulativeReadout):
+    """``edge_cumulative.v1``."""
+
+
+@dataclass(frozen=True)
+class FirstEdgeCatReadout(FirstSettings, EdgeCatReadout):
+    """``edge_cat.v1``."""

@@ -114,39 +114,42 @@ class Squad:
         self.parameters = {name: value.data.requires_grad_() for name, value in state.parameters.items()}
         self._averages, self._squares = list(state.averages.values()), list(state.squares.values())
         device = self._averages[0].device
-        self._steps = [torch.tensor(0.0, device=device) for _ in self._averages]
+        self._steps = torch.tensor(0.0, device=device)
         self._problems = torch.tensor(self.group.problems, device=device)
 
     def resume(self, steps: int) -> None:
         """Go on from where the fits are, with this many steps behind them."""
-        for taken in self._steps:
-            taken.fill_(steps)
+        self._steps.fill_(steps)
 
-    def learn(self, words: Tensor, batch: Batch, goals: Goals, *, learning_rate: float, weight_decay: float) -> None:
-        """One step on one batch."""
+    def learn(
+        self, words: Tensor, batch: Batch, goals: Goals, *, learning_rates: Sequence[float], weight_decay: float
+    ) -> None:
+        """One step on one batch, at the learning rate of each fit."""
         scores = self.group.scores(self.parameters, words, batch)
         loss = goals.loss(scores, self._problems, batch.items)
         values = list(self.parameters.values())
         # what a batch does not reach (attention over spans of one word) has gradient 0
         gradients = torch.autograd.grad(loss, values, allow_unused=True, materialize_grads=True)
-        with torch.no_grad():
-            adam(
-                values,
-                list(gradients),
-                self._averages,
-                self._squares,
-                [],
-                self._steps,
-                fused=True,
-                decoupled_weight_decay=True,
-                amsgrad=False,
-                beta1=0.9,
-                beta2=0.999,
-                lr=learning_rate,
-                weight_decay=weight_decay,
-                eps=1e-8,
-                maximize=False,
-            )
+        # in one call where it can be: fits that cool down are few, and for a short time
+        are_alike = len(set(learning_rates)) == 1
+        for place, rate in [(slice(None), learning_rates[0])] if are_alike else list(enumerate(learning_rates)):
+            parts = ([whole[place] for whole in each] for each in (values, gradients, self._averages, self._squares))
+            with torch.no_grad():
+                adam(
+                    *parts,
+                    [],
+                    [self._steps.clone() for _ in values],
+                    fused=True,
+                    decoupled_weight_decay=True,
+                    amsgrad=False,
+                    beta1=0.9,
+                    beta2=0.999,
+                    lr=rate,
+                    weight_decay=weight_decay,
+                    eps=1e-8,
+                    maximize=False,
+                )
+        self._steps += 1
 
 
 class Trainer:
@@ -173,8 +176,9 @@ class Trainer:
     ) -> None:
         flat = {name: value.flatten(0, 1) for name, value in start.items()}
         self._design, self._goals, self._workers = design, goals, workers
-        self._rates = {"learning_rate": learning_rate, "weight_decay": weight_decay}
-        self._steps = 0
+        self._learning_rate, self._weight_decay = learning_rate, weight_decay
+        self._steps, self._n_seen = 0, 0
+        self._cools: dict[int, tuple[int, int]] = {}  # by fit: items learned from before, and in cooling down
         self._state = State.start(flat)
         self.fits = list(range(len(flat["out"])))
         """Numbers of those that have not ended."""
@@ -209,9 +213,29 @@ class Trainer:
         for name, value in self._state.parameters.items():
             into[name].view(-1, *value.shape[1:])[there] = value[chosen]
 
+    def cool(self, fits: Sequence[int], best: Parameters, *, n_items: int) -> None:
+        """Let the learning rate of some fits fall to 0 from here on, from parameters ``[problem, column, …]``.
+
+        Args:
+            fits: their numbers.
+            best: where they begin.
+            n_items: items that they learn from until then, each counted as often.
+        """
+        places = [self.fits.index(fit) for fit in fits]
+        for name, value in self._state.parameters.items():
+            value[places] = best[name].flatten(0, 1)[list(fits)]
+        self._cools |= dict.fromkeys(fits, (self._n_seen, n_items))
+
+    def _rates(self, n_seen: float) -> list[float]:
+        """``[fit]`` learning rates of a step in whose middle so many items have been learned from."""
+        cooled = ((n_seen - first) / n for first, n in (self._cools.get(fit, (n_seen, 1)) for fit in self.fits))
+        return [self._learning_rate * max(0.0, 1 - part) for part in cooled]
+
     def learn(self, window: Window) -> None:
         """Take every fit through the batches of a window."""
         n_batches = len(window.batches)
+        ends = list(itertools.accumulate((len(batch.items) for batch in window.batches), initial=self._n_seen))
+        rates = [self._rates(sum(pair) / 2) for pair in itertools.pairwise(ends)]  # [batch][place of a fit]
         handed_over = [threading.Event() for _ in self.fits]
 
         def work(worker: int) -> None:
@@ -222,11 +246,19 @@ class Trainer:
                 try:
                     squad = self._squads[share.fits]
                     squad.resume(self._steps + first)
-                    for batch in window.batches[first:last]:
-                        squad.learn(window.words, batch, self._goals, **self._rates)
+                    own = slice(share.fits.start, share.fits.stop)
+                    for batch, rate in zip(window.batches[first:last], rates[first:last], strict=True):
+                        squad.learn(
+                            window.words,
+                            batch,
+                            self._goals,
+                            learning_rates=rate[own],
+                            weight_decay=self._weight_decay,
+                        )
                 finally:
                     if share.hands_over is not None:
                         handed_over[share.hands_over].set()
 
         self._workers.map(work, len(self._plan))
         self._steps += n_batches
+        self._n_seen = ends[-1]

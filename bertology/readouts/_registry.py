@@ -9,7 +9,16 @@ from bertology._settings import checked_settings
 from bertology.errors import FitError
 from bertology.readouts._base import Readout, Settings
 from bertology.readouts._bayes import BayesReadout
-from bertology.readouts._edge import EdgeCatReadout, EdgeCumulativeReadout, EdgeMixReadout, EdgeReadout
+from bertology.readouts._edge import (
+    EdgeCatReadout,
+    EdgeCumulativeReadout,
+    EdgeMixReadout,
+    EdgeReadout,
+    FirstEdgeCatReadout,
+    FirstEdgeCumulativeReadout,
+    FirstEdgeMixReadout,
+    FirstEdgeReadout,
+)
 from bertology.readouts._heads import MaskedLmReadout, NextSentenceReadout
 from bertology.readouts._kinds import readout_kind
 from bertology.readouts._linear import LinearReadout
@@ -19,10 +28,14 @@ from bertology.readouts._ridge import RidgeReadout
 from bertology.readouts._structural import StructuralReadout
 
 _READOUTS: Mapping[str, Callable[..., Settings]] = {
-    "edge.v1": EdgeReadout,
-    "edge_cat.v1": EdgeCatReadout,
-    "edge_cumulative.v1": EdgeCumulativeReadout,
-    "edge_mix.v1": EdgeMixReadout,
+    "edge.v1": FirstEdgeReadout,
+    "edge.v2": EdgeReadout,
+    "edge_cat.v1": FirstEdgeCatReadout,
+    "edge_cat.v2": EdgeCatReadout,
+    "edge_cumulative.v1": FirstEdgeCumulativeReadout,
+    "edge_cumulative.v2": EdgeCumulativeReadout,
+    "edge_mix.v1": FirstEdgeMixReadout,
+    "edge_mix.v2": EdgeMixReadout,
     "bayes.v1": BayesReadout,
     "linear.v1": LinearReadout,
     "linear.v2": LinearReadout,

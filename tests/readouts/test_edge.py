@@ -1,4 +1,4 @@
-"""``edge.v1`` finds what stands in spans, in the layer it stands in, and nothing where nothing is."""
+"""``edge`` finds what stands in spans, in the layer it stands in, and nothing where nothing is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from bertology.readouts import (
     Targets,
     WordSpans,
     _span_windows,
-    get_readout,
 )
 from bertology.readouts import _edge_windows as windows_module
 from tests.readouts.conftest import chance_interval, standardised
@@ -260,7 +259,7 @@ def test_the_linear_corner_is_scikit_learns_logistic_regression(pooling: Any) ->
     readout = EdgeReadout(pooling=pooling, projection=0, classifier="linear")
     fitted = readout.fit(train.source, train.targets, dev=dev.source, dev_targets=dev.targets)
     assert isinstance(fitted, FittedPooled)
-    assert fitted.name == "edge.v1"
+    assert fitted.name == "edge.v2"
     assert fitted.details(0, 1) == {"layers": [1]}
     found = (fitted.predict(test.source).labels[0] == test.labels).mean(1)
     for layer in range(2):
@@ -320,6 +319,8 @@ def test_readouts_of_one_class_refuse_several(readout: LinearReadout | MlpReadou
         ({"classifier": "deep"}, "classifier is 'deep': give mlp, linear"),
         ({"watch": "clock"}, "watch is 'clock': give score, loss"),
         ({"hidden": 0}, "hidden is 0: give 1 or more"),
+        ({"max_steps": -1}, "max_steps is -1: give 0 or more"),
+        ({"cool_down": -1}, "cool_down is -1: give 0 or more"),
         ({"dropout": 1.0}, "dropout and layer_dropout must be 0 or above and below 1"),
         ({"learning_rate": 0.0}, "learning_rate and temperature must be above 0"),
     ],
@@ -353,10 +354,3 @@ def test_number_of_parameters(splits: tuple[Spans, Spans, Spans]) -> None:
     train, dev, _ = splits
     fitted = fit(EdgeReadout(projection=5, hidden=7, max_epochs=1), train, dev)
     assert fitted.n_params == 2 * (8 * 5 + 5 + 5) + (10 * 7 + 7) + 2 * 7 + (7 * 3 + 3)
-
-
-def test_names_and_settings() -> None:
-    for name in ("edge", "edge_mix", "edge_cumulative", "edge_cat"):
-        readout = get_readout(name, pooling="mean", projection=0)
-        assert readout.name == f"{name}.v1"
-        assert get_readout(readout.name, **readout.params) == readout

@@ -46,5 +46,26 @@ def test_of_equal_scores_the_one_with_the_smaller_loss_is_kept() -> None:
     assert _run(Race((1, 1), 3), (0.8, 0.5), (0.8, 0.6), (0.8, 0.4)) == [True, False, True]
 
 
+def test_a_fit_out_of_patience_cools_down_and_ends() -> None:
+    race = Race((1, 2), 2, cool_down=3, last=20)
+    scores = [[0.5, 0.1], [0.6, 0.2], [0.5, 0.3], [0.6, 0.4], [0.6, 0.5], [0.7, 0.6], [0.7, 0.7]]
+    kept, cools, runs = [], [], []
+    for epoch, score in enumerate(scores, start=1):
+        kept.append(bool(race.judge(epoch, np.array([score]))[0, 0]))
+        cools.append(race.begins_to_cool[0].tolist())
+        runs.append(race.running[0].tolist())
+    # of equal scores the later one, in whatever phase: its learning rate was the smaller one
+    assert kept == [True, True, False, True, True, True, True]
+    assert cools == [[False, False]] * 3 + [[True, False]] + [[False, False]] * 3
+    assert runs == [[True, True]] * 6 + [[False, True]]
+    assert race.report().converged.tolist() == [[[True], [False]]]
+
+
+def test_cooling_down_ends_in_time() -> None:
+    race = Race((1, 1), 5, cool_down=2, last=4)
+    assert _run(race, *((score, None) for score in (0.1, 0.2, 0.3, 0.4, 0.5))) == [True] * 4
+    assert race.report().iterations.tolist() == [[[4]]]
+
+
 def test_where_all_is_right_a_smaller_loss_is_no_reason_to_go_on() -> None:
     assert _run(Race((1, 1), 2), (0.9, 0.5), (1.0, 0.4), (1.0, 0.3), (1.0, 0.2), (1.0, 0.1)) == [True] * 4

@@ -61,7 +61,7 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
         ("mlp", {"hidden": "8"}, "setting hidden of readout mlp.v1 is '8': input should be a valid integer"),
         ("mlp", {"hidden": True}, "setting hidden of readout mlp.v1 is True: input should be a valid integer"),
         ("mlp", {"learning_rate": None}, "setting learning_rate of readout mlp.v1 is None: input should be a valid"),
-        ("edge", {"pooling": "maen"}, "setting pooling of readout edge.v1 is 'maen': input should be 'attention'"),
+        ("edge", {"pooling": "maen"}, "setting pooling of readout edge.v2 is 'maen': input should be 'attention'"),
     ],
 )
 def test_settings_of_another_kind_are_refused(name: str, settings: dict[str, object], message: str) -> None:

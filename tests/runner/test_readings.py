@@ -55,8 +55,8 @@ def params_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def test_cells_are_called_what_they_always_were(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
-    plan = make_plan(asking(Reading("linear"), Reading("edge", SMALL)), corpus=toy)
-    linear, edge = plan.groups
+    plan = make_plan(asking(Reading("linear"), Reading("edge.v1", SMALL), Reading("edge", SMALL)), corpus=toy)
+    linear, edge, newer = plan.groups
     shared = {
         "task": "pos",
         "task_version": 1,
@@ -74,6 +74,7 @@ def test_cells_are_called_what_they_always_were(asking: Callable[..., ProbeReque
         own = {**shared, "layer": layer}
         assert linear.cells["none", 0, layer].id == digest_of({**own, "readout": "linear.v2"})
         assert edge.cells["none", 0, layer].id == digest_of({**own, "readout": "edge.v1", "reading": SMALL})
+        assert newer.cells["none", 0, layer].id == digest_of({**own, "readout": "edge.v2", "reading": SMALL})
     (first,) = make_plan(asking(Reading("linear.v1")), corpus=toy).groups
     for layer in (0, 1):
         assert first.cells["none", 0, layer].id == digest_of({**shared, "layer": layer, "readout": "linear.v1"})

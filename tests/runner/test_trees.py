@@ -249,7 +249,7 @@ def test_the_chain_of_neighbours_by_hand(ran: Ran, tiny_corpus: Path) -> None:
     ("task", "reading", "message"),
     [
         ("structural_distance", Reading("linear"), "about trees, which linear.v2 cannot read; .* take structural.v1"),
-        ("structural_depth", Reading("edge"), "about trees, which edge.v1 cannot read"),
+        ("structural_depth", Reading("edge"), "about trees, which edge.v2 cannot read"),
         ("pos", Reading("structural"), "about labels, which structural.v1 cannot read; .* take linear.v2"),
         ("structural_distance", Reading("structural", codelength="online"), "trees have no codelength here"),
         ("structural_depth", Reading("structural", erase="pos"), "nothing is erased before them"),
