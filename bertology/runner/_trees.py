@@ -20,7 +20,7 @@ from bertology.runner._plan import BaselineCells, Group, Plan
 from bertology.runner._problems import Problem, counts_of, weights_of
 from bertology.runner._provenance import Stopwatch, versions
 from bertology.runner._readable import skipped_words
-from bertology.runner._sources import TRAIN_MEMORY
+from bertology.runner._sources import SPAN_MEMORY
 from bertology.runner._task_data import TaskData
 from bertology.runner._tree_marks import (
     ROOT,
@@ -113,7 +113,7 @@ class TreeFit:
         """The words of a split's sentences."""
         from bertology.activations import SpanVectors
 
-        memory = TRAIN_MEMORY if split == "train" else 0
+        memory = SPAN_MEMORY if split == "train" else 0
         spans, layers = self.trees[split].spans, self.groups[0].reads
         return SpanVectors(self.entries[split], spans, layers=layers, memory=memory, only_read=True)
 
@@ -144,7 +144,7 @@ class TreeFit:
                 fraction = self.groups[0].reading.fraction
                 drawn = [weights_of(self.data, one.seed, fraction, resampled=True) for one in self.problems]
                 weights = np.stack(drawn)[:, of_word]
-            vectors = WordVectors(self.entries[split], words, layers=self.groups[0].reads, memory=TRAIN_MEMORY // 2)
+            vectors = WordVectors(self.entries[split], words, layers=self.groups[0].reads, memory=SPAN_MEMORY // 2)
             stacked = np.repeat(labels[None], len(self.problems), axis=0)
             parts[split] = vectors, Targets(stacked, len(number), weights)
         (train, targets), (dev, dev_targets) = parts["train"], parts["dev"]
