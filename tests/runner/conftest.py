@@ -49,7 +49,12 @@ def finished(tiny_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPa
     """Two tasks on all layers, with two seeds and every control."""
     folder = tmp_path_factory.mktemp("finished")
     request = ProbeRequest(
-        tasks=("pos", "feats:Number"), model=str(tiny_bert), corpus=str(tiny_corpus), layers="all", seeds=2, random_draws=1
+        tasks=("pos", "feats:Number"),
+        model=str(tiny_bert),
+        corpus=str(tiny_corpus),
+        layers="all",
+        seeds=2,
+        random_draws=1,
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BERTOLOGY_CACHE", str(folder / "cache"))
