@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,7 +22,8 @@ An encoder of 6 layers of 384 takes 2.7e12 for the English Web Treebank, BERT-ba
 _APART = 10_000
 
 
-class Weights(NamedTuple):
+@dataclass(frozen=True)
+class Weights:
     """The weights of a model: pretrained ones, or a draw of random ones."""
 
     init: Init

@@ -390,6 +390,6 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Fi
     if "random" in request.controls and own == "pretrained":
         n_draws = DRAWS if request.random_draws == "auto" else request.random_draws
         every += [Weights("random", seed) for seed in control_seeds(n_draws)]
-    fingerprints = {weights: finder.fingerprint(source, *weights) for weights in every}
+    fingerprints = {weights: finder.fingerprint(source, weights.init, weights.seed) for weights in every}
     source = replace(source, name=request.model_id or source.name)
     return Plan(request, source, shape, corpus, splits, layers, probes, fingerprints)

@@ -16,7 +16,7 @@ from bertology.probing import get_probe
 from bertology.results import read_results
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner import _run as running
-from bertology.runner._draws import cheap_draws, control_seeds
+from bertology.runner._draws import Weights, cheap_draws, control_seeds
 from bertology.runner._plan import make_plan
 from bertology.runner._reading import Reading
 from bertology.runner.experiment import RunOptions, load_experiment, run_experiment
@@ -121,7 +121,7 @@ def test_more_draws_go_on_from_the_first(
 
     monkeypatch.setattr(running, "fit_group", fit)
     after = run_probes(request_of, out=tmp_path / "out").to_pandas()
-    assert fitted == [("random", 10_000), ("random", 20_000)]
+    assert fitted == [Weights("random", 10_000), Weights("random", 20_000)]
     assert set(before.cell_id) < set(after.cell_id)
     kept = after[after.cell_id.isin(set(before.cell_id))].reset_index(drop=True)
     assert kept.value.tolist() == before.value.tolist()

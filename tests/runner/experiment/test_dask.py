@@ -69,6 +69,19 @@ def test_processes_of_this_machine_give_the_same_bytes(trial: Trial, tmp_path: P
     assert session["engine"] == "dask"
 
 
+def test_draws_of_random_weights_are_read_before_their_fits(
+    trial: Trial, tmp_path: Path, cluster: Any, scores: Scores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.start_worker()
+    changes = ["controls=[random]", "random_draws=2", "tasks=[pos]", "layers=1"]
+    experiment = load_experiment(trial[0], changes=changes)
+    first = run_experiment(experiment, tmp_path / "run", options=on(cluster))
+    assert (first.failures, first.n_computed) == ((), 1 + 2 + 1)
+    monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "serial"))
+    run_experiment(experiment, tmp_path / "one", options=RunOptions(engine="serial"))
+    assert_same(tmp_path / "run", tmp_path / "one", scores)
+
+
 def test_what_is_there_is_not_computed_again(trial: Trial, tmp_path: Path, cluster: Any, scores: Scores) -> None:
     cluster.start_worker()
     experiment, run = load_experiment(trial[0]), tmp_path / "run"
