@@ -222,14 +222,15 @@ def saved_state(path: Path, settings: PretrainSettings, *, device: str) -> dict[
     if not path.exists():
         return None
     try:
-        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        state: Any = torch.load(path, map_location=device, weights_only=True)
         if not isinstance(state, dict) or not {"settings", "step", "model", "optimizer"} <= state.keys():
             raise ValueError
     except (RuntimeError, EOFError, OSError, ValueError, pickle.UnpicklingError):
         raise BertologyError(f"{path}: not a whole training state; delete it to start over") from None
     if state["settings"] != _settings_digest(settings):
         raise BertologyError(f"{path}: from a run with other settings; delete it or choose another --out")
-    return state
+    whole: dict[str, Any] = state
+    return whole
 
 
 def pretraining_loss(model: BertForPreTraining, batch: Batch) -> torch.Tensor:
