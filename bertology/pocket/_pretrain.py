@@ -8,7 +8,7 @@ import math
 import pickle
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,24 +80,14 @@ def pretrain(
     work = out / "training"
     state = saved_state(work / _STATE, settings, device=device)
     tokenizer, examples, held_out = _text(settings, echo)
+    _check_length(settings, tokenizer)
     trainer = Trainer(settings, _moved(new_model(settings, tokenizer.get_vocab_size()), device), examples)
     if state is not None:
         trainer.resume(state)
         echo(f"going on from step {trainer.step}")
 
-    def items_of(*, at_last: bool) -> Sequence[AgreementItem]:
-        # The last figures are of items that no one has looked at while the recipe was made.
-        return agreement_items(seed=settings.seed + at_last * _HELD_OUT_SEED)
-
-    longest = max(longest_prompt(tokenizer, items_of(at_last=last), facts()) for last in (False, True))
-    if longest > settings.max_pieces:
-        raise BertologyError(
-            f"max_pieces is {settings.max_pieces}, but evaluation has prompts of {longest} pieces: "
-            f"give {longest} or more, or a larger vocabulary_size"
-        )
-
     def measured(*, at_last: bool = False) -> Evaluation:
-        items = items_of(at_last=at_last)
+        items = _agreement_items(settings, at_last=at_last)
         found = evaluate(trainer.model, tokenizer, held_out=held_out, agreement=items, facts=facts())
         echo(f"step {trainer.step}: {_in_words(found)}")
         return found
@@ -109,6 +99,22 @@ def pretrain(
     write_atomically(out / "README.md", card.encode())
     _write_provenance(settings, out, evaluation, device=device)
     return Pretrained(out, evaluation)
+
+
+def _agreement_items(settings: PretrainSettings, *, at_last: bool) -> tuple[AgreementItem, ...]:
+    # The last figures are of items that no one has looked at while the recipe was made.
+    return agreement_items(seed=settings.seed + at_last * _HELD_OUT_SEED)
+
+
+def _check_length(settings: PretrainSettings, tokenizer: Tokenizer) -> None:
+    """Refuse settings with which the model could not read what it is evaluated on."""
+    items = (_agreement_items(settings, at_last=last) for last in (False, True))
+    longest = max(longest_prompt(tokenizer, found, facts()) for found in items)
+    if longest > settings.max_pieces:
+        raise BertologyError(
+            f"max_pieces is {settings.max_pieces}, but evaluation has prompts of {longest} pieces: "
+            f"give {longest} or more, or a larger vocabulary_size"
+        )
 
 
 def _text(settings: PretrainSettings, echo: Echo) -> tuple[Tokenizer, Examples, Examples]:
