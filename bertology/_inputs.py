@@ -34,7 +34,8 @@ def parsed_json(text: str) -> Any:
     """The value that a text of JSON holds.
 
     Raises:
-        NotJson: it is no JSON, is nested too deeply, or holds what is no text or number of a finite size.
+        NotJson: it is no JSON, is nested too deeply, or holds half of a surrogate pair, ``NaN``, ``Infinity`` or a
+            number of over 4300 digits.
     """
     try:
         value = json.loads(text, parse_constant=_refused_constant)

@@ -8,7 +8,7 @@ import math
 import pickle
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,24 +83,14 @@ def pretrain(
     sweep(out, work, *(out / _CHECKPOINTS).glob("*"))
     state = saved_state(work / _STATE, settings, device=device)
     tokenizer, examples, held_out = _text(settings, echo)
+    _check_length(settings, tokenizer)
     trainer = Trainer(settings, _moved(new_model(settings, tokenizer.get_vocab_size()), device), examples)
     if state is not None:
         trainer.resume(state)
         echo(f"going on from step {trainer.step}")
 
-    def items_of(*, at_last: bool) -> Sequence[AgreementItem]:
-        # The last figures are of items that no one has looked at while the recipe was made.
-        return agreement_items(seed=settings.seed + at_last * _HELD_OUT_SEED)
-
-    longest = max(longest_prompt(tokenizer, items_of(at_last=last), facts()) for last in (False, True))
-    if longest > settings.max_pieces:
-        raise BertologyError(
-            f"max_pieces is {settings.max_pieces}, but evaluation has prompts of {longest} pieces: "
-            f"give {longest} or more, or a larger vocabulary_size"
-        )
-
     def measured(*, at_last: bool = False) -> Evaluation:
-        items = items_of(at_last=at_last)
+        items = _agreement_items(settings, at_last=at_last)
         found = evaluate(trainer.model, tokenizer, held_out=held_out, agreement=items, facts=facts())
         echo(f"step {trainer.step}: {_in_words(found)}")
         return found
@@ -112,6 +102,22 @@ def pretrain(
     write_atomically(out / "README.md", card.encode())
     _write_provenance(settings, out, evaluation, device=device)
     return Pretrained(out, evaluation)
+
+
+def _agreement_items(settings: PretrainSettings, *, at_last: bool) -> tuple[AgreementItem, ...]:
+    # The last figures are of items that no one has looked at while the recipe was made.
+    return agreement_items(seed=settings.seed + at_last * _HELD_OUT_SEED)
+
+
+def _check_length(settings: PretrainSettings, tokenizer: Tokenizer) -> None:
+    """Refuse settings with which the model could not read what it is evaluated on."""
+    items = (_agreement_items(settings, at_last=last) for last in (False, True))
+    longest = max(longest_prompt(tokenizer, found, facts()) for found in items)
+    if longest > settings.max_pieces:
+        raise BertologyError(
+            f"max_pieces is {settings.max_pieces}, but evaluation has prompts of {longest} pieces: "
+            f"give {longest} or more, or a larger vocabulary_size"
+        )
 
 
 def _text(settings: PretrainSettings, echo: Echo) -> tuple[Tokenizer, Examples, Examples]:
@@ -225,14 +231,15 @@ def saved_state(path: Path, settings: PretrainSettings, *, device: str) -> dict[
     if not path.exists():
         return None
     try:
-        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        state: Any = torch.load(path, map_location=device, weights_only=True)
         if not isinstance(state, dict) or not {"settings", "step", "model", "optimizer"} <= state.keys():
             raise ValueError
     except (RuntimeError, EOFError, OSError, ValueError, pickle.UnpicklingError):
         raise BertologyError(f"{path}: not a whole training state; delete it to start over") from None
     if state["settings"] != _settings_digest(settings):
         raise BertologyError(f"{path}: from a run with other settings; delete it or choose another --out")
-    return state
+    whole: dict[str, Any] = state
+    return whole
 
 
 def pretraining_loss(model: BertForPreTraining, batch: Batch) -> torch.Tensor:
