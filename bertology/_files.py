@@ -48,7 +48,7 @@ def explained_system_errors() -> Iterator[None]:
 
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-_REMEDIES = {
+_REMEDIES: dict[int | None, str] = {
     **dict.fromkeys(_NO_SPACE, "free some space or choose another folder"),
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "choose another folder, or ask for its permissions"),
     errno.ENAMETOOLONG: "choose a shorter name",

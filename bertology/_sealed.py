@@ -56,8 +56,14 @@ def read_checksums(folder: Path) -> Checksums | None:
 
 
 @contextlib.contextmanager
-def changed_checksums(folder: Path, *, remedy: str) -> Iterator[dict[str, str]]:
-    """The checksums of a folder, to be changed: written when the block ends; other processes wait."""
+def changed_checksums(folder: Path, *, remedy: str, anew: bool = False) -> Iterator[dict[str, str]]:
+    """The checksums of a folder, to be changed: written when the block ends; other processes wait.
+
+    Args:
+        folder: of a run.
+        remedy: what to do where it cannot be written.
+        anew: whether the run's tables, and so its record, are written again; otherwise the format stays.
+    """
     locks = folder / "locks"
     with explained_write_errors(locks, remedy=remedy):
         locks.mkdir(parents=True, exist_ok=True)
@@ -65,7 +71,8 @@ def changed_checksums(folder: Path, *, remedy: str) -> Iterator[dict[str, str]]:
         before = read_checksums(folder)
         found = dict(before.sha256) if before is not None else {}
         yield found
-        plain = {"format": _FORMAT, "sha256": dict(sorted(found.items()))}
+        number = _FORMAT if anew or before is None else before.format
+        plain = {"format": number, "sha256": dict(sorted(found.items()))}
         write_atomically(folder / CHECKSUMS, json.dumps(plain, indent=1).encode(), remedy=remedy)
 
 

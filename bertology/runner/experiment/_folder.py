@@ -158,7 +158,7 @@ class RunFolder:
             cells: of the files of cells only these; what was kept of others stays.
         """
         paths = {str(path.relative_to(self.path)): path for path in self.files()}
-        with changed_checksums(self.path, remedy=_REMEDY) as found:
+        with changed_checksums(self.path, remedy=_REMEDY, anew=True) as found:
             for name in [name for name in found if cells is None or "/" not in name or _cell_of(name) in cells]:
                 del found[name]
             for name, path in paths.items():

@@ -150,6 +150,8 @@ def test_a_run_of_before_is_as_it_was_written(trial: Trial, run: Path) -> None:
     (run / "run.json").write_text(json.dumps(record, indent=1))
     (run / "checksums.json").write_text(json.dumps({**sums, "format": 1}, indent=1))
     assert verify_run(run) == ()
+    write_report([run], run / "report.html")
+    assert verify_run(run) == ()
     assert run_experiment(load_experiment(trial[0]), run, options=SERIAL).n_computed == 0
     assert verify_run(run) == ()
 
