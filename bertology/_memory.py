@@ -12,7 +12,10 @@ from pathlib import Path
 
 from bertology.errors import BertologyError, ShortMemoryError
 
-_SIGNS = re.compile(r"can't allocate memory|cannot allocate memory|out of memory|bad_alloc|unable to allocate", re.I)
+_SIGNS = re.compile(
+    r"can(?:'t|not) allocate memory|out of memory|bad_alloc|unable to allocate|could not create a primitive",
+    re.I,
+)
 _AMOUNTS = re.compile(r"allocate (\d+) bytes|mmap (\d+) bytes|malloc of size (\d+)|allocate ([\d.]+ [KMGT]iB)")
 REMEDY = "give fewer sentences or layers, compute in bfloat16 (--dtype), or run fewer processes (--jobs)"
 
@@ -73,7 +76,10 @@ def _line(doing: str, needed: str, free: int | None, remedy: str) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error is for want of memory. Several libraries raise theirs as errors that have only a message."""
+    """Whether an error is for want of memory. Several libraries raise theirs as errors that have only a message.
+
+    That of oneDNN, which multiplies matrices for torch, names no reason, of which memory is the usual one.
+    """
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
     return isinstance(error, Exception) and _SIGNS.search(str(error)) is not None

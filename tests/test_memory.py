@@ -58,6 +58,7 @@ SHORT: list[tuple[BaseException, str]] = [
     ),
     (RuntimeError("unable to mmap 45501188 bytes from file <x>: Cannot allocate memory (12)"), "45.5 MB asked"),
     (RuntimeError("CUDA out of memory. Tried to allocate 2.50 GiB."), "2.50 GiB asked"),
+    (RuntimeError("could not create a primitive"), "free"),
     (OSError(errno.ENOMEM, "Cannot allocate memory"), "free"),
 ]
 
@@ -91,7 +92,7 @@ from bertology.encoders import load_encoder
 from bertology.errors import BertologyError
 
 small, large = sys.argv[1:]
-text = Sentences([Sentence.from_words(["the", "dog"] * 20)])
+text = Sentences([Sentence.from_words(["the", "dog"] * 30)])
 read_words(load_encoder(small, device="cpu"), text, layers=[1])
 own = load_encoder(large, device="cpu")
 

@@ -178,8 +178,8 @@ class Sentences(Sequence[Sentence]):
     @cached_property
     def text_fingerprint(self) -> str:
         """Hash of what a model reads and where words are in it, whatever is annotated."""
-        parts = [*self._texts.parts(), self.starts.data, self.char_spans.tobytes()]
-        return digest([*parts, _SPACE_RULE] if self._has_space_in_words() else parts)
+        rule = [_SPACE_RULE] if self._has_space_in_words() else []
+        return digest([*self._texts.parts(), self.starts.data, self.char_spans.tobytes(), *rule])
 
     def _has_space_in_words(self) -> bool:
         return any(

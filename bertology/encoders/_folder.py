@@ -129,7 +129,7 @@ def check_safetensors(path: Path) -> int:
             header = json.loads(file.read(length))
             entries = [entry for name, entry in header.items() if name != "__metadata__"]
             expected = 8 + length + max((entry["data_offsets"][1] for entry in entries), default=0)
-            n_values = sum(math.prod(entry["shape"]) for entry in entries)
+            n_values: int = sum(math.prod(entry["shape"]) for entry in entries)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
             raise ModelError(f"{broken} (its header is not readable); {AGAIN}") from None
     if size != expected:
