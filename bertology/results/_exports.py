@@ -259,6 +259,7 @@ _OF_ONE_ROW = frozenset(
     {
         *("cell_id", "status", "layer", "seed", "control", "n_params", "params_json", "skip_reasons"),
         *("metric", "main_metric", "higher_is_better", "value", "stderr", "ci_low", "ci_high", "ci_method"),
+        *("init_seed", "n_runs", "mean", "mean_stderr", "mean_ci_low", "mean_ci_high", "mean_ci_method"),
         *("device", "dtype", "wall_s", "started_utc", "predictions_sha256"),
     }
 )

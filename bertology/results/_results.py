@@ -329,7 +329,10 @@ def _figures(view: View) -> dict[str, Figure]:
     return figures
 
 
+_OF_A_MODEL = frozenset({"model", "model_fingerprint", "init", "init_seed", "pooling", "readout"})
+
+
 def _fits(row: ResultRow, name: str, value: Any) -> bool:
     found = getattr(row, name)
-    belongs_to_no_model = row.model is None and name in ("model", "model_fingerprint", "init", "pooling", "readout")
+    belongs_to_no_model = row.model is None and name in _OF_A_MODEL
     return belongs_to_no_model or found == value
