@@ -139,8 +139,8 @@ class Commands:
         return int(json.loads(self._process.stdout.readline()))
 
     def left(self) -> dict[int, str]:
-        """Processes that commands started and that still run, and commands that do, with their command lines; on Linux only."""
-        found = {}
+        """Processes of commands that still run, by id with their command lines; on Linux only."""
+        found: dict[int, str] = {}
         for entry in os.scandir("/proc"):
             if entry.name.isdigit() and int(entry.name) != self._process.pid:
                 # Others' processes, and those that end right now.
