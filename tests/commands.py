@@ -138,15 +138,16 @@ class Commands:
         self._process.stdin.flush()
         return int(json.loads(self._process.stdout.readline()))
 
-    def left(self) -> list[int]:
-        """Processes that commands started and that still run, and commands that do; on Linux only."""
-        found = []
+    def left(self) -> dict[int, str]:
+        """Processes of commands that still run, by id with their command lines; on Linux only."""
+        found: dict[int, str] = {}
         for entry in os.scandir("/proc"):
             if entry.name.isdigit() and int(entry.name) != self._process.pid:
                 # Others' processes, and those that end right now.
                 with contextlib.suppress(PermissionError, FileNotFoundError, ProcessLookupError):
                     if self._mark in Path(entry.path, "environ").read_bytes().split(b"\0"):
-                        found.append(int(entry.name))
+                        line = Path(entry.path, "cmdline").read_bytes().replace(b"\0", b" ")
+                        found[int(entry.name)] = line.decode(errors="replace")[-100:]
         return found
 
 

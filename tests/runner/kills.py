@@ -139,7 +139,7 @@ class Killer:
             time.sleep(0.05)
         killed.ended_s = time.monotonic() - began
         if left:
-            killed.wrong.append(f"{len(left)} processes left after {self._seconds} s")
+            killed.wrong.append(f"{len(left)} processes left after {self._seconds} s: {list(left.values())}")
         # What is shared between processes is named by the first of them.
         if shared := [path.name for path in Path("/dev/shm").glob(f"*[-_]{pid}[-_]*")]:
             killed.wrong.append(f"left in shared memory: {shared}")
