@@ -135,11 +135,11 @@ class FirstSettings(SpanReadout):
 
     version: ClassVar[int] = 1
     hidden: int = 256
-    dropout: float = 0.2
     learning_rate: float = 1e-3
     batch_items: int = 64
     least_batch: int = 64
     max_steps: int = 0
+    patience: int = 3
     cool_down: int = 0
 
 

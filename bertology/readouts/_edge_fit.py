@@ -57,7 +57,7 @@ class SpanReadout(Readout):
     """``mlp``: one hidden layer (tanh, layer norm, dropout), as the authors' code has it."""
     hidden: int = 512
     """Width of that hidden layer."""
-    dropout: float = 0.4
+    dropout: float = 0.2
     """Part of the hidden units that a batch does without."""
     loss: Loss = "auto"
     """``softmax`` for one label an item, ``sigmoid`` for each label on its own (as the paper has it throughout);
@@ -74,9 +74,9 @@ class SpanReadout(Readout):
     """Rounds at most. A round is a pass over the items, or of few items as many as make ``round_steps`` steps."""
     max_steps: int = 5000
     """Steps after which no further round begins, so that of many items there are fewer rounds; 0 for no limit."""
-    patience: int = 3
+    patience: int = 6
     """Rounds without getting better on dev after which a fit cools down, and ends."""
-    cool_down: int = 3
+    cool_down: int = 8
     """Rounds in which the learning rate falls to 0 (linearly), from the best round on; half of all rounds at most."""
     watch: Watch = "score"
     """What getting better is: ``score``, a higher score; ``loss``, a higher score or a smaller loss. The score of a few
