@@ -82,6 +82,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     """
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
+    if type(error).__name__ == "OutOfMemoryError":  # torch's, which is not imported for it
+        return True
     return isinstance(error, Exception) and _SIGNS.search(str(error)) is not None
 
 
