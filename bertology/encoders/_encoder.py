@@ -21,7 +21,7 @@ from bertology.encoders._last_block import states_at
 from bertology.encoders._loaded import LoadedModel
 from bertology.encoders._mlm import MaskedHead, for_head
 from bertology.encoders._next_sentence import NextSentenceHead, load_next_sentence_head
-from bertology.encoders._packed import can_pack, pack
+from bertology.encoders._packed import pack_if_faster
 from bertology.encoders._pieces import Pieces
 from bertology.encoders._source import ModelShape, ModelSource
 from bertology.encoders._tokenize import OnLong, PieceReader, tokenize
@@ -95,9 +95,7 @@ class Encoder:
             ModelError: heads are gated.
         """
         twin = self.twin()
-        first = next(self.model.body.parameters())
-        if can_pack(first.device, first.dtype):
-            pack(twin.model.body)
+        pack_if_faster(twin.model.body)
         return twin
 
     @property
@@ -334,14 +332,9 @@ class Encoder:
         inputs = self._inputs(input_ids, attention_mask, token_type_ids)
         body, features = self.model.body, {}
         with self._forward():
+            places = positions.to(self.device)
             states = states_at(
-                body,
-                self.model.blocks,
-                inputs,
-                wanted,
-                positions=positions.to(self.device),
-                family=self.family,
-                n_heads=self.n_heads,
+                body, self.model.blocks, inputs, wanted, positions=places, family=self.family, n_heads=self.n_heads
             )
             self.check_finite("hidden states", states)
             for layer, state in states.items():
@@ -402,7 +395,6 @@ class Encoder:
             raise ModelError(f"no layers asked for: the model has {lowest}…{self.n_layers}")
         for layer in layers:
             if not lowest <= layer <= self.n_layers:
-                raise ModelError(
-                    f"layer {layer}: the model has {self.n_layers}, so layers are {lowest}…{self.n_layers}"
-                )
+                have = f"the model has {self.n_layers}, so layers are {lowest}…{self.n_layers}"
+                raise ModelError(f"layer {layer}: {have}")
         return frozenset(int(layer) for layer in layers)

@@ -30,6 +30,13 @@ def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
     )
 
 
+def pack_if_faster(body: nn.Module) -> None:
+    """:func:`pack`, where :func:`can_pack` allows."""
+    first = next(body.parameters())
+    if can_pack(first.device, first.dtype):
+        pack(body)
+
+
 def pack(body: nn.Module) -> None:
     """Pack the weights of all linear maps in ``body``, whose modules must be nobody else's.
 

@@ -380,9 +380,8 @@ def _probe_of(plan: Plan, group: Group, maps: _Fitted, problem: int, place: int)
     relation = None
     if maps.relations is not None:
         regression = maps.relations.regressions
-        relation = torch.cat(
-            [regression.coefficients[problem, place, 0].T, regression.intercepts[problem, place, 0][None]]
-        )
+        coefficients, intercepts = (of[problem, place, 0] for of in (regression.coefficients, regression.intercepts))
+        relation = torch.cat([coefficients.T, intercepts[None]])
     layer = group.layers[place]
     assert layer is not None
     origin = ProbeOrigin(
