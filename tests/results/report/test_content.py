@@ -12,7 +12,7 @@ import pytest
 
 from bertology._page import embedded_json
 from bertology.corpora import corpus_at_hand, load_corpus
-from bertology.results import SCHEMA_VERSION, Results, confusion, per_label_scores, read_results
+from bertology.results import Results, confusion, per_label_scores, read_results
 from bertology.results.report import read_runs, render_report, write_report
 from bertology.results.report._details import MOST_CONFUSED, MOST_LABELS, item_budget
 from bertology.results.report._layers import chosen_items
