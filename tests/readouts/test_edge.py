@@ -165,7 +165,7 @@ def test_best_epoch_is_kept_and_ends_are_reported(splits: tuple[Spans, Spans, Sp
 def test_of_few_dev_items_the_loss_says_whether_a_fit_still_learns(splits: tuple[Spans, Spans, Spans]) -> None:
     train, dev, _ = splits
     few = replace(dev, labels=np.asarray(dev.labels)[:12], spans=dev.spans[:12])
-    slow = replace(SMALL, learning_rate=3e-4, max_epochs=40, patience=2)
+    slow = replace(SMALL, learning_rate=3e-4, max_epochs=40, patience=2, cool_down=0)
     by_score, by_loss = (fit(replace(slow, watch=watch), train, few).report for watch in ("score", "loss"))
     # the layer that has the answer
     assert by_loss.iterations[0, 1, 0] > 2 * by_score.iterations[0, 1, 0]
