@@ -133,10 +133,12 @@ class Squad:
         # in one call where it can be: fits that cool down are few, and for a short time
         are_alike = len(set(learning_rates)) == 1
         for place, rate in [(slice(None), learning_rates[0])] if are_alike else list(enumerate(learning_rates)):
-            parts = ([whole[place] for whole in each] for each in (values, gradients, self._averages, self._squares))
             with torch.no_grad():
                 adam(
-                    *parts,
+                    [value[place] for value in values],
+                    [gradient[place] for gradient in gradients],
+                    [average[place] for average in self._averages],
+                    [square[place] for square in self._squares],
                     [],
                     [self._steps.clone() for _ in values],
                     fused=True,
