@@ -152,19 +152,20 @@ def _fetch(treebank: Treebank, file_name: str, sha256: str, folder: Path) -> Non
     url = f"{home}/{treebank.repository}/{treebank.commit}/{file_name}"
     pooch.get_logger().setLevel("WARNING")
     downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=_TIMEOUT_S)
-    try:
-        with explained_write_errors(folder / file_name, remedy="set BERTOLOGY_CACHE to another folder"):
+    # A request that fails is an OSError too, and is explained first.
+    with explained_write_errors(folder / file_name, remedy="set BERTOLOGY_CACHE to another folder"):
+        try:
             pooch.retrieve(url, f"sha256:{sha256}", fname=file_name, path=folder, downloader=downloader)
-    except requests.RequestException as error:
-        raise CorpusError(
-            f"{url} cannot be downloaded ({_reason(error)}); go online, set BERTOLOGY_UD_MIRROR, "
-            "or give the path of a copy"
-        ) from error
-    except ValueError as error:
-        raise CorpusError(
-            f"{url} is not the file that was pinned (SHA-256 {sha256[:12]}… was due); "
-            "try again, set BERTOLOGY_UD_MIRROR, or give the path of a copy"
-        ) from error
+        except requests.RequestException as error:
+            raise CorpusError(
+                f"{url} cannot be downloaded ({_reason(error)}); go online, set BERTOLOGY_UD_MIRROR, "
+                "or give the path of a copy"
+            ) from error
+        except ValueError as error:
+            raise CorpusError(
+                f"{url} is not the file that was pinned (SHA-256 {sha256[:12]}… was due); "
+                "try again, set BERTOLOGY_UD_MIRROR, or give the path of a copy"
+            ) from error
 
 
 def _reason(error: Exception) -> str:
