@@ -24,7 +24,7 @@ def accuracy(fitted: Any, test: Split) -> Any:
 
 
 def test_at_full_rank_it_is_a_linear_readout(train: Split, dev: Split, test: Split) -> None:
-    linear = LinearReadout(strengths=(0.1, 1.0))
+    linear = LinearReadout(strengths=(0.1, 1.0), extensions=0)
     fitted = linear.fit(train.source, train.targets, dev=dev.source, dev_targets=dev.targets)
     found = accuracy(fit(train, dev), test)
     # features as ill-conditioned as these take Adam longer than L-BFGS

