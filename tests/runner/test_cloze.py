@@ -172,7 +172,7 @@ def test_a_given_vocabulary_decides_the_places(asking: Asking, facts: Path, tmp_
 
 
 def test_a_vocabulary_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"words\.txt: not readable as UTF-8 text \(FileNotFoundError\)"):
+    with pytest.raises(CorpusError, match=r"words\.txt: no such file; it should be a vocabulary, one word a line"):
         read_vocabulary(str(tmp_path / "words.txt"))
     (tmp_path / "words.txt").write_text("\n")
     with pytest.raises(CorpusError, match="no word in it"):

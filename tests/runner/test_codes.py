@@ -184,7 +184,7 @@ def test_what_cannot_be_coded_is_said_in_a_line(
         run_probes(
             asking(Reading("bayes", BAYES, codelength="variational"), "edge_proto_roles", layers="0"), corpus=corpus
         )
-    with pytest.raises(FitError, match=r"^readout ridge\.v1 gives no probabilities: choose one that does"):
+    with pytest.raises(FitError, match=r"^readout ridge\.v2 gives no probabilities: choose one that does"):
         run_probes(asking(Reading("ridge", codelength="online"), layers="0"), corpus=toy)
     for name in ("linear", "edge", "mlp"):
         with pytest.raises(BertologyError, match=r"^task pos: \w+\.v\d has no variational code: take readout bayes"):
