@@ -259,7 +259,7 @@ def fit_trees(
     fit = TreeFit(group.family, data, data.trees, entries, device, progress)
     fitted = fit.fit()
     columns = ItemColumns(data)
-    gold = [data.labels[code] for code in data.test.codes.tolist()]
+    gold = [data.test.values[code] for code in data.test.codes.tolist()]
     left_out = words_left_out(data.trees["test"])
     n_cells = sum(len(one.cells) for one in group.family)
     provenance = watch.provenance("torch", "transformers", "numpy", "scipy", device=device, n_cells=n_cells)
