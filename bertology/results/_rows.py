@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -256,7 +257,7 @@ def field_kinds(row: type[_Row]) -> dict[str, type]:
 
 
 def _as_kind(row: str, name: str, value: Any, kind: type, *, optional: bool) -> Any:
-    try:
+    with contextlib.suppress(TypeError, ValueError):  # what they say of a value, the error below says of its place
         if value is None and optional:
             return None
         if kind is float:
@@ -268,8 +269,6 @@ def _as_kind(row: str, name: str, value: Any, kind: type, *, optional: bool) -> 
             return bool(value)
         if kind is str and isinstance(value, str):
             return str(value)
-    except (TypeError, ValueError):
-        pass
     raise ResultsError(f"{name} of a {row} is {shortened(repr(value))}; it should be of type {kind.__name__}")
 
 
