@@ -240,8 +240,12 @@ def summarised(
     seed: int,
     bounded: bool = True,
     by_run: Floats | None = None,
+    least: float = -np.inf,
 ) -> Bootstrap:
-    """Standard errors and intervals of replicates ``[resample, layer]``; those of a mean over ``[run, layer]``."""
+    """Standard errors and intervals of replicates ``[resample, layer]``; those of a mean over ``[run, layer]``.
+
+    ``least`` is the lowest value that a bounded metric of such a mean can take.
+    """
     n_layers, n_clusters = len(values), len(jackknife)
     stderr, low, high = np.full(n_layers, np.nan), np.full(n_layers, np.nan), np.full(n_layers, np.nan)
     methods = [NO_INTERVAL] * n_layers
@@ -267,7 +271,6 @@ def summarised(
         reach = _student_reach(stderr, by_run, n_clusters, tail)
         low, high = values - reach * (values - low), values + reach * (high - values)
         if bounded:
-            least = -1.0 if min(by_run.min(), replicates.min()) < 0 else 0.0
             low, high = np.maximum(low, least), np.minimum(high, 1.0)
     return Bootstrap(
         *(metric, values, stderr, low, high, tuple(methods), replicates, jackknife, n_clusters, level, seed, by_run),

@@ -38,6 +38,8 @@ def over_runs(runs: Sequence[Bootstrap]) -> Bootstrap:
     deviation = np.zeros_like(replicates)
     for number, run in enumerate(runs):
         deviation += enlarged[:, [number]] * run.replicates
+    # Correlations and differences may be negative; shares, of which no run and no resample is, may not.
+    is_share = all(np.nanmin(run.replicates) >= 0 for run in runs)
     return summarised(
         first.metric,
         by_run.mean(axis=0),
@@ -47,6 +49,7 @@ def over_runs(runs: Sequence[Bootstrap]) -> Bootstrap:
         seed=first.seed,
         bounded=first.bounded,
         by_run=by_run,
+        least=0.0 if is_share else -1.0,
     )
 
 

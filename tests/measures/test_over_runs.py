@@ -109,6 +109,13 @@ def test_bounds_stay_in_what_a_metric_can_be() -> None:
     assert over_runs(bits).ci_high[0] > 13
 
 
+def test_a_share_of_runs_far_apart_is_not_below_zero() -> None:
+    right = np.random.default_rng(5).binomial(SIZE, np.array([0.02, 0.05, 0.75])[:, None, None], (3, 1, 60))
+    found = over_runs(measured(right))
+    assert found.ci_low[0] == 0.0
+    assert found.ci_high[0] <= 1.0
+
+
 def test_runs_over_other_sentences_are_refused() -> None:
     rng = np.random.default_rng(6)
     runs = [
