@@ -22,7 +22,7 @@ from bertology import attention
 from bertology.attention import ClassifierKind
 from bertology.corpora import Sentences
 from bertology.measures import head_metric
-from bertology.probing import AttentionProbe, HeadBaseline
+from bertology.probing import AttentionProbe, HeadBaseline, Windows
 
 if TYPE_CHECKING:
     from bertology.attention import HeadRatios, MakeStatistic
@@ -58,7 +58,15 @@ class HeadPatterns(AttentionProbe):
         """The share of every class."""
         return (partial(attention.PatternShares, classifier=self.classifier, confidence=self.confidence),)
 
-    def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
+    def baseline(
+        self,
+        name: HeadBaseline,
+        *,
+        chosen_on: Sentences,
+        sentences: Sentences,
+        chosen_windows: Windows = None,
+        windows: Windows = None,
+    ) -> Sequence[HeadRatios]:
         """There is none: a pattern is not right or wrong."""
         return ()
 

@@ -28,7 +28,7 @@ import numpy as np
 from bertology.attention import arcs
 from bertology.corpora import Sentences
 from bertology.measures import head_metric
-from bertology.probing import AttentionProbe, HeadBaseline
+from bertology.probing import AttentionProbe, HeadBaseline, Windows
 from probes._dependency_arcs import dependency_arcs
 from probes._rarest import rarest_words
 
@@ -74,15 +74,21 @@ class Roles(AttentionProbe):
         asked = [_neighbours(sentences), *self._beside_offsets(sentences)]
         return [partial(arcs.ArcHits, arcs=own, metric=self.metrics[0].name, self_competes=True) for own in asked]
 
-    def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
+    def baseline(
+        self,
+        name: HeadBaseline,
+        *,
+        chosen_on: Sentences,
+        sentences: Sentences,
+        chosen_windows: Windows = None,
+        windows: Windows = None,
+    ) -> Sequence[HeadRatios]:
         """The best fixed offset, of relations and rare words; neighbours are one themselves."""
+        offsets = partial(
+            arcs.offset_baseline, sentences=sentences, metric=self.metrics[0].name, farthest=self.farthest
+        )
         pairs = zip(self._beside_offsets(sentences), self._beside_offsets(chosen_on), strict=True)
-        return [
-            arcs.offset_baseline(own, sentences, chosen_on=other, metric=self.metrics[0].name, farthest=self.farthest)[
-                0
-            ]
-            for own, other in pairs
-        ]
+        return [offsets(own.read_from(windows), chosen_on=other.read_from(chosen_windows))[0] for own, other in pairs]
 
     def named(self, shares: Mapping[str, float], offsets: Mapping[str, float]) -> tuple[str, ...]:
         """The roles of a head: ``positional: previous``, ``syntactic: nsubj: dependent → head``, ``rare words``.

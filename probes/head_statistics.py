@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from bertology import attention
 from bertology.corpora import Sentences
 from bertology.measures import head_metric
-from bertology.probing import AttentionProbe, HeadBaseline
+from bertology.probing import AttentionProbe, HeadBaseline, Windows
 
 if TYPE_CHECKING:
     from bertology.attention import HeadRatios, MakeStatistic
@@ -59,7 +59,15 @@ class Statistics(AttentionProbe):
         found: list[MakeStatistic] = [attention.Masses, attention.Sharpness, attention.Offsets]
         return [*found, attention.NormShares] if self.with_norms else found
 
-    def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
+    def baseline(
+        self,
+        name: HeadBaseline,
+        *,
+        chosen_on: Sentences,
+        sentences: Sentences,
+        chosen_windows: Windows = None,
+        windows: Windows = None,
+    ) -> Sequence[HeadRatios]:
         """None."""
         return []
 

@@ -29,11 +29,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bertology.attention import arcs
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError
 from bertology.measures import head_metric
-from bertology.probing import AttentionProbe, GateProbe, HeadBaseline, HeadProbe, ProbeFamily, tree_examples
+from bertology.probing import AttentionProbe, GateProbe, HeadBaseline, HeadProbe, ProbeFamily, Windows, tree_examples
 from probes._dependency_arcs import Downward, dependency_arcs
 from probes._mentions import MentionHead, antecedents
 
@@ -85,10 +87,18 @@ class Relations(_OfSingleHeads):
         asked = dependency_arcs(sentences, downward=self.downward, fewest=self.fewest_arcs)
         return [partial(arcs.ArcHits, arcs=asked, metric=self.metrics[0].name)]
 
-    def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
+    def baseline(
+        self,
+        name: HeadBaseline,
+        *,
+        chosen_on: Sentences,
+        sentences: Sentences,
+        chosen_windows: Windows = None,
+        windows: Windows = None,
+    ) -> Sequence[HeadRatios]:
         """The best fixed offset of each relation."""
-        asked = dependency_arcs(sentences, downward=self.downward, fewest=self.fewest_arcs)
-        chosen = dependency_arcs(chosen_on, downward=self.downward)
+        asked = dependency_arcs(sentences, downward=self.downward, fewest=self.fewest_arcs).read_from(windows)
+        chosen = dependency_arcs(chosen_on, downward=self.downward).read_from(chosen_windows)
         metric = self.metrics[0].name
         return [arcs.offset_baseline(asked, sentences, chosen_on=chosen, metric=metric, farthest=self.farthest)[0]]
 
@@ -109,9 +119,18 @@ class Trees(_OfSingleHeads):
         """Edges of maxima and of spanning trees."""
         return [partial(arcs.TreeHits, trees=text_trees(sentences, self.most_sentences), metric=self.metrics[0].name)]
 
-    def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
+    def baseline(
+        self,
+        name: HeadBaseline,
+        *,
+        chosen_on: Sentences,
+        sentences: Sentences,
+        chosen_windows: Windows = None,
+        windows: Windows = None,
+    ) -> Sequence[HeadRatios]:
         """Each word joined to one at a fixed distance."""
-        own, other = (text_trees(text, self.most_sentences) for text in (sentences, chosen_on))
+        own = text_trees(sentences, self.most_sentences).read_from(windows)
+        other = text_trees(chosen_on, self.most_sentences).read_from(chosen_windows)
         return [arcs.chain_baseline(own, sentences, chosen_on=other, metric=self.metrics[0].name)[0]]
 
 
@@ -134,9 +153,18 @@ class Coreference(_OfSingleHeads):
         asked = antecedents(sentences, self.mentions, mention_head=self.mention_head)
         return [partial(arcs.CandidateHits, candidates=asked, metric=self.metrics[0].name)]
 
-    def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
+    def baseline(
+        self,
+        name: HeadBaseline,
+        *,
+        chosen_on: Sentences,
+        sentences: Sentences,
+        chosen_windows: Windows = None,
+        windows: Windows = None,
+    ) -> Sequence[HeadRatios]:
         """The nearest mention, the nearest with the same head word, or what rules choose."""
         asked = antecedents(sentences, self.mentions, mention_head=self.mention_head)
+        asked = asked.read_from(windows)
         return [arcs.pick_baseline(asked, sentences, pick=_PICKS[name], metric=self.metrics[0].name)]
 
 
@@ -161,6 +189,7 @@ class Parser(GateProbe):
     ) -> Sequence[HeadRatios]:
         """Parsers with and without words, and what names the next word."""
         trees = text_trees(sentences, self.most_sentences)
+        windows = encoder.tokenize(sentences, on_long=on_long).word_window.astype(np.int64)  # type: ignore[arg-type]
         settings = arcs.ParserSettings(
             most_sentences=self.most_sentences, learning_rate=self.learning_rate, max_epochs=self.max_epochs
         )
@@ -175,7 +204,7 @@ class Parser(GateProbe):
         return [
             fitted(name="attention", settings=settings),
             fitted(name="attention and words", settings=replace(settings, with_words=True)),
-            arcs.next_word_baseline(trees, sentences, metric=self.metrics[0].name),
+            arcs.next_word_baseline(trees.read_from(windows, every_word=True), sentences, metric=self.metrics[0].name),
         ]
 
 

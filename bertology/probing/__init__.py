@@ -10,7 +10,7 @@ from bertology.probing._examples import (
     target_examples,
     word_examples,
 )
-from bertology.probing._heads import AttentionProbe, GateProbe, HeadBaseline, HeadProbe
+from bertology.probing._heads import AttentionProbe, GateProbe, HeadBaseline, HeadProbe, Windows
 from bertology.probing._registry import Registered, get_probe, registered_probes
 from bertology.probing._trees import TreeAsks, TreeExamples, scored_words, tree_examples, tree_marks
 
@@ -31,6 +31,7 @@ __all__ = [
     "RepresentationProbe",
     "TreeAsks",
     "TreeExamples",
+    "Windows",
     "get_probe",
     "layer_examples",
     "mapped_examples",

@@ -7,6 +7,9 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from numpy import int64
+from numpy.typing import NDArray
+
 from bertology._settings import checked_settings
 from bertology.corpora import Sentences
 from bertology.probing._contract import Probe
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from bertology.attention import HeadRatios, MakeStatistic
     from bertology.encoders import Encoder
 
+Windows = NDArray[int64] | None
+"""``[word]`` the window that a model reads each word of a text from, −1 for words that it cannot read; None if it reads
+every sentence whole in one window."""
 HeadBaseline = Literal["offset", "nearest", "head_match", "rule"]
 """Scores that need no head: always the word at one place from here, the nearest candidate, the nearest candidate with
 the same word in it, or what the probe's own rules choose."""
@@ -77,13 +83,25 @@ class AttentionProbe(HeadProbe):
         """
 
     @abstractmethod
-    def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
+    def baseline(
+        self,
+        name: HeadBaseline,
+        *,
+        chosen_on: Sentences,
+        sentences: Sentences,
+        chosen_windows: Windows = None,
+        windows: Windows = None,
+    ) -> Sequence[HeadRatios]:
         """What can be had without a head, as ratios of the whole text, called as those of heads are.
+
+        What heads are not asked, because the model does not read the words, is not asked here.
 
         Args:
             name: one of :attr:`baselines`.
             chosen_on: where it may be fitted, such as which offset is best.
             sentences: what it is scored on.
+            chosen_windows: how the model reads ``chosen_on``.
+            windows: how it reads ``sentences``.
         """
 
 

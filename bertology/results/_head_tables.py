@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertology.results._rows import ResultRow, reading_of
-from bertology.results._view import Score, natural_order, own_init
+from bertology.results._view import Score, natural_order, own_baselines, own_init
 
 _STEP = re.compile(r"(?P<order>.*?)(?P<step>\d+ %.*)")
 HEAD_BASELINES = {
@@ -119,7 +119,7 @@ def head_tables(rows: Sequence[ResultRow]) -> tuple[HeadTable, ...]:
             of_table[row.task, row.corpus, metric, row.model, reading_of(row)].append(row)
         elif row.control in HEAD_BASELINES:
             baselines[row.task, row.corpus, metric].append(row)
-    return tuple(_table(found, baselines[key[:3]]) for key, found in of_table.items())
+    return tuple(_table(found, own_baselines(baselines[key[:3]], found[0].model)) for key, found in of_table.items())
 
 
 def step_tables(rows: Sequence[ResultRow]) -> tuple[StepTable, ...]:

@@ -57,7 +57,8 @@ class Results:
     def only(self, **values: Any) -> Results:
         """The results whose rows have these values, such as ``only(task="pos", model="pocket")``.
 
-        Baselines, which belong to no model, stay whatever is asked of the model.
+        Baselines, which belong to no model, stay whatever is asked of the model; those of what one model reads stay
+        with that model.
 
         Raises:
             ResultsError: there is no such column, or no row is left.
@@ -334,5 +335,7 @@ _OF_A_MODEL = frozenset({"model", "model_fingerprint", "init", "init_seed", "poo
 
 def _fits(row: ResultRow, name: str, value: Any) -> bool:
     found = getattr(row, name)
-    belongs_to_no_model = row.model is None and name in _OF_A_MODEL
-    return belongs_to_no_model or found == value
+    # Baselines of what one model reads name that model, and no weights or reading of it.
+    is_baseline = row.init is None and row.readout is None
+    of_no_model = row.model is None or (is_baseline and name != "model")
+    return (of_no_model and name in _OF_A_MODEL) or found == value

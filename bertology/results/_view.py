@@ -143,12 +143,18 @@ def layer_tables(
             groups[*question, row.model, row.pooling, reading_of(row)].append(row)
     times = Counter(key[:-1] for key in groups)
     return tuple(
-        _table(group, _own(baselines[key[:3]], group[0].model), comparisons, metric, one_of_several=times[key[:-1]] > 1)
+        _table(
+            group,
+            own_baselines(baselines[key[:3]], group[0].model),
+            comparisons,
+            metric,
+            one_of_several=times[key[:-1]] > 1,
+        )
         for key, group in _in_natural_order(groups)
     )
 
 
-def _own(baselines: Sequence[ResultRow], model: str | None) -> list[ResultRow]:
+def own_baselines(baselines: Sequence[ResultRow], model: str | None) -> list[ResultRow]:
     """The baselines of what a model reads: of a text of which it cannot read all they are its own."""
     of_model = [row for row in baselines if row.model == model]
     return of_model or [row for row in baselines if row.model is None]

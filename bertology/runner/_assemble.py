@@ -101,14 +101,14 @@ class Assembler:
         """Scores of the baselines of a task."""
         rows: list[ResultRow] = []
         shared = _shared_task(plan, found.probe, self.experiment)
+        # What is left out because a model cannot read it makes a baseline that model's own.
+        shared["model"] = plan.source.name if found.unreadable else None
         if isinstance(found.probe, HeadProbe):
             for name, cell in found.cells.items():
                 rows += self._heads.of([(None, cell)], found.probe, {**shared, "control": name})
             return Tables.of(rows)
         for control, column in self._scorer.baselines(found).items():
-            # What is left out because a model cannot read it makes a baseline that model's own.
-            where = {**shared, "control": control, "model": plan.source.name if found.unreadable else None}
-            rows += _rows(column, 0, where, metrics=found.probe.scores)
+            rows += _rows(column, 0, {**shared, "control": control}, metrics=found.probe.scores)
         return Tables.of(rows)
 
     def of_failed(self, plan: Plan, group: Group) -> Tables:

@@ -20,10 +20,11 @@ from bertology.measures import (
     word_majority,
     word_majority_labels,
 )
+from bertology.runner._baselines import Baseline
 from bertology.runner._cells import write_cell
 from bertology.runner._code import code_group
 from bertology.runner._items import ItemColumns
-from bertology.runner._plan import Baseline, BaselineCells, Group, Plan
+from bertology.runner._plan import BaselineCells, Group, Plan
 from bertology.runner._problems import Problem, counts_of, labels_of, targets_of
 from bertology.runner._provenance import Stopwatch, versions
 from bertology.runner._readable import skipped_words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -183,7 +184,7 @@ def _close_gates(group: Group, job: _Job) -> None:
 
 
 def write_head_baselines(found: BaselineCells, splits: Splits, run: Path, *, reading: Reading) -> None:
-    """Score what needs no head, and write the cells into ``run``.
+    """Score what needs no head on what the model can read, and write the cells into ``run``.
 
     Args:
         found: the cells.
@@ -193,14 +194,22 @@ def write_head_baselines(found: BaselineCells, splits: Splits, run: Path, *, rea
     """
     probe = asked_of_heads(found.probe, reading)
     assert isinstance(probe, AttentionProbe)
-    chosen_on = splits.dev if len(splits.dev) else splits.test
+    chosen_on, windows = "dev" if len(splits.dev) else "test", found.windows
+    skipped = Counter(found.unreadable.get("test", {}).values())
+    read = np.delete(splits.test.sentence_of_word, list(found.unreadable.get("test", {})))
     for control, cell in found.cells.items():
         try:
-            ratios = probe.baseline(control, chosen_on=chosen_on, sentences=splits.test)  # type: ignore[arg-type]
+            ratios = probe.baseline(
+                control,  # type: ignore[arg-type]
+                chosen_on=splits.by_name[chosen_on],
+                sentences=splits.test,
+                chosen_windows=windows.get(chosen_on),
+                windows=windows.get("test"),
+            )
         except CorpusError as error:
             raise CorpusError(f"task {probe.task}: {error}") from error
         sums = [one for each in ratios for one in _sums(each, "test", None)]
-        facts = _facts(splits.test.n_words, len(splits.test), {}, reading)
+        facts = _facts(len(read), len(np.unique(read)), skipped, reading)
         write_cell(run, cell, sums, facts=facts, provenance={"versions": versions("numpy"), "wall_s": 0.0})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -12,20 +12,19 @@ from bertology.corpora import Corpus
 from bertology.encoders import ModelShape, ModelSource
 from bertology.errors import BertologyError
 from bertology.probing import (
-    AttentionProbe,
     ClozeProbe,
     GateProbe,
-    HeadBaseline,
     HeadProbe,
     Probe,
     RepresentationProbe,
     get_probe,
 )
 from bertology.readouts import ReadoutKind, readout_kind
+from bertology.runner._baselines import Baseline, baselines_of
 from bertology.runner._cells import Cell
 from bertology.runner._draws import DRAWS, Weights, cheap_draws, control_seeds
 from bertology.runner._finder import Finder, Init, read_vocabulary
-from bertology.runner._readable import Reasons, fingerprint_of, unreadable_words
+from bertology.runner._readable import Reasons, Windows, fingerprint_of, unreadable_words, windows_of_words
 from bertology.runner._reading import Reading, check_reading, fitted_together
 from bertology.runner._request import ProbeRequest, parse_layers
 from bertology.runner._task_data import Splits
@@ -33,14 +32,6 @@ from bertology.runner._task_data import Splits
 # Of what was left out of a corpus so many places are told; all are in Corpus.skipped.
 _LISTED = 5
 RowControl = Literal["none", "control_task", "blind"]
-Baseline = Literal["majority", "word_majority", "lexical", "linear_chain"] | HeadBaseline
-# By what a task's readout reads.
-_BASELINES: Mapping[str, tuple[Baseline, ...]] = {
-    "words": ("majority", "word_majority"),
-    "spans": ("majority", "word_majority", "lexical"),
-    "trees": ("linear_chain",),
-    "prompts": ("majority",),
-}
 
 
 @dataclass(frozen=True)
@@ -93,8 +84,10 @@ class BaselineCells:
     probe: Probe
     cells: Mapping[Baseline, Cell]
     unreadable: Mapping[str, Reasons] = field(default_factory=dict)
-    """By split the words that the model cannot read, which are left out here too; where there are none, the cells are
-    those of any model."""
+    """By split the words that the model cannot read, which are left out here too; where it reads all splits whole, the
+    cells are those of any model."""
+    windows: Windows = field(default_factory=dict, compare=False)
+    """Of baselines of heads, of the same splits: the windows of their words."""
 
 
 @dataclass(frozen=True)
@@ -157,23 +150,39 @@ class Plan:
     def baselines(self) -> tuple[BaselineCells, ...]:
         """The baselines asked for, by task, on what the model can read."""
         return tuple(
-            self._baselines_of(found.probe, self.unreadable)
-            if found.cells and isinstance(found.probe, RepresentationProbe)
-            else found
+            self._baselines_of(found.probe, *self._read_for(found.probe)) if found.cells else found
             for found in self.baselines_of_all
         )
 
     @cached_property
     def baselines_of_all(self) -> tuple[BaselineCells, ...]:
         """The baselines asked for, by task, if the model can read every word, which this does not find out."""
-        return tuple(self._baselines_of(probe, {}) for probe in self.probes)
+        return tuple(self._baselines_of(probe, {}, {}) for probe in self.probes)
 
-    def _baselines_of(self, probe: Probe, unreadable: Mapping[str, Reasons]) -> BaselineCells:
+    def _baselines_of(self, probe: Probe, unreadable: Mapping[str, Reasons], windows: Windows) -> BaselineCells:
         controls = baselines_of(probe, self.request.controls)
         shared = {**self._task_identity(probe), **self._baseline_settings(probe)}
         if unreadable:
-            shared["unreadable_fingerprint"] = fingerprint_of(unreadable)
-        return BaselineCells(probe, {name: Cell({**shared, "control": name}) for name in controls}, unreadable)
+            shared["unreadable_fingerprint"] = fingerprint_of(unreadable, windows)
+        cells = {name: Cell({**shared, "control": name}) for name in controls}
+        return BaselineCells(probe, cells, unreadable, windows)
+
+    def _read_for(self, probe: Probe) -> tuple[Mapping[str, Reasons], Windows]:
+        """What the model reads of the splits of a task: words that it cannot, and for heads the windows of all."""
+        if isinstance(probe, HeadProbe):
+            unreadable, windows = self._windows
+            splits = [name for name in _read_by_heads(probe) if name in windows]
+            return {name: unreadable[name] for name in splits}, {name: windows[name] for name in splits}
+        # Which items of a cloze task a model can be asked is known when they are put to it.
+        return (self.unreadable if isinstance(probe, RepresentationProbe) else {}), {}
+
+    @cached_property
+    def _windows(self) -> tuple[Mapping[str, Reasons], Windows]:
+        splits = {name: self.splits.by_name[name] for name in ("dev", "test")}
+        try:
+            return windows_of_words(splits, self.request, self.source)
+        except BertologyError:
+            return {}, {}  # as above
 
     @cached_property
     def unreadable(self) -> Mapping[str, Reasons]:
@@ -235,7 +244,7 @@ class Plan:
         if isinstance(probe, ClozeProbe):
             return {**of_task, "items_fingerprint": self.splits.prompts[probe.task].fingerprint}
         if isinstance(probe, HeadProbe):
-            names = ("dev", "test") if probe.chooses else ("test",)
+            names = _read_by_heads(probe)
             return {**of_task, **{f"{name}_fingerprint": self.splits.by_name[name].fingerprint for name in names}}
         return {
             **of_task,
@@ -345,20 +354,14 @@ class Plan:
         return {"mixed_layers": [below for below in self.layers_of(reading) if layer is None or below <= layer]}
 
 
-def baselines_of(probe: Probe, controls: Collection[str]) -> tuple[Baseline, ...]:
-    """The baselines that a task has among the ``controls``."""
-    if isinstance(probe, ClozeProbe) and probe.asks != "answers":
-        # Of two texts neither is the more frequent answer; and where each item has rivals of its own, what is most
-        # frequent among the answers is mostly what is never asked as a rival.
-        return ()
-    if isinstance(probe, HeadProbe):
-        return tuple(name for name in probe.baselines if name in controls) if isinstance(probe, AttentionProbe) else ()
-    return tuple(name for name in _BASELINES[_reads(probe)] if name in controls)
-
-
 def inits_of(probe: Probe, inits: Iterable[Init], *, own: Init) -> tuple[Init, ...]:
     """The initialisations of a model that a task is put to: what a random one loses without a head says nothing."""
     return tuple(init for init in inits if init == own or not isinstance(probe, GateProbe))
+
+
+def _read_by_heads(probe: HeadProbe) -> tuple[str, ...]:
+    """The splits that are read."""
+    return ("dev", "test") if probe.chooses else ("test",)
 
 
 def _reads(probe: Probe) -> str:

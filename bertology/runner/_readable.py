@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bertology._files import canonical_json, digest
 from bertology.activations import Entry, Recipe, find_entry
@@ -13,8 +16,10 @@ from bertology.encoders import ModelSource
 from bertology.runner._request import ProbeRequest
 
 if TYPE_CHECKING:
-    from bertology.encoders._tokenize import PieceReader
+    from bertology.encoders import Pieces
 
+Windows = Mapping[str, NDArray[np.int64]]
+"""By split the window that each word is read from, −1 where there is none."""
 Reasons = Mapping[int, str]
 """Words of a split that have no vector, by number, and why."""
 
@@ -56,22 +61,53 @@ def unreadable_words(
         ModelError: the tokenizer or the configuration cannot be loaded.
         CorpusError: a text cannot be encoded.
     """
-    reader: PieceReader | None = None
-    found: dict[str, Reasons] = {}
-    for name, sentences in splits.items():
-        entry = find_entry(recipe_for(request, fingerprint, sentences), layers)
-        if entry is not None:
-            found[name] = skipped_words(entry)
-            continue
-        from bertology.encoders import load_reader
-        from bertology.encoders._tokenize import tokenize
+    entries = {name: find_entry(recipe_for(request, fingerprint, text), layers) for name, text in splits.items()}
+    unknown = {name: text for name, text in splits.items() if entries[name] is None}
+    found = {name: skipped_words(entry) for name, entry in entries.items() if entry is not None}
+    found |= {name: _skipped_of(pieces) for name, pieces in _tokenized(unknown, request, source)}
+    return {name: found[name] for name in splits if found[name]}
 
-        reader = reader or load_reader(
-            source, trust_remote_code=request.trust_remote_code, max_pieces=request.max_pieces
-        )
-        pieces = tokenize(sentences, reader, on_long="skip" if request.on_long == "skip" else "window")
-        found[name] = _by_word((skipped.word, skipped.reason) for skipped in pieces.skipped)
-    return {name: words for name, words in found.items() if words}
+
+def windows_of_words(
+    splits: Mapping[str, Sentences], request: ProbeRequest, source: ModelSource
+) -> tuple[dict[str, Reasons], Windows]:
+    """What heads are not asked about: by split the words that a model cannot read, and the windows of all words.
+
+    Only splits that have such words, or sentences that are read in several windows.
+
+    Args:
+        splits: the text.
+        request: how it is read.
+        source: the model's files.
+
+    Raises:
+        ModelError: the tokenizer or the configuration cannot be loaded.
+        CorpusError: a text cannot be encoded.
+    """
+    unreadable, windows = dict[str, Reasons](), dict[str, NDArray[np.int64]]()
+    for name, pieces in _tokenized(splits, request, source):
+        n_sentences = len(np.unique(pieces.window_sentence))
+        if pieces.skipped or pieces.n_windows > n_sentences:
+            unreadable[name], windows[name] = _skipped_of(pieces), pieces.word_window.astype(np.int64)
+    return unreadable, windows
+
+
+def _tokenized(
+    splits: Mapping[str, Sentences], request: ProbeRequest, source: ModelSource
+) -> Iterator[tuple[str, Pieces]]:
+    """Splits as pieces of a model whose weights are not loaded."""
+    if not splits:
+        return
+    from bertology.encoders import load_reader
+    from bertology.encoders._tokenize import tokenize
+
+    reader = load_reader(source, trust_remote_code=request.trust_remote_code, max_pieces=request.max_pieces)
+    for name, sentences in splits.items():
+        yield name, tokenize(sentences, reader, on_long="skip" if request.on_long == "skip" else "window")
+
+
+def _skipped_of(pieces: Pieces) -> Reasons:
+    return _by_word((skipped.word, skipped.reason) for skipped in pieces.skipped)
 
 
 def skipped_words(entry: Entry) -> Reasons:
@@ -84,6 +120,7 @@ def _by_word(skipped: Iterable[tuple[int, str]]) -> Reasons:
     return {word: re.sub(r"\d+", "…", reason) for word, reason in skipped}
 
 
-def fingerprint_of(unreadable: Mapping[str, Reasons]) -> str:
-    """Hash of which words of which splits cannot be read."""
-    return digest([canonical_json({name: sorted(words) for name, words in unreadable.items()})])
+def fingerprint_of(unreadable: Mapping[str, Reasons], windows: Windows) -> str:
+    """Hash of which words of which splits cannot be read, and, where it matters, of the windows of the others."""
+    words = {name: windows[name].tolist() if name in windows else sorted(unreadable[name]) for name in unreadable}
+    return digest([canonical_json(words)])

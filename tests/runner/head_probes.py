@@ -13,7 +13,7 @@ from bertology.attention import HeadRatios
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
 from bertology.measures import Metric, head_metric
-from bertology.probing import AttentionProbe, GateProbe, HeadBaseline
+from bertology.probing import AttentionProbe, GateProbe, HeadBaseline, Windows
 
 if TYPE_CHECKING:
     from bertology.attention import MakeStatistic
@@ -44,7 +44,15 @@ class LooksAt(AttentionProbe):
             raise CorpusError(f"only {sentences.n_words} words: give {self.least_words}")
         return (Masses,)
 
-    def baseline(self, name: HeadBaseline, *, chosen_on: Sentences, sentences: Sentences) -> Sequence[HeadRatios]:
+    def baseline(
+        self,
+        name: HeadBaseline,
+        *,
+        chosen_on: Sentences,
+        sentences: Sentences,
+        chosen_windows: Windows = None,
+        windows: Windows = None,
+    ) -> Sequence[HeadRatios]:
         lengths = np.diff(sentences.starts).astype(np.float64)[None, None, None]
         return (HeadRatios(("previous",), (), lengths - 1, lengths, "attention_mass", "model"),)
 

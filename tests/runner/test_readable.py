@@ -11,11 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bertology.corpora import Corpus, Sentence, Sentences, load_corpus, write_conllu
+from bertology.corpora import Corpus, Sentence, Sentences, Target, load_corpus, write_conllu
 from bertology.measures import majority
 from bertology.probing import tree_examples
 from bertology.results import layer_tables, read_results
+from bertology.results._head_tables import head_tables
 from bertology.runner import ProbeRequest, make_plan, run_probes
+from bertology.runner._reading import Reading
 from bertology.runner._task_data import TaskData
 from bertology.runner.experiment import Experiment, RunOptions, resolve_work, run_experiment
 from tests.runner.tree_runs import TASKS, asking
@@ -82,6 +84,73 @@ def test_all_rows_of_a_task_are_of_the_same_items(
     }
 
 
+HEAD_TASKS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
+    "head_syntax": ("attention", {"fewest_arcs": 1}, ("offset",)),
+    "head_syntax:trees": ("attention", {}, ("offset",)),
+    "head_syntax:coreference": ("attention", {}, ("nearest", "head_match", "rule")),
+    "head_syntax:parser": ("gates", {"max_epochs": 1}, ()),
+    "head_roles": ("attention", {"relations": ("nsubj", "obj")}, ("offset",)),
+}
+"""By task its readout, settings and baselines."""
+
+
+def with_mentions(sentence: Sentence) -> Sentence:
+    """The sentence with its words as mentions, of which every second one is the same."""
+    pairs = [(one, other) for other in range(len(sentence)) for one in range(other)]
+    targets = tuple(Target((a, a + 1), "1" if (b - a) % 2 == 0 else "0", (b, b + 1)) for a, b in pairs)
+    return replace(sentence, targets={"coref": targets})
+
+
+def asking_heads(model: Path, task: str, **reading: Any) -> ProbeRequest:
+    readout, settings, controls = HEAD_TASKS[task]
+    readings = {task: (Reading(readout, settings),)}
+    return ProbeRequest(
+        tasks=(task,), model=str(model), corpus="x", controls=controls, layers="1,2", readings=readings, **reading
+    )
+
+
+@pytest.mark.parametrize("reading", [{}, {"max_pieces": 18}, {"on_long": "skip", "max_pieces": 18}])
+@pytest.mark.parametrize("task", HEAD_TASKS)
+def test_heads_and_their_baselines_are_asked_the_same(
+    task: str, reading: dict[str, Any], tiny_bert: Path, damaged: Corpus
+) -> None:
+    splits = {name: Sentences(map(with_mentions, sentences)) for name, sentences in damaged.splits.items()}
+    corpus, request = Corpus("mentions", splits), asking_heads(tiny_bert, task, **reading)
+    (found,) = make_plan(request, corpus=corpus).baselines
+    if found.cells:
+        windows, of_words = found.windows["test"], corpus["test"].sentence_of_word
+        n_windows, n_sentences = (len(np.unique(numbers[windows >= 0])) for numbers in (windows, of_words))
+        assert (n_windows > n_sentences) == (reading == {"max_pieces": 18})
+    results = run_probes(request, corpus=corpus)
+    shown = {name for table in head_tables(results.rows) for line in table.lines for name in line.baselines}
+    assert shown == set(HEAD_TASKS[task][2])
+    frame = results.to_pandas()
+    frame = frame[frame.split == "test"]
+    # What is beside the parser is a group of its own, and no group of roles beside neighbours has an offset.
+    groups = ["metric"] if task == "head_syntax:parser" else ["metric", "group"]
+    counts = frame.groupby(groups)[["n_items", "n_clusters", "n_skipped", "skip_reasons"]].nunique()
+    assert (counts == 1).all(axis=None), frame.groupby(groups).n_items.unique()
+    assert set(frame.model) == {str(tiny_bert)}
+    assert frame.n_items.min() > 0
+
+
+@pytest.mark.parametrize("task", [task for task, (_, _, controls) in HEAD_TASKS.items() if controls])
+def test_cells_of_head_baselines_go_by_what_is_read(task: str, tiny_bert: Path, damaged: Corpus, toy: Corpus) -> None:
+    def cells(corpus: Corpus, **reading: Any) -> tuple[set[str], set[str]]:
+        plan = make_plan(asking_heads(tiny_bert, task, **reading), corpus=corpus)
+        found = [{cell.id for cell in one.cells.values()} for (one,) in (plan.baselines, plan.baselines_of_all)]
+        return found[0], found[1]
+
+    whole, of_all = cells(toy)
+    assert whole == of_all
+    read, of_all = cells(damaged)
+    assert read.isdisjoint(of_all)
+    assert read.isdisjoint(cells(damaged, on_long="skip", max_pieces=14)[0])
+    # Train is not read for heads.
+    only_train = Corpus("damaged", {**toy.splits, "train": damaged["train"]})
+    assert cells(only_train) == (whole, whole)
+
+
 def test_baselines_are_fitted_to_what_is_read(tiny_bert: Path, damaged: Corpus) -> None:
     request = ProbeRequest(tasks=("pos",), model=str(tiny_bert), corpus="x", readout="ridge", **FEW)
     plan = make_plan(request, corpus=damaged)
@@ -96,6 +165,9 @@ def test_baselines_are_fitted_to_what_is_read(tiny_bert: Path, damaged: Corpus) 
     assert (row.n_train, row.n_items) == (len(train), len(test))
     (table,) = layer_tables(results.rows, results.comparisons)
     assert {line.control for line in table.baselines} == {"majority", "word_majority"}
+    # They stay whichever of the model's rows are asked for.
+    for chosen in ({"init": "pretrained"}, {"readout": "ridge"}, {"model": str(tiny_bert)}):
+        assert {row.control for row in results.only(**chosen).rows} >= {"majority", "word_majority"}
 
 
 def test_cells_of_baselines_go_by_what_is_read(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -60,6 +60,17 @@ class Arcs:
             looked_at=looked_at & {name for name, *_ in found},
         )
 
+    def read_from(self, windows: Integers | None) -> Arcs:
+        """Those that ask about words which a model reads, in the same groups. Answers that it cannot read remain.
+
+        Args:
+            windows: ``[word]`` the window that each is read from, −1 for words that are not read; None if all are.
+        """
+        if windows is None:
+            return self
+        kept = windows[self.asked] >= 0
+        return replace(self, asked=self.asked[kept], answers=self.answers[kept], groups=self.groups[kept])
+
     @cached_property
     def opens(self) -> NDArray[np.bool_]:
         """``[arc]`` whether it is the first of its question."""
@@ -89,8 +100,8 @@ def offset_baseline(
     Args:
         arcs: what is asked.
         sentences: the text that they are arcs of.
-        chosen_on: arcs of the text on which offsets are chosen; a group that it lacks takes the offset that is best
-            over all of it.
+        chosen_on: arcs of the text on which offsets are chosen; a group of which it has none takes the offset that is
+            best over all of it.
         metric: what the ratios are called.
         farthest: offsets from ``-farthest`` to ``farthest`` are tried, 0 left out; of equally good ones the nearest,
             then the one before.
@@ -103,7 +114,8 @@ def offset_baseline(
     # A question has one answer at most at each offset, so arcs may be counted for questions.
     counts = np.stack([np.bincount(chosen_on.groups[gaps == d], minlength=len(chosen_on.names)) for d in offsets])
     overall = int(counts.sum(1).argmax())
-    best = dict(zip(chosen_on.names, counts.argmax(0).tolist(), strict=True))
+    there = np.bincount(chosen_on.groups, minlength=len(chosen_on.names)) > 0
+    best = {chosen_on.names[group]: int(counts[:, group].argmax()) for group in np.flatnonzero(there).tolist()}
     chosen = {name: offsets[best.get(name, overall)] for name in arcs.names}
     wanted = np.array([chosen[name] for name in arcs.names])[arcs.groups]
     right = (arcs.answers - arcs.asked) == wanted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -37,6 +37,14 @@ class Candidates:
     """``[candidate]``"""
     ranks: Integers | None = None
     """``[candidate]`` which ones a rule would take, from 0; None where there is no rule."""
+
+    def read_from(self, windows: Integers | None) -> Candidates:
+        """The same, with the questions about words that a model does not read in no group.
+
+        Args:
+            windows: ``[word]`` the window that each is read from, −1 for words that are not read; None if all are.
+        """
+        return self if windows is None else replace(self, is_in=self.is_in & (windows[self.asked] >= 0)[:, None])
 
     @cached_property
     def starts(self) -> Integers:

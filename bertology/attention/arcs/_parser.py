@@ -185,19 +185,21 @@ def _read(
         on_long=on_long,  # type: ignore[arg-type]
         progress=progress,
     ).results
-    vectors = read_words(encoder, own, layers=[0])[0] if settings.with_words else None
+    # A word of no piece is in no map.
+    lengths = np.diff(own.starts)
+    whole = [number for number, maps in sorted(found.items()) if maps.shape[-1] == lengths[number]]
+    if not whole:
+        raise CorpusError(f"no sentence of the {name} text can be read whole: it is too long for the model")
+    read = Sentences(own[number] for number in whole)
+    vectors = read_words(encoder, read, layers=[0])[0] if settings.with_words else None
     kept = []
-    for number, maps in sorted(found.items()):
+    for place, number in enumerate(whole):
         sentence = int(some.sentences[number])
         heads = trees.heads[trees.starts[sentence] : trees.starts[sentence + 1]]
         asked = trees.scored[trees.starts[sentence] : trees.starts[sentence + 1]] & (heads > 0)
-        first, last = own.starts[number : number + 2]
-        if maps.shape[-1] != last - first:
-            continue  # a word of no piece is in no map
-        of_words = None if vectors is None else vectors[int(first) : int(last)].float()
-        kept.append(SentenceMaps(sentence, maps, torch.from_numpy(np.where(asked, heads - 1, -1)), of_words))
-    if not kept:
-        raise CorpusError(f"no sentence of the {name} text can be read whole: it is too long for the model")
+        of_words = None if vectors is None else vectors[int(read.starts[place]) : int(read.starts[place + 1])].float()
+        answers = torch.from_numpy(np.where(asked, heads - 1, -1))
+        kept.append(SentenceMaps(sentence, found[number], answers, of_words))
     return sorted(kept, key=lambda one: (len(one.heads), one.sentence))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -37,6 +37,24 @@ class TextTrees:
             return self
         drawn = np.random.default_rng(seed).choice(self.sentences, n, replace=False)
         return TextTrees(self.starts, self.heads, self.scored, np.sort(drawn))
+
+    def read_from(self, windows: Integers | None, *, every_word: bool = False) -> TextTrees:
+        """The trees whose words a model reads from one window.
+
+        Args:
+            windows: ``[word]`` the window that each is read from, −1 for words that are not read; None if each
+                sentence is read from one.
+            every_word: whether words that do not count must be read, too.
+        """
+        if windows is None:
+            return self
+        kept = []
+        for sentence in self.sentences.tolist():
+            own = slice(self.starts[sentence], self.starts[sentence + 1])
+            needed = windows[own] if every_word else windows[own][self.scored[own]]
+            read = windows[own][windows[own] >= 0]
+            kept.append(len(needed) > 0 and needed.min() >= 0 and read.min() == read.max())
+        return replace(self, sentences=self.sentences[np.array(kept, dtype=bool)])
 
     @cached_property
     def is_asked(self) -> NDArray[np.bool_]:

@@ -15,8 +15,9 @@ from bertology.errors import BertologyError, cut, quoted
 from bertology.probing import ClozeProbe, RepresentationProbe
 from bertology.readouts import readout_kind
 from bertology.results import ResultRow
+from bertology.runner._baselines import baselines_of
 from bertology.runner._finder import Finder, Init, find_corpus, prompts_corpus
-from bertology.runner._plan import Group, Plan, baselines_of, inits_of, make_plan
+from bertology.runner._plan import Group, Plan, inits_of, make_plan
 from bertology.runner._reading import fitted_together
 from bertology.runner._request import ProbeRequest
 from bertology.runner.experiment._settings import CorpusSettings, Experiment, ModelSettings, TaskSettings
