@@ -64,7 +64,15 @@ def run(n_sentences: int, times: int, job: str) -> list[Line]:
     (small, _), (large, bytes_a_word) = found[1], found[times]
     ratio = large / small
     what = f"(d) peak memory of {job}, {times}× corpus ÷ corpus"
-    lines = [Line(what, ratio, (ratio, ratio), "≤ 1.2", f"{large / 1e6:.0f} MB ÷ {small / 1e6:.0f} MB")]
+    lines = [
+        Line(
+            what,
+            ratio,
+            (ratio, ratio),
+            "≤ 1.3" if job == "probe" else "≤ 1.2",
+            f"{large / 1e6:.0f} MB ÷ {small / 1e6:.0f} MB",
+        )
+    ]
     if job == "extract":
         lines.append(
             Line("(e) bytes a word on disk", bytes_a_word, (bytes_a_word, bytes_a_word), "", "7 layers, float16")
