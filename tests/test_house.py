@@ -9,9 +9,11 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -21,37 +23,100 @@ import bertology
 
 ROOT = Path(__file__).resolve().parents[1]
 ORDER = (
-    "corpora",
-    "encoders",
-    "pocket",
-    "activations",
-    "cloze",
-    "readouts",
     "measures",
+    "corpora",
+    "pocket",
+    "encoders",
+    "activations",
+    "readouts",
+    "cloze",
     "attention",
-    "probing",
     "results",
+    "probing",
+    "families",
     "runner",
     "cli",
 )
-# The embedded corpus is found by its name, so this one arrow points the other way, inside a function.
-BY_NAME = {("corpora", "pocket")}
+"""Packages of ``bertology``: each imports only from those before it, and from the leaf modules."""
+ABOVE_ALL = ("__init__", "__main__", "_api")
+"""Modules of ``bertology/`` itself that may import any package; all others there are leaves, which import none."""
 MOST_LINES = 400
+"""Lines in a module."""
+LIMITS = {"lines": 43_000, "files": 270, "exported names": 300}
+"""Of ``bertology/`` as a whole."""
 HEAVY = ("torch", "transformers", "spacy", "pandas", "matplotlib", "sklearn")
+
+# Exceptions while the packages are being rearranged. They only ever become fewer, and all of them go at the end.
+FOR_NOW = {
+    "limits": {"lines": 52_700, "files": 405, "exported names": 500},
+    "missing packages": {"families"},
+    # A package that imports one further right.
+    "order": {("corpora", "pocket"), ("pocket", "encoders"), ("readouts", "cloze"), ("results", "probing")},
+    # A module that imports private modules or names of another package, and whose.
+    "private": {
+        ("attention", "activations"),
+        ("attention", "encoders"),
+        ("cloze", "activations"),
+        ("runner", "activations"),
+        ("runner", "encoders"),
+    },
+    # Modules or packages in which circles of imports are left.
+    "circles": {"corpora", "pocket", "encoders", "attention", "results.trees", "runner.experiment"},
+}
 
 
 def modules(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported(path: Path) -> Iterator[str]:
-    """Full names of all modules that a file imports, wherever in it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    """Full names of all that a file imports, wherever in it: in functions and for type checkers as well."""
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path}: write imports in full"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@cache
+def module_names() -> dict[str, Path]:
+    """Every module and package under ``bertology`` by its full name."""
+    names = {}
+    for path in modules("bertology"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return names
+
+
+def module_of(name: str) -> str:
+    """``bertology.errors`` for ``bertology.errors.quoted``, itself for a module; empty for what is not ours."""
+    while name and name not in module_names():
+        name = name.rpartition(".")[0]
+    return name
+
+
+@cache
+def import_graph() -> nx.DiGraph:
+    """Module → module that it imports; ``bertology`` itself is left out, which every import of ours runs first."""
+    edges = {(name, module_of(target)) for name, path in module_names().items() for target in imported(path)}
+    return nx.DiGraph((name, target) for name, target in edges if {name, target}.isdisjoint({"", "bertology"}))
+
+
+def package_of(name: str) -> str | None:
+    """``encoders`` for ``bertology.encoders.load_encoder``; None for what is in no package of ours."""
+    parts = name.split(".")
+    return parts[1] if parts[0] == "bertology" and len(parts) > 1 and parts[1] in ORDER else None
+
+
+def holder(name: str) -> str:
+    """The package whose folder a module lies in; a package lies in its own."""
+    return name if module_names()[name].name == "__init__.py" else name.rpartition(".")[0]
 
 
 def project() -> dict[str, Any]:
@@ -66,30 +131,64 @@ def fenced(page: str, language: str) -> list[str]:
 
 def test_every_package_has_its_place_in_the_order() -> None:
     packages = {path.parent.name for path in (ROOT / "bertology").glob("*/__init__.py")}
-    assert packages == set(ORDER)
+    assert packages | FOR_NOW["missing packages"] == set(ORDER)
+
+
+def test_every_folder_with_modules_is_a_package() -> None:
+    folders = {path.parent for path in modules("bertology")}
+    assert not {str(folder.relative_to(ROOT)) for folder in folders if not (folder / "__init__.py").is_file()}
 
 
 @pytest.mark.parametrize("package", ORDER)
 def test_packages_import_only_leftwards(package: str) -> None:
-    allowed = {*ORDER[: ORDER.index(package) + 1], *(right for left, right in BY_NAME if left == package)}
+    allowed = {*ORDER[: ORDER.index(package) + 1], *(right for left, right in FOR_NOW["order"] if left == package)}
     for path in modules(f"bertology/{package}"):
-        wrong = {name for name in imported(path) if _package_of(name) not in {None, *allowed}}
+        wrong = {name for name in imported(path) if package_of(name) not in {None, *allowed}}
         assert not wrong, f"{path.relative_to(ROOT)} imports {', '.join(sorted(wrong))}"
 
 
-def test_foundations_import_no_package() -> None:
-    leaves = (
-        "errors _names _files _inputs _cache _nested _page _parent _sealed _settings _temporary _units _yaml "
-        "_yaml_settings"
-    )
-    for name in leaves.split():
-        assert not {_package_of(found) for found in imported(ROOT / f"bertology/{name}.py")} - {None}, name
+def test_leaf_modules_import_no_package() -> None:
+    for path in (ROOT / "bertology").glob("*.py"):
+        if path.stem not in ABOVE_ALL:
+            assert not {package_of(name) for name in imported(path)} - {None}, path.name
 
 
-def _package_of(name: str) -> str | None:
-    """``encoders`` for ``bertology.encoders.load_encoder``; None for what is in no package of ours."""
-    parts = name.split(".")
-    return parts[1] if parts[0] == "bertology" and len(parts) > 1 and parts[1] in ORDER else None
+def test_nothing_private_is_imported_across_packages() -> None:
+    """What starts with an underscore serves the package that holds it: its own modules, those above and those below.
+
+    Two sub-packages of one package do not see each other's private modules; what both need is public in one of them,
+    or a module of the package that holds both.
+    """
+    wrong = set()
+    for name, path in module_names().items():
+        for target in imported(path):
+            parts = target.split(".")
+            private = [place for place, part in enumerate(parts) if part.startswith("_") and not part.startswith("__")]
+            if parts[0] == "bertology" and private:
+                owner, importer = holder(module_of(".".join(parts[: private[0]]))), holder(name)
+                packages = (package_of(name), package_of(target))
+                inside = f"{importer}.".startswith(f"{owner}.")
+                above = packages[0] == packages[1] and f"{owner}.".startswith(f"{importer}.")
+                if not (inside or above or packages in FOR_NOW["private"]):
+                    wrong.add(f"{name} imports {target}")
+    assert not wrong, "\n".join(sorted(wrong))
+
+
+def test_no_modules_import_each_other() -> None:
+    circles = [sorted(circle) for circle in nx.strongly_connected_components(import_graph()) if len(circle) > 1]
+    known = tuple(f"bertology.{name}" for name in FOR_NOW["circles"])
+    new = [circle for circle in circles if not all(name.startswith(known) for name in circle)]
+    assert not new, f"circles of imports: {new}"
+
+
+def test_no_sub_packages_of_one_package_import_each_other() -> None:
+    edges = set()
+    for name, target in import_graph().edges:
+        ours, theirs = holder(name).split("."), holder(target).split(".")
+        if len(ours) > 2 and len(theirs) > 2 and ours[1] == theirs[1] and ours[2] != theirs[2]:
+            edges.add((".".join(ours[:3]), ".".join(theirs[:3])))
+    circles = [sorted(circle) for circle in nx.strongly_connected_components(nx.DiGraph(edges)) if len(circle) > 1]
+    assert not circles
 
 
 def test_the_core_never_imports_probes() -> None:
@@ -103,11 +202,31 @@ def test_probes_import_only_what_a_third_party_may() -> None:
         assert not private, f"{path.name} imports {private}"
 
 
+def n_lines(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
 def test_modules_are_short() -> None:
-    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in modules("bertology", "probes")}
-    assert lengths
-    too_long = {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > MOST_LINES}
-    assert not too_long
+    lengths = {str(path.relative_to(ROOT)): n_lines(path) for path in modules("bertology", "probes")}
+    assert not {name: n for name, n in lengths.items() if n > MOST_LINES}
+
+
+def exported(path: Path) -> Iterator[str]:
+    """The names in a module's ``__all__``."""
+    for node in parsed(path).body:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"]:
+            yield from ast.literal_eval(node.value)
+
+
+@pytest.mark.parametrize("what", LIMITS)
+def test_the_whole_stays_small(what: str) -> None:
+    paths = modules("bertology")
+    size = {
+        "lines": sum(map(n_lines, paths)),
+        "files": len(paths),
+        "exported names": sum(len(list(exported(path))) for path in paths),
+    }
+    assert size[what] <= FOR_NOW["limits"].get(what, LIMITS[what])
 
 
 def probe_files() -> list[str]:
