@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from bertology.activations._entry import Entry, Manifest, Outline, Recipe, entry_folder, find_entry
+from bertology.activations._entry import Entry, Outline, Recipe, entry_folder, find_entry
 from bertology.activations._neurox import export_neurox, import_neurox
-from bertology.activations._progress import BarProgress, Progress, silent
+from bertology.activations._progress import BarProgress, Progress, SilentProgress, silent
 from bertology.activations._upkeep import StoreStatus, prune_store, store_status
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ __all__ = [
     "BarProgress",
     "Entry",
     "Extraction",
-    "Manifest",
     "Outline",
     "Progress",
     "Recipe",
+    "SilentProgress",
     "SpanVectors",
     "StoreStatus",
     "WordVectors",

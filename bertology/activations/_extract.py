@@ -18,7 +18,6 @@ from bertology._files import explained_write_errors
 from bertology._memory import give_back_freed_memory
 from bertology._units import size_in_words
 from bertology._workers import Workers
-from bertology.activations._batches import PIECES_IN_BATCH, Batch, plan_batches
 from bertology.activations._entry import (
     MANIFEST,
     Entry,
@@ -33,6 +32,7 @@ from bertology.activations._forward import WindowReader
 from bertology.activations._progress import Progress, silent
 from bertology.activations._shards import shard_checksum, shard_name, write_shard
 from bertology.corpora import Sentences
+from bertology.encoders.batching import PIECES_IN_BATCH, Batch, plan_batches
 from bertology.errors import ModelError, StoreError
 
 if TYPE_CHECKING:

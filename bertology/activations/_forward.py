@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._memory import is_out_of_memory, shortage
-from bertology.activations._batches import Batch
-from bertology.activations._pooling import WordPooling
 from bertology.corpora import Sentences
+from bertology.encoders import WordPooling
+from bertology.encoders.batching import Batch
 from bertology.errors import ShortMemoryError
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from bertology.activations._batches import plan_batches
 from bertology.activations._forward import WindowReader
 from bertology.corpora import Sentences
+from bertology.encoders.batching import plan_batches
 from bertology.errors import ModelError, quoted
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from bertology.attention._ratios import Floats, HeadRatios
 from bertology.attention._sharpness import Offsets, Sharpness
 from bertology.attention._statistic import MakeStatistic
 from bertology.corpora import Corpus, Sentences, load_corpus
-from bertology.encoders import Encoder, load_encoder
-from bertology.encoders._tokenize import OnLong
+from bertology.encoders import Encoder, OnLong, load_encoder
 from bertology.errors import ResultsError
 from bertology.measures import RatioIntervals
 

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from bertology.attention._norms import value_norms
 from bertology.encoders import Encoder
-from bertology.encoders._blocks import StopForward, watching
-from bertology.encoders._gates import value_projection
+from bertology.encoders.interventions import StopForward, value_projection, watching
 from bertology.errors import ModelError
 
 OnLayer = Callable[[int, Tensor, "Tensor | None"], None]

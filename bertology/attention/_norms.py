@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from bertology.encoders._gates import head_projection
+from bertology.encoders.interventions import head_projection
 from bertology.errors import ModelError
 
 if TYPE_CHECKING:

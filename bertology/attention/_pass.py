@@ -14,7 +14,6 @@ from torch import Tensor
 from bertology._memory import give_back_freed_memory
 from bertology._workers import Workers
 from bertology.activations import Progress, silent
-from bertology.activations._batches import Batch
 from bertology.attention._batch import Level, MapBatch, Scope
 from bertology.attention._layer_maps import LayerMaps, OnLayer
 from bertology.attention._map_norms import MapNorms
@@ -22,8 +21,8 @@ from bertology.attention._norms import check_norms
 from bertology.attention._statistic import HeadStatistic, MakeStatistic
 from bertology.attention._texts import Inputs, MapText
 from bertology.corpora import Sentence, Sentences
-from bertology.encoders import Encoder
-from bertology.encoders._tokenize import OnLong
+from bertology.encoders import Encoder, OnLong
+from bertology.encoders.batching import Batch
 from bertology.errors import ModelError
 
 _MOST_WORKERS = 16

@@ -13,12 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology.activations._batches import PIECES_IN_BATCH, Batch, plan_batches
 from bertology.attention._batch import Integers, Level, Units
 from bertology.attention._pairs import PairForm, neighbours
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder
-from bertology.encoders._tokenize import OnLong
+from bertology.encoders import Encoder, OnLong
+from bertology.encoders.batching import Batch, pieces_in_batch, plan_batches
 from bertology.errors import CorpusError
 
 _MAP_VALUES = 1 << 23
@@ -152,7 +151,7 @@ class MapText:
 
     def batches(self) -> list[Batch]:
         """Windows of like length together, fewer of them where maps are large."""
-        planned = plan_batches(self.lengths[self.windows], pieces=PIECES_IN_BATCH)
+        planned = plan_batches(self.lengths[self.windows], pieces=pieces_in_batch(self._device))
         return [part for batch in planned for part in self._small_enough(batch)]
 
     def _small_enough(self, batch: Batch) -> Iterator[Batch]:

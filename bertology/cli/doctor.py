@@ -59,7 +59,7 @@ def _optional() -> str:
 def _compute() -> str:
     import torch
 
-    from bertology.encoders import bfloat16_is_fast, choose_device
+    from bertology._devices import bfloat16_is_fast, choose_device
 
     device = choose_device("auto")
     speed = "fast" if bfloat16_is_fast(device) else "slow here, stay with float32"

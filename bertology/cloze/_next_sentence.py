@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from bertology.activations import Progress, silent
-from bertology.activations._batches import PIECES_IN_BATCH, plan_batches
 from bertology.cloze._answers import Excluded
 from bertology.cloze._encode import too_long
+from bertology.encoders.batching import pieces_in_batch, plan_batches
 from bertology.errors import ClozeError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def next_sentence(
     found = np.full((len(wanted), len(pairs), 2), np.nan)
     progress.start(len(pairs), unit="pairs")
     lengths = np.array([len(encodings[number].ids) for number in kept], dtype=np.int64)
-    for batch in plan_batches(lengths, pieces=PIECES_IN_BATCH) if len(kept) else ():
+    for batch in plan_batches(lengths, pieces=pieces_in_batch(encoder.device)) if len(kept) else ():
         here = kept[batch.windows]
         ids, types, mask = (torch.zeros(len(here), batch.length, dtype=torch.long) for _ in range(3))
         ids.fill_(encoder.pad_id)

@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._workers import Workers
-from bertology.activations._batches import PIECES_IN_BATCH, Batch, plan_batches
 from bertology.cloze._questions import Groups, Integers, Questions
+from bertology.encoders.batching import Batch, pieces_in_batch, plan_batches
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
 
 Floats = NDArray[np.float64]
 
-_PIECES_ON_ACCELERATOR = 1 << 14
 _LOGITS_AT_ONCE = 1 << 22
 
 
@@ -75,9 +74,7 @@ def read_questions(encoder: Encoder, questions: Questions, wanted: Wanted) -> Re
     by_input = Groups.by(places[:, 0], len(questions.inputs))
     by_place = Groups.by(terms[:, 0], len(places))
     lengths = np.array([len(ids) for ids in questions.inputs], dtype=np.int64)
-    on_processor = encoder.device == "cpu"
-    pieces = wanted.pieces or (PIECES_IN_BATCH if on_processor else _PIECES_ON_ACCELERATOR)
-    batches = list(plan_batches(lengths, pieces=pieces))
+    batches = plan_batches(lengths, pieces=wanted.pieces or pieces_in_batch(encoder.device))
     free: SimpleQueue[Encoder] = SimpleQueue()
 
     def take(number: int) -> None:

@@ -9,28 +9,29 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from bertology.encoders._fingerprint import model_fingerprint
-from bertology.encoders._pieces import Pieces, SkippedWord
+from bertology.encoders._pieces import OnLong, Pieces, Pooling
 from bertology.encoders._resolve import known_models, resolve_model
 from bertology.encoders._shape import model_shape
-from bertology.encoders._source import ModelShape, ModelSource
+from bertology.encoders._source import Init, ModelShape, ModelSource
 
 if TYPE_CHECKING:
     from bertology.encoders._classifier import class_logits, load_classifier
-    from bertology.encoders._devices import bfloat16_is_fast, choose_device
     from bertology.encoders._encoder import Encoder
     from bertology.encoders._load import load_encoder, load_reader
-    from bertology.encoders._masked_loss import MaskedLoss, masked_lm_loss
+    from bertology.encoders._pooling import WordPooling
     from bertology.encoders._word_maps import word_attentions
+    from bertology.encoders.masked_loss import MaskedLoss, masked_lm_loss
 
 __all__ = [
     "Encoder",
+    "Init",
     "MaskedLoss",
     "ModelShape",
     "ModelSource",
+    "OnLong",
     "Pieces",
-    "SkippedWord",
-    "bfloat16_is_fast",
-    "choose_device",
+    "Pooling",
+    "WordPooling",
     "class_logits",
     "known_models",
     "load_classifier",
@@ -45,14 +46,13 @@ __all__ = [
 
 _NEED_TORCH = {
     "Encoder": "_encoder",
-    "MaskedLoss": "_masked_loss",
-    "bfloat16_is_fast": "_devices",
-    "choose_device": "_devices",
+    "MaskedLoss": "masked_loss",
+    "WordPooling": "_pooling",
     "class_logits": "_classifier",
     "load_classifier": "_classifier",
     "load_encoder": "_load",
     "load_reader": "_load",
-    "masked_lm_loss": "_masked_loss",
+    "masked_lm_loss": "masked_loss",
     "word_attentions": "_word_maps",
 }
 

@@ -1,29 +1,21 @@
-"""The blocks of an encoder, whatever its family calls them, and hooks that know which layer is running."""
+"""The blocks of an encoder, whatever its family calls them, and the hidden states between them."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from bertology.encoders.interventions import StopForward, watching
 from bertology.errors import ModelError
-
-OnBlock = Callable[[int, Tensor], None]
-"""Called with a block's number (from 1) and its input ``[batch, piece, dim]``."""
-
 
 # Families whose blocks are known to be read rightly; any other proves itself when it is loaded.
 _FAMILIAR = frozenset(
     {"albert", "bart", "bert", "deberta-v2", "distilbert", "electra", "gpt2", "modernbert", "mpnet", "roberta"}
     | {"t5", "xlm-roberta"}
 )
-
-
-class StopForward(Exception):  # noqa: N818 - a signal, not an error
-    """Ends a forward pass whose remaining blocks nobody asked for."""
 
 
 def find_blocks(body: nn.Module, *, n_layers: int, family: str) -> list[nn.Module]:
@@ -77,47 +69,6 @@ def _albert_blocks(body: Any) -> list[nn.Module]:
     config, groups = body.config, body.encoder.albert_layer_groups
     per_group = config.num_hidden_layers / config.num_hidden_groups
     return [block for i in range(config.num_hidden_layers) for block in groups[int(i / per_group)].albert_layers]
-
-
-class BlockWatch:
-    """Hooks on all blocks that tell which of them is about to run, also where one module runs several times.
-
-    Args:
-        body: the module whose forward pass runs all blocks once, in order.
-        blocks: its blocks in that order.
-        on_block: called before each block; ``None`` only keeps count.
-    """
-
-    def __init__(self, body: nn.Module, blocks: list[nn.Module], on_block: OnBlock | None = None) -> None:
-        self.current = 0
-        """The block that is running, from 1; 0 before the first."""
-        self._on_block = on_block
-        distinct = list(dict.fromkeys(blocks))
-        self._handles = [body.register_forward_pre_hook(self._begin)]
-        self._handles += [block.register_forward_pre_hook(self._enter, with_kwargs=True) for block in distinct]
-
-    def _begin(self, module: nn.Module, args: Any) -> None:
-        self.current = 0
-
-    def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.current += 1
-        if self._on_block is not None:
-            self._on_block(self.current, args[0] if args else kwargs["hidden_states"])
-
-    def remove(self) -> None:
-        """Take all hooks off."""
-        for handle in self._handles:
-            handle.remove()
-
-
-@contextlib.contextmanager
-def watching(body: nn.Module, blocks: list[nn.Module], on_block: OnBlock | None = None) -> Iterator[BlockWatch]:
-    """A :class:`BlockWatch` for the length of the block."""
-    watch = BlockWatch(body, blocks, on_block)
-    try:
-        yield watch
-    finally:
-        watch.remove()
 
 
 def run_to_layers(

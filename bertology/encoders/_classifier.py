@@ -9,11 +9,11 @@ from torch import Tensor
 
 from bertology.encoders._blocks import find_blocks, gradients_if
 from bertology.encoders._encoder import Encoder
-from bertology.encoders._gates import need_gradients
 from bertology.encoders._load import load_encoder
 from bertology.encoders._loaded import LoadedModel, no_parameters_learn
 from bertology.encoders._quiet import quiet_loading
 from bertology.encoders._source import ModelSource
+from bertology.encoders.interventions import need_gradients
 from bertology.errors import ModelError
 
 

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,18 +16,16 @@ from bertology.corpora import Sentence, Sentences
 from bertology.encoders._blocks import gradients_if, run_to_layers
 from bertology.encoders._fingerprint import model_fingerprint
 from bertology.encoders._finite import check_finite
-from bertology.encoders._gates import Gates, check_gates, gating, head_projection, need_gradients
 from bertology.encoders._last_block import states_at
 from bertology.encoders._loaded import LoadedModel
 from bertology.encoders._mlm import MaskedHead, for_head
 from bertology.encoders._next_sentence import NextSentenceHead, load_next_sentence_head
 from bertology.encoders._packed import pack_if_faster
-from bertology.encoders._pieces import Pieces
-from bertology.encoders._source import ModelShape, ModelSource
-from bertology.encoders._tokenize import OnLong, PieceReader, tokenize
+from bertology.encoders._pieces import OnLong, Pieces
+from bertology.encoders._source import Init, ModelShape, ModelSource
+from bertology.encoders._tokenize import PieceReader
+from bertology.encoders.interventions import Gates, check_gates, gating, head_projection, need_gradients
 from bertology.errors import ModelError
-
-Init = Literal["pretrained", "random", "random_blocks"]
 
 
 class Encoder:
@@ -200,7 +198,7 @@ class Encoder:
             CorpusError: a text cannot be encoded.
         """
         reader = self._reader if max_pieces is None else replace(self._reader, max_pieces=max_pieces)
-        return tokenize(sentences, reader, on_long=on_long)
+        return reader.tokenize(sentences, on_long=on_long)
 
     def hidden_states(
         self,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from bertology._files import canonical_json, digest, digest_file
 from bertology.encoders._folder import read_config, read_model_json, tokenizer_files, weight_files
-from bertology.encoders._source import ModelSource
+from bertology.encoders._source import Init, ModelSource
 
 # Where a file lay and which version wrote it say nothing about what it computes.
 _NOT_CONTENT = frozenset(
@@ -18,9 +18,7 @@ _NOT_CONTENT = frozenset(
 )
 
 
-def model_fingerprint(
-    source: ModelSource, *, init: Literal["pretrained", "random", "random_blocks"] = "pretrained", seed: int = 0
-) -> str:
+def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: int = 0) -> str:
     """Hash of a model's configuration, tokenizer and weights, as 32 hexadecimal digits.
 
     Args:

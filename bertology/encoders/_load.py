@@ -7,17 +7,17 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
+from bertology._devices import choose_device
 from bertology._memory import explained_shortage
 from bertology.encoders._blocks import check_unfamiliar, find_blocks
-from bertology.encoders._devices import choose_device
-from bertology.encoders._encoder import Encoder, Init
+from bertology.encoders._encoder import Encoder
 from bertology.encoders._finite import check_weights
 from bertology.encoders._folder import AGAIN, check_safetensors, read_config, tokenizer_files, weight_files
 from bertology.encoders._loaded import LoadedModel, no_parameters_learn
 from bertology.encoders._quiet import one_line, quiet_loading
 from bertology.encoders._resolve import resolve_model
 from bertology.encoders._shape import model_shape
-from bertology.encoders._source import ModelShape, ModelSource
+from bertology.encoders._source import Init, ModelShape, ModelSource
 from bertology.encoders._tokenize import PieceReader
 from bertology.encoders._tokenizer import load_tokenizer, piece_reader
 from bertology.errors import ModelError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,11 @@ from numpy.typing import NDArray
 Ids = NDArray[np.int32]
 Places = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+
+OnLong = Literal["window", "error", "skip"]
+"""Treatment of a sentence longer than the model takes: overlapping windows, an error, or its words are skipped."""
+Pooling = Literal["mean", "first", "last"]
+"""Which of a word's pieces make its vector: the mean of all, the first or the last."""
 
 
 @dataclass(frozen=True)

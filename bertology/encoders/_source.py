@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from bertology._names import folder_name
+
+Init = Literal["pretrained", "random", "random_blocks"]
+"""Weights of a model: as they were trained; all drawn anew; or fresh blocks over the trained embeddings."""
 
 
 @dataclass(frozen=True)

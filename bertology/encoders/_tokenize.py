@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,10 @@ from bertology.encoders._align import (
     trim_spaces,
     words_to_pieces,
 )
-from bertology.encoders._pieces import Ids, Pieces, SkippedWord
+from bertology.encoders._pieces import Ids, OnLong, Pieces, SkippedWord
 from bertology.encoders._windows import windows_of
 from bertology.errors import CorpusError, ModelError, quoted
 
-OnLong = Literal["window", "error", "skip"]
 Value = TypeVar("Value", bound=np.generic)
 
 _CHUNK_CHARACTERS = 1 << 20
@@ -56,6 +55,16 @@ class PieceReader:
         """Pieces of text that a window holds."""
         return self.max_pieces - len(self.prefix) - len(self.suffix)
 
+    def tokenize(self, sentences: Sequence[Sentence] | Sentences, *, on_long: OnLong = "window") -> Pieces:
+        """Tokenise sentences and align words to pieces; see :meth:`Encoder.tokenize`."""
+        if not isinstance(sentences, Sentences):
+            sentences = Sentences(sentences)
+        collected = _Collected(sentences, self)
+        for low, high in _chunks(sentences):
+            aligned = _align_chunk(sentences, self, low, high)
+            collected.add(low, high, aligned, on_long)
+        return collected.pieces()
+
 
 @dataclass(frozen=True)
 class _Aligned:
@@ -69,17 +78,6 @@ class _Aligned:
     last: Integers
     gaps: Flags
     """``[piece]`` white space between pieces of one word."""
-
-
-def tokenize(sentences: Sequence[Sentence] | Sentences, reader: PieceReader, *, on_long: OnLong = "window") -> Pieces:
-    """Tokenise sentences and align words to pieces; see :meth:`Encoder.tokenize`."""
-    if not isinstance(sentences, Sentences):
-        sentences = Sentences(sentences)
-    collected = _Collected(sentences, reader)
-    for low, high in _chunks(sentences):
-        aligned = _align_chunk(sentences, reader, low, high)
-        collected.add(low, high, aligned, on_long)
-    return collected.pieces()
 
 
 def _chunks(sentences: Sentences) -> Iterator[tuple[int, int]]:

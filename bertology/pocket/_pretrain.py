@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bertology._devices import choose_device
 from bertology._files import canonical_json, digest, read_json, write_atomically
 from bertology._temporary import sweep
-from bertology.encoders import choose_device
 from bertology.errors import BertologyError
 from bertology.pocket._agreement import AgreementItem, agreement_items
 from bertology.pocket._batches import Batch, Examples, encode

@@ -99,11 +99,10 @@ def _tokenized(
     if not splits:
         return
     from bertology.encoders import load_reader
-    from bertology.encoders._tokenize import tokenize
 
     reader = load_reader(source, trust_remote_code=request.trust_remote_code, max_pieces=request.max_pieces)
     for name, sentences in splits.items():
-        yield name, tokenize(sentences, reader, on_long="skip" if request.on_long == "skip" else "window")
+        yield name, reader.tokenize(sentences, on_long="skip" if request.on_long == "skip" else "window")
 
 
 def _skipped_of(pieces: Pieces) -> Reasons:

@@ -146,7 +146,7 @@ def _remedy(out: Path | None) -> str:
 
 def check_components(groups: Iterable[Group], *, device: str) -> str:
     """The device to compute on; raises where it, or a readout, is not there."""
-    from bertology.encoders import choose_device
+    from bertology._devices import choose_device
     from bertology.readouts import make_readout
 
     for group in groups:

@@ -14,9 +14,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from bertology.activations import Entry, Progress, Recipe, WordVectors, extract, find_entry
+from bertology.activations import Entry, Progress, Recipe, SilentProgress, WordVectors, extract, find_entry
 from bertology.activations import _extract as extraction
-from bertology.activations._progress import SilentProgress
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ModelError, ShortMemoryError, StoreError

@@ -27,7 +27,7 @@ from bertology.attention import (
 )
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
-from bertology.encoders._gates import head_projection, value_projection
+from bertology.encoders.interventions import head_projection, value_projection
 
 MARKS = {*string.punctuation, "“", "”", "…"}
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertology.activations._batches import Batch
 from bertology.attention import (
     Divergences,
     HeadRatios,
@@ -28,6 +27,7 @@ from bertology.attention import (
 from bertology.attention._texts import MapText
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
+from bertology.encoders.batching import Batch
 from bertology.errors import CorpusError, ModelError
 from tests.attention.recorder import Recorder
 

@@ -14,7 +14,6 @@ import transformers
 from bertology.cloze import MASK, Prompt, ask, distribution, spell_pieces, vocabulary_ids
 from bertology.cloze import _ask as asking
 from bertology.cloze import _questions as questions
-from bertology.cloze import _read as reading
 from bertology.encoders import Encoder, load_encoder
 from bertology.encoders._mlm import MaskedHead
 from bertology.errors import ClozeError, ModelError, NameNotFoundError
@@ -50,7 +49,7 @@ def test_the_best_are_those_of_the_fill_mask_pipeline(
 def test_gates_hold_whatever_threads_there_are(encoder: Encoders, monkeypatch: pytest.MonkeyPatch, layer: int) -> None:
     """In every batch, of the last block as of those before."""
     ours = encoder("bert")
-    monkeypatch.setattr(reading, "PIECES_IN_BATCH", 16)
+    monkeypatch.setattr("bertology.encoders.batching.PIECES_IN_BATCH", 16)
     prompts = [Prompt(f"The {'quick ' * n}{{mask}} fox.") for n in range(12)]
     threads = torch.get_num_threads()
     free = ask(ours, prompts, top=3)

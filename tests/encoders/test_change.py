@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bertology.encoders import Encoder
-from bertology.encoders._change import changing
+from bertology.encoders.interventions import changing
 from bertology.errors import ModelError
 
 Encoders = Callable[[str], Encoder]

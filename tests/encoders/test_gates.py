@@ -12,7 +12,7 @@ import transformers
 
 from bertology.encoders import Encoder
 from bertology.encoders._blocks import find_blocks
-from bertology.encoders._gates import gating, head_projection
+from bertology.encoders.interventions import gating, head_projection
 from bertology.errors import ModelError
 
 Encoders = Callable[[str], Encoder]

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from bertology.encoders import Encoder, _last_block
 from bertology.encoders._blocks import find_blocks, run_to_layers
-from bertology.encoders._change import changing
 from bertology.encoders._last_block import states_at
+from bertology.encoders.interventions import changing
 
 Encoders = Callable[[str], Encoder]
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bertology.corpora import Sentences, load_corpus
-from bertology.encoders import Encoder, _masked_loss, load_encoder, masked_lm_loss
+from bertology.encoders import Encoder, batching, load_encoder, masked_lm_loss, masked_loss
 from bertology.errors import ModelError
 from bertology.pocket import load_corpus as load_pocket
 
@@ -30,7 +30,7 @@ def test_equals_a_pass_by_hand(own: Encoder, sentences: Sentences) -> None:
     """Each sentence on its own, its masked words found through their text."""
     found = masked_lm_loss(own, sentences, seed=3)
     pieces = own.tokenize(sentences)
-    places = _masked_loss._choose(pieces, sentences, 0.15, 3)
+    places = masked_loss._choose(pieces, sentences, 0.15, 3)
     for number in (0, 7, 39):
         ids = torch.from_numpy(pieces.window(number).astype(np.int64))[None]
         here = places.piece[places.window == number]
@@ -48,17 +48,17 @@ def test_equals_a_pass_by_hand(own: Encoder, sentences: Sentences) -> None:
 
 def test_whole_words_of_every_sentence_are_masked(own: Encoder, sentences: Sentences) -> None:
     pieces = own.tokenize(sentences)
-    places = _masked_loss._choose(pieces, sentences, 0.15, 0)
+    places = masked_loss._choose(pieces, sentences, 0.15, 0)
     for word in set(places.word.tolist()):
         expected = list(range(pieces.word_first[word], pieces.word_last[word]))
         assert places.piece[places.word == word].tolist() == expected
     lengths = np.diff(sentences.starts)
     counted = np.bincount(np.searchsorted(sentences.starts, np.unique(places.word), "right") - 1, minlength=40)
     np.testing.assert_array_equal(counted, np.maximum(1, np.rint(0.15 * lengths)))
-    other = _masked_loss._choose(pieces, sentences, 0.15, 1)
+    other = masked_loss._choose(pieces, sentences, 0.15, 1)
     assert set(places.word.tolist()) != set(other.word.tolist())
     # what is drawn in a sentence does not depend on those after it
-    fewer = _masked_loss._choose(own.tokenize(sentences[:9]), sentences[:9], 0.15, 0)
+    fewer = masked_loss._choose(own.tokenize(sentences[:9]), sentences[:9], 0.15, 0)
     assert set(fewer.word.tolist()) == {word for word in places.word.tolist() if word < sentences.starts[9]}
 
 
@@ -78,7 +78,7 @@ def test_a_change_of_nothing_changes_nothing(own: Encoder, sentences: Sentences,
 
 def test_size_of_batches_does_not_matter(own: Encoder, sentences: Sentences, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = masked_lm_loss(own, sentences)
-    monkeypatch.setattr(_masked_loss, "_PIECES_IN_BATCH", 1)
+    monkeypatch.setattr(batching, "PIECES_IN_BATCH", 1)
     np.testing.assert_allclose(masked_lm_loss(own, sentences).sentence_bits, whole.sentence_bits, rtol=1e-4)
 
 
@@ -130,8 +130,8 @@ def word_vectors(encoder: Encoder, sentences: Sentences, layer: int) -> tuple[Te
     pieces = encoder.tokenize(sentences)
     assert (pieces.word_window >= 0).all()
     vectors = torch.empty(pieces.n_words, encoder.dim)
-    for windows in _masked_loss._batches(pieces.window_lengths, np.arange(pieces.n_windows)):
-        ids, mask = _masked_loss._padded(pieces, windows)
+    for windows in masked_loss._batches(pieces.window_lengths, np.arange(pieces.n_windows), 1024):
+        ids, mask = masked_loss._padded(pieces, windows)
         states = encoder.hidden_states(ids, mask, layers=[layer])[layer]
         for row, window in enumerate(windows):
             for word in np.flatnonzero(pieces.word_window == window):

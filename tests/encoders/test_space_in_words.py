@@ -13,7 +13,7 @@ from bertology.attention import MapBatch, Scope, read_attention, stream_maps
 from bertology.attention._statistic import HeadStatistic
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
-from bertology.encoders._masked_loss import MaskedText
+from bertology.encoders.masked_loss import MaskedText
 
 Encoders = Callable[[str], Encoder]
 FAMILIES = ("roberta", "gpt2", "modernbert", "bart", "xlm-roberta", "t5", "albert", "deberta-v3")

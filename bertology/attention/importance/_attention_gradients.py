@@ -19,8 +19,7 @@ from bertology.attention._layer_maps import place_of_maps
 from bertology.attention.importance._share import summed
 from bertology.attention.importance._task import ScoredTask, TaskBatch, row_loss
 from bertology.encoders import Encoder
-from bertology.encoders._blocks import watching
-from bertology.encoders._change import changing
+from bertology.encoders.interventions import changing, watching
 from bertology.errors import ModelError
 
 Floats = NDArray[np.float64]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from bertology.activations._batches import Batch, plan_batches
 from bertology.attention.importance._task import Answers, ScoredTask, TaskBatch
 from bertology.encoders import Encoder, class_logits
+from bertology.encoders.batching import Batch, plan_batches
 from bertology.errors import CorpusError, ModelError
 
 

@@ -8,12 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertology.activations._batches import Batch, plan_batches
-from bertology.activations._pooling import Pooling, WordPooling
 from bertology.attention.importance._task import Answers, ScoredTask, TaskBatch
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder
-from bertology.encoders._tokenize import OnLong
+from bertology.encoders import Encoder, OnLong, Pooling, WordPooling
+from bertology.encoders.batching import Batch, plan_batches
 from bertology.errors import FitError
 from bertology.readouts import FittedAffine
 

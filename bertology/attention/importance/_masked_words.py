@@ -7,9 +7,8 @@ import torch
 
 from bertology.attention.importance._task import Answers, ScoredTask, TaskBatch
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder
-from bertology.encoders._masked_loss import SHARE, MaskedBatch, MaskedText
-from bertology.encoders._tokenize import OnLong
+from bertology.encoders import Encoder, OnLong
+from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText
 
 
 class MaskedWords(ScoredTask):

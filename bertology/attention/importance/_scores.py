@@ -16,8 +16,7 @@ from bertology.attention.importance._share import summed
 from bertology.attention.importance._task import ScoredTask, TaskBatch
 from bertology.attention.importance._uniform import uniform_heads
 from bertology.encoders import Encoder
-from bertology.encoders._gates import check_gates, value_projection
-from bertology.encoders._replay import Replay
+from bertology.encoders.interventions import Replay, check_gates, value_projection
 
 Floats = NDArray[np.float64]
 
@@ -73,7 +72,7 @@ def _add_batch(
     progress: Progress,
 ) -> None:
     loss, right, items = sums
-    replay = Replay(encoder)
+    replay = Replay(encoder.model.body, encoder.model.blocks)
     with replay.recording():
         whole = batch.ask(encoder)
     cluster = batch.clusters[whole.rows.cpu().numpy()]

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from bertology.attention.importance._names import Head
 from bertology.encoders import Encoder
-from bertology.encoders._blocks import watching
-from bertology.encoders._gates import check_gates, head_projection, value_projection
+from bertology.encoders.interventions import check_gates, head_projection, value_projection, watching
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from bertology.attention._norms import check_norms, value_norms
-from bertology.encoders._gates import value_projection
+from bertology.encoders.interventions import value_projection
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder

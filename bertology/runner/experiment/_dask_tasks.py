@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertology import __version__
-from bertology.activations import Outline, entry_folder, find_entry
-from bertology.activations._progress import SilentProgress
+from bertology.activations import Outline, SilentProgress, entry_folder, find_entry
 from bertology.errors import BertologyError
 from bertology.runner._draws import Weights
 from bertology.runner._plan import Group, Plan

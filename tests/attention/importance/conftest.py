@@ -14,7 +14,7 @@ from torch import Tensor
 from bertology.attention.importance import MaskedWords
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder
-from bertology.encoders._gates import head_projection
+from bertology.encoders.interventions import head_projection
 from bertology.pocket import load_corpus as load_pocket
 
 ChangeMaps = Callable[[int, Tensor, Tensor | None], Tensor]

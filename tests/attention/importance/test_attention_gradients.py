@@ -80,7 +80,7 @@ def test_batches_and_padding_do_not_matter(
 ) -> None:
     assert any(batch.mask is not None for batch in task.batches)
     together = attention_gradients(task)
-    monkeypatch.setattr("bertology.encoders._masked_loss._PIECES_IN_BATCH", 1)
+    monkeypatch.setattr("bertology.encoders.batching.PIECES_IN_BATCH", 1)
     alone = attention_gradients(MaskedWords(own, sentences, share=0.3, seed=2))
     for one, other in zip(together, alone, strict=True):
         np.testing.assert_array_equal(one.under, other.under)

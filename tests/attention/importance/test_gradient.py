@@ -70,7 +70,7 @@ def test_several_threads_find_the_same(task: MaskedWords) -> None:
 
 def test_size_of_batches_does_not_matter(own: Encoder, sentences: Sentences, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = head_importance(MaskedWords(own, sentences))
-    monkeypatch.setattr("bertology.encoders._masked_loss._PIECES_IN_BATCH", 1)
+    monkeypatch.setattr("bertology.encoders.batching.PIECES_IN_BATCH", 1)
     alone = MaskedWords(own, sentences)
     assert len(alone.batches) == len(sentences)
     np.testing.assert_allclose(head_importance(alone).over, whole.over, rtol=1e-3, atol=1e-5)

@@ -22,7 +22,7 @@ from bertology.attention.importance import (
 )
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder, masked_lm_loss
-from bertology.encoders._gates import head_projection, value_projection
+from bertology.encoders.interventions import head_projection, value_projection
 from bertology.errors import ModelError
 
 # T5, BART and GPT-2 restore no masked words.

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology.corpora import Sentences
-from bertology.encoders._change import Change, changing
 from bertology.encoders._encoder import Encoder
-from bertology.encoders._pieces import Pieces
-from bertology.encoders._tokenize import OnLong
+from bertology.encoders._pieces import OnLong, Pieces
+from bertology.encoders.batching import pieces_in_batch
+from bertology.encoders.interventions import Change, changing
 from bertology.errors import ModelError
 
-_PIECES_IN_BATCH = 1024
 SHARE = 0.15
 """Part of the words that are masked, as in training (Devlin et al. 2019, section 3.1)."""
 
@@ -172,12 +171,13 @@ class MaskedText:
         self.pieces = encoder.tokenize(sentences, on_long=on_long)
         self.places = _choose(self.pieces, sentences, share, seed)
         self._mask_id = encoder.mask_id
+        self._pieces_in_batch = pieces_in_batch(encoder.device)
         if not len(self.places.word):
             raise ModelError("there is no word to mask: give sentences that the model can read")
 
     def batches(self) -> Iterator[MaskedBatch]:
         """Every window in which something is masked, once, with others of about its length."""
-        for windows in _batches(self.pieces.window_lengths, np.unique(self.places.window)):
+        for windows in _batches(self.pieces.window_lengths, np.unique(self.places.window), self._pieces_in_batch):
             here = np.flatnonzero(np.isin(self.places.window, windows))
             row = np.searchsorted(windows, self.places.window[here])
             ids, mask = _padded(self.pieces, windows)
@@ -206,11 +206,11 @@ def _choose(pieces: Pieces, sentences: Sentences, share: float, seed: int) -> Pl
     return Places(np.repeat(masked, lengths)[own], window[own], piece[own])
 
 
-def _batches(lengths: NDArray[np.int64], windows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+def _batches(lengths: NDArray[np.int64], windows: NDArray[np.int64], pieces: int) -> Iterator[NDArray[np.int64]]:
     """Windows of about the same length, each batch in rising order."""
     ordered = windows[np.argsort(-lengths[windows], kind="stable")]
     while len(ordered):
-        size = max(1, _PIECES_IN_BATCH // int(lengths[ordered[0]]))
+        size = max(1, pieces // int(lengths[ordered[0]]))
         yield np.sort(ordered[:size])
         ordered = ordered[size:]
 

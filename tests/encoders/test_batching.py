@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertology.activations._batches import plan_batches
+from bertology.encoders.batching import plan_batches
 
 
 @given(st.lists(st.integers(3, 600), min_size=1, max_size=300), st.integers(16, 4096))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from torch import Tensor
 
-Pooling = Literal["mean", "first", "last"]
+from bertology.encoders._pieces import Pooling
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,279 @@
+"""Looking into a running encoder and changing what it computes.
+
+Everything here is a context manager around forward passes (:class:`Replay` has two):
+
+- :func:`watching` knows which block is running, and calls a function before each;
+- :func:`gating` scales what single heads add (Michel et al. 2019);
+- :func:`changing` replaces the hidden states of one layer by a function of them;
+- :class:`Replay` computes only the blocks above those that nothing has changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bertology.errors import ModelError
+
+OnBlock = Callable[[int, Tensor], None]
+"""Called with a block's number (from 1) and its input ``[batch, piece, dim]``."""
+Gates = Mapping[tuple[int, int], "float | Tensor"]
+"""Gate by (layer, head), both from 1: one number, or ``[batch]`` one for each row of the batch."""
+Change = Callable[[Tensor], Tensor]
+"""From hidden states ``[batch, piece, dim]`` of one layer to other ones of the same shape and type."""
+
+# Where the projection that mixes the heads lies inside a block, by family.
+_PROJECTIONS = {
+    "albert": "attention.dense",
+    "bart": "self_attn.out_proj",
+    "bert": "attention.output.dense",
+    "camembert": "attention.output.dense",
+    "deberta": "attention.output.dense",
+    "deberta-v2": "attention.output.dense",
+    "distilbert": "attention.out_lin",
+    "electra": "attention.output.dense",
+    "gpt2": "attn.c_proj",
+    "mbart": "self_attn.out_proj",
+    "modernbert": "attn.Wo",
+    "mpnet": "attention.attn.o",
+    "mt5": "layer.0.SelfAttention.o",
+    "roberta": "attention.output.dense",
+    "t5": "layer.0.SelfAttention.o",
+    "xlm-roberta": "attention.output.dense",
+}
+
+# Where the projection that makes the values lies inside a block, by family: heads side by side, as in the other one.
+_VALUES = {
+    "albert": "attention.value",
+    "bart": "self_attn.v_proj",
+    "bert": "attention.self.value",
+    "camembert": "attention.self.value",
+    "deberta-v2": "attention.self.value_proj",
+    "distilbert": "attention.v_lin",
+    "electra": "attention.self.value",
+    "mbart": "self_attn.v_proj",
+    "mpnet": "attention.attn.v",
+    "mt5": "layer.0.SelfAttention.v",
+    "roberta": "attention.self.value",
+    "t5": "layer.0.SelfAttention.v",
+    "xlm-roberta": "attention.self.value",
+}
+
+
+class StopForward(Exception):  # noqa: N818 - a signal, not an error
+    """Ends a forward pass whose remaining blocks nobody asked for."""
+
+
+class BlockWatch:
+    """Hooks on all blocks that tell which of them is about to run, also where one module runs several times.
+
+    Args:
+        body: the module whose forward pass runs all blocks once, in order.
+        blocks: its blocks in that order.
+        on_block: called before each block; ``None`` only keeps count.
+    """
+
+    def __init__(self, body: nn.Module, blocks: list[nn.Module], on_block: OnBlock | None = None) -> None:
+        self.current = 0
+        """The block that is running, from 1; 0 before the first."""
+        self._on_block = on_block
+        distinct = list(dict.fromkeys(blocks))
+        self._handles = [body.register_forward_pre_hook(self._begin)]
+        self._handles += [block.register_forward_pre_hook(self._enter, with_kwargs=True) for block in distinct]
+
+    def _begin(self, module: nn.Module, args: Any) -> None:
+        self.current = 0
+
+    def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.current += 1
+        if self._on_block is not None:
+            self._on_block(self.current, args[0] if args else kwargs["hidden_states"])
+
+    def remove(self) -> None:
+        """Take all hooks off."""
+        for handle in self._handles:
+            handle.remove()
+
+
+@contextlib.contextmanager
+def watching(body: nn.Module, blocks: list[nn.Module], on_block: OnBlock | None = None) -> Iterator[BlockWatch]:
+    """A :class:`BlockWatch` for the length of the block."""
+    watch = BlockWatch(body, blocks, on_block)
+    try:
+        yield watch
+    finally:
+        watch.remove()
+
+
+def head_projection(block: nn.Module, family: str) -> nn.Module:
+    """The attention output projection of a block; its input is all heads side by side, head 1 first.
+
+    Raises:
+        ModelError: it is not known where this family has it.
+    """
+    if family not in _PROJECTIONS:
+        raise ModelError(f"heads of {family} models cannot be gated: it is known for {', '.join(sorted(_PROJECTIONS))}")
+    return block.get_submodule(_PROJECTIONS[family])
+
+
+def value_projection(block: nn.Module, family: str) -> nn.Module:
+    """The projection of a block that makes the values; its output is all heads side by side, head 1 first.
+
+    Raises:
+        ModelError: it is not known where this family has it.
+    """
+    if family not in _VALUES:
+        raise ModelError(
+            f"heads of {family} models cannot be made to attend to everything alike: where values are projected is "
+            f"known for {', '.join(sorted(_VALUES))}; gate them instead"
+        )
+    return block.get_submodule(_VALUES[family])
+
+
+def check_gates(gates: Gates, *, n_layers: int, n_heads: int) -> None:
+    """Refuse gates of heads that the model does not have.
+
+    Raises:
+        ModelError: a layer or head is out of range, or a gate is neither one number nor one for each row.
+    """
+    for (layer, head), gate in gates.items():
+        name = f"L{layer}H{head}"
+        if not 1 <= layer <= n_layers:
+            raise ModelError(f"head {name}: the model has {n_layers} layers, so gates are of layers 1…{n_layers}")
+        if not 1 <= head <= n_heads:
+            raise ModelError(f"head {name}: each layer has {n_heads} heads, so heads are 1…{n_heads}")
+        if isinstance(gate, Tensor) and gate.numel() != 1 and gate.ndim != 1:
+            raise ModelError(
+                f"head {name}: a gate is one number, or one for each row of the batch, "
+                f"not a tensor of shape {tuple(gate.shape)}"
+            )
+
+
+def need_gradients(gates: Gates) -> bool:
+    """Whether a backward pass is to reach any of the gates."""
+    return any(isinstance(gate, Tensor) and gate.requires_grad for gate in gates.values())
+
+
+@contextlib.contextmanager
+def gating(body: nn.Module, blocks: list[nn.Module], gates: Gates, *, n_heads: int, family: str) -> Iterator[None]:
+    """Multiply the heads of ``gates`` by their gate in every forward pass inside the block."""
+    with watching(body, blocks) as watch, contextlib.ExitStack() as stack:
+
+        def scale(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+            factors = _factors(gates, watch.current, n_heads, args[0])
+            if factors is None:
+                return None
+            heads = args[0].unflatten(-1, (n_heads, -1))  # [batch, piece, head, dim / head]
+            return ((heads * factors[..., None, :, None]).flatten(-2), *args[1:])
+
+        for projection in dict.fromkeys(head_projection(block, family) for block in blocks):
+            stack.callback(projection.register_forward_pre_hook(scale).remove)
+        yield
+
+
+def _factors(gates: Gates, layer: int, n_heads: int, like: Tensor) -> Tensor | None:
+    """``[head]`` or ``[batch, head]`` gates of one layer, 1 where none is set; ``None`` where the layer has none."""
+    own = {head: gate for (of, head), gate in gates.items() if of == layer}
+    if not own:
+        return None
+    one = like.new_ones(())
+    values = [torch.as_tensor(own.get(head, one)).to(like) for head in range(1, n_heads + 1)]
+    rows = {value.numel() for value in values if value.numel() != 1}
+    if rows - {len(like)}:
+        raise ModelError(f"layer {layer}: gates of {max(rows - {len(like)})} rows for a batch of {len(like)}")
+    if not rows:
+        return torch.stack([value.reshape(()) for value in values])
+    return torch.stack([value.reshape(-1).expand(len(like)) for value in values], dim=1)
+
+
+@contextlib.contextmanager
+def changing(body: nn.Module, blocks: list[nn.Module], layer: int, change: Change) -> Iterator[None]:
+    """Let ``change`` stand between a layer and whatever reads it, in every forward pass inside the block.
+
+    Args:
+        body: the module whose forward pass runs all blocks once, in order.
+        blocks: its blocks in that order.
+        layer: 0 for the embeddings, then the blocks; the last one is what the body returns, its final norm included.
+        change: is given the hidden states of all pieces, special ones and padding among them.
+    """
+
+    def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if watch.current != layer + 1:
+            return None
+        if args:
+            return (_changed(change, args[0]), *args[1:]), kwargs
+        return args, {**kwargs, "hidden_states": _changed(change, kwargs["hidden_states"])}
+
+    def after(module: nn.Module, args: Any, output: Any) -> Any:
+        if watch.current != len(blocks):  # a body that only hands states to the masked-LM head runs no block
+            return None
+        output.last_hidden_state = _changed(change, output.last_hidden_state)
+        return output
+
+    with watching(body, blocks) as watch, contextlib.ExitStack() as stack:
+        if layer == len(blocks):
+            stack.callback(body.register_forward_hook(after).remove)
+        for block in dict.fromkeys(blocks):
+            stack.callback(block.register_forward_pre_hook(before, with_kwargs=True).remove)
+        yield
+
+
+def _changed(change: Change, state: Tensor) -> Tensor:
+    found = change(state)
+    if found.shape != state.shape or found.dtype != state.dtype:
+        raise ModelError(
+            f"a change of hidden states made {list(found.shape)} of {found.dtype} "
+            f"from {list(state.shape)} of {state.dtype}: give one that keeps shape and type"
+        )
+    return found
+
+
+class Replay:
+    """Outputs of the blocks of an encoder in one pass, for later passes over the same input.
+
+    The model's own forward runs every time, so that whatever stands between its blocks stays as it is in every family;
+    only blocks whose output could not differ do not compute. Not for passes that a backward pass follows.
+
+    Args:
+        body: the module whose forward pass runs all blocks once, in order.
+        blocks: its blocks in that order.
+    """
+
+    def __init__(self, body: nn.Module, blocks: list[nn.Module]) -> None:
+        self._body, self._blocks = body, blocks
+        self._outputs: dict[int, Any] = {}
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Keep the outputs of the blocks in the pass inside the context."""
+        self._outputs = {}
+
+        def keep(module: nn.Module, args: Any, output: Any) -> None:
+            self._outputs[watch.current] = output
+
+        with watching(self._body, self._blocks) as watch, contextlib.ExitStack() as stack:
+            for block in dict.fromkeys(self._blocks):
+                stack.callback(block.register_forward_hook(keep).remove)
+            yield
+
+    @contextlib.contextmanager
+    def from_layer(self, layer: int) -> Iterator[None]:
+        """Compute nothing in blocks below ``layer`` (from 1), in passes inside the context over the input recorded."""
+        with watching(self._body, self._blocks) as watch, contextlib.ExitStack() as stack:
+
+            def replace_forward(block: nn.Module) -> None:
+                compute = block.forward
+
+                def forward(*args: Any, **kwargs: Any) -> Any:
+                    return self._outputs[watch.current] if watch.current < layer else compute(*args, **kwargs)
+
+                block.__dict__["forward"] = forward
+                stack.callback(block.__dict__.pop, "forward")
+
+            for block in dict.fromkeys(self._blocks[: layer - 1]):
+                replace_forward(block)
+            yield
