@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +57,8 @@ class ClozePredictions:
 class ClozeOutcomes:
     """What several cells say of the very same items, those left out that could not be scored."""
 
+    item_ids: tuple[str, ...]
+    """``[item]``"""
     items: Grouped
     groups: tuple[str, ...]
     pred: NDArray[np.int64]
@@ -81,14 +83,21 @@ class ClozeOutcomes:
         return count_choices(self.score, self.rival, self.items)
 
 
-def read_outcomes(folder: Path, cell_ids: Sequence[str]) -> ClozeOutcomes:
+def read_outcomes(folder: Path, cell_ids: Sequence[str], *, among: Collection[str] | None = None) -> ClozeOutcomes:
     """The outcomes of cells that were asked about the very same items.
+
+    Args:
+        folder: of the run.
+        cell_ids: the cells.
+        among: names of items, to which the outcomes are restricted; all that were scored when left out.
 
     Raises:
         ResultsError: a file is missing or broken.
     """
-    shared = read_columns(folder, cell_ids[0], ("cluster_id", "group", "reason"))
-    kept = np.array([not reason for reason in shared["reason"].to_pylist()], dtype=bool)
+    shared = read_columns(folder, cell_ids[0], ("item_id", "cluster_id", "group", "reason"))
+    item_ids, reasons = shared["item_id"].to_pylist(), shared["reason"].to_pylist()
+    scored = (not reason and (among is None or item in among) for item, reason in zip(item_ids, reasons, strict=True))
+    kept = np.array(list(scored), dtype=bool)
     clusters: dict[str, int] = {}
     groups: dict[str, int] = {}
     words: dict[str, int] = {}
@@ -109,7 +118,8 @@ def read_outcomes(folder: Path, cell_ids: Sequence[str]) -> ClozeOutcomes:
     # Clusters without a scored item are none: they would widen nothing and be drawn all the same.
     used, cluster = np.unique(cluster[kept], return_inverse=True)
     items = Grouped(cluster, group[kept], len(used), len(groups))
-    return ClozeOutcomes(items, tuple(groups), np.stack(pred), np.stack(score), np.stack(rival), np.stack(rank))
+    names = tuple(item for item, is_kept in zip(item_ids, kept.tolist(), strict=True) if is_kept)
+    return ClozeOutcomes(names, items, tuple(groups), np.stack(pred), np.stack(score), np.stack(rival), np.stack(rank))
 
 
 def is_cloze(predictions: Predictions) -> bool:

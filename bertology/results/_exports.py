@@ -231,7 +231,7 @@ def tables_to_csv(tables: Sequence[LayerTable]) -> str:
                 **_spread(baseline.main, "value", "ci_low", "ci_high"),
                 **_spread(baseline.second, "second_value"),
             }
-            writer.writerow({**common, **fields, "row": baseline.control, "model": ""})
+            writer.writerow({**common, **fields, "row": baseline.control, "model": baseline.model or ""})
     return out.getvalue()
 
 

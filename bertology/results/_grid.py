@@ -339,6 +339,24 @@ def summary_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
     )
 
 
+def baseline_owners(label: str, questions: Sequence[Sequence[tuple[str, LayerTable]]]) -> tuple[str | None, ...]:
+    """How many lines a baseline has where several tables stand in one, and whose each of them is.
+
+    Args:
+        label: the baseline's.
+        questions: tables of the same task and data, each with the name of who reads it.
+
+    Returns:
+        None, one line for all; or all names, where the scores of one question differ.
+    """
+    of_question = [
+        {line.main for _, table in tables for line in table.baselines if line.label == label} for tables in questions
+    ]
+    if all(len(scores) < 2 for scores in of_question):
+        return (None,)
+    return tuple(dict.fromkeys(name for tables in questions for name, _ in tables))
+
+
 def _shared(tables: Sequence[LayerTable]) -> list[Note]:
     fields = [name for name in ("model", "corpus", "split") if not _differ(tables, name)]
     return [Note(name, str(getattr(tables[0].about, name))) for name in fields]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertology.results._rows import ResultRow, reading_of
-from bertology.results._view import Score, natural_order, own_baselines, own_init
+from bertology.results._rows import ResultRow, own_baselines, reading_of
+from bertology.results._view import Score, natural_order, own_init
 
 _STEP = re.compile(r"(?P<order>.*?)(?P<step>\d+ %.*)")
 HEAD_BASELINES = {

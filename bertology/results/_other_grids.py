@@ -10,6 +10,7 @@ from bertology.results._grid import (
     Grid,
     GridLine,
     Note,
+    baseline_owners,
     is_fraction,
     layer_label,
     metric_title,
@@ -32,11 +33,16 @@ def model_grid(tables: Sequence[LayerTable]) -> Grid:
         for question in questions:
             cells += _best_cells(by_place.get((model, question)))
         lines.append(GridLine(model, tuple(cells)))
+    named = list(zip(models, tables, strict=True))
+    by_question = [[(model, t) for model, t in named if _question(t) == question] for question in questions]
     for label in BASELINE_LABELS:
-        found = [_baseline(label, question, tables) for question in questions]
-        if any(score for score, _ in found):
-            pairs = [(score_cell(score, metric), Cell("")) for score, metric in found]
-            lines.append(GridLine(label, tuple(cell for pair in pairs for cell in pair), baseline=True))
+        for owner in baseline_owners(label, by_question):
+            ours = [table for model, table in named if owner in (None, model)]
+            found = [_baseline(label, question, ours) for question in questions]
+            if any(score for score, _ in found):
+                pairs = [(score_cell(score, metric), Cell("")) for score, metric in found]
+                name = ", ".join(filter(None, [label, owner]))
+                lines.append(GridLine(name, tuple(cell for pair in pairs for cell in pair), baseline=True))
     headers = [header for question in questions for header in (_header(question, questions), "layer")]
     notes = (
         Note("data", "; ".join(dict.fromkeys(f"{table.about.corpus} {table.about.split}" for table in tables))),

@@ -183,8 +183,9 @@ class Results:
             ResultsError: no such cell, several of them, or its items stand in no groups.
             NameNotFoundError: groups have no such metric.
         """
-        cell = self._row_of(task, layer, **chosen).cell_id
-        rows = [row for row in self.rows if row.cell_id == cell and row.group is not None and row.status == "ok"]
+        first = self._row_of(task, layer, **chosen)
+        same = (row for row in self.rows if (row.cell_id, row.control) == (first.cell_id, first.control))
+        rows = [row for row in same if row.group is not None and row.status == "ok"]
         if not rows:
             raise ResultsError(
                 f"task {task}, layer {layer}: its items stand in no groups; see .to_pandas() for the whole"
@@ -211,10 +212,13 @@ class Results:
         seeds = [row.seed for row in found.rows if row.seed is not None]
         draws = [row.init_seed for row in found.rows if row.init_seed is not None]
         first = [row for row in found.rows if not seeds or row.seed == min(seeds)]
+        if control in BASELINES:
+            # Those of the items that one model reads come before those of all items.
+            first = [row for row in first if row.model is not None] or first
         cells = sorted({row.cell_id for row in first if not draws or row.init_seed in (None, min(draws))})
         if len(cells) > 1:
             raise ResultsError(f"task {task}, layer {layer}: {len(cells)} cells fit; choose one by model=… or corpus=…")
-        return next(row for row in found.rows if row.cell_id == cells[0])
+        return next(row for row in first if row.cell_id == cells[0])
 
     def _predictions_of(self, task: str, layer: int | None, **chosen: Any) -> Predictions:
         row = self._row_of(task, layer, **chosen)

@@ -330,6 +330,23 @@ def clusters_of(row: ResultRow) -> str:
     return str(json.loads(row.params_json).get("clusters", "clusters"))
 
 
+def own_baselines(
+    baselines: Sequence[ResultRow], model: str | None, settings: Mapping[str, object] | None = None
+) -> list[ResultRow]:
+    """The baselines of what a model reads: of a text of which it cannot read all they are its own.
+
+    Args:
+        baselines: of one task.
+        model: its name.
+        settings: how the model was read, where baselines may differ by that as well.
+    """
+    of_model = [row for row in baselines if row.model == model]
+    if settings is not None:
+        of_reading = [row for row in of_model if settings_of(row) == settings]
+        of_model = of_reading or [row for row in of_model if not settings_of(row)]
+    return of_model or [row for row in baselines if row.model is None]
+
+
 def chances_of(row: ResultRow) -> dict[str, float]:
     """By group, how often choices would be right by chance; empty where nothing is chosen."""
     return dict(json.loads(row.params_json)["chance"]) if '"chance"' in row.params_json else {}

@@ -13,7 +13,16 @@ import numpy as np
 from bertology._names import name_not_found
 from bertology.errors import ResultsError
 from bertology.measures import Comparison, best_set, seed_spread
-from bertology.results._rows import OWN_HEADS, ComparisonRow, ResultRow, path_end_of, reading_of, reasons_of
+from bertology.results._rows import (
+    OWN_HEADS,
+    ComparisonRow,
+    ResultRow,
+    own_baselines,
+    path_end_of,
+    reading_of,
+    reasons_of,
+    settings_of,
+)
 
 FALSE_DISCOVERY_RATE = 0.05
 BASELINES = {
@@ -77,7 +86,9 @@ class BaselineLine:
     main: Score
     second: Score | None
     n_items: int = 0
-    """Items scored: of what is asked of a model, those too that this one cannot be asked."""
+    """Items scored."""
+    model: str | None = None
+    """Whose items they are; None where they are those of any model."""
 
 
 @dataclass(frozen=True)
@@ -145,19 +156,13 @@ def layer_tables(
     return tuple(
         _table(
             group,
-            own_baselines(baselines[key[:3]], group[0].model),
+            own_baselines(baselines[key[:3]], group[0].model, settings_of(group[0])),
             comparisons,
             metric,
             one_of_several=times[key[:-1]] > 1,
         )
         for key, group in _in_natural_order(groups)
     )
-
-
-def own_baselines(baselines: Sequence[ResultRow], model: str | None) -> list[ResultRow]:
-    """The baselines of what a model reads: of a text of which it cannot read all they are its own."""
-    of_model = [row for row in baselines if row.model == model]
-    return of_model or [row for row in baselines if row.model is None]
 
 
 def _in_natural_order(
@@ -388,5 +393,5 @@ def _baselines(rows: Sequence[ResultRow], main: str, second: str | None, *, orac
         if score is not None:
             beside = mean_score([row for row in ours if row.metric == second][:1])
             label = ORACLE if oracle and control == "majority" else name
-            found.append(BaselineLine(control, label, score, beside, ours[0].n_items))
+            found.append(BaselineLine(control, label, score, beside, ours[0].n_items, ours[0].model))
     return tuple(found)

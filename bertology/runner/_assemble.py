@@ -23,6 +23,7 @@ from bertology.measures import (
 )
 from bertology.probing import ClozeProbe, HeadProbe, Probe, RepresentationProbe
 from bertology.results import ComparisonRow, PredictionFolder, ResultRow, Results, comparison_rows, mean_of, score_of
+from bertology.runner._baselines import baselines_of
 from bertology.runner._cells import columns_of
 from bertology.runner._head_rows import HeadRows
 from bertology.runner._plan import BaselineCells, Group, Plan, RowControl
@@ -94,8 +95,20 @@ class Assembler:
                 rows += _selectivity_rows(by_control["none"], columns, shared)
         # What a change of the text moves is neither good nor bad: no layer is the best at it.
         ranked = not (isinstance(group.probe, ClozeProbe) and group.probe.asks == "changes")
+        rows += self._majority_of_asked(plan, group)
         compared = self.compare_layers and ranked and group.init == plan.request.init and len(group.layers) > 1
         return Tables.of(rows, _compare_layers(plan, group, by_control, metrics[0].name) if compared else ())
+
+    def _majority_of_asked(self, plan: Plan, group: Group) -> list[ResultRow]:
+        """The model's own majority baseline of a cloze task, where some items could not be asked of it."""
+        probe, wanted = group.probe, baselines_of(group.probe, plan.request.controls)
+        if not isinstance(probe, ClozeProbe) or "majority" not in wanted or group.init != plan.request.init:
+            return []
+        column = self._scorer.majority_of_asked(group, plan.splits.prompts[probe.task])
+        if column is None:
+            return []
+        about = {**_shared_task(plan, probe, self.experiment), "model": plan.source.name, "control": "majority"}
+        return _rows(column, 0, about, metrics=probe.scores)
 
     def of_baselines(self, plan: Plan, found: BaselineCells) -> Tables:
         """Scores of the baselines of a task."""

@@ -75,13 +75,13 @@ def blinded(items: ClozeItems) -> ClozeItems:
 
 def write_majority(found: BaselineCells, items: ClozeItems, run: Path) -> None:
     """The answers most frequent in each group, whatever the text (the baseline Freq of Petroni et al. 2019)."""
-    answers = _by_frequency(items)
+    answers = by_frequency(items)
     for cell in found.cells.values():
         provenance = {"versions": versions("numpy"), "wall_s": 0.0}
         _write(run, cell, items, answers, 0, provenance, {})
 
 
-def _by_frequency(items: ClozeItems) -> Answers:
+def by_frequency(items: ClozeItems) -> Answers:
     """Answers as one would guess them who knows how often each is right in a group (of equals the first one)."""
     from bertology.runner._answers import Answers
 
@@ -167,19 +167,30 @@ def _write(
         rank=filled(found.rank, 0),
         reason=reasons,
     )
+    counts = counts_of(reasons, cluster, group, tuple(groups))
+    facts = {"n_train": 0, "n_classes": 0, "n_unseen_label": 0, **counts, "params": dict(params)}
+    write_cell(run, cell, predictions.plain(), facts=facts, provenance=provenance)
+
+
+def counts_of(
+    reasons: Sequence[str], cluster: NDArray[np.int64], group: NDArray[np.int64], groups: Sequence[str]
+) -> dict[str, Any]:
+    """How many items of a cell were scored, and why the others were not: in all, and in each group.
+
+    Args:
+        reasons: ``[item]`` why an item was not scored; empty where it was.
+        cluster: ``[item]``
+        group: ``[item]`` place in ``groups``.
+        groups: names of all groups.
+    """
     scored = np.array([not reason for reason in reasons], dtype=bool)
-    facts = {
-        "n_train": 0,
+    return {
         "n_items": int(scored.sum()),
         "n_clusters": len(np.unique(cluster[scored])),
-        "n_classes": 0,
         "n_skipped": int((~scored).sum()),
         "skip_reasons": dict(Counter(kind_of(reason) for reason in reasons if reason).most_common()),
-        "n_unseen_label": 0,
-        "params": dict(params),
-        "groups": {name: _counts(scored, cluster, group == code) for name, code in groups.items()},
+        "groups": {name: _counts(scored, cluster, group == code) for code, name in enumerate(groups)},
     }
-    write_cell(run, cell, predictions.plain(), facts=facts, provenance=provenance)
 
 
 def _counts(scored: NDArray[np.bool_], cluster: NDArray[np.int64], inside: NDArray[np.bool_]) -> list[int]:

@@ -25,10 +25,11 @@ from bertology.measures import (
     mean_over_seeds,
     over_runs,
 )
-from bertology.probing import ClozeProbe
-from bertology.results import read_labels, read_outcomes, read_scores, split_sets
+from bertology.probing import ClozeItems, ClozeProbe
+from bertology.results import ClozeOutcomes, read_labels, read_outcomes, read_predictions, read_scores, split_sets
 from bertology.runner._cells import Cell, CellRecord, read_cell
 from bertology.runner._plan import BaselineCells, Group
+from bertology.runner._prompts import by_frequency, counts_of
 
 _ACCURACY = find_metric("accuracy")
 # Bytes of the counts of several seeds that are scored together.
@@ -116,27 +117,78 @@ class Scorer:
     def group(self, group: Group, *, one_of_several: bool = False) -> dict[tuple[str, int], Column]:
         """The cells of a group, by control and seed; those that are one draw of several keep all that a mean takes."""
         if isinstance(group.probe, ClozeProbe):
-            controls = dict.fromkeys((control, seed) for control, seed, _ in group.cells)
-            return {
-                (control, seed): self._outcomes(
-                    tuple(group.cells[control, seed, layer] for layer in group.layers),
-                    group.layers,
-                    group.probe,
-                    keep=one_of_several,
-                )
-                for control, seed in controls
-            }
+            return self._cloze(group, group.probe, keep=one_of_several)
         return self._codes(group) if group.reading.codelength else self._labels(group)
 
     def baselines(self, found: BaselineCells) -> dict[str, Column]:
         """The baselines of a task, by name."""
         if isinstance(found.probe, ClozeProbe):
             return {
-                control: self._outcomes((cell,), (None,), found.probe, only="answers")
+                control: self._outcomes(
+                    read_outcomes(self.run, [cell.id]),
+                    self._records((cell,)),
+                    (cell,),
+                    (None,),
+                    found.probe,
+                    only="answers",
+                )
                 for control, cell in found.cells.items()
             }
         metrics = _with_accuracy(found.probe.scores)
         return {control: next(self._scored([(cell,)], (None,), metrics)) for control, cell in found.cells.items()}
+
+    def majority_of_asked(self, group: Group, items: ClozeItems) -> Column | None:
+        """The baseline ``majority`` of a cloze task, counted and scored on the items that the layers are scored on.
+
+        Args:
+            group: finished cells of the task.
+            items: all items of the task.
+
+        Returns:
+            A column that belongs to the group's first cell; None where all items were scored, so that the baseline of
+            all items is the one.
+        """
+        assert isinstance(group.probe, ClozeProbe)
+        cell = group.cells["none", 0, group.layers[0]]
+        outcomes = read_outcomes(self.run, [cell.id])
+        by_name = {item.id: item for item in items.items}
+        if len(outcomes.item_ids) == len(by_name):
+            return None
+        answers = by_frequency(replace(items, items=tuple(by_name[name] for name in outcomes.item_ids)))
+        (record,) = self._records((cell,))
+        settings = {"settings": group.reading.changes} if group.reading.changes else {}
+        record = replace(record, facts={**record.facts, "params": settings})
+        outcomes = replace(outcomes, rank=answers.rank)
+        return self._outcomes(outcomes, (record,), (cell,), (None,), group.probe, only="answers")
+
+    def _cloze(self, group: Group, probe: ClozeProbe, *, keep: bool) -> dict[tuple[str, int], Column]:
+        """The cells of a group, those of a control on none but the items that the layers themselves are scored on."""
+        columns: dict[tuple[str, int], Column] = {}
+        scored: tuple[str, ...] | None = None
+        for control, seed in dict.fromkeys((control, seed) for control, seed, _ in group.cells):
+            cells = tuple(group.cells[control, seed, layer] for layer in group.layers)
+            ids, records = [cell.id for cell in cells], self._records(cells)
+            outcomes = read_outcomes(self.run, ids, among=scored)
+            if scored is None:
+                scored = outcomes.item_ids
+            elif len(outcomes.item_ids) < records[0].facts["n_items"]:
+                counts = self._recounted(ids[0], among=group.cells["none", seed, group.layers[0]].id)
+                records = tuple(replace(record, facts={**record.facts, **counts}) for record in records)
+            columns[control, seed] = self._outcomes(outcomes, records, cells, group.layers, probe, keep=keep)
+        return columns
+
+    def _recounted(self, cell_id: str, *, among: str) -> dict[str, Any]:
+        """How many items of a cell are scored, and why not the others, among the items scored in another cell."""
+        kept, others = (read_predictions(self.run, name) for name in (cell_id, among))
+        left_out = dict(zip(others.item_ids, others.extra["reason"], strict=True))
+        own = zip(kept.item_ids, kept.extra["reason"], strict=True)
+        groups = {name: place for place, name in enumerate(dict.fromkeys(kept.extra["group"]))}
+        return counts_of(
+            [reason or left_out[item] for item, reason in own],
+            np.asarray(kept.cluster, dtype=np.int64),
+            np.array([groups[name] for name in kept.extra["group"]], dtype=np.int64),
+            tuple(groups),
+        )
 
     def _labels(self, group: Group) -> dict[tuple[str, int], Column]:
         layers, scores = group.layers, group.probe.scores
@@ -152,6 +204,8 @@ class Scorer:
 
     def _outcomes(
         self,
+        found: ClozeOutcomes,
+        records: tuple[CellRecord, ...],
         cells: tuple[Cell, ...],
         layers: tuple[int | None, ...],
         probe: ClozeProbe,
@@ -162,13 +216,14 @@ class Scorer:
         """A column of what was said of texts, by each tally that the metrics ask for, in all groups and in each.
 
         Args:
+            found: what was said of them.
+            records: of the cells.
             cells: of the same items.
             layers: of the cells.
             probe: whose metrics they are scored by.
             only: the one tally of a baseline.
             keep: whether the replicates of single groups are wanted.
         """
-        found = read_outcomes(self.run, [cell.id for cell in cells])
         scores: dict[str, Bootstrap] = {}
         by_group: dict[tuple[str, str], Bootstrap] = {}
         for tally in dict.fromkeys(metric.tally for metric in probe.scores):
@@ -194,7 +249,7 @@ class Scorer:
                 of_group = self._resampled_outcomes(own, alone) if own.shape[1] else {}
                 by_group |= {(name, group): score if keep else _lean(score) for name, score in of_group.items()}
         ordered = {metric.name: scores[metric.name] for metric in probe.scores if metric.name in scores}
-        return Column(cells, layers, self._records(cells), ordered, by_group)
+        return Column(cells, layers, records, ordered, by_group)
 
     def _resampled_outcomes(
         self, counts: NDArray[Any], metrics: Sequence[Metric], groups: Sequence[str] = ()

@@ -17,7 +17,7 @@ from bertology.cloze import pseudo_log_likelihood
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, FitError
 from bertology.measures import count_choices
-from bertology.results import Results, layer_tables, read_outcomes, read_predictions
+from bertology.results import ResultRow, Results, layer_tables, read_outcomes, read_predictions
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner._finder import read_vocabulary
 from bertology.runner._prompts import kind_of
@@ -150,10 +150,85 @@ def test_a_mean_over_relations_of_a_type_is_as_sure_as_its_own_facts(asking: Ask
 
 def test_the_majority_answer_of_each_group(asking: Asking, facts: Path) -> None:
     found = asking("lama", facts, controls=("majority",), layers="-1")
-    rows = {row.metric: row.value for row in found.only(control="majority").rows if row.group is None}
+    rows = majorities(found, None)
     # P1: king, dog, dog, house; P2: chrysanthemum, dog. The baseline asks no model, so that no word is too long for it.
-    assert rows["p_at_1"] == pytest.approx((2 / 4 + 1 / 2) / 2)
-    assert rows["mrr"] == pytest.approx(((1 / 2 + 1 + 1 + 1 / 3) / 4 + (1 + 1 / 2) / 2) / 2)
+    assert rows["p_at_1"].value == pytest.approx((2 / 4 + 1 / 2) / 2)
+    assert rows["mrr"].value == pytest.approx(((1 / 2 + 1 + 1 + 1 / 3) / 4 + (1 + 1 / 2) / 2) / 2)
+    assert rows["mrr"].n_items == 6
+
+
+def majorities(found: Results, model: str | None) -> dict[str, ResultRow]:
+    """The baseline of all items, or of those of a model, by metric."""
+    every = [row for row in found.rows if row.control == "majority" and row.group is None and row.model == model]
+    assert len({row.metric for row in every}) == len(every)
+    return {row.metric: row for row in every}
+
+
+def test_the_majority_among_the_items_that_are_asked_of_a_model(asking: Asking, facts: Path) -> None:
+    found = asking("lama", facts, controls=("majority",), layers="0,4")
+    rows = majorities(found, "pocket")
+    # P1: king, dog, dog, house; P2: dog alone, as chrysanthemum has several pieces.
+    assert rows["p_at_1"].value == pytest.approx((2 / 4 + 1 / 1) / 2)
+    assert rows["mrr"].value == pytest.approx(((1 / 2 + 1 + 1 + 1 / 3) / 4 + 1 / 1) / 2)
+    layer = next(row for row in found.only(layer=4, metric="mrr").rows if row.model and row.group is None)
+    baseline = rows["mrr"]
+    for count in ("n_items", "n_clusters", "n_skipped", "skip_reasons"):
+        assert getattr(baseline, count) == getattr(layer, count)
+    assert (baseline.n_items, baseline.n_skipped) == (5, 1)
+    (table,) = found.view().tables
+    (line,) = table.baselines
+    assert (line.n_items, line.main.value, line.model) == (5, rows["p_at_1"].value, "pocket")
+    assert "over all" not in str(found.view().grids()[0].notes)
+    by_group = found.per_group("lama", None, control="majority", metric="mrr")
+    assert by_group["items"].to_dict() == {"N-1 P1 sees": 4, "N-1 P2 sees": 1}
+    assert by_group["value"].to_dict() == pytest.approx({"N-1 P1 sees": (1 / 2 + 1 + 1 + 1 / 3) / 4, "N-1 P2 sees": 1})
+    # The rows of the first layer, whose cell the baseline is counted from, are not among them.
+    assert found.per_group("lama", 0, metric="mrr")["value"].to_dict() != by_group["value"].to_dict()
+
+
+def test_where_all_items_are_asked_one_majority_is_for_all_models(asking: Asking, facts: Path) -> None:
+    lines = (facts / "TREx" / "P2.jsonl").read_text().replace("chrysanthemum", "house")
+    (facts / "TREx" / "P2.jsonl").write_text(lines)
+    found = asking("lama", facts, controls=("majority",), layers="0,4")
+    assert majorities(found, "pocket") == {}
+    (table,) = found.view().tables
+    assert [(line.n_items, line.model) for line in table.baselines] == [(6, None)]
+
+
+def test_each_reading_has_the_majority_of_its_own_items(asking: Asking, facts: Path, tmp_path: Path) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("dog\nking\n")
+    readings = {"lama": (Reading(), Reading(settings={"vocabulary": str(words)}))}
+    found = asking("lama", facts, controls=("majority",), layers="0,4", readings=readings)
+    tables = found.view().tables
+    assert [table.about.n_items for table in tables] == [5, 4]
+    assert [line.n_items for table in tables for line in table.baselines] == [5, 4]
+    # Of the vocabulary of two words: king, dog, dog; dog.
+    assert [line.main.value for table in tables for line in table.baselines] == [
+        pytest.approx((2 / 4 + 1) / 2),
+        pytest.approx((2 / 3 + 1) / 2),
+    ]
+    grid = found.view().models().grids[0]
+    assert [line.label.partition(",")[0] for line in grid.lines if line.baseline] == ["majority (oracle)"] * 2
+
+
+def test_blind_texts_are_scored_on_the_items_of_the_layers(asking: Asking, facts: Path) -> None:
+    # With its subject the text is too long, without it not.
+    long = {"sub_label": "king of the old house of the dog", "obj_label": "house", "uuid": "long", "predicate_id": "P1"}
+    with (facts / "TREx" / "P1.jsonl").open("a") as file:
+        file.write(json.dumps(long) + "\n")
+    found = asking("lama", facts, controls=("blind", "majority"), layers="4", max_pieces=12)
+    rows = {row.control: row for row in found.rows if row.metric == "mrr" and row.group is None and row.model}
+    assert rows["none"].n_items == 5
+    for control in ("blind", "majority"):
+        for count in ("n_items", "n_clusters", "n_skipped", "skip_reasons"):
+            assert getattr(rows[control], count) == getattr(rows["none"], count), (control, count)
+    log_probs = own_log_probs("The {mask} sees the {mask} .")
+    own_ranks = {word: 1 + int((log_probs > log_probs[entry(word)]).sum()) for word in ("dog", "king", "house")}
+    first, second = [[1 / own_ranks[o] for _, o in some if o in own_ranks] for some in (FACTS[:4], FACTS[4:])]
+    assert rows["blind"].value == pytest.approx((np.mean(first) + np.mean(second)) / 2)
+    by_group = {row.group: row.n_items for row in found.rows if row.control == "blind" and row.metric == "mrr"}
+    assert by_group == {None: 5, "N-1 P1 sees": 4, "N-1 P2 sees": 1}
 
 
 def test_a_given_vocabulary_decides_the_places(asking: Asking, facts: Path, tmp_path: Path) -> None:

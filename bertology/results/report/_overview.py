@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from bertology.results._grid import STAR, is_fraction, layer_label, metric_title, number
+from bertology.results._grid import STAR, baseline_owners, is_fraction, layer_label, metric_title, number
 from bertology.results._view import BASELINE_LABELS, LayerLine, LayerTable, Score
 from bertology.results.report._runs import Question
 
@@ -101,14 +101,17 @@ def _baseline(place: int, score: Score, metric: str) -> str:
 
 def _baselines(questions: Sequence[Question], *, with_model: bool) -> list[str]:
     rows = []
-    for label in BASELINE_LABELS:
+    by_question = [[(entry.label, entry.table) for entry in question.entries] for question in questions]
+    lines = [(label, owner) for label in BASELINE_LABELS for owner in baseline_owners(label, by_question)]
+    for label, owner in lines:
         cells, any_found = [], False
-        for place, question in enumerate(questions):
-            metric = question.first.metric
-            scores = [b.main for e in question.entries for b in e.table.baselines if b.label == label]
+        for place, (question, tables) in enumerate(zip(questions, by_question, strict=True)):
+            ours = [table for reader, table in tables if owner in (None, reader)]
+            scores = [line.main for table in ours for line in table.baselines if line.label == label]
             any_found = any_found or bool(scores)
-            cells.append(_baseline(place, scores[0], metric) if scores else _empty(place))
+            cells.append(_baseline(place, scores[0], question.first.metric) if scores else _empty(place))
         if any_found:
             span = ' colspan="2"' if with_model else ""
-            rows.append(f'<tr><th scope="row"{span}>{label}</th>{"".join(cells)}</tr>')
+            name = escape(", ".join(filter(None, [label, owner])))
+            rows.append(f'<tr><th scope="row"{span}>{name}</th>{"".join(cells)}</tr>')
     return rows

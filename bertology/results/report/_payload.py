@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from bertology.results._grid import answers_itself, decimals, is_fraction, metric_title, strength_text
-from bertology.results._view import LayerLine, LayerTable, Score
+from bertology.results._grid import answers_itself, baseline_owners, decimals, is_fraction, metric_title, strength_text
+from bertology.results._view import BASELINE_LABELS, LayerLine, Score
 from bertology.results.report._cloze_details import cloze_details
 from bertology.results.report._details import details_of, item_budget
 from bertology.results.report._runs import Entry, Question
@@ -22,6 +22,8 @@ def payload(questions: Sequence[Question], texts: SentenceTexts) -> dict[str, An
     plain = []
     for question in questions:
         table = question.first
+        tables = [[(entry.label, entry.table) for entry in question.entries]]
+        owned = frozenset(label for label in BASELINE_LABELS if baseline_owners(label, tables) != (None,))
         plain.append(
             {
                 "label": question.label,
@@ -31,13 +33,16 @@ def payload(questions: Sequence[Question], texts: SentenceTexts) -> dict[str, An
                 "decimals": decimals(table.metric),
                 "isAccuracy": table.metric == "accuracy",
                 "higherIsBetter": table.higher_is_better,
-                "entries": [_entry(entry, texts, sentences, budget) for entry in question.entries],
+                "entries": [_entry(entry, texts, sentences, budget, owned) for entry in question.entries],
             }
         )
     return {"questions": plain, "sentences": sentences}
 
 
-def _entry(entry: Entry, texts: SentenceTexts, sentences: list[str], budget: int) -> dict[str, Any]:
+def _entry(
+    entry: Entry, texts: SentenceTexts, sentences: list[str], budget: int, owned: Collection[str]
+) -> dict[str, Any]:
+    """The table of one reader; of the baselines in ``owned`` each reader has its own."""
     table = entry.table
     own_head = answers_itself(table)
     details = (
@@ -54,7 +59,14 @@ def _entry(entry: Entry, texts: SentenceTexts, sentences: list[str], budget: int
         "seeds": table.n_seeds,
         "compared": table.compared,
         "lines": [_line(line) for line in table.lines],
-        "baselines": _baselines(table),
+        "baselines": [
+            {
+                "name": f"{line.label}, {entry.label}" if line.label in owned else line.label,
+                "main": _score(line.main),
+                "second": _score(line.second),
+            }
+            for line in table.baselines
+        ],
         "ownHead": own_head,
         "details": details,
     }
@@ -80,7 +92,3 @@ def _score(score: Score | None) -> list[float | None] | None:
     if score is None:
         return None
     return [None if value is None else round(value, _DIGITS) for value in (score.value, score.low, score.high)]
-
-
-def _baselines(table: LayerTable) -> list[dict[str, Any]]:
-    return [{"name": line.label, "main": _score(line.main), "second": _score(line.second)} for line in table.baselines]

@@ -99,8 +99,9 @@ def _check_names(experiment: Experiment, rows: Iterable[ResultRow]) -> None:
 
 def _put_row(rows: dict[_Key, ResultRow], row: ResultRow, where: Path) -> None:
     """Add a row; parts may have cells in common, of which the first stays."""
-    # Models of one architecture share the cells of their random weights, and each has rows of its own.
-    key = (row.cell_id, row.metric, row.group, row.model, row.head, row.split)
+    # Models of one architecture share the cells of their random weights, and each has rows of its own; the majority
+    # among the items that could be asked of a model is a row of that model's first cell.
+    key = (row.cell_id, row.control, row.metric, row.group, row.model, row.head, row.split)
     known = rows.get(key)
     if known is None or known.status == "failed":
         rows[key] = row

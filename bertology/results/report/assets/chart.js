@@ -45,10 +45,10 @@
   const scale = () => (question().percent ? 100 : 1);
   const layersOf = (some) => [...new Set(some.flatMap((line) => [...line.points.keys()]))].sort((a, b) => a - b);
 
-  /** Baselines of the question's first table: they look at no model. */
+  /** Baselines of the question's tables, each name once. */
   function baselines() {
-    const entry = question().entries.find((candidate) => candidate.baselines.length);
-    return entry ? entry.baselines : [];
+    const every = question().entries.flatMap((entry) => entry.baselines);
+    return [...new Map([...every].reverse().map((baseline) => [baseline.name, baseline])).values()].reverse();
   }
 
   function range() {
