@@ -1,0 +1,145 @@
+"""Finished runs of earlier code are read, verified, reported and exported, and nothing of them is computed again."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bertology import read_results
+from bertology.cli import main
+from bertology.results.report import write_report
+from bertology.runner.experiment import load_experiment, run_experiment, verify_run
+
+KEPT = Path(__file__).parent / "kept"
+FOLDERS = sorted(path for path in KEPT.iterdir() if path.is_dir())
+TASKS = {
+    *("pos", "xpos", "chunk", "ner", "deprel", "feats:Number"),
+    *("edge_dependencies", "structural_distance", "agreement", "head_syntax"),
+}
+EXPORTS = ("layers.md", "layers.csv", "layers.tex", "groups.csv", "heads.csv")
+
+pytestmark = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+
+
+@pytest.fixture
+def run(folder: Path, tmp_path: Path) -> Path:
+    """A copy of the run, with the times at which its files were written."""
+    return Path(shutil.copytree(folder, tmp_path / "run"))
+
+
+def contents(run: Path) -> dict[str, tuple[str, int]]:
+    """Checksum and time of writing of every file; lock files hold nothing, and the experiment is written each time."""
+    files = [path for path in run.rglob("*") if path.is_file() and path.parent.name != "locks"]
+    times = {path: path.stat().st_mtime_ns for path in files if path.name != "experiment.yaml"}
+    return {
+        path.relative_to(run).as_posix(): (hashlib.sha256(path.read_bytes()).hexdigest(), times.get(path, 0))
+        for path in files
+    }
+
+
+def test_every_number_and_prediction_is_read(folder: Path) -> None:
+    results = read_results(folder)
+    written = pd.read_parquet(folder / "results.parquet")
+    assert set(written["task"]) == TASKS
+    assert set(written["status"]) == {"ok"}
+    frame = results.to_pandas()
+    for name in ("cell_id", "task", "control", "metric", "params_json"):
+        assert frame[name].tolist() == written[name].tolist()
+    for name in ("value", "ci_low", "ci_high", "mean"):
+        pd.testing.assert_series_equal(frame[name], written[name].astype("float64"))
+    assert len(results.comparisons) == len(pd.read_parquet(folder / "comparisons.parquet")) > 0
+    kept = {path.stem for path in (folder / "predictions").glob("*.parquet")}
+    assert set(written["cell_id"]) == kept
+    assert set(results.predictions) == kept
+    # Of attention heads sums are kept, not predictions.
+    assert all(results.predictions[row.cell_id] is not None for row in results.rows if row.task != "head_syntax")
+
+
+def test_it_is_as_it_was_written(folder: Path) -> None:
+    assert verify_run(folder) == ()
+
+
+def test_no_place_of_the_machine_is_in_it(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.suffix in (".json", ".yaml"):
+            assert not re.search(r"/(tmp|home|root|work|Users)/", path.read_text(encoding="utf-8")), path
+
+
+def tables(text: str) -> dict[str, list[str]]:
+    """Tables in Markdown by their headings, less two that follow the order of the run: all tasks, and some groups."""
+    parts = [part.splitlines() for part in text.split("\n**")]
+    lines = {part[0].strip("*"): [line for line in part if line.startswith("|")] for part in parts}
+    return {heading: table for heading, table in lines.items() if not re.match("layers by|.* by group", heading)}
+
+
+def test_tables_are_those_that_were_shown(folder: Path) -> None:
+    """Read from the folder the tasks are in alphabetical order, which the run had in that of its file."""
+    view = read_results(folder).view()
+    kept = {name: (folder / name).read_text(encoding="utf-8") for name in EXPORTS}
+    shown = {"layers.csv": view.to_csv(), "groups.csv": view.by_group().to_csv(), "heads.csv": view.heads().to_csv()}
+    for name, text in shown.items():
+        assert sorted(text.splitlines()) == sorted(kept[name].splitlines())
+    assert tables(view.to_markdown()) == tables(kept["layers.md"])
+
+
+def test_it_is_reported_and_exported(run: Path, tmp_path: Path) -> None:
+    write_report([run], run / "report.html")
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert all(task in page for task in TASKS)
+    assert verify_run(run) == ()
+    out = read_results(run).save(tmp_path / "saved", tables=("md", "csv", "tex"), plots=())
+    for name in EXPORTS:
+        assert (out / name).stat().st_size > 100
+    saved, kept = (pd.read_parquet(path / "results.parquet") for path in (out, run))
+    pd.testing.assert_frame_equal(saved, kept)
+    assert {path.name: path.read_bytes() for path in (out / "predictions").iterdir()} == {
+        path.name: path.read_bytes() for path in (run / "predictions").iterdir()
+    }
+
+
+def test_there_is_nothing_left_to_do(
+    folder: Path,
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked, before = KEPT / f"{folder.name}.yaml", contents(run)
+    arguments = ["bertology", "run", str(asked), "--out", str(run), "--engine", "serial"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    captured = capsys.readouterr()
+    assert ended.value.code == 0, captured.err
+    assert captured.out.startswith(f"nothing to do: all {len(list((run / 'cells').iterdir()))} cells are finished")
+    assert contents(run) == before
+    assert run_experiment(load_experiment(asked), run).n_computed == 0
+    assert contents(run) == before
+    assert verify_run(run) == ()
+
+
+def test_lost_baselines_are_computed_again_under_their_names(folder: Path, run: Path) -> None:
+    results, asked = read_results(run), KEPT / f"{folder.name}.yaml"
+    baselines = ("majority", "word_majority")
+    cells = {row.cell_id for row in results.rows if row.task == "pos" and row.control in baselines}
+    for cell in cells:
+        (run / "cells" / f"{cell}.json").unlink()
+    assert run_experiment(load_experiment(asked), run).n_computed == len(cells) == 2
+    again = [(row.cell_id, row.metric, row.value) for row in read_results(run).rows]
+    assert again == [(row.cell_id, row.metric, row.value) for row in results.rows]
+
+
+def test_git_leaves_its_bytes_alone(folder: Path) -> None:
+    root = Path(__file__).resolve().parents[3]
+    if not (root / ".git").exists():
+        pytest.skip("not a checkout")
+    name = (folder / "run.json").relative_to(root).as_posix()
+    answer = subprocess.run(["git", "check-attr", "text", name], cwd=root, capture_output=True, text=True, check=True)
+    assert answer.stdout.endswith(": text: unset\n")
