@@ -4,8 +4,9 @@
 >>> table = probe("pos")  # doctest: +SKIP
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from bertology._lazy import lazy_attributes
 from bertology.errors import BertologyError
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from bertology.corpora import Corpus, Sentence, load_corpus
     from bertology.encoders import Encoder, load_encoder
     from bertology.results import Results, read_results
+
+__getattr__, __dir__ = lazy_attributes(__name__)
 
 __version__ = "0.1.0"
 
@@ -27,27 +30,3 @@ __all__ = [
     "probe",
     "read_results",
 ]
-
-# Found when first used, so that `import bertology` is instant.
-_HOME = {
-    "probe": "_api",
-    "Corpus": "corpora",
-    "Sentence": "corpora",
-    "load_corpus": "corpora",
-    "Encoder": "encoders",
-    "load_encoder": "encoders",
-    "Results": "results",
-    "read_results": "results",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'bertology' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"bertology.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

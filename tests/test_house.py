@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import shlex
 import subprocess
@@ -237,6 +238,15 @@ def test_every_probe_has_a_test_file_and_an_entry_point(name: str) -> None:
 def test_every_entry_point_has_a_probe_file() -> None:
     points = project()["project"]["entry-points"]["bertology.probes"]
     assert {value.split(":")[0] for value in points.values()} == {f"probes.{name}" for name in probe_files()}
+
+
+@pytest.mark.parametrize("group", sorted(project()["project"]["entry-points"]))
+def test_every_entry_point_leads_to_a_component_of_its_name(group: str) -> None:
+    for name, target in project()["project"]["entry-points"][group].items():
+        module, _, attribute = target.partition(":")
+        component = getattr(importlib.import_module(module), attribute)
+        own = component.name if group == "bertology.readouts" else name
+        assert own == name, f"{group}: {name} = {target} calls itself {own}"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Hidden states read once, kept on disk, and given to readouts chunk by chunk."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from bertology._lazy import lazy_attributes
 from bertology.activations._entry import Entry, Outline, Recipe, entry_folder, find_entry
 from bertology.activations._neurox import export_neurox, import_neurox
 from bertology.activations._progress import BarProgress, Progress, SilentProgress, silent
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from bertology.activations._span_vectors import SpanVectors
     from bertology.activations._vectors import WordVectors
     from bertology.activations._words import read_words
+
+__getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "BarProgress",
@@ -35,20 +38,3 @@ __all__ = [
     "store_status",
     "whole_entry",
 ]
-
-_NEEDS_TORCH = {
-    "Extraction": "_extract",
-    "extract": "_extract",
-    "whole_entry": "_extract",
-    "SpanVectors": "_span_vectors",
-    "WordVectors": "_vectors",
-    "read_words": "_words",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _NEEDS_TORCH:
-        raise AttributeError(name)
-    from importlib import import_module
-
-    return getattr(import_module(f"bertology.activations.{_NEEDS_TORCH[name]}"), name)

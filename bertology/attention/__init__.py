@@ -5,8 +5,9 @@ Importing this package imports no torch.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from bertology.attention._batch import Level, MapBatch, Scope, Units
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from bertology.attention._statistic import ClusterSums, HeadStatistic, MakeStatistic, SumsStatistic, row_sums
     from bertology.attention.patterns import PATTERNS, ClassifierKind, PatternShares
     from bertology.attention.viewer import AttentionReading, AttentionView, read_attention, view
+
+__getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "PATTERNS",
@@ -57,25 +60,3 @@ __all__ = [
     "stream_maps",
     "view",
 ]
-
-_HOME = {
-    "_batch": ("Level", "MapBatch", "Scope", "Units"),
-    "_distances": ("Divergences", "HeadDistances"),
-    "_head_statistics": ("HeadStatistics", "head_statistics"),
-    "_masses": ("Masses", "NormShares"),
-    "_pass": ("MapPass", "stream_maps"),
-    "_plot": ("plot_heads",),
-    "_paths": ("SentenceMaps", "attention_flow", "attention_rollout", "sentence_maps"),
-    "_sharpness": ("Offsets", "Sharpness"),
-    "_ratios": ("HeadRatios", "RatioUnit"),
-    "_statistic": ("ClusterSums", "HeadStatistic", "MakeStatistic", "SumsStatistic", "row_sums"),
-    "patterns": ("PATTERNS", "ClassifierKind", "PatternShares"),
-    "viewer": ("AttentionReading", "AttentionView", "read_attention", "view"),
-}
-_FOUND_IN = {name: module for module, names in _HOME.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _FOUND_IN:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_FOUND_IN[name]}"), name)

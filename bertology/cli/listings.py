@@ -1,36 +1,58 @@
-"""``bertology tasks``, ``models`` and ``corpora``: what can be named, one line each."""
+"""``bertology tasks``, ``readouts``, ``models`` and ``corpora``: what can be named, one line each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import typer
 
+from bertology._registry import Component, Registered
 from bertology.corpora.prompts import MADE
 from bertology.errors import BertologyError
 
 
 def tasks() -> None:
     """List the tasks there are."""
-    from bertology.probing import ProbeFamily, registered_probes
+    from bertology.probing import Probe, ProbeFamily, registered_probes
 
+    def described(probe: Probe | ProbeFamily, entry: Registered[Any]) -> tuple[str, str]:
+        text = f"{probe.question} ({probe.reference}; v{entry.version})"
+        if isinstance(probe, Probe):
+            return "", text
+        suffix = "[:…]" if probe.default is not None else ":…"
+        return suffix, f"{text}; … is {', '.join(probe.instances)}"
+
+    _show(_components(registered_probes(), described))
+
+
+def readouts() -> None:
+    """List the readouts there are, each with what it reads."""
+    from bertology.readouts import registered_readouts
+
+    _show(
+        _components(
+            registered_readouts(), lambda kind, entry: ("", f"{kind.about} (reads {kind.reads}; v{entry.version})")
+        )
+    )
+
+
+def _components(
+    known: Mapping[str, Registered[Component]], described: Callable[[Component, Registered[Component]], tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """What to show of each component, which ``described`` gives as an end of its name and a text.
+
+    The newest version goes by its name alone; a broken component is shown as such and does not hide the others.
+    """
     lines = []
-    known = registered_probes()
-    for name, registered in sorted(known.items()):
+    newest = {entry.stem: entry.name for entry in sorted(known.values(), key=lambda entry: entry.version)}
+    for name, entry in sorted(known.items()):
         try:
-            probe = registered.load()
+            suffix, text = described(entry.load(), entry)
+            lines.append(((entry.stem if newest[entry.stem] == name else name) + suffix, text))
         except BertologyError as error:
-            # A broken plugin is shown, and does not hide the others.
             lines.append((name, f"cannot be used: {error}"))
-            continue
-        newest = registered.version == max(r.version for r in known.values() if r.task == registered.task)
-        shown = registered.task if newest else name
-        which = ""
-        if isinstance(probe, ProbeFamily):
-            shown += "[:…]" if probe.default is not None else ":…"
-            which = f"; … is {', '.join(probe.instances)}"
-        lines.append((shown, f"{probe.question} ({probe.reference}; v{registered.version}){which}"))
-    _show(lines)
+    return lines
 
 
 def models() -> None:

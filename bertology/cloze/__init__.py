@@ -5,9 +5,9 @@ Importing this package imports no torch.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from bertology._lazy import lazy_attributes
 from bertology.cloze._answers import ANSWER_FORMS, AnswerForm, Excluded, anchor_of, check_form
 from bertology.cloze._encode import spell_pieces
 from bertology.cloze._prompts import MASK, Prompt
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from bertology.cloze._next_sentence import NextSentenceScores, next_sentence
     from bertology.cloze._reading import ClozeReading, read_cloze
     from bertology.cloze._sentences import pseudo_log_likelihood
+
+__getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "ANSWER_FORMS",
@@ -41,21 +43,3 @@ __all__ = [
     "spell_pieces",
     "vocabulary_ids",
 ]
-
-_NEED_TORCH = {
-    "ClozeReading": "_reading",
-    "Distribution": "_distribution",
-    "NextSentenceScores": "_next_sentence",
-    "ask": "_ask",
-    "distribution": "_distribution",
-    "next_sentence": "_next_sentence",
-    "pseudo_log_likelihood": "_sentences",
-    "read_cloze": "_reading",
-    "vocabulary_ids": "_distribution",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _NEED_TORCH:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_NEED_TORCH[name]}"), name)

@@ -5,9 +5,9 @@ Importing this package, resolving a name, hashing a model and reading its shape 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from bertology._lazy import lazy_attributes
 from bertology.encoders._fingerprint import model_fingerprint
 from bertology.encoders._pieces import OnLong, Pieces, Pooling
 from bertology.encoders._resolve import known_models, resolve_model
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from bertology.encoders._pooling import WordPooling
     from bertology.encoders._word_maps import word_attentions
     from bertology.encoders.masked_loss import MaskedLoss, masked_lm_loss
+
+__getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "Encoder",
@@ -43,21 +45,3 @@ __all__ = [
     "resolve_model",
     "word_attentions",
 ]
-
-_NEED_TORCH = {
-    "Encoder": "_encoder",
-    "MaskedLoss": "masked_loss",
-    "WordPooling": "_pooling",
-    "class_logits": "_classifier",
-    "load_classifier": "_classifier",
-    "load_encoder": "_load",
-    "load_reader": "_load",
-    "masked_lm_loss": "masked_loss",
-    "word_attentions": "_word_maps",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _NEED_TORCH:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_NEED_TORCH[name]}"), name)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from bertology._lazy import lazy_attributes
 from bertology.pocket._agreement import AgreementItem, agreement_items
 from bertology.pocket._corpus import generate_corpus
 from bertology.pocket._diagnostics import FactPrompt, RolePrompt, fact_prompts, role_prompts
@@ -16,6 +17,8 @@ from bertology.pocket._world import Fact, candidates, facts
 if TYPE_CHECKING:
     from bertology.pocket._pretrain import Pretrained, pretrain, training_record
     from bertology.pocket._settings import PretrainSettings, load_settings
+
+__getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "AgreementItem",
@@ -38,22 +41,6 @@ __all__ = [
     "role_prompts",
     "training_record",
 ]
-
-_LAZY = {
-    "Pretrained": "_pretrain",
-    "pretrain": "_pretrain",
-    "training_record": "_pretrain",
-    "PretrainSettings": "_settings",
-    "load_settings": "_settings",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
 
 
 def model_folder() -> Path:

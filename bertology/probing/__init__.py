@@ -11,7 +11,7 @@ from bertology.probing._examples import (
     word_examples,
 )
 from bertology.probing._heads import AttentionProbe, GateProbe, HeadBaseline, HeadProbe, Windows
-from bertology.probing._registry import Registered, get_probe, registered_probes
+from bertology.probing._registry import get_probe, registered_probes
 from bertology.probing._trees import TreeAsks, TreeExamples, scored_words, tree_examples, tree_marks
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "LeftOut",
     "Probe",
     "ProbeFamily",
-    "Registered",
     "RepresentationProbe",
     "TreeAsks",
     "TreeExamples",

@@ -1,54 +1,85 @@
-"""Readouts by name."""
+"""Readouts by name: what each one is, known without importing torch, and the readout itself once it is needed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
 
-from bertology._settings import checked_settings
+from bertology._registry import Registered, Registry
 from bertology.errors import FitError
-from bertology.readouts._base import Readout, Settings
-from bertology.readouts._bayes import BayesReadout
-from bertology.readouts._edge import (
-    EdgeCatReadout,
-    EdgeCumulativeReadout,
-    EdgeMixReadout,
-    EdgeReadout,
-    FirstEdgeCatReadout,
-    FirstEdgeCumulativeReadout,
-    FirstEdgeMixReadout,
-    FirstEdgeReadout,
-)
-from bertology.readouts._heads import MaskedLmReadout, NextSentenceReadout
-from bertology.readouts._kinds import readout_kind
-from bertology.readouts._linear import LinearReadout
-from bertology.readouts._lowrank import LowRankReadout
-from bertology.readouts._mlp import MlpReadout
-from bertology.readouts._ridge import RidgeReadout
-from bertology.readouts._structural import StructuralReadout
 
-_READOUTS: Mapping[str, Callable[..., Settings]] = {
-    "edge.v1": FirstEdgeReadout,
-    "edge.v2": EdgeReadout,
-    "edge_cat.v1": FirstEdgeCatReadout,
-    "edge_cat.v2": EdgeCatReadout,
-    "edge_cumulative.v1": FirstEdgeCumulativeReadout,
-    "edge_cumulative.v2": EdgeCumulativeReadout,
-    "edge_mix.v1": FirstEdgeMixReadout,
-    "edge_mix.v2": EdgeMixReadout,
-    "bayes.v1": BayesReadout,
-    "linear.v1": LinearReadout,
-    "linear.v2": LinearReadout,
-    "lowrank.v1": LowRankReadout,
-    "masked_lm.v1": MaskedLmReadout,
-    "mlp.v1": MlpReadout,
-    "next_sentence.v1": NextSentenceReadout,
-    "ridge.v1": RidgeReadout,
-    "ridge.v2": RidgeReadout,
-    "structural.v1": StructuralReadout,
-}
-_FIXED: Mapping[str, Mapping[str, Any]] = {"linear.v1": {"extensions": 0}, "ridge.v1": {"extensions": 0}}
-"""What an older version of a readout does not leave open, by its name."""
+if TYPE_CHECKING:
+    from bertology.readouts._base import Readout, Settings
+
+SettingsCheck = Callable[[Mapping[str, Any], int], str | None]
+
+
+def _nothing_wrong(settings: Mapping[str, Any], width: int) -> str | None:
+    return None
+
+
+@dataclass(frozen=True)
+class ReadoutKind:
+    """What a readout takes and what its scores are of: all that a plan needs to know before anything is fitted.
+
+    A package adds a readout with one file and one entry point of the group ``bertology.readouts``, whose name is
+    :attr:`name` and whose target is a ``ReadoutKind``.
+    """
+
+    name: str
+    """Registered name, with its version: ``linear.v2``."""
+    make: str | Callable[..., Settings] | None
+    """The frozen dataclass of the readout, whose fields are its settings; or where to import it from, as
+    ``"module:object"``, which keeps planning quick where the module imports torch."""
+    about: str = ""
+    """One line: what is fitted, with the paper it comes from."""
+    reads: Literal["words", "spans", "trees", "prompts", "maps", "gates"] = "words"
+    """``words``: one vector an item. ``spans``: the vectors of all words in an item's spans. ``trees``: the vectors of
+    whole sentences, whose trees are decoded. The others name what a model's own head or attention heads compute."""
+    columns: Literal["layer", "below", "all"] = "layer"
+    """What one score is of: a layer, a layer and all below it, or all layers together."""
+    has_posterior: bool = False
+    """Whether the fitted readout has a posterior over its weights, which a variational code needs."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of ``make`` that this version holds fixed."""
+    fitted_together: str | None = None
+    """A setting whose values are all fitted in the same passes over the data."""
+    settings_problem: SettingsCheck = _nothing_wrong
+    """What is wrong with settings for vectors of a width, known before anything is read; None where nothing is."""
+
+
+def _checked(entry: Registered[ReadoutKind], component: Any) -> ReadoutKind:
+    if not isinstance(component, ReadoutKind):
+        raise entry.wrong_type(component, "a ReadoutKind")
+    entry.check_name(component.name, remedy="name")
+    return component
+
+
+_REGISTRY = Registry("readout", "bertology.readouts", "linear.v2", _checked)
+
+
+def registered_readouts() -> Mapping[str, Registered[ReadoutKind]]:
+    """All versions of all installed readouts by registered name (``linear.v2``), not yet imported.
+
+    Raises:
+        BertologyError: two packages register one name.
+    """
+    return _REGISTRY.registered()
+
+
+def readout_kind(name: str) -> ReadoutKind:
+    """What the readout of that name is.
+
+    Args:
+        name: ``linear.v2``, or ``linear`` for its newest version; ``-`` and ``_`` are the same.
+
+    Raises:
+        NameNotFoundError: no readout has that name.
+        BertologyError: the package that brings it is broken.
+    """
+    return _REGISTRY.get(name)
 
 
 def get_readout(name: str, **settings: Any) -> Readout:
@@ -58,11 +89,13 @@ def get_readout(name: str, **settings: Any) -> Readout:
         NameNotFoundError: no readout has that name, or it has no such setting.
         FitError: a setting is of another kind than it should be, or the readout finds trees and no labels.
     """
-    found = make_readout(name, **settings)
-    if not isinstance(found, Readout):
-        what = {"trees": "finds trees", "prompts": "answers texts"}[readout_kind(found.name).reads]
-        raise FitError(f"readout {found.name} {what}: it cannot read labels")
-    return found
+    from bertology.readouts._base import Readout
+
+    readout = make_readout(name, **settings)
+    if not isinstance(readout, Readout):
+        what = {"trees": "finds trees", "prompts": "answers texts"}[readout_kind(readout.name).reads]
+        raise FitError(f"readout {readout.name} {what}: it cannot read labels")
+    return readout
 
 
 def make_readout(name: str, **settings: Any) -> Settings:
@@ -76,8 +109,17 @@ def make_readout(name: str, **settings: Any) -> Settings:
         NameNotFoundError: no readout has that name, or it has no such setting.
         FitError: a setting is of another kind than it should be.
     """
-    full_name = readout_kind(name).name
-    if full_name not in _READOUTS:
-        raise FitError(f"readout {full_name} is about attention heads: it reads no vectors")
-    make, fixed = _READOUTS[full_name], _FIXED.get(full_name, {})
-    return make(**checked_settings(settings, make, owner=f"readout {full_name}", fixed=frozenset(fixed)), **fixed)
+    from bertology._settings import checked_settings
+
+    kind = readout_kind(name)
+    if kind.make is None:
+        raise FitError(f"readout {kind.name} is about attention heads: it reads no vectors")
+    make = _imported(kind.make) if isinstance(kind.make, str) else kind.make
+    checked = checked_settings(settings, make, owner=f"readout {kind.name}", fixed=frozenset(kind.fixed))
+    return make(**checked, **kind.fixed)
+
+
+def _imported(target: str) -> Callable[..., Settings]:
+    module, _, attribute = target.partition(":")
+    make: Callable[..., Settings] = getattr(import_module(module), attribute)
+    return make

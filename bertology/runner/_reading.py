@@ -70,7 +70,8 @@ class Reading:
 def fitted_together(readings: Sequence[Reading], *, own: str) -> tuple[tuple[Reading, ...], ...]:
     """Readings in the order given, those of them in one place that are fitted in the same passes over the data.
 
-    That are structural probes that differ in nothing but their rank.
+    Those differ in nothing but the setting that their readout declares as ``fitted_together``, as structural probes
+    do in their rank.
 
     Args:
         readings: the ways in which a task is read.
@@ -79,8 +80,9 @@ def fitted_together(readings: Sequence[Reading], *, own: str) -> tuple[tuple[Rea
     found: dict[str, list[Reading]] = {}
     for place, reading in enumerate(readings):
         kind = readout_kind(reading.readout or own)
-        plain = replace(reading, readout=kind.name, settings={k: v for k, v in reading.settings.items() if k != "rank"})
-        key = f"{plain.key} {plain.layers}" if kind.reads == "trees" else str(place)
+        others = {name: value for name, value in reading.settings.items() if name != kind.fitted_together}
+        plain = replace(reading, readout=kind.name, settings=others)
+        key = str(place) if kind.fitted_together is None else f"{plain.key} {plain.layers}"
         found.setdefault(key, []).append(reading)
     return tuple(map(tuple, found.values()))
 
@@ -147,6 +149,5 @@ def check_reading(probe: Probe, reading: Reading, *, width: int) -> None:
         )
     if isinstance(probe, HeadProbe):
         probe.with_settings(reading.settings)
-    rank = reading.settings.get("rank")
-    if own.reads == "trees" and isinstance(rank, int) and rank > width:
-        raise BertologyError(f"task {probe.task}: rank {rank} of vectors that are {width} wide: give 1 to {width}")
+    if (problem := asked.settings_problem(reading.settings, width)) is not None:
+        raise BertologyError(f"task {probe.task}: {problem}")

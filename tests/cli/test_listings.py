@@ -36,7 +36,7 @@ def test_a_broken_plugin_is_shown_and_hides_no_other(
         EntryPoint("pos.v2", "broken_plugin:PROBE", "bertology.probes"),
         EntryPoint("nameless", "probes.pos:PROBE", "bertology.probes"),
     ]
-    monkeypatch.setattr("bertology.probing._registry.entry_points", lambda group: points)
+    monkeypatch.setattr("bertology._registry.entry_points", lambda group: points)
     outcome = bertology("tasks")
     assert outcome.status == 0
     lines = outcome.out.splitlines()

@@ -62,7 +62,7 @@ def register(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Register:
             for target in both.split("|")
         ]
         monkeypatch.setattr(
-            "bertology.probing._registry.entry_points",
+            "bertology._registry.entry_points",
             lambda group: [point for point in points if point.group == group],
         )
 

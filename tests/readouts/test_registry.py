@@ -17,14 +17,14 @@ from bertology.readouts import (
     RidgeReadout,
     Targets,
     get_readout,
-    known_readouts,
+    registered_readouts,
 )
 
 
 @pytest.mark.parametrize("kind", [LinearReadout, MlpReadout, RidgeReadout])
 def test_names_and_settings_round_trip(kind: type[LinearReadout | MlpReadout | RidgeReadout]) -> None:
     readout = kind()
-    assert readout.name in known_readouts()
+    assert readout.name in registered_readouts()
     settings = json.loads(json.dumps(dict(readout.params)))
     again = get_readout(readout.name, **settings)
     assert type(again) is kind

@@ -5,9 +5,9 @@ Importing this package imports no torch.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from bertology._lazy import lazy_attributes
 from bertology.attention.arcs._arcs import Arcs, offset_baseline
 from bertology.attention.arcs._candidates import Candidates, pick_baseline
 from bertology.attention.arcs._trees import TextTrees, chain_baseline, next_word_baseline
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         fit_attention_parser,
     )
     from bertology.attention.arcs._tree_hits import TreeHits
+
+__getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "ArcHits",
@@ -41,20 +43,3 @@ __all__ = [
     "offset_baseline",
     "pick_baseline",
 ]
-
-_NEED_TORCH = {
-    "ArcHits": "_hits",
-    "AttentionParser": "_parser",
-    "CandidateHits": "_candidate_hits",
-    "ParsedText": "_parser",
-    "ParserSettings": "_parser",
-    "TreeHits": "_tree_hits",
-    "crossfit_attention_parser": "_parser",
-    "fit_attention_parser": "_parser",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _NEED_TORCH:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_NEED_TORCH[name]}"), name)

@@ -5,8 +5,9 @@ Importing this package imports no torch.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bertology._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from bertology.attention.importance._attention_gradients import attention_gradients
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from bertology.attention.importance._scores import TaskScores, scores_without
     from bertology.attention.importance._task import Answers, ScoredTask, TaskBatch
     from bertology.attention.importance._uniform import uniform_heads
+
+__getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "Answers",
@@ -39,24 +42,3 @@ __all__ = [
     "scores_without",
     "uniform_heads",
 ]
-
-_HOME = {
-    "_attention_gradients": ("attention_gradients",),
-    "_classifier": ("SequenceClassifier",),
-    "_fitted": ("FittedTask",),
-    "_gradient": ("head_importance",),
-    "_leave_one_out": ("leave_one_layer_out", "leave_one_out"),
-    "_masked_words": ("MaskedWords",),
-    "_names": ("Way", "Without"),
-    "_pruning": ("pruning_curves",),
-    "_scores": ("TaskScores", "scores_without"),
-    "_task": ("Answers", "ScoredTask", "TaskBatch"),
-    "_uniform": ("uniform_heads",),
-}
-_FOUND_IN = {name: module for module, names in _HOME.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _FOUND_IN:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_FOUND_IN[name]}"), name)

@@ -7,9 +7,9 @@ torch.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from bertology._lazy import lazy_attributes
 from bertology.attention.patterns._kinds import (
     CLS,
     CONFIDENCE,
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from bertology.attention.patterns._shares import PatternShares
     from bertology.attention.patterns._synthetic import SyntheticMaps, synthetic_maps
     from bertology.attention.patterns._train import PatternRecipe, train_classifiers
+
+__getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "CLS",
@@ -68,23 +70,3 @@ __all__ = [
     "synthetic_maps",
     "train_classifiers",
 ]
-
-_HOME = {
-    "_classifier": ("PatternClassifier", "assigned", "load_classifier"),
-    "_features": ("FEATURES", "features"),
-    "_labels": ("LabelledMap", "labelled_maps", "read_labels"),
-    "_layout": ("Layout",),
-    "_maps": ("PieceMap", "draw_places", "read_maps", "stacked"),
-    "_picture": ("PatternNetwork", "pictures"),
-    "_score": ("PatternScore", "score_classes", "score_classifier"),
-    "_shares": ("PatternShares",),
-    "_synthetic": ("SyntheticMaps", "synthetic_maps"),
-    "_train": ("PatternRecipe", "train_classifiers"),
-}
-_FOUND_IN = {name: module for module, names in _HOME.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _FOUND_IN:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_FOUND_IN[name]}"), name)

@@ -5,15 +5,17 @@ Importing this package imports no torch.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from bertology._lazy import lazy_attributes
 from bertology.attention.viewer._heads import parse_heads
 from bertology.attention.viewer._kinds import LEVELS, WEIGHTS, Level, Weights
 
 if TYPE_CHECKING:
     from bertology.attention.viewer._read import AttentionReading, read_attention
     from bertology.attention.viewer._view import AttentionView, view
+
+__getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "LEVELS",
@@ -26,11 +28,3 @@ __all__ = [
     "read_attention",
     "view",
 ]
-
-_NEED_TORCH = {"AttentionReading": "_read", "AttentionView": "_view", "read_attention": "_read", "view": "_view"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _NEED_TORCH:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_NEED_TORCH[name]}"), name)

@@ -1,0 +1,58 @@
+"""Packages whose names are imported when first used, so that importing a package is quick."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+
+def lazy_attributes(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package that imports a name only when the name is first used.
+
+    The names are those that the package's ``__init__`` imports from this project under ``if TYPE_CHECKING:``, so that
+    each is written once, where type checkers look for it too.
+
+    >>> __getattr__, __dir__ = lazy_attributes("bertology.readouts")
+    >>> __getattr__("FitReport").__module__.startswith("bertology.readouts")
+    True
+
+    Args:
+        package: ``__name__`` of the package.
+    """
+
+    def get(name: str) -> Any:
+        homes = _homes(package)
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(homes[name]), name)
+
+    def listed() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *_homes(package)})
+
+    return get, listed
+
+
+@cache
+def _homes(package: str) -> dict[str, str]:
+    """By name, the module that a package imports it from under ``if TYPE_CHECKING:``."""
+    spec = sys.modules[package].__spec__
+    source = getattr(spec and spec.loader, "get_source", lambda _: None)(package)
+    if source is None:
+        raise ImportError(f"the source of {package} cannot be read: install bertology with its .py files")
+    root = package.partition(".")[0]
+    blocks = (block for block in ast.parse(source).body if isinstance(block, ast.If) and _is_type_checking(block.test))
+    return {
+        alias.name: statement.module
+        for block in blocks
+        for statement in block.body
+        if isinstance(statement, ast.ImportFrom) and statement.module and statement.module.partition(".")[0] == root
+        for alias in statement.names
+    }
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"

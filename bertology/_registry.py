@@ -1,0 +1,153 @@
+"""Components by versioned name: installed through entry points, imported when they are needed."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from bertology._names import name_not_found
+from bertology.errors import BertologyError, NameNotFoundError, quoted
+
+Component = TypeVar("Component")
+_NAME = re.compile(r"(?P<stem>[a-z0-9_]+)\.v(?P<version>\d+)")
+
+
+@dataclass(frozen=True)
+class Registered(Generic[Component]):
+    """A component that is installed and not yet imported."""
+
+    stem: str
+    """The name without its version: ``pos``."""
+    version: int
+    entry_point: EntryPoint
+    registry: Registry[Component]
+
+    @property
+    def name(self) -> str:
+        """The registered name: ``pos.v1``."""
+        return self.entry_point.name
+
+    def load(self) -> Component:
+        """Import the component.
+
+        Raises:
+            BertologyError: the name has no version, or what it stands for cannot be imported, is of another type, or
+                calls itself something else.
+        """
+        kind, target = self.registry.kind, self.entry_point.value
+        if not _NAME.fullmatch(self.name):
+            raise BertologyError(
+                f"{kind} name {quoted(self.name)} ({target}): it should be like {self.registry.example}"
+            )
+        try:
+            component = self.entry_point.load()
+        except Exception as error:
+            # Whatever a package does when it is imported must not reach a person as a traceback.
+            raise BertologyError(
+                f"{kind} {self.name} ({target}) cannot be imported ({type(error).__name__}: {error}); "
+                "mend or uninstall the package that brings it"
+            ) from error
+        return self.registry.check(self, component)
+
+    def wrong_type(self, component: object, expected: str) -> BertologyError:
+        """The error for a component that is of another type than the ``expected`` one."""
+        return BertologyError(
+            f"{self.registry.kind} {self.name}: {self.entry_point.value} is of type {type(component).__name__}; "
+            f"it should be {expected}"
+        )
+
+    def check_name(self, own: str, *, remedy: str) -> None:
+        """Raise :class:`BertologyError` where a component's ``own`` name is not the registered one.
+
+        Args:
+            own: what the component calls itself, with its version.
+            remedy: what to change in the component.
+        """
+        if own != self.name:
+            raise BertologyError(
+                f"{self.registry.kind} {self.name}: {self.entry_point.value} calls itself {own}; "
+                f"register it under that name, or change its {remedy}"
+            )
+
+
+@dataclass(frozen=True)
+class Registry(Generic[Component]):
+    """All components of one entry-point group, ours exactly as anyone else's.
+
+    A name is ``pos.v1``; ``pos`` means the newest version, ``-`` and ``_`` are the same, and case does not matter.
+    """
+
+    kind: str
+    """What messages call a component: ``probe``."""
+    group: str
+    """The entry-point group: ``bertology.probes``."""
+    example: str
+    """A name as it should be, for messages."""
+    check: Callable[[Registered[Component], Any], Component]
+    """Returns an imported object, or raises :class:`BertologyError` where it is no such component."""
+
+    def registered(self) -> Mapping[str, Registered[Component]]:
+        """All versions of all installed components by name.
+
+        Raises:
+            BertologyError: two packages register one name.
+        """
+        folders = tuple((folder, _changed(folder)) for folder in sys.path)
+        return _registered(self, _installed(entry_points, self.group, folders))
+
+    def newest(self, name: str) -> Registered[Component] | None:
+        """The component called ``name``, of several versions the newest; None where there is none."""
+        plain = name.strip().lower().replace("-", "_")
+        versions = [one for full_name, one in self.registered().items() if plain in (full_name, one.stem)]
+        return max(versions, key=lambda one: one.version, default=None)
+
+    def get(self, name: str) -> Component:
+        """Import the component called ``name``.
+
+        Raises:
+            NameNotFoundError: there is none; the message names the nearest ones.
+            BertologyError: it cannot be imported, or is not what it should be.
+        """
+        newest = self.newest(name)
+        if newest is None:
+            raise self.not_found(name)
+        return newest.load()
+
+    def not_found(self, name: str) -> NameNotFoundError:
+        """The error for a ``name`` that no component has."""
+        return name_not_found(self.kind, name, self.registered())
+
+
+@lru_cache(maxsize=32)
+def _installed(find: Callable[..., Any], group: str, folders: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    """The installed entry points of a group. All metadata is read for it, so it is done again only when something was
+    installed into one of the ``folders``, or these are others."""
+    return tuple(find(group=group))
+
+
+def _changed(folder: str) -> int:
+    """When something was put into a folder, or taken out of it; 0 for what is no folder."""
+    try:
+        return Path(folder or ".").stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+@lru_cache
+def _registered(registry: Registry[Component], points: tuple[EntryPoint, ...]) -> Mapping[str, Registered[Component]]:
+    by_name: dict[str, Registered[Component]] = {}
+    for point in sorted(set(points), key=lambda p: (p.name, p.value)):
+        if point.name in by_name:
+            first = by_name[point.name].entry_point.value
+            raise BertologyError(f"two {registry.kind}s are called {point.name}: {first} and {point.value}; rename one")
+        # A name without a version is one package's mistake: reported when it is asked for, it stops no other.
+        match = _NAME.fullmatch(point.name)
+        stem, version = (match["stem"], int(match["version"])) if match else (point.name, 0)
+        by_name[point.name] = Registered(stem, version, point, registry)
+    return by_name
