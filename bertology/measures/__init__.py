@@ -1,110 +1,46 @@
-"""Scores, how sure they are, and what they must be held against."""
+"""Scores, their intervals, comparisons between them, and the baselines and controls that they are held against.
 
-from bertology._layer_weights import (
-    center_of_gravity,
-    kl_from_uniform,
-)
-from bertology.measures._arborescences import (
-    spanning_arborescences,
-)
+Every score is a :class:`Metric` of counts by cluster (``_metric.py``, to be read first), so that any resample of
+clusters can be scored from the same counts (``_bootstrap.py``).
+"""
+
 from bertology.measures._baselines import (
+    SpanWords,
+    control_labels,
+    fraction_mask,
+    lexical_labels,
     majority,
-    majority_labels,
+    share_before,
     word_majority,
-    word_majority_labels,
 )
-from bertology.measures._bootstrap import (
-    BCA,
-    EXACT,
-    N_RESAMPLES,
-    NO_INTERVAL,
-    RUNS_BCA,
-    Bootstrap,
-    bootstrap,
-    difference,
+from bertology.measures._bootstrap import BCA, EXACT, N_RESAMPLES, NO_INTERVAL, RUNS_BCA, Bootstrap, bootstrap
+from bertology.measures._cloze_scores import Grouped, mean_over_groups
+from bertology.measures._comparisons import (
+    Comparison,
+    best_set,
+    compare,
+    mean_over_seeds,
+    over_runs,
     seed_spread,
     selectivity,
 )
-from bertology.measures._cloze_scores import (
-    Grouped,
-    count_agreement,
-    count_answers,
-    count_changes,
-    count_choices,
-    mean_over_groups,
-)
-from bertology.measures._comparisons import (
-    Comparison,
-    benjamini_hochberg,
-    best_set,
-    compare,
-)
-from bertology.measures._controls import (
-    control_labels,
-)
-from bertology.measures._counts import (
-    FN,
-    FP,
-    TP,
-    Counts,
-    count_label_sets,
-    count_labels,
-)
-from bertology.measures._depths import (
-    over_layers,
-)
-from bertology.measures._fractions import (
-    fraction_mask,
-)
-from bertology.measures._head_scores import (
-    head_metric,
-)
-from bertology.measures._layers import (
-    LEAST_GAIN,
-    ExpectedLayer,
-    differential_scores,
-    expected_layer,
-)
-from bertology.measures._lexical import (
-    LexicalAnswers,
-    SpanWords,
-    lexical_labels,
-)
-from bertology.measures._metric import (
-    Metric,
-    Tally,
-)
+from bertology.measures._layers import center_of_gravity, expected_layer, kl_from_uniform, over_layers
+from bertology.measures._metric import CountKind, Metric, head_metric
 from bertology.measures._metrics import (
     METRICS,
-    LabelScores,
+    count_label_sets,
+    count_labels,
     find_metric,
     grouped_macro_f1,
     label_scores,
     micro_f1,
 )
-from bertology.measures._ratios import (
-    RatioIntervals,
-    bootstrap_ratio,
-    ratio_intervals,
-)
-from bertology.measures._runs import (
-    mean_over_seeds,
-    over_runs,
-)
-from bertology.measures._tree_scores import (
-    CORRELATED_LENGTHS,
-    RELATION,
-    UNSCORED,
-    count_trees,
-    read_edges,
-    read_heads,
-    read_root,
-)
+from bertology.measures._ratios import RatioIntervals, bootstrap_ratio, ratio_intervals
+from bertology.measures._tree_scores import RELATION, UNSCORED, count_trees, read_edges, read_heads, read_root
 from bertology.measures._trees import (
-    Edge,
     check_tree,
     rooted,
-    spanning_arborescence,
+    spanning_arborescences,
     spanning_tree,
     spanning_trees,
     tree_depths,
@@ -114,31 +50,20 @@ from bertology.measures._trees import (
 
 __all__ = [
     "BCA",
-    "CORRELATED_LENGTHS",
     "EXACT",
-    "FN",
-    "FP",
-    "LEAST_GAIN",
     "METRICS",
     "NO_INTERVAL",
     "N_RESAMPLES",
     "RELATION",
     "RUNS_BCA",
-    "TP",
     "UNSCORED",
     "Bootstrap",
     "Comparison",
-    "Counts",
-    "Edge",
-    "ExpectedLayer",
+    "CountKind",
     "Grouped",
-    "LabelScores",
-    "LexicalAnswers",
     "Metric",
     "RatioIntervals",
     "SpanWords",
-    "Tally",
-    "benjamini_hochberg",
     "best_set",
     "bootstrap",
     "bootstrap_ratio",
@@ -146,15 +71,9 @@ __all__ = [
     "check_tree",
     "compare",
     "control_labels",
-    "count_agreement",
-    "count_answers",
-    "count_changes",
-    "count_choices",
     "count_label_sets",
     "count_labels",
     "count_trees",
-    "difference",
-    "differential_scores",
     "expected_layer",
     "find_metric",
     "fraction_mask",
@@ -164,7 +83,6 @@ __all__ = [
     "label_scores",
     "lexical_labels",
     "majority",
-    "majority_labels",
     "mean_over_groups",
     "mean_over_seeds",
     "micro_f1",
@@ -177,7 +95,7 @@ __all__ = [
     "rooted",
     "seed_spread",
     "selectivity",
-    "spanning_arborescence",
+    "share_before",
     "spanning_arborescences",
     "spanning_tree",
     "spanning_trees",
@@ -185,5 +103,4 @@ __all__ = [
     "tree_distances",
     "tree_edges",
     "word_majority",
-    "word_majority_labels",
 ]

@@ -1,98 +1,332 @@
-"""What can be had without looking at any vector: the most frequent label, overall and of a word form."""
+"""Baselines and controls: majority labels, a lexical baseline of spans, control tasks, and less training data."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Labels = NDArray[np.int64]
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+Labels = NDArray[np.int64] | NDArray[np.bool_]
+"""``[item]`` one code each, −1 for none; or ``[item, label]`` whether an item has each."""
+
+STRENGTHS: Final = (1.0, 10.0)
+"""Inverse L2 strengths among which dev chooses. Weaker penalties change nothing; stronger ones lose rare words."""
+_FAR = 15
+_LONG = 12
+_LATE = 25
+_MANTISSA_BITS = 53
 
 
-def majority(train_labels: ArrayLike) -> int:
-    """The most frequent label in ``train_labels [item]``; of equally frequent ones the lowest. −1 is no label.
+def majority(train_labels: ArrayLike) -> Labels:
+    """The most frequent label in training, or the labels that more than half of the items have.
+
+    Args:
+        train_labels: ``int [item]`` codes, of which −1 is no label; or ``bool [item, label]``.
+
+    Returns:
+        Of codes one code, the lowest of equally frequent ones; of label sets ``bool [label]``.
 
     Raises:
         ValueError: there is no label.
     """
-    labels = _labelled(np.asarray(train_labels))
-    if not labels.size:
+    labels = np.asarray(train_labels)
+    kept = labels[labels >= 0] if labels.ndim == 1 else labels.astype(np.bool_)
+    if not len(kept):
         raise ValueError("there are no training labels")
-    return int(np.bincount(labels).argmax())
+    if labels.ndim == 1:
+        return np.asarray(np.bincount(kept).argmax(), dtype=np.int64)
+    frequent: NDArray[np.bool_] = 2 * kept.sum(axis=0) > len(kept)
+    return frequent
 
 
-def word_majority(
-    train_words: ArrayLike, train_labels: ArrayLike, test_words: ArrayLike, *, n_words: int
-) -> NDArray[np.int64]:
-    """Give each word the label that its form most often has in training; a form never seen there the majority label.
+def word_majority(train_words: ArrayLike, train_labels: ArrayLike, test_words: ArrayLike, *, n_words: int) -> Labels:
+    """Predict for each word the label most frequent for its form in training; for an unseen form, the majority label.
 
     Forms are compared exactly, case included. Of a form's equally frequent labels, the one more frequent overall is
-    taken, then the lowest.
+    taken, then the lowest. Where an item has any number of labels, those are predicted that more than half of the
+    items of the form have.
 
     Args:
         train_words: ``int [item]`` number of the word form, 0 … ``n_words`` − 1.
-        train_labels: ``int [item]``; −1 is no label.
-        test_words: ``int [item]`` in the same numbering; −1 is a form that training does not have.
-        n_words: how many forms there are.
+        train_labels: ``int [item]``, of which −1 is no label; or ``bool [item, label]``.
+        test_words: ``int [item]`` in the same numbering; −1 is a form that is absent from training.
+        n_words: number of forms.
 
     Returns:
-        ``int64 [item]`` predicted labels of the test items.
+        ``int64 [item]`` or ``bool [item, label]`` predicted labels of the test items.
     """
-    words, labels = np.asarray(train_words, dtype=np.int64), np.asarray(train_labels, dtype=np.int64)
+    words, labels = np.asarray(train_words, dtype=np.int64), np.asarray(train_labels)
     test = np.asarray(test_words, dtype=np.int64)
-    if words.shape != labels.shape:
+    if len(words) != len(labels):
         raise ValueError(f"shapes do not fit: train_words {words.shape}, train_labels {labels.shape}")
     if test.size and not (test.min() >= -1 and test.max() < n_words):
         raise ValueError(f"test_words has numbers outside -1…{n_words - 1}")
-    kept = labels >= 0
+    by_form = (_codes_by_form if labels.ndim == 1 else _sets_by_form)(words, labels, n_words)
+    seen = (test >= 0) if labels.ndim == 1 else (test >= 0)[:, None]
+    return np.where(seen, by_form[test], majority(labels)).astype(by_form.dtype)
+
+
+def _codes_by_form(words: NDArray[np.int64], labels: NDArray[Any], n_words: int) -> NDArray[np.int64]:
+    kept, labels = labels >= 0, labels.astype(np.int64)
     n_labels = int(labels.max(initial=0)) + 1
     overall = np.bincount(labels[kept], minlength=n_labels)
     pairs, times = np.unique(words[kept] * n_labels + labels[kept], return_counts=True)
     word, label = np.divmod(pairs, n_labels)
     # The last of each word in this order is its most frequent label.
     order = np.lexsort((-label, overall[label], times, word))
-    answers = np.full(n_words, majority(labels), dtype=np.int64)
-    answers[word[order]] = label[order]
-    return np.where(test >= 0, answers[test], majority(labels)).astype(np.int64)
+    by_form = np.full(n_words, majority(labels), dtype=np.int64)
+    by_form[word[order]] = label[order]
+    return by_form
 
 
-def majority_labels(train_labels: ArrayLike) -> NDArray[np.bool_]:
-    """``[label]`` the labels that more than half of the training items have, of ``train_labels [item, label]``.
-
-    Raises:
-        ValueError: there is no item.
-    """
-    labels = np.asarray(train_labels, dtype=np.bool_)
-    if not len(labels):
-        raise ValueError("there are no training labels")
-    return np.asarray(2 * labels.sum(axis=0) > len(labels))
-
-
-def word_majority_labels(
-    train_words: ArrayLike, train_labels: ArrayLike, test_words: ArrayLike, *, n_words: int
-) -> NDArray[np.bool_]:
-    """As :func:`word_majority` where an item may have any number of labels: those that most items of its form have.
-
-    Args:
-        train_words: ``int [item]`` number of the word form, 0 … ``n_words`` − 1.
-        train_labels: ``bool [item, label]``
-        test_words: ``int [item]`` in the same numbering; −1 is a form that training does not have.
-        n_words: how many forms there are.
-
-    Returns:
-        ``bool [item, label]`` predicted labels of the test items.
-    """
-    words, labels = np.asarray(train_words, dtype=np.int64), np.asarray(train_labels, dtype=np.bool_)
-    test = np.asarray(test_words, dtype=np.int64)
-    if len(words) != len(labels):
-        raise ValueError(f"shapes do not fit: train_words {words.shape}, train_labels {labels.shape}")
-    if test.size and not (test.min() >= -1 and test.max() < n_words):
-        raise ValueError(f"test_words has numbers outside -1…{n_words - 1}")
+def _sets_by_form(words: NDArray[np.int64], labels: NDArray[Any], n_words: int) -> NDArray[np.bool_]:
     times = np.zeros((n_words, labels.shape[1]), dtype=np.int64)
     np.add.at(times, words, labels)
-    often = np.bincount(words, minlength=n_words)
-    answers = np.where(often[:, None] > 0, 2 * times > often[:, None], majority_labels(labels))
-    return np.where(test[:, None] >= 0, answers[test], majority_labels(labels))
+    n_items = np.bincount(words, minlength=n_words)[:, None]
+    return np.where(n_items > 0, 2 * times > n_items, majority(labels))
 
 
-def _labelled(labels: NDArray[np.integer]) -> NDArray[np.integer]:
-    return labels[labels >= 0]
+@dataclass(frozen=True)
+class SpanWords:
+    """The words of some items and their positions.
+
+    Args:
+        words: all words of the split, as spelled.
+        starts: ``[sentence]`` the first word of each, in ascending order.
+        spans: ``[item, span, 2]`` words of each span, numbered through the split, end exclusive.
+    """
+
+    words: Sequence[str]
+    starts: NDArray[np.int64]
+    spans: NDArray[np.int64]
+
+    def features(self) -> Iterator[dict[str, float]]:
+        """Features of each item: words of its spans, bigrams, first and last word, and positions."""
+        begins = self.starts[np.searchsorted(self.starts, self.spans[:, :, 0], side="right") - 1]  # [item, span]
+        words = [word.lower() for word in self.words]
+        for spans, of_spans in zip(self.spans.tolist(), begins.tolist(), strict=True):
+            of_item: dict[str, float] = {}
+            for number, ((start, end), begin) in enumerate(zip(spans, of_spans, strict=True)):
+                of_span = [*self._of_words(words[start:end]), *self._of_place(start, end, begin)]
+                of_item |= {f"{number} {name}": 1.0 for name in of_span}
+            if len(spans) == 2:
+                of_item |= dict.fromkeys(_between(words, *spans), 1.0)
+            yield of_item
+
+    def _of_words(self, words: Sequence[str]) -> Iterator[str]:
+        yield from (f"word {word}" for word in words)
+        yield f"first {words[0]}"
+        yield f"last {words[-1]}"
+        yield from (f"pair {one} {other}" for one, other in pairwise(words))
+
+    def _of_place(self, start: int, end: int, begin: int) -> Iterator[str]:
+        yield f"length {min(end - start, _LONG)}"
+        yield f"place {min(start - begin, _LATE)}"
+        if self.words[start][:1].isupper():
+            yield "capital"
+
+
+@dataclass(frozen=True)
+class LexicalAnswers:
+    """Labels that the lexical baseline predicts for the test items."""
+
+    labels: Labels
+    """``[item]`` codes, or ``[item, label]`` truth values."""
+    strength: float
+    """Inverse L2 strength chosen on dev."""
+    dev_score: float
+    """Accuracy on dev; of items with several labels micro F1."""
+
+
+def lexical_labels(
+    train: SpanWords, labels: Labels, *, dev: SpanWords, dev_labels: Labels, test: SpanWords
+) -> LexicalAnswers:
+    """Predict labels of test items from words and positions: the lexical baseline of tasks about spans.
+
+    A logistic regression for each label (scikit-learn's, liblinear) on the words of the spans, their bigrams, the first
+    and the last word, length, position in the sentence, and of two spans their distance, order and last words together.
+    It has no word outside the spans, as layer 0 of an encoder has none. A majority by form is a weak baseline here:
+    spans hardly ever recur as a whole.
+
+    Layer 0 should not beat it where training has every word of the test, as in the pocket world. On text of an open
+    vocabulary it may, without any context: vectors of pieces carry over to words absent from training, of which this
+    baseline has only length, position and capital.
+
+    Args:
+        train: items to fit on.
+        labels: their labels, ``int [item]`` or ``bool [item, label]``.
+        dev: items on which the strength is chosen.
+        dev_labels: their labels, in the same numbering; −1 for a label absent from train.
+        test: items to predict labels of.
+
+    Raises:
+        ValueError: numbers of items and labels differ, or train has fewer than two labels.
+    """
+    from sklearn.feature_extraction import DictVectorizer
+
+    if len(train.spans) != len(labels) or len(dev.spans) != len(dev_labels):
+        raise ValueError("numbers of items and labels differ")
+    vectorizer = DictVectorizer(dtype=np.float32)
+    fitted_on = _narrow(vectorizer.fit_transform(train.features()))
+    on_dev, on_test = (_narrow(vectorizer.transform(items.features())) for items in (dev, test))
+    best: tuple[float, float, _Regressions] | None = None
+    for strength in STRENGTHS:
+        fitted = _Regressions.fit(fitted_on, labels, strength)
+        score = _score(fitted.predict(on_dev), dev_labels)
+        if best is None or score > best[0]:
+            best = score, strength, fitted
+    assert best is not None, "there are strengths to choose from"
+    return LexicalAnswers(best[2].predict(on_test), best[1], best[0])
+
+
+@dataclass(frozen=True)
+class _Regressions:
+    """One model for each label; None where all training items have the label, or none."""
+
+    models: tuple[Any, ...]
+    constants: NDArray[np.bool_]
+    """``[label]`` the prediction where there is no model."""
+    one_each: bool
+
+    @classmethod
+    def fit(cls, features: csr_matrix, labels: Labels, strength: float) -> _Regressions:
+        from sklearn.linear_model import LogisticRegression
+
+        one_each = labels.ndim == 1
+        if one_each:
+            kept = labels >= 0
+            features, codes = features[kept], labels[kept]
+            if len(np.unique(codes)) < 2:
+                raise ValueError("train has fewer than two labels")
+            labels = codes[:, None] == np.arange(codes.max() + 1)
+        some, every = np.atleast_1d(labels.any(axis=0)), np.atleast_1d(labels.all(axis=0))
+        # liblinear ignores the seed here; it is fixed in case another solver is used
+        models = tuple(
+            LogisticRegression(C=strength, solver="liblinear", random_state=0).fit(features, labels[:, label])
+            if some[label] and not every[label]
+            else None
+            for label in range(labels.shape[1])
+        )
+        return cls(models, every, one_each)
+
+    def predict(self, features: csr_matrix) -> Labels:
+        """``[item]`` the likeliest label, or ``[item, label]`` those that are likelier than not."""
+        scores = np.full((features.shape[0], len(self.models)), -np.inf)
+        for label, model in enumerate(self.models):
+            if model is not None:
+                scores[:, label] = model.decision_function(features)
+            elif self.constants[label]:
+                scores[:, label] = np.inf
+        return scores.argmax(axis=1) if self.one_each else scores > 0
+
+
+def _between(words: Sequence[str], one: Sequence[int], other: Sequence[int]) -> Iterator[str]:
+    """Relative position of two spans, and their last words, which in English are mostly their heads."""
+    yield f"distance {max(-_FAR, min(_FAR, other[0] - one[0]))}"
+    if one[0] <= other[0] and other[1] <= one[1]:
+        yield "second in first"
+    if other[0] <= one[0] and one[1] <= other[1]:
+        yield "first in second"
+    yield f"both {words[one[1] - 1]} {words[other[1] - 1]}"
+
+
+def _narrow(features: csr_matrix) -> csr_matrix:
+    """The matrix with the 32-bit indices that liblinear requires."""
+    features.indices, features.indptr = features.indices.astype(np.int32), features.indptr.astype(np.int32)
+    return features
+
+
+def _score(predicted: Labels, labels: Labels) -> float:
+    if labels.ndim == 1:
+        return float((predicted == labels).mean())
+    right = float((predicted & labels).sum())
+    return 2 * right / max(float(predicted.sum() + labels.sum()), 1.0)
+
+
+def control_labels(
+    word_codes: ArrayLike, vocabulary: Sequence[str], label_distribution: ArrayLike, *, seed: int
+) -> NDArray[np.int64]:
+    """Give each word *type* a random label, the same wherever it occurs (Hewitt & Liang 2019, §2.1).
+
+    A readout can do well on such labels only by memorising them. A type's label is drawn from
+    ``label_distribution``; it depends on the seed and the word's spelling alone, so that splits with different
+    vocabularies, in any order, agree on it.
+
+    Args:
+        word_codes: ``int [item]`` place of each item's form in ``vocabulary``.
+        vocabulary: the word forms, as spelled (case counts).
+        label_distribution: ``[label]`` how often the task's own labels occur among its training items (counts or
+            shares).
+        seed: of the whole assignment.
+
+    Returns:
+        ``int64 [item]``
+
+    Raises:
+        ValueError: the distribution is empty, negative or all zero.
+    """
+    cumulative = np.cumsum(np.asarray(label_distribution, dtype=np.float64))
+    if not cumulative.size or cumulative[-1] <= 0 or np.any(np.diff(cumulative, prepend=0.0) < 0):
+        raise ValueError("label_distribution needs at least one positive share and no negative one")
+    of_type: NDArray[np.int64] = np.searchsorted(cumulative, _uniform(vocabulary, seed) * cumulative[-1], side="right")
+    labels: NDArray[np.int64] = of_type[np.asarray(word_codes, dtype=np.int64)]
+    return labels
+
+
+def _uniform(words: Sequence[str], seed: int) -> NDArray[np.float64]:
+    """A number in [0, 1) for each word, from a hash of seed and spelling."""
+    key = seed.to_bytes(8, "little", signed=True)
+    digests = b"".join(
+        blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8, key=key, person=b"control task").digest()
+        for word in words
+    )
+    bits = np.frombuffer(digests, dtype="<u8") >> np.uint64(64 - _MANTISSA_BITS)
+    return bits.astype(np.float64) / 2.0**_MANTISSA_BITS
+
+
+def share_before(clusters: ArrayLike, *, seed: int) -> NDArray[np.float64]:
+    """The share of items that come before each item's cluster when clusters are put in a random order.
+
+    Items with a share below ``f`` make up a random portion of about ``f`` of the items, of whole clusters: those that
+    begin in the first ``f`` of the data. Portions of one seed are nested, and none is empty.
+
+    Args:
+        clusters: ``int [item]`` number of the cluster (sentence) an item stands in, 0 or more.
+        seed: of the order.
+
+    Returns:
+        ``[item]`` in [0, 1), the same for all items of a cluster.
+    """
+    numbers = np.asarray(clusters, dtype=np.int64)
+    _, cluster, sizes = np.unique(numbers, return_inverse=True, return_counts=True)
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    before = np.empty(len(sizes), dtype=np.int64)
+    before[order] = np.cumsum(sizes[order]) - sizes[order]
+    return np.asarray(before[cluster] / max(1, len(numbers)), dtype=np.float64)
+
+
+def fraction_mask(clusters: ArrayLike, fraction: float, *, seed: int) -> NDArray[np.bool_]:
+    """Which items belong to a random portion of whole clusters with about ``fraction`` of the items.
+
+    Args:
+        clusters: ``int [item]`` number of the cluster (sentence) an item stands in.
+        fraction: of the items; the cluster that crosses it is included, so that the portion is never empty.
+        seed: of the order of clusters; portions of one seed are nested.
+
+    Returns:
+        ``bool [item]``; ``np.where(mask, labels, -1)`` are the labels of a fit on the portion.
+
+    Raises:
+        ValueError: the fraction is not above 0 and at most 1.
+    """
+    if not 0 < fraction <= 1:
+        raise ValueError(f"the fraction of training data is {fraction}: give a number above 0, at most 1")
+    return np.asarray(share_before(clusters, seed=seed) < fraction)

@@ -1,4 +1,4 @@
-"""How sure a score is: intervals by resampling clusters, the same resamples for all that is compared."""
+"""Intervals of scores by resampling clusters, with the same resamples for all scores that are compared."""
 
 from __future__ import annotations
 
@@ -126,34 +126,6 @@ def bootstrap(
         name: summarised(name, metric(totals, labels), replicates[name], jackknife[name], level=level, seed=seed)
         for name, metric in ((metric.name, metric) for metric in chosen)
     }
-
-
-def difference(a: Bootstrap, b: Bootstrap, *, metric: str) -> Bootstrap:
-    """``a − b`` layer by layer with a paired interval, as a metric called ``metric``.
-
-    Raises:
-        ValueError: the two were not bootstrapped over the same resamples, so that they are not paired.
-    """
-    check_paired((a, b))
-    values, replicates, jackknife = a.values - b.values, a.replicates - b.replicates, a.jackknife - b.jackknife
-    return summarised(metric, values, replicates, jackknife, level=a.level, seed=a.seed, bounded=False)
-
-
-def selectivity(task: Bootstrap, control: Bootstrap) -> Bootstrap:
-    """Selectivity of a probe: accuracy on its task less accuracy on its control task (Hewitt & Liang 2019, §2).
-
-    Args:
-        task: accuracy on the linguistic task.
-        control: accuracy on the control task, of the same items and clusters.
-    """
-    return difference(task, control, metric="selectivity")
-
-
-def seed_spread(values: NDArray[Any]) -> Floats:
-    """Standard deviation over seeds of values ``[seed, layer]``, as ``[layer]``; NaN with fewer than two seeds."""
-    if len(values) < 2:
-        return np.full(np.shape(values)[1:], np.nan)
-    return np.asarray(np.std(values, axis=0, ddof=1), dtype=np.float64)
 
 
 def check_paired(runs: Sequence[Bootstrap]) -> None:

@@ -1,7 +1,7 @@
-"""Scores of what a masked language model says: places of answers, choices between two, agreement, what a change moves.
+"""Metrics of cloze tasks: ranks of answers, choices between two, agreement of predictions, effects of a changed text.
 
-An item belongs to a group (a relation, a construction) and to a cluster (a fact, a frame). Scores are means over the
-groups of what is found in each, as the papers report them, or over all items where they are called micro.
+An item belongs to a group (a relation, a construction) and to a cluster (a fact, a frame). Metrics are means over
+groups, as the papers report them; those called micro are means over all items.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures._metric import Floats, Metric, ratio
+from bertology.measures._metric import CountKind, Floats, Metric, ratio
 
-_PLACES = 1, 5, 10, 100
+_RANKS = 1, 5, 10, 100
 _SENSITIVE = 0.01
-"""By which a probability must be higher than another to be told from it (Ettinger 2020, section 5.2)."""
+"""Least difference between two probabilities that counts as one (Ettinger 2020, section 5.2)."""
 
 
 @dataclass(frozen=True)
 class Grouped:
-    """Where items belong."""
+    """Items of a cloze task by cluster and group, and the counts that metrics need of them.
+
+    All counts are ``[cell, cluster, group, kind]``.
+    """
 
     cluster: NDArray[np.integer[Any]]
     """``[item]`` number of its cluster."""
@@ -31,109 +34,99 @@ class Grouped:
     n_clusters: int
     n_groups: int
 
-    def sums(self, kinds: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
-        """``[cell, cluster, group, kind]`` sums of ``[cell, item]`` kinds."""
-        shape = (len(kinds[0]), self.n_clusters, self.n_groups, len(kinds))
-        place = np.asarray(self.cluster, dtype=np.int64) * self.n_groups + self.group
-        found = np.empty(shape)
+    def count_answers(self, ranks: NDArray[np.integer[Any]]) -> Floats:
+        """Counts for metrics of answers.
+
+        Args:
+            ranks: ``[cell, item]`` rank of the correct answer, 1 for the first; 0 where an item was not scored.
+
+        Returns:
+            Six kinds: items scored; items whose answer is among the first 1, 5, 10 and 100; the sum of reciprocal
+            ranks.
+        """
+        scored = ranks > 0
+        among_first = [scored & (ranks <= most) for most in _RANKS]
+        return self._sums([scored, *among_first, ratio(scored, np.where(scored, ranks, 1))])
+
+    def count_choices(self, scores: Floats, distractors: Floats) -> Floats:
+        """Counts for metrics of choices. A tie is no choice: it counts neither as correct nor as wrong.
+
+        Args:
+            scores: ``[cell, item]`` log probability of the correct answer; NaN where it was not scored.
+            distractors: ``[cell, item]`` log probability of the best distractor.
+
+        Returns:
+            Four kinds: choices made; correct ones; items scored; items whose correct answer is more probable by over
+            0.01.
+        """
+        scored = ~(np.isnan(scores) | np.isnan(distractors))
+        with np.errstate(invalid="ignore"):
+            kinds = [
+                scored & (scores != distractors),
+                scored & (scores > distractors),
+                scored,
+                scored & (np.exp(scores) - np.exp(distractors) > _SENSITIVE),
+            ]
+        return self._sums(kinds)
+
+    def count_changes(self, ranks: NDArray[np.integer[Any]], scores: Floats, before: Floats) -> Floats:
+        """Counts for the effect of a change of the text on the word predicted before it.
+
+        Args:
+            ranks: ``[cell, item]`` rank of the word in the changed text; 0 where an item was not scored.
+            scores: ``[cell, item]`` its log probability in the changed text.
+            before: ``[cell, item]`` its log probability in the original text.
+
+        Returns:
+            Three kinds: items scored; items with another prediction now; the sum of the loss of probability.
+        """
+        scored = ranks > 0
+        lost = np.where(scored, np.exp(np.where(scored, before, 0)) - np.exp(np.where(scored, scores, 0)), 0.0)
+        return self._sums([scored, scored & (ranks > 1), lost])
+
+    def count_agreement(self, pred: NDArray[np.integer[Any]], ranks: NDArray[np.integer[Any]]) -> Floats:
+        """Counts for the consistency of predictions within a cluster (Elazar et al. 2021, section 4.2).
+
+        Args:
+            pred: ``[cell, item]`` number of the predicted word.
+            ranks: ``[cell, item]`` rank of the correct answer; 0 where an item was not scored.
+
+        Returns:
+            Four kinds: pairs of items of one cluster and group; pairs with the same prediction; clusters; clusters of
+            which all items are correct. Clusters of one item have no pair.
+        """
+        scored, correct = ranks > 0, ranks == 1
+        counts = np.zeros((len(pred), self.n_clusters * self.n_groups, 4))
+        for cell in range(len(pred)):
+            place = self._place[scored[cell]]
+            n = np.bincount(place, minlength=counts.shape[1])
+            # Of every word that is predicted n times in a cluster, n (n − 1) / 2 pairs agree.
+            keys, times = np.unique(np.stack([place, pred[cell, scored[cell]]]), axis=1, return_counts=True)
+            agreeing = np.bincount(keys[0], weights=times * (times - 1) / 2, minlength=counts.shape[1])
+            n_correct = np.bincount(self._place[correct[cell]], minlength=counts.shape[1])
+            counts[cell] = np.stack([n * (n - 1) / 2, agreeing, n > 0, (n > 0) & (n_correct == n)], axis=1)
+        return counts.reshape(len(pred), self.n_clusters, self.n_groups, 4)
+
+    @property
+    def _place(self) -> NDArray[np.int64]:
+        """``[item]`` number of its pair of cluster and group."""
+        return np.asarray(np.asarray(self.cluster, dtype=np.int64) * self.n_groups + self.group)
+
+    def _sums(self, kinds: Sequence[NDArray[Any]]) -> Floats:
+        """Sums of ``[cell, item]`` kinds."""
+        sums = np.empty((len(kinds[0]), self.n_clusters, self.n_groups, len(kinds)))
         for number, kind in enumerate(kinds):
             for cell, values in enumerate(kind):
-                counted = np.bincount(place, weights=values, minlength=self.n_clusters * self.n_groups)
-                found[cell, :, :, number] = counted.reshape(self.n_clusters, self.n_groups)
-        return found
-
-
-def count_answers(ranks: NDArray[np.integer[Any]], items: Grouped) -> NDArray[np.float64]:
-    """What metrics of answers are made of.
-
-    Args:
-        ranks: ``[cell, item]`` place of the right answer, 1 for the first; 0 where an item was not scored.
-        items: where they belong.
-
-    Returns:
-        ``[cell, cluster, group, 6]``: items scored; those whose answer is among the first 1, 5, 10 and 100; the sum
-        of one over the place.
-    """
-    there = ranks > 0
-    kinds = [there, *(there & (ranks <= most) for most in _PLACES), ratio(there, np.where(there, ranks, 1))]
-    return items.sums(kinds)
-
-
-def count_choices(scores: Floats, rivals: Floats, items: Grouped) -> NDArray[np.float64]:
-    """What metrics of choices are made of. A tie is no choice: it counts neither as right nor as wrong.
-
-    Args:
-        scores: ``[cell, item]`` natural logarithm of the probability of what is right; NaN where it was not scored.
-        rivals: ``[cell, item]`` that of the best of what is wrong.
-        items: where they belong.
-
-    Returns:
-        ``[cell, cluster, group, 4]``: choices made; right ones; items scored; those in which the right probability is
-        higher by more than 0.01.
-    """
-    there = ~(np.isnan(scores) | np.isnan(rivals))
-    with np.errstate(invalid="ignore"):
-        kinds = [
-            there & (scores != rivals),
-            there & (scores > rivals),
-            there,
-            there & (np.exp(scores) - np.exp(rivals) > _SENSITIVE),
-        ]
-    return items.sums(kinds)
-
-
-def count_changes(ranks: NDArray[np.integer[Any]], scores: Floats, before: Floats, items: Grouped) -> Floats:
-    """What is left of the word that was the best before a text was changed.
-
-    Args:
-        ranks: ``[cell, item]`` its place in the changed text; 0 where an item was not scored.
-        scores: ``[cell, item]`` natural logarithm of its probability in the changed text.
-        before: ``[cell, item]`` that in the text as it was.
-        items: where they belong.
-
-    Returns:
-        ``[cell, cluster, group, 3]``: items scored; those in which another word is the best now; the sum of the
-        probability lost.
-    """
-    there = ranks > 0
-    lost = np.where(there, np.exp(np.where(there, before, 0)) - np.exp(np.where(there, scores, 0)), 0.0)
-    return items.sums([there, there & (ranks > 1), lost])
-
-
-def count_agreement(
-    pred: NDArray[np.integer[Any]], ranks: NDArray[np.integer[Any]], items: Grouped
-) -> NDArray[np.float64]:
-    """How far the items of a cluster are answered alike (Elazar et al. 2021, section 4.2).
-
-    Args:
-        pred: ``[cell, item]`` number of the word that is predicted.
-        ranks: ``[cell, item]`` place of the right answer; 0 where an item was not scored.
-        items: where they belong; clusters of one item have no pair.
-
-    Returns:
-        ``[cell, cluster, group, 4]``: pairs of items of one cluster and group; those with the same prediction;
-        clusters; those of which all items are right.
-    """
-    there, right = ranks > 0, ranks == 1
-    n_places = items.n_clusters * items.n_groups
-    place = np.asarray(items.cluster, dtype=np.int64) * items.n_groups + items.group
-    found = np.zeros((len(pred), n_places, 4))
-    for cell in range(len(pred)):
-        kept = place[there[cell]]
-        n = np.bincount(kept, minlength=n_places)
-        # Of every word that is predicted n times in a cluster, n (n − 1) / 2 pairs agree.
-        keys, times = np.unique(np.stack([kept, pred[cell, there[cell]]]), axis=1, return_counts=True)
-        alike = np.bincount(keys[0], weights=times * (times - 1) / 2, minlength=n_places)
-        n_right = np.bincount(place[right[cell]], minlength=n_places)
-        found[cell] = np.stack([n * (n - 1) / 2, alike, n > 0, (n > 0) & (n_right == n)], axis=1)
-    return found.reshape(len(pred), items.n_clusters, items.n_groups, 4)
+                counted = np.bincount(self._place, weights=values, minlength=self.n_clusters * self.n_groups)
+                sums[cell, :, :, number] = counted.reshape(self.n_clusters, self.n_groups)
+        return sums
 
 
 def mean_over_groups(name: str, description: str, *, of: Metric, which: Callable[[str], bool]) -> Metric:
     """A metric of a cloze task over some of its groups.
 
     Args:
-        name: what it is called.
+        name: name of the metric.
         description: one line that says what is averaged over what.
         of: a metric that is a mean over groups.
         which: whether a group of that name takes part.
@@ -143,87 +136,53 @@ def mean_over_groups(name: str, description: str, *, of: Metric, which: Callable
         members = [number for number, label in enumerate(labels) if which(label)]
         return of(counts[..., members, :])
 
-    return Metric(name, of.higher_is_better, description, score, of.tally, which)
+    return Metric(name, of.higher_is_better, description, score, of.count_kind, which)
 
 
-def _macro(over: int, under: int) -> Callable[[NDArray[Any], Sequence[str]], Floats]:
+def _macro(numerator: int, denominator: int) -> Callable[[NDArray[Any], Sequence[str]], Floats]:
     def score(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
-        there = counts[..., under] > 0
-        shares = ratio(counts[..., over], np.where(there, counts[..., under], 0))
-        return ratio(np.where(there, shares, 0.0).sum(axis=-1), there.sum(axis=-1))
+        occurs = counts[..., denominator] > 0
+        shares = ratio(counts[..., numerator], np.where(occurs, counts[..., denominator], 0))
+        return ratio(np.where(occurs, shares, 0.0).sum(axis=-1), occurs.sum(axis=-1))
 
     return score
 
 
-def _micro(over: int, under: int) -> Callable[[NDArray[Any], Sequence[str]], Floats]:
+def _micro(numerator: int, denominator: int) -> Callable[[NDArray[Any], Sequence[str]], Floats]:
     def score(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
-        return ratio(counts[..., over].sum(axis=-1), counts[..., under].sum(axis=-1))
+        return ratio(counts[..., numerator].sum(axis=-1), counts[..., denominator].sum(axis=-1))
 
     return score
+
+
+def _metric(
+    name: str,
+    count_kind: CountKind,
+    function: Callable[[NDArray[Any], Sequence[str]], Floats],
+    description: str,
+) -> Metric:
+    over = "over all items" if name.startswith("micro_") else "its mean over groups"
+    return Metric(name, True, f"{description}, {over}", function, count_kind)
 
 
 CLOZE_METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        *(
-            Metric(
-                f"p_at_{most}",
-                True,
-                f"share of answers among the first {most}, its mean over groups"
-                if most > 1
-                else "share of answers that come first, its mean over groups",
-                _macro(number, 0),
-                "answers",
-            )
-            for number, most in enumerate(_PLACES, start=1)
-        ),
-        Metric("mrr", True, "one over the answer's place, its mean over groups", _macro(5, 0), "answers"),
-        Metric("micro_p_at_1", True, "share of answers that come first, over all items", _micro(1, 0), "answers"),
-        Metric("micro_mrr", True, "one over the answer's place, over all items", _micro(5, 0), "answers"),
-        Metric(
-            "choice_accuracy",
-            True,
-            "share of choices that are right, ties left out, its mean over groups",
-            _macro(1, 0),
-            "choices",
-        ),
-        Metric(
-            "micro_choice_accuracy", True, "share of choices that are right, over all items", _micro(1, 0), "choices"
-        ),
-        Metric(
-            "sensitivity",
-            True,
-            "share of items whose answer is more probable by over 0.01, its mean over groups",
-            _macro(3, 2),
-            "choices",
-        ),
-        Metric(
-            "consistency",
-            True,
-            "share of pairs of phrasings that are answered alike, its mean over groups",
-            _macro(1, 0),
-            "agreement",
-        ),
-        Metric(
-            "all_right",
-            True,
-            "share of facts that are right in all phrasings, its mean over groups",
-            _macro(3, 2),
-            "agreement",
-        ),
-        Metric(
-            "moved",
-            True,
-            "share of items whose best word is another one in the changed text, its mean over groups",
-            _macro(1, 0),
-            "changes",
-        ),
-        Metric(
-            "probability_lost",
-            True,
-            "probability that the best word loses in the changed text, its mean over groups",
-            _macro(2, 0),
-            "changes",
+        _metric("p_at_1", "answers", _macro(1, 0), "share of answers that come first"),
+        _metric("p_at_5", "answers", _macro(2, 0), "share of answers among the first 5"),
+        _metric("p_at_10", "answers", _macro(3, 0), "share of answers among the first 10"),
+        _metric("p_at_100", "answers", _macro(4, 0), "share of answers among the first 100"),
+        _metric("mrr", "answers", _macro(5, 0), "one over the answer's place"),
+        _metric("micro_p_at_1", "answers", _micro(1, 0), "share of answers that come first"),
+        _metric("micro_mrr", "answers", _micro(5, 0), "one over the answer's place"),
+        _metric("choice_accuracy", "choices", _macro(1, 0), "share of choices that are right, ties left out"),
+        _metric("micro_choice_accuracy", "choices", _micro(1, 0), "share of choices that are right"),
+        _metric("sensitivity", "choices", _macro(3, 2), "share of items whose answer is more probable by over 0.01"),
+        _metric("consistency", "agreement", _macro(1, 0), "share of pairs of phrasings that are answered alike"),
+        _metric("all_right", "agreement", _macro(3, 2), "share of facts that are right in all phrasings"),
+        _metric("moved", "changes", _macro(1, 0), "share of items whose best word is another one in the changed text"),
+        _metric(
+            "probability_lost", "changes", _macro(2, 0), "probability that the best word loses in the changed text"
         ),
     )
 }

@@ -1,4 +1,4 @@
-"""Which layers differ, and which set of them is best."""
+"""Several scores on the same clusters: differences, means over runs, which layers differ, and which set is best."""
 
 from __future__ import annotations
 
@@ -10,8 +10,99 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bertology.measures._bootstrap import freedom
+from bertology.measures._bootstrap import Bootstrap, check_paired, freedom, summarised
 from bertology.measures._metric import Floats
+
+
+def difference(a: Bootstrap, b: Bootstrap, *, metric: str) -> Bootstrap:
+    """``a − b`` layer by layer with a paired interval, as a metric called ``metric``.
+
+    Raises:
+        ValueError: the two were not bootstrapped over the same resamples, so that they are not paired.
+    """
+    check_paired((a, b))
+    values, replicates, jackknife = a.values - b.values, a.replicates - b.replicates, a.jackknife - b.jackknife
+    return summarised(metric, values, replicates, jackknife, level=a.level, seed=a.seed, bounded=False)
+
+
+def selectivity(task: Bootstrap, control: Bootstrap) -> Bootstrap:
+    """Selectivity of a probe: accuracy on its task less accuracy on its control task (Hewitt & Liang 2019, §2).
+
+    Args:
+        task: accuracy on the linguistic task.
+        control: accuracy on the control task, of the same items and clusters.
+    """
+    return difference(task, control, metric="selectivity")
+
+
+def seed_spread(values: NDArray[Any]) -> Floats:
+    """Standard deviation over seeds of values ``[seed, layer]``, as ``[layer]``; NaN with fewer than two seeds."""
+    if len(values) < 2:
+        return np.full(np.shape(values)[1:], np.nan)
+    return np.asarray(np.std(values, axis=0, ddof=1), dtype=np.float64)
+
+
+def over_runs(runs: Sequence[Bootstrap]) -> Bootstrap:
+    """The mean over runs, with its interval for other runs and other sentences.
+
+    The multi-bootstrap of Sellam et al. (2022): a replicate draws as many runs as there are with replacement, and
+    clusters too, the same clusters for all runs; two means over runs of equal number and ``seed`` draw the same runs,
+    so that their replicates are paired. As the variance of so few runs drawn with replacement is too small by
+    (n − 1) / n, their deviation from the mean is enlarged by the root of the inverse. The intervals are those of the
+    replicates (BCa), enlarged by the quotient of two quantiles of Student's t, with the degrees of freedom of
+    :func:`freedom` and with those of the clusters: two or three runs are a poor estimate of the spread between runs.
+
+    Args:
+        runs: over the same resamples of clusters; a single one is returned as it is.
+
+    Raises:
+        ValueError: no runs, or runs not bootstrapped over the same resamples.
+    """
+    check_paired(runs)
+    first, n_runs = runs[0], len(runs)
+    if n_runs == 1:
+        return first
+    by_run = np.stack([run.values for run in runs])
+    replicates, jackknife = (_mean([getattr(run, name) for run in runs]) for name in ("replicates", "jackknife"))
+    # Not the generator that draws the clusters: which runs are drawn must not depend on them.
+    drawn = np.random.default_rng((first.seed, n_runs)).multinomial(n_runs, [1 / n_runs] * n_runs, len(replicates))
+    enlarged = (drawn / n_runs - 1 / n_runs) * np.sqrt(n_runs / (n_runs - 1))
+    deviation = np.zeros_like(replicates)
+    for number, run in enumerate(runs):
+        deviation += enlarged[:, [number]] * run.replicates
+    # Correlations and differences may be negative; shares, of which no run and no resample is, may not.
+    is_share = all(np.nanmin(run.replicates) >= 0 for run in runs)
+    return summarised(
+        first.metric,
+        by_run.mean(axis=0),
+        replicates + deviation,
+        jackknife,
+        level=first.level,
+        seed=first.seed,
+        bounded=first.bounded,
+        by_run=by_run,
+        least=0.0 if is_share else -1.0,
+    )
+
+
+def mean_over_seeds(runs: Sequence[Bootstrap]) -> Bootstrap:
+    """The mean over seeds with its interval over clusters only, without the spread between seeds.
+
+    Raises:
+        ValueError: no runs, or runs not bootstrapped over the same resamples.
+    """
+    check_paired(runs)
+    first = runs[0]
+    values, replicates, jackknife = (
+        _mean([getattr(run, name) for run in runs]) for name in ("values", "replicates", "jackknife")
+    )
+    return summarised(
+        first.metric, values, replicates, jackknife, level=first.level, seed=first.seed, bounded=first.bounded
+    )
+
+
+def _mean(arrays: Sequence[Floats]) -> Floats:
+    return np.asarray(np.mean(arrays, axis=0))
 
 
 @dataclass(frozen=True)
@@ -21,7 +112,7 @@ class Comparison:
     a: int
     b: int
     n_pairs: int
-    """How many clusters (sentences) both were measured on: the units that were resampled."""
+    """Number of clusters (sentences) that both were measured on and that were resampled."""
     diff: float
     """Value of ``a`` less value of ``b``."""
     ci_low: float
@@ -52,7 +143,7 @@ def compare(
     Args:
         values: ``[column]``.
         replicates: ``[resample, column]`` on the same resamples, as in :class:`Bootstrap`.
-        n_clusters: how many clusters were resampled.
+        n_clusters: number of clusters that were resampled.
         by_run: ``[run, column]`` of means over several runs, whose replicates are over runs and clusters.
         level: of the intervals.
         pairs: the pairs to compare; all pairs ``a < b`` when left out.

@@ -1,4 +1,4 @@
-"""What a metric is: a function of counts that were summed over sentences."""
+"""What a metric is: a function of counts that were summed over clusters."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Tally = Literal["labels", "edges", "roots", "arcs", "answers", "choices", "changes", "agreement", "heads"]
-"""What is counted: labels of items; of trees undirected edges, roots, or directed arcs with their relations; of what a
-masked language model says places of answers, choices, what a change of the text moves, or answers that agree; sums over
-attention maps."""
+CountKind = Literal["labels", "edges", "roots", "arcs", "answers", "choices", "changes", "agreement", "heads"]
+"""What is counted: labels of items; undirected edges, roots, or directed arcs with relations of trees; of a masked
+language model ranks of answers, choices between two, effects of a change of the text, or agreement of answers; sums
+over attention maps."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A score computed from counts of labels, of what trees have in common, or of what is said at masks."""
+    """A score computed from counts of labels, of parts of trees, of predictions at masks, or from sums over maps."""
 
     name: str
     higher_is_better: bool
@@ -27,13 +27,13 @@ class Metric:
     function: Callable[[NDArray[Any], Sequence[str]], Floats]
     """From counts ``[..., label, kind]`` summed over clusters, and the labels' names, to values ``[...]``: a fraction,
     or NaN where the metric is undefined."""
-    tally: Tally = "labels"
-    """What it counts: :func:`count_labels` says what its three kinds are, :func:`count_trees` what those of trees, and
-    :func:`count_answers` and those after it what those of a masked language model."""
+    count_kind: CountKind = "labels"
+    """What is counted: :func:`count_labels` documents the kinds of labels, :func:`count_trees` those of trees, and
+    :class:`Grouped` those of a masked language model."""
     which: Callable[[str], bool] | None = None
-    """Of a mean over some of the groups of items, whether a group takes part; None for a metric of all of them."""
+    """For a mean over some of the groups of items: whether a group takes part. None for a metric of all groups."""
     enters: Callable[[NDArray[Any], Sequence[str]], NDArray[np.bool_]] | None = None
-    """From counts ``[cluster, label, kind]`` to which clusters have anything to say to it, where an item is a cluster;
+    """From counts ``[cluster, label, kind]`` to which clusters the metric is defined for, where each item is a cluster;
     None for a metric of all items."""
 
     def __call__(self, counts: NDArray[Any], labels: Sequence[str] = ()) -> Floats:
@@ -41,8 +41,25 @@ class Metric:
         return self.function(counts, labels)
 
 
-def ratio(over: NDArray[Any], under: NDArray[Any]) -> Floats:
-    """``over / under``, NaN where there is nothing to divide by."""
-    result = np.full(np.broadcast_shapes(np.shape(over), np.shape(under)), np.nan)
-    np.divide(over, under, out=result, where=np.asarray(under) > 0, dtype=np.float64)
+def head_metric(name: str, description: str, *, higher_is_better: bool = True) -> Metric:
+    """A metric of attention heads: a ratio of two sums over sentences.
+
+    Args:
+        name: name of the metric; counts and means that are no fractions end in their unit: ``_nats``, ``_bits``,
+            ``_words``.
+        description: one line that states numerator and denominator.
+        higher_is_better: whether heads with high values are the ones of interest.
+    """
+    return Metric(name, higher_is_better, description, _head_ratio, "heads")
+
+
+def _head_ratio(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
+    """The ratio of the sums ``[..., statistic, 2]``, numerator first."""
+    return ratio(counts[..., 0].sum(axis=-1), counts[..., 1].sum(axis=-1))
+
+
+def ratio(numerator: NDArray[Any], denominator: NDArray[Any]) -> Floats:
+    """``numerator / denominator``, NaN where the denominator is not above 0."""
+    result = np.full(np.broadcast_shapes(np.shape(numerator), np.shape(denominator)), np.nan)
+    np.divide(numerator, denominator, out=result, where=np.asarray(denominator) > 0, dtype=np.float64)
     return result

@@ -1,4 +1,4 @@
-"""Metrics as functions of counts, by name."""
+"""Scores of predicted labels: counts by cluster and label, metrics of such counts, and all metrics by name."""
 
 from __future__ import annotations
 
@@ -8,16 +8,94 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bertology._names import name_not_found
 from bertology.measures._cloze_scores import CLOZE_METRICS
-from bertology.measures._counts import FN, FP, TP
 from bertology.measures._metric import Floats, Metric, ratio
 from bertology.measures._tree_scores import TREE_METRICS
 
+Counts = NDArray[np.int32]
+"""``[layer, cluster, label, 3]``: true positives, false positives, false negatives."""
+TP, FP, FN = 0, 1, 2
 OUTSIDE = "O"
 """The label of words outside any span in IOB schemes."""
+
+
+def count_labels(gold: ArrayLike, pred: ArrayLike, cluster: ArrayLike, *, n_labels: int, n_clusters: int) -> Counts:
+    """True positives, false positives and false negatives by layer, cluster and label.
+
+    Any metric over labels, and any resampling of clusters, can be computed from these counts alone.
+
+    Args:
+        gold: ``int [item]`` true label, which may be absent from training: such a label is never predicted.
+        pred: ``int [layer, item]`` predicted label.
+        cluster: ``int [item]`` number of the cluster (sentence) an item stands in. Numbers should leave no gaps:
+            an empty cluster is resampled like any other.
+        n_labels: number of labels, those absent from training included.
+        n_clusters: number of clusters.
+
+    Returns:
+        ``int32 [layer, cluster, label, 3]``: true positives, false positives, false negatives.
+
+    Raises:
+        ValueError: shapes do not fit, or a label or cluster number is out of range.
+    """
+    gold, pred, cluster = _checked_codes(gold, pred, cluster, n_codes=n_labels, n_clusters=n_clusters)
+    size = n_clusters * n_labels * 3
+    counts = np.empty((len(pred), n_clusters, n_labels, 3), dtype=np.int32)
+    base = cluster.astype(np.int64) * n_labels
+    missed = (base + gold) * 3 + FN
+    for layer, labels in enumerate(pred):
+        wrong = labels != gold
+        claimed = (base + labels) * 3 + np.where(wrong, FP, TP)
+        flat = np.bincount(claimed, minlength=size) + np.bincount(missed[wrong], minlength=size)
+        counts[layer] = flat.reshape(n_clusters, n_labels, 3)
+    return counts
+
+
+def count_label_sets(
+    gold: ArrayLike, pred: ArrayLike, cluster: ArrayLike, *, members: ArrayLike, n_clusters: int
+) -> Counts:
+    """The counts of :func:`count_labels` where an item has any number of labels, each a binary decision.
+
+    Args:
+        gold: ``int [item]`` set of true labels, as a place in ``members``.
+        pred: ``int [layer, item]`` set of predicted labels.
+        cluster: ``int [item]`` number of the cluster (sentence) an item stands in.
+        members: ``bool [set, label]`` which labels each set has.
+        n_clusters: number of clusters.
+
+    Returns:
+        ``int32 [layer, cluster, label, 3]``: true positives, false positives, false negatives.
+
+    Raises:
+        ValueError: shapes do not fit, or a number is out of range.
+    """
+    of_set = np.asarray(members, dtype=np.bool_)
+    n_sets, n_labels = of_set.shape
+    gold, pred, cluster = _checked_codes(gold, pred, cluster, n_codes=n_sets, n_clusters=n_clusters)
+    counts = np.zeros((len(pred), n_clusters, n_labels, 3), dtype=np.int32)
+    truth = of_set[gold]
+    for layer, numbers in enumerate(pred):
+        claimed = of_set[numbers]
+        for kind, hits in ((TP, truth & claimed), (FP, claimed & ~truth), (FN, truth & ~claimed)):
+            items, labels = np.nonzero(hits)
+            flat = np.bincount(cluster[items] * n_labels + labels, minlength=n_clusters * n_labels)
+            counts[layer, :, :, kind] = flat.reshape(n_clusters, n_labels)
+    return counts
+
+
+def _checked_codes(
+    gold: ArrayLike, pred: ArrayLike, cluster: ArrayLike, *, n_codes: int, n_clusters: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    gold, pred, cluster = np.asarray(gold), np.asarray(pred), np.asarray(cluster)
+    if pred.ndim != 2 or gold.shape != pred.shape[1:] or cluster.shape != gold.shape:
+        raise ValueError(f"shapes do not fit: gold {gold.shape}, pred {pred.shape}, cluster {cluster.shape}")
+    for name, numbers, bound in (("gold", gold, n_codes), ("pred", pred, n_codes), ("cluster", cluster, n_clusters)):
+        if numbers.size and not (numbers.min() >= 0 and numbers.max() < bound):
+            raise ValueError(f"{name} has numbers outside 0…{bound - 1}: {numbers.min()}…{numbers.max()}")
+    return gold, pred, cluster
 
 
 def _f1(counts: NDArray[Any]) -> Floats:
@@ -25,8 +103,8 @@ def _f1(counts: NDArray[Any]) -> Floats:
 
 
 def _accuracy(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
-    found = counts[..., TP].sum(axis=-1)
-    return ratio(found, found + counts[..., FN].sum(axis=-1))
+    correct = counts[..., TP].sum(axis=-1)
+    return ratio(correct, correct + counts[..., FN].sum(axis=-1))
 
 
 def _macro_f1(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
@@ -35,7 +113,7 @@ def _macro_f1(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
 
 
 def micro_f1(*, without: Collection[str]) -> Metric:
-    """F1 over all items' labels, some of which only say that there is nothing to find.
+    """F1 over all items' labels but some, such as the one for *no relation*.
 
     Args:
         without: the labels left out.
@@ -53,7 +131,7 @@ def grouped_macro_f1(name: str, description: str, *, group: Callable[[str], str 
     """Mean F1 over groups of labels: a prediction is right if its label is, and counts in its label's group.
 
     Args:
-        name: what the metric is called.
+        name: name of the metric.
         description: one line that says what is averaged over what.
         group: the group of a label; None for labels that belong to none.
     """
@@ -61,9 +139,8 @@ def grouped_macro_f1(name: str, description: str, *, group: Callable[[str], str 
     def score(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
         groups: dict[str, list[int]] = {}
         for number, label in enumerate(labels):
-            found = group(label)
-            if found is not None:
-                groups.setdefault(found, []).append(number)
+            if (name_of_group := group(label)) is not None:
+                groups.setdefault(name_of_group, []).append(number)
         if not groups:
             return np.full(counts.shape[:-2], np.nan)
         summed = np.stack([counts[..., members, :].sum(axis=-2) for members in groups.values()], axis=-2)
@@ -89,10 +166,10 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
 
 
 def find_metric(name: str | Metric) -> Metric:
-    """The metric called ``name``; a metric itself is what it is.
+    """The metric called ``name``; a metric is returned as it is.
 
     Raises:
-        NameNotFoundError: there is none; the message names the nearest ones.
+        NameNotFoundError: no metric has that name; the message gives the nearest ones.
     """
     if isinstance(name, Metric):
         return name
@@ -103,18 +180,18 @@ def find_metric(name: str | Metric) -> Metric:
 
 @dataclass(frozen=True)
 class LabelScores:
-    """How well each label is told from the others; all arrays are ``[..., label]``."""
+    """Precision, recall and F1 of each label; all arrays are ``[..., label]``."""
 
     precision: Floats
     """Share of predictions of the label that are right; NaN where it is never predicted."""
     recall: Floats
-    """Share of the label's items that are found; NaN where it does not occur."""
+    """Share of the label's items that are predicted as such; NaN where it does not occur."""
     f1: Floats
     """Harmonic mean of both; NaN where the label neither occurs nor is predicted."""
     support: NDArray[np.int64]
-    """How many items have the label."""
+    """Number of items with the label."""
     predicted: NDArray[np.int64]
-    """How many items are given the label."""
+    """Number of items predicted as the label."""
 
 
 def label_scores(counts: NDArray[Any]) -> LabelScores:

@@ -1,8 +1,8 @@
-"""Scores of trees read off vectors, as the papers define them (Hewitt & Manning 2019, section 4.2).
+"""Metrics of trees predicted from vectors, as the papers define them (Hewitt & Manning 2019, section 4.2).
 
-A sentence is one item. What is predicted of it is written as text, a mark for each word parted by spaces: the number of
-the word it hangs from (``2 0 2 _``), the same with the relation (``2:nsubj 0:root 2:obj _``), or its depth
-(``1.02 0.1 1.3 _``); ``_`` stands for words that do not count, which are punctuation.
+A sentence is one item. Its tree is written as text, a mark for each word separated by spaces: the number of its head
+(``2 0 2 _``), head and relation (``2:nsubj 0:root 2:obj _``), or its depth (``1.02 0.1 1.3 _``); ``_`` marks words that
+are not scored, which are punctuation.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures._metric import Floats, Metric, Tally, ratio
+from bertology.measures._metric import CountKind, Floats, Metric, ratio
 from bertology.measures._trees import Edge, tree_edges
 
 UNSCORED = "_"
-"""The mark of a word that does not count."""
+"""The mark of a word that is not scored."""
 RELATION = ":"
-"""Parts a head and the relation to it; relations may have more of them."""
+"""Separates a head and the relation to it; relations may contain it as well."""
 CORRELATED_LENGTHS = (5, 50)
 """Lengths of sentences, in words, over which correlations are averaged (section 4.2)."""
 _SENTENCES, _CORRELATION = 2, 3
@@ -33,64 +33,64 @@ def count_trees(
     marks: Sequence[str],
     correlation: NDArray[np.floating[Any]],
     *,
-    tally: Tally,
+    count_kind: CountKind,
 ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """What metrics of trees are made of, by sentence and length.
+    """Counts for metrics of trees, by sentence and length.
 
     Args:
-        gold: ``[sentence]`` what is true of each, as a place in ``marks``.
-        pred: ``[layer, sentence]`` what is predicted.
+        gold: ``[sentence]`` the true tree, as a place in ``marks``.
+        pred: ``[layer, sentence]`` the predicted tree.
         marks: the texts.
         correlation: ``[layer, sentence]`` Spearman's correlation of predicted and true distances or depths, over all
             words of the sentence; NaN where a sentence has none.
-        tally: ``edges`` without direction, ``roots``, or ``arcs`` with direction and relation.
+        count_kind: ``edges`` without direction, ``roots``, or ``arcs`` with direction and relation.
 
     Returns:
-        ``[layer, sentence, length, 4]``, and the lengths as text. The four are for ``edges``: edges found, edges there
-        are, sentences with a correlation, the sum of their correlations; for ``roots`` the same of roots, one a
-        sentence; for ``arcs`` right heads, words, right heads with right relations, nothing.
+        ``[layer, sentence, length, 4]``, and the lengths as text. The four are for ``edges``: gold edges predicted,
+        gold edges, sentences with a correlation, the sum of their correlations; for ``roots`` the same of roots, one a
+        sentence; for ``arcs`` correct heads, words, correct heads with correct relations, 0.
     """
-    count = _COUNTS[tally]
+    count = _COUNTS[count_kind]
     lengths = np.array([marks[code].count(" ") + 1 for code in gold.tolist()])
     distinct, places = np.unique(lengths, return_inverse=True)
-    found = np.zeros((*pred.shape, len(distinct), 4))
+    counts = np.zeros((*pred.shape, len(distinct), 4))
     sentences = np.arange(len(gold))
     known = np.isfinite(correlation)
     for layer, codes in enumerate(pred):
         pairs = zip(gold.tolist(), codes.tolist(), strict=True)
-        found[layer, sentences, places] = [count(marks[one], marks[other]) for one, other in pairs]
-        if tally != "arcs":
-            found[layer, sentences, places, _SENTENCES] = known[layer]
-            found[layer, sentences, places, _CORRELATION] = np.where(known[layer], correlation[layer], 0.0)
-    return found, tuple(str(length) for length in distinct.tolist())
+        counts[layer, sentences, places] = [count(marks[one], marks[other]) for one, other in pairs]
+        if count_kind != "arcs":
+            counts[layer, sentences, places, _SENTENCES] = known[layer]
+            counts[layer, sentences, places, _CORRELATION] = np.where(known[layer], correlation[layer], 0.0)
+    return counts, tuple(str(length) for length in distinct.tolist())
 
 
 def read_heads(text: str) -> tuple[int, ...]:
-    """Heads written as text, −1 for words that do not count; relations are left out."""
+    """Heads written as text, −1 for words that are not scored; without relations."""
     return tuple(-1 if mark == UNSCORED else int(mark.partition(RELATION)[0]) for mark in text.split(" "))
 
 
 @lru_cache(maxsize=1 << 16)
 def read_edges(text: str) -> frozenset[Edge]:
-    """The undirected edges of heads written as text, between words that count."""
+    """The undirected edges between scored words, of heads written as text."""
     heads = read_heads(text)
     return tree_edges(heads, [head >= 0 for head in heads])
 
 
 @lru_cache(maxsize=1 << 16)
 def read_root(text: str) -> int:
-    """The place of the least deep of the words that count, from depths written as text."""
+    """The place of the least deep of the scored words, from depths written as text."""
     depths = [np.inf if mark == UNSCORED else float(mark) for mark in text.split(" ")]
     return int(np.argmin(depths))
 
 
 def _count_edges(gold: str, pred: str) -> tuple[float, float, float, float]:
-    there = read_edges(gold)
-    return len(there & read_edges(pred)), len(there), 0.0, 0.0
+    edges = read_edges(gold)
+    return len(edges & read_edges(pred)), len(edges), 0.0, 0.0
 
 
 def _count_roots(gold: str, pred: str) -> tuple[float, float, float, float]:
-    # Where the root is punctuation, no word that counts has depth 0.
+    # Where the root is punctuation, no scored word has depth 0.
     if "0" not in gold.split(" "):
         return 0.0, 0.0, 0.0, 0.0
     return float(read_root(gold) == read_root(pred)), 1.0, 0.0, 0.0
@@ -112,10 +112,13 @@ _COUNTS: Mapping[str, Callable[[str, str], tuple[float, float, float, float]]] =
 )
 
 
-def _share(over: int, under: int) -> Callable[[NDArray[Any], Sequence[str]], Floats]:
+_Score = Callable[[NDArray[Any], Sequence[str]], Floats]
+
+
+def _share(numerator: int, denominator: int) -> _Score:
     def score(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
         summed = counts.sum(axis=-2)
-        return ratio(summed[..., over], summed[..., under])
+        return ratio(summed[..., numerator], summed[..., denominator])
 
     return score
 
@@ -124,9 +127,9 @@ def _correlation(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
     """Mean over lengths of the mean over the sentences of that length, all of whose words weigh the same."""
     wanted = _correlated(labels)
     sentences, sums = counts[..., wanted, _SENTENCES], counts[..., wanted, _CORRELATION]
-    there = sentences > 0.5
-    means = ratio(sums, np.where(there, sentences, 0.0))
-    return ratio(np.where(there, means, 0.0).sum(axis=-1), there.sum(axis=-1))
+    occurs = sentences > 0.5
+    means = ratio(sums, np.where(occurs, sentences, 0.0))
+    return ratio(np.where(occurs, means, 0.0).sum(axis=-1), occurs.sum(axis=-1))
 
 
 def _correlated(labels: Sequence[str]) -> list[int]:
@@ -142,45 +145,32 @@ def _has_any(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.bool_]:
     return np.asarray(counts[..., 1].sum(axis=-1) > 0)
 
 
+def _metric(name: str, description: str, function: _Score, count_kind: CountKind, enters: Any = _has_any) -> Metric:
+    return Metric(name, True, description, function, count_kind, enters=enters)
+
+
+_LENGTHS = "its mean over lengths of 5 to 50 words"
 TREE_METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric(
-            "uuas",
-            True,
-            "share of undirected edges found, punctuation left out",
-            _share(0, 1),
-            "edges",
-            enters=_has_any,
-        ),
-        Metric(
+        _metric("uuas", "share of undirected edges found, punctuation left out", _share(0, 1), "edges"),
+        _metric(
             "dspr",
-            True,
-            "Spearman correlation of distances, by word, its mean over lengths of 5 to 50 words",
+            f"Spearman correlation of distances, by word, {_LENGTHS}",
             _correlation,
             "edges",
-            enters=_has_correlation,
+            _has_correlation,
         ),
-        Metric(
-            "root_accuracy", True, "share of sentences whose root is least deep", _share(0, 1), "roots", enters=_has_any
-        ),
-        Metric(
+        _metric("root_accuracy", "share of sentences whose root is least deep", _share(0, 1), "roots"),
+        _metric(
             "nspr",
-            True,
-            "Spearman correlation of depths, by sentence, its mean over lengths of 5 to 50 words",
+            f"Spearman correlation of depths, by sentence, {_LENGTHS}",
             _correlation,
             "roots",
-            enters=_has_correlation,
+            _has_correlation,
         ),
-        Metric(
-            "uas",
-            True,
-            "share of words with the right head, punctuation left out",
-            _share(0, 1),
-            "arcs",
-            enters=_has_any,
-        ),
-        Metric("las", True, "share of words with the right head and relation", _share(2, 1), "arcs", enters=_has_any),
+        _metric("uas", "share of words with the right head, punctuation left out", _share(0, 1), "arcs"),
+        _metric("las", "share of words with the right head and relation", _share(2, 1), "arcs"),
     )
 }
 """The metrics of trees, by name."""

@@ -1,4 +1,4 @@
-"""Trees over the words of a sentence: what heads say of distance and depth, and trees made of scores between words."""
+"""Trees over the words of a sentence: depths and distances from heads, and spanning trees of scores between words."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bertology.measures._arborescences import spanning_arborescences
-
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Heads = Sequence[int]
-"""Of each word its head, numbered from 1 as CoNLL-U does, 0 for the root."""
+"""The head of each word, numbered from 1 as in CoNLL-U; 0 is the head of the root."""
 Edge = tuple[int, int]
 """Two words by their places from 0, the smaller first."""
+_Round = tuple[Integers, Integers, Integers, Integers]
+"""Trees not finished yet; ``[tree, word]`` the part each word is in, and the edge ``source → word`` into that part."""
 
 
 def check_tree(heads: Heads) -> None:
@@ -39,7 +41,7 @@ def check_tree(heads: Heads) -> None:
 
 
 def tree_depths(heads: Heads) -> NDArray[np.int64]:
-    """``[word]`` how many edges each word is from the root (Hewitt & Manning 2019, section 2.3)."""
+    """``[word]`` number of edges between each word and the root (Hewitt & Manning 2019, section 2.3)."""
     depths = np.full(len(heads), -1, dtype=np.int64)
     for start in range(len(heads)):
         path = []
@@ -55,7 +57,7 @@ def tree_depths(heads: Heads) -> NDArray[np.int64]:
 
 
 def tree_distances(heads: Heads) -> NDArray[np.int64]:
-    """``[word, word]`` how many edges lie between two words of a tree (Hewitt & Manning 2019, section 2.2)."""
+    """``[word, word]`` number of edges between two words of a tree (Hewitt & Manning 2019, section 2.2)."""
     n = len(heads)
     distances = np.zeros((n, n), dtype=np.int64)
     known: list[int] = []
@@ -70,11 +72,11 @@ def tree_distances(heads: Heads) -> NDArray[np.int64]:
 
 
 def tree_edges(heads: Heads, scored: Sequence[bool] | None = None) -> frozenset[Edge]:
-    """The edges of a tree whose two ends both count.
+    """The edges of a tree between two scored words.
 
     Args:
-        heads: the tree; words whose head is neither 0 nor a word (−1) have no edge of their own.
-        scored: which words count; all when left out.
+        heads: the tree; words without a head (−1) have no edge of their own.
+        scored: which words are scored; all when left out.
     """
     return frozenset(
         (min(word, head - 1), max(word, head - 1))
@@ -84,33 +86,33 @@ def tree_edges(heads: Heads, scored: Sequence[bool] | None = None) -> frozenset[
 
 
 def spanning_tree(distances: ArrayLike, scored: Sequence[bool] | None = None) -> tuple[Edge, ...]:
-    """The minimum spanning tree of the words that count: :func:`spanning_trees` of one matrix."""
+    """The minimum spanning tree of the scored words: :func:`spanning_trees` of one matrix."""
     return spanning_trees(np.asarray(distances)[None], scored)[0]
 
 
 def spanning_trees(distances: ArrayLike, scored: Sequence[bool] | None = None) -> list[tuple[Edge, ...]]:
-    """The minimum spanning trees of the words that count, of several matrices over the same words.
+    """The minimum spanning trees of the scored words, of several matrices over the same words.
 
     Args:
-        distances: ``[tree, word, word]``, symmetric; of the two triangles the upper one is read.
+        distances: ``[tree, word, word]``, symmetric; only the upper triangle is read.
         scored: which words are in the trees; all when left out.
 
     Returns:
-        The edges of each, one fewer than there are words in it, in order of their words.
+        The edges of each tree, ordered by their words.
     """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import minimum_spanning_tree
 
-    found = np.asarray(distances, dtype=np.float64)
-    wanted = np.arange(found.shape[1]) if scored is None else np.flatnonzero(scored)
-    n, m = len(found), len(wanted)
+    matrices = np.asarray(distances, dtype=np.float64)
+    wanted = np.arange(matrices.shape[1]) if scored is None else np.flatnonzero(scored)
+    n, m = len(matrices), len(wanted)
     if m < 2:
         return [()] * n
     above, below = np.triu_indices(m, k=1)
-    weights = found[:, wanted[above], wanted[below]]
-    # To scipy 0 is no edge. The same number on every edge leaves the order of trees as it is.
+    weights = matrices[:, wanted[above], wanted[below]]
+    # scipy takes 0 for no edge. Adding one number to every edge leaves the order of trees unchanged.
     weights = weights - weights.min() + 1.0
-    # All trees in one call, as a forest: what a call costs is more than what a sentence takes.
+    # All trees in one call, as a forest: the overhead of a call exceeds the work on a sentence.
     start = np.arange(n)[:, None] * m
     places = ((start + above).ravel(), (start + below).ravel())
     forest = minimum_spanning_tree(csr_array((weights.ravel(), places), shape=(n * m, n * m)))
@@ -145,15 +147,77 @@ def rooted(edges: Sequence[Edge], root: int, *, n_words: int) -> tuple[int, ...]
     return tuple(heads)
 
 
-def spanning_arborescence(scores: ArrayLike, *, root: int) -> tuple[int, ...]:
-    """The directed tree of highest total score: :func:`spanning_arborescences` of one matrix.
+def spanning_arborescences(scores: ArrayLike, roots: ArrayLike) -> Integers:
+    """The directed trees of highest total score (Chu & Liu 1965; Edmonds 1967), of several matrices at once.
+
+    Every part of a tree takes the best edge into it; parts in a circle become one, what the circle's own edges score
+    is taken from the edges into it, and the parts that are left choose again, until there is no circle.
 
     Args:
-        scores: ``[head, dependent]`` how well one word is the head of another.
-        root: the place of the root, from 0.
+        scores: ``[tree, head, dependent]`` how well one word is the head of another, −∞ where it cannot be; every word
+            must be within reach of the root.
+        roots: ``[tree]`` place of the root, from 0.
 
     Returns:
-        Heads as CoNLL-U numbers them.
+        ``[tree, word]`` place of each word's head, from 0; −1 for the root.
     """
-    heads = spanning_arborescences(np.asarray(scores)[None], [root])[0]
-    return tuple((heads + 1).tolist())
+    left = np.array(scores, dtype=np.float64)
+    n_trees, n = left.shape[:2]
+    root = np.broadcast_to(np.asarray(roots, dtype=np.int64), n_trees)
+    words = np.arange(n)
+    left[:, words, words] = -np.inf
+    left[np.arange(n_trees), :, root] = -np.inf
+    rounds: list[_Round] = []
+    trees, parts = np.arange(n_trees), np.tile(words, (n_trees, 1))
+    while len(trees):
+        value, source, word = _best_into(left, parts)
+        rounds.append((trees, parts, np.take_along_axis(source, parts, 1), np.take_along_axis(word, parts, 1)))
+        # What comes into the root is −∞, as is what comes into numbers that are no longer a part.
+        reached = np.isfinite(value)
+        above = np.where(reached, np.take_along_axis(parts, np.maximum(source, 0), 1), words)
+        joined, in_circle = _circles(above, reached)
+        left = left - np.take_along_axis(np.where(reached, value, 0.0), parts, 1)[:, None]
+        go_on = in_circle.any(1)
+        parts = np.take_along_axis(joined, parts, 1)[go_on]
+        trees, left = trees[go_on], left[go_on]
+    return _opened(rounds, n_trees, n, root)
+
+
+def _best_into(left: Floats, parts: Integers) -> tuple[Floats, Integers, Integers]:
+    """``[tree, part]`` the best edge into each part: its score, where it comes from, and the word it leads to."""
+    outside = np.where(parts[:, :, None] == parts[:, None], -np.inf, left)
+    source = outside.argmax(1)  # [tree, word]
+    value = np.take_along_axis(outside, source[:, None], 1)[:, 0]
+    own = np.where(parts[:, None] == np.arange(parts.shape[1])[:, None], value[:, None], -np.inf)  # [tree, part, word]
+    word = own.argmax(2)
+    return np.take_along_axis(own, word[..., None], 2)[..., 0], np.take_along_axis(source, word, 1), word
+
+
+def _circles(above: Integers, reached: NDArray[np.bool_]) -> tuple[Integers, NDArray[np.bool_]]:
+    """``[tree, part]`` the part that each becomes, and whether it is in a circle; from the part above each."""
+    n = above.shape[1]
+    least = np.minimum(above, np.arange(n))
+    jump, steps = above, 1
+    while steps < n:
+        least = np.minimum(least, np.take_along_axis(least, jump, 1))
+        jump, steps = np.take_along_axis(jump, jump, 1), 2 * steps
+    # After so many steps upwards nothing is left but circles, and all of each.
+    in_circle = np.zeros(above.shape, dtype=bool)
+    np.put_along_axis(in_circle, jump, True, 1)
+    in_circle &= reached
+    return np.where(in_circle, least, np.arange(n)), in_circle
+
+
+def _opened(rounds: list[_Round], n_trees: int, n: int, root: Integers) -> Integers:
+    """Heads of words, from the edges into contracted parts, last round first.
+
+    A part keeps its edge unless a later round chose one into it from outside the circle that it was in.
+    """
+    heads, into = (np.full((n_trees, n), -1, dtype=np.int64) for _ in range(2))
+    for trees, parts, source, word in reversed(rounds):
+        known = into[trees]
+        keeps = (known >= 0) & (np.take_along_axis(parts, np.maximum(known, 0), 1) == parts)
+        into[trees] = np.where(keeps, known, word)
+        heads[trees] = np.where(keeps, heads[trees], source)
+    heads[np.arange(n_trees), root] = -1
+    return heads

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology._layer_weights import center_of_gravity, kl_from_uniform
 from bertology._workers import Workers
 from bertology.errors import FitError
+from bertology.measures import center_of_gravity, kl_from_uniform
 from bertology.readouts._affine import FittedAffine
 from bertology.readouts._base import FitReport, FittedReadout, Predictions, check_same_shape
 from bertology.readouts._edge_model import MIX_PACE, Design, Group

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._nested import share_before
 from bertology.errors import FitError
+from bertology.measures import share_before
 from bertology.readouts._base import FittedReadout, Progress, Readout, Targets, check_problems, class_weights
 from bertology.readouts._codelength import (
     Codelength,

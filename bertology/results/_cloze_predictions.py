@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.errors import ResultsError
-from bertology.measures import Grouped, Tally, count_agreement, count_answers, count_changes, count_choices
+from bertology.measures import CountKind, Grouped
 from bertology.results._predictions import CLOZE, Predictions, read_columns
 
 
@@ -72,15 +72,15 @@ class ClozeOutcomes:
         """The clusters that have items in some of the groups."""
         return np.unique(self.items.cluster[np.isin(self.items.group, groups)])
 
-    def counts(self, tally: Tally) -> NDArray[np.float64]:
+    def counts(self, tally: CountKind) -> NDArray[np.float64]:
         """``[cell, cluster, group, kind]`` what metrics of a tally are made of."""
         if tally == "answers":
-            return count_answers(self.rank, self.items)
+            return self.items.count_answers(self.rank)
         if tally == "changes":
-            return count_changes(self.rank, self.score, self.rival, self.items)
+            return self.items.count_changes(self.rank, self.score, self.rival)
         if tally == "agreement":
-            return count_agreement(self.pred, self.rank, self.items)
-        return count_choices(self.score, self.rival, self.items)
+            return self.items.count_agreement(self.pred, self.rank)
+        return self.items.count_choices(self.score, self.rival)
 
 
 def read_outcomes(folder: Path, cell_ids: Sequence[str], *, among: Collection[str] | None = None) -> ClozeOutcomes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bertology.measures import FN, FP, TP, count_label_sets, count_labels, label_scores
+from bertology.measures import count_label_sets, count_labels, label_scores
 from bertology.results._predictions import Predictions, split_sets
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def per_label_scores(predictions: Predictions) -> pd.DataFrame:
     else:
         counts = count_labels(gold, pred, everything, n_labels=len(labels), n_clusters=1)
     scores = label_scores(counts[0, 0])
+    true_positives, false_positives, false_negatives = counts[0, 0].T
     frame = pd.DataFrame(
         {
             "precision": scores.precision,
@@ -41,9 +42,9 @@ def per_label_scores(predictions: Predictions) -> pd.DataFrame:
             "f1": scores.f1,
             "support": scores.support,
             "predicted": scores.predicted,
-            "tp": counts[0, 0, :, TP],
-            "fp": counts[0, 0, :, FP],
-            "fn": counts[0, 0, :, FN],
+            "tp": true_positives,
+            "fp": false_positives,
+            "fn": false_negatives,
             "tn": len(gold) - counts[0, 0].sum(axis=-1),
         },
         index=pd.Index(list(labels), name="label"),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bertology.measures import METRICS, RELATION, UNSCORED, Tally, read_edges, read_root
+from bertology.measures import METRICS, RELATION, UNSCORED, CountKind, read_edges, read_root
 from bertology.results._predictions import Predictions
 
 _LONGEST = 8
@@ -15,12 +15,12 @@ _Item = tuple[str, str, str]
 """Words of a sentence, counted from 1; what is true of them; what is predicted."""
 
 
-def tally_of(metric: str) -> Tally:
+def tally_of(metric: str) -> CountKind:
     """What a metric counts; of one that is not registered, labels."""
-    return METRICS[metric].tally if metric in METRICS else "labels"
+    return METRICS[metric].count_kind if metric in METRICS else "labels"
 
 
-def tree_items(predictions: Predictions, tally: Tally) -> Predictions:
+def tree_items(predictions: Predictions, tally: CountKind) -> Predictions:
     """The parts of predicted trees, each an item with a label.
 
     Args:

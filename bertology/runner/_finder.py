@@ -110,7 +110,7 @@ class Finder:
             except CorpusError as error:
                 raise CorpusError(f"task {probe.task}: {error}") from error
             if most is not None:
-                as_wholes = any(metric.tally == "agreement" for metric in probe.scores)
+                as_wholes = any(metric.count_kind == "agreement" for metric in probe.scores)
                 items = items.some_of_each_group(most, whole_clusters=as_wholes)
             self._prompts[key] = items
         return self._prompts[key]

@@ -16,9 +16,7 @@ from bertology.measures import (
     SpanWords,
     lexical_labels,
     majority,
-    majority_labels,
     word_majority,
-    word_majority_labels,
 )
 from bertology.runner._baselines import Baseline
 from bertology.runner._cells import write_cell
@@ -127,12 +125,9 @@ def _most_frequent(data: TaskData, control: Baseline) -> NDArray[Any]:
     """The label most frequent in training: ``majority`` of all items, ``word_majority`` of those of the same form."""
     train = data.train.codes
     if control == "majority":
-        if train.ndim == 1:
-            return np.full(len(data.test), majority(train))
-        return np.tile(majority_labels(train), (len(data.test), 1))
+        return np.repeat(majority(train)[None], len(data.test), axis=0)
     train_words, test_words, n_words = data.word_forms()
-    by_form = word_majority if train.ndim == 1 else word_majority_labels
-    return by_form(train_words, train, test_words, n_words=n_words)
+    return word_majority(train_words, train, test_words, n_words=n_words)
 
 
 def _lexical(data: TaskData) -> tuple[NDArray[Any], dict[str, Any]]:

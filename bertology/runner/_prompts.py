@@ -105,7 +105,7 @@ def _asked(group: Group, encoder: Encoder, probe: ClozeProbe) -> Asked:
 
     readout = make_readout(group.readout.name, **group.reading.settings)
     masked = readout if isinstance(readout, MaskedLmReadout) else None
-    ranked = any(metric.tally in ("answers", "agreement") for metric in probe.scores)
+    ranked = any(metric.count_kind in ("answers", "agreement") for metric in probe.scores)
     words = read_vocabulary(masked.vocabulary) if masked is not None and masked.vocabulary else ()
     layers = tuple(layer for layer in group.layers if layer is not None)
     return Asked(encoder, layers, masked, ranked=ranked, vocabulary=words)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from bertology.measures import (
     METRICS,
     Bootstrap,
+    CountKind,
     Metric,
-    Tally,
     bootstrap,
     bootstrap_ratio,
     count_label_sets,
@@ -210,7 +210,7 @@ class Scorer:
         layers: tuple[int | None, ...],
         probe: ClozeProbe,
         *,
-        only: Tally | None = None,
+        only: CountKind | None = None,
         keep: bool = False,
     ) -> Column:
         """A column of what was said of texts, by each tally that the metrics ask for, in all groups and in each.
@@ -226,10 +226,10 @@ class Scorer:
         """
         scores: dict[str, Bootstrap] = {}
         by_group: dict[tuple[str, str], Bootstrap] = {}
-        for tally in dict.fromkeys(metric.tally for metric in probe.scores):
+        for tally in dict.fromkeys(metric.count_kind for metric in probe.scores):
             if only not in (None, tally):
                 continue
-            metrics = [metric for metric in probe.scores if metric.tally == tally]
+            metrics = [metric for metric in probe.scores if metric.count_kind == tally]
             counts = found.counts(tally)
             of_all = [metric for metric in metrics if metric.which is None]
             scores |= self._resampled_outcomes(counts, of_all, found.groups)
@@ -320,9 +320,9 @@ class Scorer:
         records = self._records(cells)
         ids = [cell.id for cell in cells]
         found = read_labels(self.run, ids)
-        if metrics[0].tally != "labels":
+        if (kind := metrics[0].count_kind) != "labels":
             agreement, _ = read_scores(self.run, ids)
-            trees, lengths = count_trees(found.gold, found.pred, found.labels, agreement, tally=metrics[0].tally)
+            trees, lengths = count_trees(found.gold, found.pred, found.labels, agreement, count_kind=kind)
             return _Counted(cells, records, trees, lengths)
         labels = found.labels
         if found.label_sets:
@@ -377,7 +377,7 @@ def _columns_of(scores: Bootstrap, places: slice) -> Bootstrap:
 
 def _with_accuracy(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
     """Metrics, and of labels accuracy among them: control tasks know no other."""
-    known = any(metric.name == _ACCURACY.name or metric.tally != "labels" for metric in metrics)
+    known = any(metric.name == _ACCURACY.name or metric.count_kind != "labels" for metric in metrics)
     return metrics if known else (*metrics, _ACCURACY)
 
 

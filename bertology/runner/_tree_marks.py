@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures import RELATION, UNSCORED, Edge, rooted
+from bertology.measures import RELATION, UNSCORED, rooted
 from bertology.probing import TreeExamples
 
 ROOT = "root"
@@ -18,7 +18,7 @@ ROOT = "root"
 def marks_of_tree(
     heads: NDArray[np.int64],
     scored: NDArray[np.bool_],
-    edges: Sequence[Edge] | None,
+    edges: Sequence[tuple[int, int]] | None,
     depths: NDArray[Any] | None,
     relations: Sequence[str] | None,
 ) -> str:

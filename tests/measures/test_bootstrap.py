@@ -10,11 +10,11 @@ from bertology.measures import (
     METRICS,
     bootstrap,
     count_labels,
-    difference,
     mean_over_seeds,
     seed_spread,
     selectivity,
 )
+from bertology.measures._comparisons import difference
 
 
 def counts_of(correct, cluster, n_clusters):
@@ -224,7 +224,7 @@ def test_mean_over_seeds_keeps_the_test_interval_only():
 def test_a_treebank_takes_little_time():
     counts = ewt_like()
     started = time.process_time()
-    found = bootstrap(counts, [metric for metric in METRICS.values() if metric.tally == "labels"])
+    found = bootstrap(counts, [metric for metric in METRICS.values() if metric.count_kind == "labels"])
     assert time.process_time() - started < 1.5
     assert found["accuracy"].replicates.shape == (10_000, 7)
 

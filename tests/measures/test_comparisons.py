@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bertology.measures import benjamini_hochberg, best_set, bootstrap, compare, count_labels
+from bertology.measures import best_set, bootstrap, compare, count_labels
+from bertology.measures._comparisons import benjamini_hochberg
 
 
 def measured(correct, cluster, **options):

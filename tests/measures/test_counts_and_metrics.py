@@ -7,7 +7,7 @@ from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_su
 from bertology.errors import NameNotFoundError
 from bertology.measures import METRICS, count_labels, find_metric, label_scores
 
-OF_LABELS = [metric for metric in METRICS.values() if metric.tally == "labels"]
+OF_LABELS = [metric for metric in METRICS.values() if metric.count_kind == "labels"]
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "never")
 
 

@@ -10,9 +10,9 @@ from bertology.measures import (
     count_labels,
     grouped_macro_f1,
     label_scores,
-    majority_labels,
+    majority,
     micro_f1,
-    word_majority_labels,
+    word_majority,
 )
 
 N_ITEMS, N_LABELS = 300, 5
@@ -90,9 +90,9 @@ def test_directions_of_a_relation_are_scored_together_but_must_be_right():
 
 def test_majority_of_sets_is_label_by_label():
     labels = np.array([[1, 0, 1], [1, 0, 0], [0, 0, 1], [1, 1, 0]], dtype=bool)
-    assert majority_labels(labels).tolist() == [True, False, False]
+    assert majority(labels).tolist() == [True, False, False]
     words = np.array([0, 0, 1, 1])
-    found = word_majority_labels(words, labels, np.array([0, 1, -1]), n_words=2)
+    found = word_majority(words, labels, np.array([0, 1, -1]), n_words=2)
     assert found.tolist() == [[True, False, False], [False, False, False], [True, False, False]]
     with pytest.raises(ValueError, match="no training labels"):
-        majority_labels(labels[:0])
+        majority(labels[:0])

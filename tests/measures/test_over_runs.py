@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bertology.measures import bootstrap, bootstrap_ratio, compare, count_labels, difference, over_runs
+from bertology.measures import bootstrap, bootstrap_ratio, compare, count_labels, over_runs
+from bertology.measures._comparisons import difference
 
 SIZE = 12
 

@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from bertology.measures import bootstrap, bootstrap_ratio, count_labels, difference, fraction_mask
+from bertology.measures import bootstrap, bootstrap_ratio, count_labels, fraction_mask
+from bertology.measures._comparisons import difference
 
 
 def test_accuracy_as_a_ratio_is_accuracy_by_counts() -> None:

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from bertology.errors import FitError
-from bertology.measures import differential_scores, expected_layer
+from bertology.measures import expected_layer
+from bertology.measures._layers import differential_scores
 from bertology.readouts import ArraySpans, EdgeCatReadout, EdgeCumulativeReadout, EdgeMixReadout
 from tests.readouts.conftest import chance_interval
 from tests.readouts.spans import Spans, accuracy, fit, planted

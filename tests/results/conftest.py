@@ -9,9 +9,6 @@ from bertology.measures import (
     Grouped,
     bootstrap,
     compare,
-    count_answers,
-    count_changes,
-    count_choices,
     count_labels,
     selectivity,
 )
@@ -176,9 +173,9 @@ def made_up_cloze_results(
         np.unique(cluster[scored], return_inverse=True)[1], group[scored], len(np.unique(cluster[scored])), len(groups)
     )
     counting = {
-        "answers": lambda rank, score, rival: count_answers(rank, items),
-        "choices": lambda rank, score, rival: count_choices(score, rival, items),
-        "changes": lambda rank, score, rival: count_changes(rank, score, rival, items),
+        "answers": lambda rank, score, rival: items.count_answers(rank),
+        "choices": lambda rank, score, rival: items.count_choices(score, rival),
+        "changes": lambda rank, score, rival: items.count_changes(rank, score, rival),
     }
     rows, predictions = [], {}
     about = _identity(task, n_train=0, n_classes=0, n_skipped=left, n_unseen_label=0)

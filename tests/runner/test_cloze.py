@@ -16,7 +16,6 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from bertology.cloze import pseudo_log_likelihood
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, FitError
-from bertology.measures import count_choices
 from bertology.results import ResultRow, Results, layer_tables, read_outcomes, read_predictions
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner._finder import read_vocabulary
@@ -291,7 +290,7 @@ def test_sentences_are_compared_by_their_pseudo_log_likelihood(asking: Asking, t
         # the tokenizer reads both sentences of the last pair alike: a tie is no choice
         assert own[6] == own[7]
         outcomes = read_outcomes(tmp_path / "run", [cell])
-        decided, right, scored, _ = count_choices(outcomes.score, outcomes.rival, outcomes.items).sum(axis=(0, 1, 2))
+        decided, right, scored, _ = outcomes.items.count_choices(outcomes.score, outcomes.rival).sum(axis=(0, 1, 2))
         assert (decided, scored) == (3, 4)
         row = next(row for row in found.only(layer=layer, metric="choice_accuracy").rows)
         assert row.value == pytest.approx(right / 3)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures import Tally
+from bertology.measures import CountKind
 from bertology.results._groups import group_tables
 from bertology.results._predictions import Predictions
 from bertology.results._rows import clusters_of
@@ -44,7 +44,7 @@ class _Said:
         """``[item]`` its group."""
         return list(self.kept[0].extra["group"])
 
-    def wrong(self, tally: Tally) -> NDArray[np.bool_]:
+    def wrong(self, tally: CountKind) -> NDArray[np.bool_]:
         """``[layer, item]`` whether an item is not right; of changes, whether its best word moved."""
         if tally == "choices":
             with np.errstate(invalid="ignore"):

@@ -15,7 +15,7 @@ import pytest
 
 from bertology.corpora.prompts import AgreementPair, Unasked, read_agreement
 from bertology.errors import CorpusError
-from bertology.measures import Grouped, count_choices, find_metric
+from bertology.measures import Grouped, find_metric
 
 COLUMNS = (
     "pattern constr_id sent_id correct_number form class type prefix n_attr punct freq len_context len_prefix sent"
@@ -336,7 +336,7 @@ def test_logits_of_goldberg_give_his_scores(real_data: Callable[[str], Path], mo
         len(frames),
         3,
     )
-    counts = count_choices(logits[:1], logits[1:], items)
+    counts = items.count_choices(logits[:1], logits[1:])
     assert len(frames) == 41
     assert counts.sum(axis=(1, 2))[0, :3].tolist() == [383, right, 383]
     assert find_metric("micro_choice_accuracy")(counts.sum(axis=1)).tolist() == [pytest.approx(right / 383)]
