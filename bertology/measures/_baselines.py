@@ -43,8 +43,7 @@ def majority(train_labels: ArrayLike) -> Labels:
         raise ValueError("there are no training labels")
     if labels.ndim == 1:
         return np.asarray(np.bincount(kept).argmax(), dtype=np.int64)
-    frequent: NDArray[np.bool_] = 2 * kept.sum(axis=0) > len(kept)
-    return frequent
+    return np.asarray(2 * kept.sum(axis=0) > len(kept))
 
 
 def word_majority(train_words: ArrayLike, train_labels: ArrayLike, test_words: ArrayLike, *, n_words: int) -> Labels:
@@ -69,9 +68,10 @@ def word_majority(train_words: ArrayLike, train_labels: ArrayLike, test_words: A
         raise ValueError(f"shapes do not fit: train_words {words.shape}, train_labels {labels.shape}")
     if test.size and not (test.min() >= -1 and test.max() < n_words):
         raise ValueError(f"test_words has numbers outside -1…{n_words - 1}")
-    by_form = (_codes_by_form if labels.ndim == 1 else _sets_by_form)(words, labels, n_words)
-    seen = (test >= 0) if labels.ndim == 1 else (test >= 0)[:, None]
-    return np.where(seen, by_form[test], majority(labels)).astype(by_form.dtype)
+    by_form: Labels = (_codes_by_form if labels.ndim == 1 else _sets_by_form)(words, labels, n_words)
+    predicted = by_form[test]
+    predicted[test < 0] = majority(labels)
+    return predicted
 
 
 def _codes_by_form(words: NDArray[np.int64], labels: NDArray[Any], n_words: int) -> NDArray[np.int64]:
