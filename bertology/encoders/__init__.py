@@ -1,6 +1,9 @@
-"""Encoders: named models, tokens aligned to words, hidden states, attention maps, masked logits and head gates.
+"""Encoders: names resolved to models, text aligned to pieces, hidden states, attention maps and masked-LM logits.
 
-Importing this package, resolving a name, hashing a model and reading its shape import no torch.
+:class:`Encoder` (``_encoder.py``, to be read first) is what :func:`load_encoder` returns. Sub-packages: ``loading``
+finds and loads models, ``alignment`` cuts text into pieces and finds words among them. Three modules are public:
+``interventions`` (looking into a running model and changing it), ``batching`` (what is read together) and
+``masked_loss``. Importing this package, resolving a name, hashing a model and reading its shape import no torch.
 """
 
 from __future__ import annotations
@@ -8,33 +11,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.encoders._fingerprint import model_fingerprint
-from bertology.encoders._pieces import OnLong, Pieces, Pooling
-from bertology.encoders._resolve import known_models, resolve_model
-from bertology.encoders._shape import model_shape
-from bertology.encoders._source import Init, ModelShape, ModelSource
+from bertology.encoders.alignment.pieces import OnLong, Pieces, Pooling
+from bertology.encoders.loading.description import Init, ModelShape, ModelSource, model_fingerprint, model_shape
+from bertology.encoders.loading.resolve import known_models, resolve_model
 
 if TYPE_CHECKING:
-    from bertology.encoders._classifier import class_logits, load_classifier
     from bertology.encoders._encoder import Encoder
-    from bertology.encoders._load import load_encoder, load_reader
-    from bertology.encoders._pooling import WordPooling
-    from bertology.encoders._word_maps import word_attentions
-    from bertology.encoders.masked_loss import MaskedLoss, masked_lm_loss
+    from bertology.encoders.alignment.words import WordPooling, word_attentions
+    from bertology.encoders.loading.load import load_classifier, load_encoder, load_reader
+    from bertology.encoders.masked_loss import masked_lm_loss
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
     "Encoder",
     "Init",
-    "MaskedLoss",
     "ModelShape",
     "ModelSource",
     "OnLong",
     "Pieces",
     "Pooling",
     "WordPooling",
-    "class_logits",
     "known_models",
     "load_classifier",
     "load_encoder",

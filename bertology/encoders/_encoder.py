@@ -1,4 +1,4 @@
-"""A loaded encoder: what goes in is text or piece numbers, what comes out are the three kinds of signal."""
+"""A loaded encoder: from text or piece numbers to hidden states, attention maps and masked-LM logits."""
 
 from __future__ import annotations
 
@@ -13,26 +13,21 @@ import torch
 from torch import Tensor
 
 from bertology.corpora import Sentence, Sentences
-from bertology.encoders._blocks import gradients_if, run_to_layers
-from bertology.encoders._fingerprint import model_fingerprint
+from bertology.encoders._faster import pack_if_faster, states_at
 from bertology.encoders._finite import check_finite
-from bertology.encoders._last_block import states_at
-from bertology.encoders._loaded import LoadedModel
-from bertology.encoders._mlm import MaskedHead, for_head
-from bertology.encoders._next_sentence import NextSentenceHead, load_next_sentence_head
-from bertology.encoders._packed import pack_if_faster
-from bertology.encoders._pieces import OnLong, Pieces
-from bertology.encoders._source import Init, ModelShape, ModelSource
-from bertology.encoders._tokenize import PieceReader
+from bertology.encoders._heads import MaskedHead, NextSentenceHead, for_head, load_next_sentence_head
+from bertology.encoders._modules import LoadedModel, gradients_if, run_to_layers
+from bertology.encoders.alignment.pieces import OnLong, PieceReader, Pieces
 from bertology.encoders.interventions import Gates, check_gates, gating, head_projection, need_gradients
+from bertology.encoders.loading.description import Init, ModelShape, ModelSource, model_fingerprint
 from bertology.errors import ModelError
 
 
 class Encoder:
-    """An encoder ready to read. Made by :func:`load_encoder`.
+    """A loaded encoder, made by :func:`load_encoder`.
 
     Layer 0 is the embedding output, layers 1…``n_layers`` are the blocks; heads and the layers of attention maps count
-    from 1. Results are on the model's device in its dtype, and carry no gradients unless gates ask for them.
+    from 1. Results are on the model's device in its dtype, and carry no gradients unless gates require them.
     """
 
     def __init__(
@@ -49,7 +44,7 @@ class Encoder:
         eager: bool,
     ) -> None:
         self.name = source.name
-        """As the person wrote it."""
+        """As it was given to :func:`load_encoder`."""
         self.source = source
         self.family = shape.family
         self.n_layers = shape.n_layers
@@ -70,12 +65,10 @@ class Encoder:
         return f"<Encoder {self.name} ({self.family}, {self.init}): {shape}, {self.dtype} on {self.device}>"
 
     def twin(self) -> Encoder:
-        """Another encoder around the same weights, for another thread.
-
-        An encoder is for one thread at a time; make its twins before it runs.
+        """Another encoder with the same weights, for another thread: one encoder serves one thread at a time.
 
         Raises:
-            ModelError: heads are gated. What gates them knows of one pass only, and two threads would disturb it.
+            ModelError: heads are gated; gates belong to one encoder.
         """
         if self.is_gated:
             raise ModelError("heads are gated: make twins before gated_heads, and gate each")
@@ -87,7 +80,7 @@ class Encoder:
     def fast_twin(self) -> Encoder:
         """A twin for passes without gradients, on packed weights where those are faster.
 
-        Its hidden states differ from this encoder's in the last digits of float32. Its own twins share those weights.
+        Its hidden states differ from this encoder's in the last digits of float32. Its own twins share its weights.
 
         Raises:
             ModelError: heads are gated.
@@ -98,7 +91,7 @@ class Encoder:
 
     @property
     def device(self) -> str:
-        """Where the model computes."""
+        """The device that the model is on."""
         return str(next(self.model.body.parameters()).device)
 
     @cached_property
@@ -123,12 +116,12 @@ class Encoder:
 
     @property
     def pad_id(self) -> int:
-        """What to fill shorter rows of a batch with, under an attention mask of 0."""
+        """The vocabulary number that pads shorter rows of a batch, under an attention mask of 0."""
         return self._reader.pad_id
 
     @property
     def has_masked_lm_head(self) -> bool:
-        """Whether :meth:`masked_logits` can be asked."""
+        """Whether :meth:`masked_logits` is available."""
         return self.model.with_head is not None
 
     @cached_property
@@ -144,20 +137,13 @@ class Encoder:
 
     @cached_property
     def next_sentence_head(self) -> NextSentenceHead:
-        """The head that says whether one sentence follows another; read from the model's files when first asked for.
+        """The head that predicts whether one sentence follows another, read from the model's files at first use.
 
         Raises:
             ModelError: the model has none.
         """
-        config: Any = self.model.body.config
-        return load_next_sentence_head(
-            self.source,
-            config,
-            init=self.init,
-            seed=self.seed,
-            dtype=getattr(torch, self.dtype),
-            device=self.device,
-        )
+        config, dtype = self.model.body.config, getattr(torch, self.dtype)
+        return load_next_sentence_head(self.source, config, self.init, self.seed, dtype=dtype, device=self.device)
 
     @cached_property
     def mask_id(self) -> int:
@@ -172,7 +158,7 @@ class Encoder:
 
     @property
     def mask_token(self) -> str:
-        """The mask as it stands in text."""
+        """The mask token."""
         return str(self.tokenizer.convert_ids_to_tokens(self.mask_id))
 
     def tokenize(
@@ -182,16 +168,16 @@ class Encoder:
         on_long: OnLong = "window",
         max_pieces: int | None = None,
     ) -> Pieces:
-        """Cut sentences into pieces, as natural text, and align words to them by character offsets.
+        """Tokenise sentences as natural text, and align words to pieces by character offsets.
 
-        A piece that straddles two words belongs to both, one that stands for white space alone (or is a mere
-        word-boundary mark) to none. Text that spells a special token (``[MASK]``) is read as that token.
+        A piece that straddles two words belongs to both, one of white space alone (or a mere word-boundary mark) to
+        none. Text that spells a special token (``[MASK]``) is read as that token.
 
         Args:
-            sentences: what to read.
-            on_long: what to do with a sentence longer than ``max_pieces``: read it in overlapping windows, each
-                word from the one where it has most context; raise; or skip its words.
-            max_pieces: pieces in one window, special tokens included, where it is not the model that will read them.
+            sentences: the text.
+            on_long: treatment of a sentence longer than ``max_pieces``: overlapping windows, each word read from the
+                one where it has most context; an error; or its words are skipped.
+            max_pieces: pieces in one window, special tokens included; as many as the model takes when left out.
 
         Raises:
             ModelError: a sentence is too long and ``on_long`` is ``"error"``.
@@ -208,7 +194,7 @@ class Encoder:
         layers: Sequence[int],
         token_type_ids: Tensor | None = None,
     ) -> dict[int, Tensor]:
-        """Hidden states of exactly the layers asked; no block beyond the deepest of them runs.
+        """Hidden states of some layers; no block beyond the deepest of them runs.
 
         Args:
             input_ids: ``[batch, piece]``
@@ -239,9 +225,7 @@ class Encoder:
         layers: Sequence[int],
         token_type_ids: Tensor | None = None,
     ) -> dict[int, Tensor]:
-        """Attention maps, from (rows) each piece to (columns) each piece.
-
-        The plain ("eager") attention computes them; a model loaded with the fast one is switched over for the call.
+        """Attention maps, from (rows) each piece to (columns) each piece, computed by the plain ("eager") attention.
 
         Args:
             input_ids: ``[batch, piece]``
@@ -276,13 +260,13 @@ class Encoder:
         candidates: Tensor | None = None,
         token_type_ids: Tensor | None = None,
     ) -> dict[int, Tensor]:
-        """What the masked-LM head says at some places; from earlier layers through the same head (the logit lens).
+        """Logits of the masked-LM head at some places; from earlier layers through the same head (the logit lens).
 
-        Only the places asked pass through the head, and only the candidates' rows of its projection. Where the model
-        has a final norm before its head (ModernBERT), earlier layers pass it too.
+        Only these places pass through the head, and only the candidates' rows of its projection. Where the model has a
+        final norm before its head (ModernBERT), earlier layers pass it too.
 
         Args:
-            input_ids: ``[batch, piece]``, the mask's number where something is to be predicted.
+            input_ids: ``[batch, piece]`` with :attr:`mask_id` where a piece is to be predicted.
             positions: ``[place, 2]`` row in the batch and piece in the row.
             attention_mask: ``[batch, piece]``
             layers: the last one when left out.
@@ -293,17 +277,17 @@ class Encoder:
             ``[place, vocabulary]`` or ``[place, candidate]`` logits by layer.
 
         Raises:
-            ModelError: the model has no such head, or a layer is not one of its.
+            ModelError: the model has no such head, or no such layer.
             SignalError: hidden states or logits that are not finite.
         """
         features = self.masked_features(
             input_ids, positions, attention_mask=attention_mask, layers=layers, token_type_ids=token_type_ids
         )
         chosen = None if candidates is None else candidates.to(self.device)
-        return {layer: self.vocabulary_logits(given, chosen, layer=layer) for layer, given in features.items()}
+        return {layer: self.vocabulary_logits(vectors, chosen, layer=layer) for layer, vectors in features.items()}
 
     def vocabulary_logits(self, features: Tensor, candidates: Tensor | None = None, *, layer: int) -> Tensor:
-        """Logits as of :meth:`masked_logits`, from some of the ``[place, feature]`` of :meth:`masked_features`."""
+        """The logits of :meth:`masked_logits`, from some ``[place, feature]`` of :meth:`masked_features`."""
         with self._forward():
             logits = self.masked_head.logits(features, candidates)
         self.check_finite("masked-LM logits", {layer: logits})
@@ -318,9 +302,9 @@ class Encoder:
         layers: Sequence[int] | None = None,
         token_type_ids: Tensor | None = None,
     ) -> dict[int, Tensor]:
-        """What the masked-LM head gives to its projection onto the vocabulary (``masked_head.logits``) at some places.
+        """Input of the masked-LM head's projection onto the vocabulary (``masked_head.logits``) at some places.
 
-        Takes and raises what :meth:`masked_logits` does.
+        Arguments and errors are those of :meth:`masked_logits`.
 
         Returns:
             ``[place, feature]`` by layer.
@@ -328,33 +312,51 @@ class Encoder:
         head = self.masked_head
         wanted = self._check_layers((self.n_layers,) if layers is None else layers, lowest=0)
         inputs = self._inputs(input_ids, attention_mask, token_type_ids)
-        body, features = self.model.body, {}
         with self._forward():
             places = positions.to(self.device)
-            states = states_at(
-                body, self.model.blocks, inputs, wanted, positions=places, family=self.family, n_heads=self.n_heads
-            )
+            states = states_at(self.model, inputs, wanted, places, family=self.family, n_heads=self.n_heads)
             self.check_finite("hidden states", states)
-            for layer, state in states.items():
-                hidden = for_head(body, state, layer=layer, n_layers=self.n_layers, family=self.family)
-                features[layer] = head.features(hidden)
-        return features
+            return {
+                layer: head.features(for_head(self.model, state, layer=layer, family=self.family))
+                for layer, state in states.items()
+            }
+
+    def class_logits(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, *, token_type_ids: Tensor | None = None
+    ) -> Tensor:
+        """Logits ``[batch, class]`` of the sequence classifier; the encoder comes from :func:`load_classifier`.
+
+        Args:
+            input_ids: ``[batch, piece]``
+            attention_mask: ``[batch, piece]``
+            token_type_ids: ``[batch, piece]``
+
+        Raises:
+            ModelError: the encoder has no classifier.
+            SignalError: logits that are not finite.
+        """
+        if self.model.classifier is None:
+            raise ModelError(f"model {self.name} has no classifier of texts: load one with load_classifier")
+        with self._forward():
+            inputs = self._inputs(input_ids, attention_mask, token_type_ids)
+            logits: Tensor = self.model.classifier(**inputs, return_dict=True).logits
+        self.check_finite("class logits", {self.n_layers: logits})
+        return logits
 
     def check_finite(self, what: str, signals: Mapping[int, Tensor], *, by_head: bool = False) -> None:
-        """Refuse a signal of this model that holds NaN or infinity; see :func:`check_finite`."""
+        """Raise a ``SignalError`` for a signal of this model, by layer, that holds NaN or infinity."""
         check_finite(what, signals, name=self.name, model=self.model.outermost, by_head=by_head)
 
     @property
     def is_gated(self) -> bool:
-        """Whether this is inside :meth:`gated_heads`, where one thread reads."""
+        """Whether heads are scaled by :meth:`gated_heads`."""
         return bool(self._gates)
 
     @contextlib.contextmanager
     def gated_heads(self, gates: Gates) -> Iterator[None]:
-        """Scale heads in every pass inside the block: 0 silences a head, 1 leaves it alone.
+        """Scale heads in every pass inside the context: 0 silences a head, 1 leaves it as it is.
 
-        Gates may be tensors that require gradients; passes inside the block then record them, and only them (the
-        model's own weights never ask for gradients).
+        Gates may be tensors that require gradients; passes inside the context then record gradients of these alone.
 
         Args:
             gates: by (layer, head), both from 1: one number, or ``[batch]`` one for each row of the batch.
@@ -374,7 +376,7 @@ class Encoder:
             self._gates = {}
 
     def plain_attention(self) -> contextlib.AbstractContextManager[None]:
-        """The plain ("eager") attention in every pass inside the block: the one that gives maps.
+        """The plain ("eager") attention, which gives maps, in every pass inside the context.
 
         Raises:
             ModelError: the model has none.
@@ -385,14 +387,14 @@ class Encoder:
         return gradients_if(need_gradients(self._gates))
 
     def _inputs(self, ids: Tensor, mask: Tensor | None, types: Tensor | None) -> dict[str, Tensor]:
-        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
-        return {name: value.to(self.device) for name, value in given.items() if value is not None}
+        tensors = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+        return {name: tensor.to(self.device) for name, tensor in tensors.items() if tensor is not None}
 
     def _check_layers(self, layers: Sequence[int], *, lowest: int) -> frozenset[int]:
         if not layers:
             raise ModelError(f"no layers asked for: the model has {lowest}…{self.n_layers}")
         for layer in layers:
             if not lowest <= layer <= self.n_layers:
-                have = f"the model has {self.n_layers}, so layers are {lowest}…{self.n_layers}"
-                raise ModelError(f"layer {layer}: {have}")
+                known = f"the model has {self.n_layers}, so layers are {lowest}…{self.n_layers}"
+                raise ModelError(f"layer {layer}: {known}")
         return frozenset(int(layer) for layer in layers)

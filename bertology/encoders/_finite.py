@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from bertology.errors import ModelError, SignalError
-
-if TYPE_CHECKING:
-    from bertology.encoders._encoder import Encoder
+from bertology.errors import SignalError
 
 
 def check_finite(
@@ -44,50 +40,22 @@ def check_finite(
                 raise SignalError(f"model {name}: the {what} of {place} are not finite; {_cause(model)}")
 
 
-def check_weights(encoder: Encoder) -> None:
-    """Refuse weights that hold NaN or infinity, by the first signal that they spoil.
-
-    Signals alone do not show them all: a fused attention may take a row of NaN for one that attends to nothing.
-
-    Raises:
-        SignalError: a weight is not finite; the layer and head that it spoils first are named where one shows it.
-    """
-    weight = _damaged_weight(encoder.model.outermost, left_out="pooler.")  # part of no signal
-    if weight is None:
-        return
-    body = encoder.model.body
-    ids = torch.arange(body.get_input_embeddings().num_embeddings)[-7:][None]  # type: ignore[operator]
-    try:
-        with encoder.plain_attention():
-            encoder.hidden_states(ids, layers=[0])
-            for layer in range(1, encoder.n_layers + 1):
-                encoder.attentions(ids, layers=[layer])
-                encoder.hidden_states(ids, layers=[layer])
-            if encoder.has_masked_lm_head:
-                encoder.masked_logits(ids, torch.tensor([[0, 0]]))
-    except ModelError as error:
-        if isinstance(error, SignalError):
-            raise
-    # Nothing that was tried shows it, or the family gives no maps.
-    raise SignalError(f"model {encoder.name}: {_refused(weight)}")
-
-
 def _cause(model: nn.Module) -> str:
     """Why a signal is not finite, and what to do."""
-    weight = _damaged_weight(model)
+    weight = damaged_weight(model)
     if weight is not None:
-        return _refused(weight)
+        return refused_weight(weight)
     dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
     if dtype != "float32":
         return f"its weights are, so a value is too large for {dtype}: compute in float32 (--dtype float32)"
     return "its weights are, but too large: save or download the model again"
 
 
-def _refused(weight: str) -> str:
+def refused_weight(weight: str) -> str:
     return f"its weights hold NaN or infinity ({weight}): save or download the model again"
 
 
-def _damaged_weight(model: nn.Module, *, left_out: str | None = None) -> str | None:
+def damaged_weight(model: nn.Module, *, left_out: str | None = None) -> str | None:
     """The first weight that is not finite."""
     for name, values in model.named_parameters():
         if left_out is not None and left_out in name:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,87 +27,63 @@ Gates = Mapping[tuple[int, int], "float | Tensor"]
 Change = Callable[[Tensor], Tensor]
 """From hidden states ``[batch, piece, dim]`` of one layer to other ones of the same shape and type."""
 
-# Where the projection that mixes the heads lies inside a block, by family.
-_PROJECTIONS = {
-    "albert": "attention.dense",
-    "bart": "self_attn.out_proj",
-    "bert": "attention.output.dense",
-    "camembert": "attention.output.dense",
-    "deberta": "attention.output.dense",
-    "deberta-v2": "attention.output.dense",
-    "distilbert": "attention.out_lin",
-    "electra": "attention.output.dense",
-    "gpt2": "attn.c_proj",
-    "mbart": "self_attn.out_proj",
-    "modernbert": "attn.Wo",
-    "mpnet": "attention.attn.o",
-    "mt5": "layer.0.SelfAttention.o",
-    "roberta": "attention.output.dense",
-    "t5": "layer.0.SelfAttention.o",
-    "xlm-roberta": "attention.output.dense",
-}
-
-# Where the projection that makes the values lies inside a block, by family: heads side by side, as in the other one.
-_VALUES = {
-    "albert": "attention.value",
-    "bart": "self_attn.v_proj",
-    "bert": "attention.self.value",
-    "camembert": "attention.self.value",
-    "deberta-v2": "attention.self.value_proj",
-    "distilbert": "attention.v_lin",
-    "electra": "attention.self.value",
-    "mbart": "self_attn.v_proj",
-    "mpnet": "attention.attn.v",
-    "mt5": "layer.0.SelfAttention.v",
-    "roberta": "attention.self.value",
-    "t5": "layer.0.SelfAttention.v",
-    "xlm-roberta": "attention.self.value",
+# Where a block's attention has its output projection and its projection to the values, by family.
+_PROJECTIONS: dict[str, tuple[str, str | None]] = {
+    "albert": ("attention.dense", "attention.value"),
+    "bart": ("self_attn.out_proj", "self_attn.v_proj"),
+    "bert": ("attention.output.dense", "attention.self.value"),
+    "camembert": ("attention.output.dense", "attention.self.value"),
+    "deberta": ("attention.output.dense", None),
+    "deberta-v2": ("attention.output.dense", "attention.self.value_proj"),
+    "distilbert": ("attention.out_lin", "attention.v_lin"),
+    "electra": ("attention.output.dense", "attention.self.value"),
+    "gpt2": ("attn.c_proj", None),
+    "mbart": ("self_attn.out_proj", "self_attn.v_proj"),
+    "modernbert": ("attn.Wo", None),
+    "mpnet": ("attention.attn.o", "attention.attn.v"),
+    "mt5": ("layer.0.SelfAttention.o", "layer.0.SelfAttention.v"),
+    "roberta": ("attention.output.dense", "attention.self.value"),
+    "t5": ("layer.0.SelfAttention.o", "layer.0.SelfAttention.v"),
+    "xlm-roberta": ("attention.output.dense", "attention.self.value"),
 }
 
 
 class StopForward(Exception):  # noqa: N818 - a signal, not an error
-    """Ends a forward pass whose remaining blocks nobody asked for."""
+    """Ends a forward pass early. Raise it from a hook, and suppress it around the pass."""
 
 
+@dataclass
 class BlockWatch:
-    """Hooks on all blocks that tell which of them is about to run, also where one module runs several times.
+    """Which block of a model is running; made by :func:`watching`."""
 
-    Args:
-        body: the module whose forward pass runs all blocks once, in order.
-        blocks: its blocks in that order.
-        on_block: called before each block; ``None`` only keeps count.
-    """
-
-    def __init__(self, body: nn.Module, blocks: list[nn.Module], on_block: OnBlock | None = None) -> None:
-        self.current = 0
-        """The block that is running, from 1; 0 before the first."""
-        self._on_block = on_block
-        distinct = list(dict.fromkeys(blocks))
-        self._handles = [body.register_forward_pre_hook(self._begin)]
-        self._handles += [block.register_forward_pre_hook(self._enter, with_kwargs=True) for block in distinct]
-
-    def _begin(self, module: nn.Module, args: Any) -> None:
-        self.current = 0
-
-    def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.current += 1
-        if self._on_block is not None:
-            self._on_block(self.current, args[0] if args else kwargs["hidden_states"])
-
-    def remove(self) -> None:
-        """Take all hooks off."""
-        for handle in self._handles:
-            handle.remove()
+    current: int = 0
+    """The block that is running, from 1; 0 before the first."""
 
 
 @contextlib.contextmanager
 def watching(body: nn.Module, blocks: list[nn.Module], on_block: OnBlock | None = None) -> Iterator[BlockWatch]:
-    """A :class:`BlockWatch` for the length of the block."""
-    watch = BlockWatch(body, blocks, on_block)
-    try:
+    """Count the blocks as they run, also where one module runs several times (ALBERT).
+
+    Args:
+        body: the module whose forward pass runs all blocks once, in order.
+        blocks: its blocks in that order.
+        on_block: called before each block.
+    """
+    watch = BlockWatch()
+
+    def begin(module: nn.Module, args: Any) -> None:
+        watch.current = 0
+
+    def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        watch.current += 1
+        if on_block is not None:
+            on_block(watch.current, args[0] if args else kwargs["hidden_states"])
+
+    with contextlib.ExitStack() as stack:
+        stack.callback(body.register_forward_pre_hook(begin).remove)
+        for block in dict.fromkeys(blocks):
+            stack.callback(block.register_forward_pre_hook(enter, with_kwargs=True).remove)
         yield watch
-    finally:
-        watch.remove()
 
 
 def head_projection(block: nn.Module, family: str) -> nn.Module:
@@ -116,26 +93,28 @@ def head_projection(block: nn.Module, family: str) -> nn.Module:
         ModelError: it is not known where this family has it.
     """
     if family not in _PROJECTIONS:
-        raise ModelError(f"heads of {family} models cannot be gated: it is known for {', '.join(sorted(_PROJECTIONS))}")
-    return block.get_submodule(_PROJECTIONS[family])
+        raise ModelError(f"heads of {family} models cannot be gated: it is known for {', '.join(_PROJECTIONS)}")
+    return block.get_submodule(_PROJECTIONS[family][0])
 
 
 def value_projection(block: nn.Module, family: str) -> nn.Module:
-    """The projection of a block that makes the values; its output is all heads side by side, head 1 first.
+    """The projection of a block to the attention values; its output is all heads side by side, head 1 first.
 
     Raises:
         ModelError: it is not known where this family has it.
     """
-    if family not in _VALUES:
+    path = _PROJECTIONS.get(family, (None, None))[1]
+    if path is None:
+        known = ", ".join(name for name, (_, value) in _PROJECTIONS.items() if value is not None)
         raise ModelError(
             f"heads of {family} models cannot be made to attend to everything alike: where values are projected is "
-            f"known for {', '.join(sorted(_VALUES))}; gate them instead"
+            f"known for {known}; gate them instead"
         )
-    return block.get_submodule(_VALUES[family])
+    return block.get_submodule(path)
 
 
 def check_gates(gates: Gates, *, n_layers: int, n_heads: int) -> None:
-    """Refuse gates of heads that the model does not have.
+    """Check that the model has the heads, and that each gate is one number or one for each row of a batch.
 
     Raises:
         ModelError: a layer or head is out of range, or a gate is neither one number nor one for each row.
@@ -154,13 +133,13 @@ def check_gates(gates: Gates, *, n_layers: int, n_heads: int) -> None:
 
 
 def need_gradients(gates: Gates) -> bool:
-    """Whether a backward pass is to reach any of the gates."""
+    """Whether any gate requires gradients."""
     return any(isinstance(gate, Tensor) and gate.requires_grad for gate in gates.values())
 
 
 @contextlib.contextmanager
 def gating(body: nn.Module, blocks: list[nn.Module], gates: Gates, *, n_heads: int, family: str) -> Iterator[None]:
-    """Multiply the heads of ``gates`` by their gate in every forward pass inside the block."""
+    """Multiply the output of each head in ``gates`` by its gate, in every forward pass inside the context."""
     with watching(body, blocks) as watch, contextlib.ExitStack() as stack:
 
         def scale(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -177,11 +156,10 @@ def gating(body: nn.Module, blocks: list[nn.Module], gates: Gates, *, n_heads: i
 
 def _factors(gates: Gates, layer: int, n_heads: int, like: Tensor) -> Tensor | None:
     """``[head]`` or ``[batch, head]`` gates of one layer, 1 where none is set; ``None`` where the layer has none."""
-    own = {head: gate for (of, head), gate in gates.items() if of == layer}
-    if not own:
+    if all(gated != layer for gated, _ in gates):
         return None
     one = like.new_ones(())
-    values = [torch.as_tensor(own.get(head, one)).to(like) for head in range(1, n_heads + 1)]
+    values = [torch.as_tensor(gates.get((layer, head), one)).to(like) for head in range(1, n_heads + 1)]
     rows = {value.numel() for value in values if value.numel() != 1}
     if rows - {len(like)}:
         raise ModelError(f"layer {layer}: gates of {max(rows - {len(like)})} rows for a batch of {len(like)}")
@@ -192,13 +170,16 @@ def _factors(gates: Gates, layer: int, n_heads: int, like: Tensor) -> Tensor | N
 
 @contextlib.contextmanager
 def changing(body: nn.Module, blocks: list[nn.Module], layer: int, change: Change) -> Iterator[None]:
-    """Let ``change`` stand between a layer and whatever reads it, in every forward pass inside the block.
+    """Replace the hidden states of a layer by ``change`` of them, in every forward pass inside the context.
 
     Args:
         body: the module whose forward pass runs all blocks once, in order.
         blocks: its blocks in that order.
         layer: 0 for the embeddings, then the blocks; the last one is what the body returns, its final norm included.
-        change: is given the hidden states of all pieces, special ones and padding among them.
+        change: called with the hidden states of all pieces, special ones and padding among them.
+
+    Raises:
+        ModelError: in a pass, if ``change`` does not keep shape and type.
     """
 
     def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -223,13 +204,13 @@ def changing(body: nn.Module, blocks: list[nn.Module], layer: int, change: Chang
 
 
 def _changed(change: Change, state: Tensor) -> Tensor:
-    found = change(state)
-    if found.shape != state.shape or found.dtype != state.dtype:
+    changed = change(state)
+    if changed.shape != state.shape or changed.dtype != state.dtype:
         raise ModelError(
-            f"a change of hidden states made {list(found.shape)} of {found.dtype} "
+            f"a change of hidden states made {list(changed.shape)} of {changed.dtype} "
             f"from {list(state.shape)} of {state.dtype}: give one that keeps shape and type"
         )
-    return found
+    return changed
 
 
 class Replay:

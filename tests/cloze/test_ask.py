@@ -15,7 +15,7 @@ from bertology.cloze import MASK, Prompt, ask, distribution, spell_pieces, vocab
 from bertology.cloze import _ask as asking
 from bertology.cloze import _questions as questions
 from bertology.encoders import Encoder, load_encoder
-from bertology.encoders._mlm import MaskedHead
+from bertology.encoders._heads import MaskedHead
 from bertology.errors import ClozeError, ModelError, NameNotFoundError
 from tests.cloze.conftest import FAMILIES
 

@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from bertology.encoders import Encoder
-from bertology.encoders._blocks import find_blocks
+from bertology.encoders._modules import find_blocks
 from bertology.encoders.interventions import gating, head_projection
 from bertology.errors import ModelError
 

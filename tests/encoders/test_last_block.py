@@ -10,9 +10,9 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from bertology.encoders import Encoder, _last_block
-from bertology.encoders._blocks import find_blocks, run_to_layers
-from bertology.encoders._last_block import states_at
+from bertology.encoders import Encoder, _faster
+from bertology.encoders._faster import states_at
+from bertology.encoders._modules import LoadedModel, find_blocks, run_to_layers
 from bertology.encoders.interventions import changing
 
 Encoders = Callable[[str], Encoder]
@@ -53,7 +53,7 @@ def both(
     """States at some places, and those of the whole computation there."""
     inputs, wanted = given(padded=padded), frozenset(layers)
     with torch.inference_mode():
-        at = states_at(body, blocks, inputs, wanted, positions=positions, family=family, n_heads=4)
+        at = states_at(LoadedModel(body, blocks, None), inputs, wanted, positions, family=family, n_heads=4)
         whole = run_to_layers(body, blocks, inputs, wanted)
     return at, {layer: state[positions[:, 0], positions[:, 1]] for layer, state in whole.items()}
 
@@ -62,13 +62,13 @@ def both(
 def narrow(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Gets one more entry, how many places, whenever a block is computed at places alone."""
     taken: list[int] = []
-    real = _last_block._block_at
+    real = _faster._block_at
 
     def block_at(parts: Any, hidden: Tensor, mask: Any, positions: Tensor, n_heads: int) -> Tensor:
         taken.append(len(positions))
         return real(parts, hidden, mask, positions, n_heads)
 
-    monkeypatch.setattr(_last_block, "_block_at", block_at)
+    monkeypatch.setattr(_faster, "_block_at", block_at)
     return taken
 
 

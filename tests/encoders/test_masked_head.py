@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from bertology.encoders import Encoder
-from bertology.encoders._mlm import MaskedHead, head_logits
+from bertology.encoders._heads import MaskedHead, head_logits
 
 Encoders = Callable[[str], Encoder]
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from bertology.encoders import Encoder
-from bertology.encoders._packed import can_pack, pack
+from bertology.encoders._faster import can_pack, pack
 
 Encoders = Callable[[str], Encoder]
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from bertology.attention.importance._task import Answers, ScoredTask, TaskBatch
-from bertology.encoders import Encoder, class_logits
+from bertology.encoders import Encoder
 from bertology.encoders.batching import Batch, plan_batches
 from bertology.errors import CorpusError, ModelError
 
@@ -61,7 +61,7 @@ class SequenceClassifier(ScoredTask):
         gold = self._labels[torch.from_numpy(planned.windows)]
 
         def ask(encoder: Encoder) -> Answers:
-            logits = class_logits(encoder, ids, padding, token_type_ids=segments).float()
+            logits = encoder.class_logits(ids, padding, token_type_ids=segments).float()
             labels = gold.to(logits.device)
             nats = -logits.log_softmax(1).gather(1, labels[:, None])[:, 0]
             return Answers(nats, logits.detach().argmax(1) == labels, torch.arange(len(labels), device=logits.device))

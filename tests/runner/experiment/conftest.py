@@ -71,7 +71,7 @@ from pathlib import Path
 
 import distributed, pyarrow.dataset, pyarrow.parquet, torch, sklearn.linear_model
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel
-import bertology.readouts, bertology.encoders._load
+import bertology.readouts, bertology.encoders.loading.load
 from bertology.activations import _extract
 from bertology.runner.experiment import _compute, _dask_tasks
 import probes.chunk, probes.pos

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from bertology.encoders._quiet import one_line
-from bertology.encoders._source import ModelSource
-from bertology.encoders._tokenize import PieceReader
+from bertology.encoders.alignment.pieces import PieceReader
+from bertology.encoders.loading.description import ModelSource
+from bertology.encoders.loading.quiet import one_line
 from bertology.errors import ModelError
 
 _BOUNDARY = "▁"

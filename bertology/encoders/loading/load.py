@@ -9,18 +9,16 @@ from torch import nn
 
 from bertology._devices import choose_device
 from bertology._memory import explained_shortage
-from bertology.encoders._blocks import check_unfamiliar, find_blocks
 from bertology.encoders._encoder import Encoder
-from bertology.encoders._finite import check_weights
-from bertology.encoders._folder import AGAIN, check_safetensors, read_config, tokenizer_files, weight_files
-from bertology.encoders._loaded import LoadedModel, no_parameters_learn
-from bertology.encoders._quiet import one_line, quiet_loading
-from bertology.encoders._resolve import resolve_model
-from bertology.encoders._shape import model_shape
-from bertology.encoders._source import Init, ModelShape, ModelSource
-from bertology.encoders._tokenize import PieceReader
-from bertology.encoders._tokenizer import load_tokenizer, piece_reader
-from bertology.errors import ModelError
+from bertology.encoders._finite import damaged_weight, refused_weight
+from bertology.encoders._modules import LoadedModel, check_unfamiliar, find_blocks, no_parameters_learn
+from bertology.encoders.alignment.pieces import PieceReader
+from bertology.encoders.loading.description import Init, ModelShape, ModelSource, model_shape
+from bertology.encoders.loading.folder import AGAIN, check_safetensors, read_config, tokenizer_files, weight_files
+from bertology.encoders.loading.quiet import one_line, quiet_loading
+from bertology.encoders.loading.resolve import resolve_model
+from bertology.encoders.loading.tokenizer import load_tokenizer, piece_reader
+from bertology.errors import ModelError, SignalError
 
 # What architectures call the modules that come before their first block.
 _BELOW_BLOCKS = (
@@ -90,7 +88,44 @@ def load_encoder(
         eager=attention == "eager",
     )
     if init != "random":
-        check_weights(encoder)
+        _check_weights(encoder)
+    return encoder
+
+
+def load_classifier(name_or_source: str | ModelSource, *, device: str = "auto", dtype: str = "float32") -> Encoder:
+    """Load a model that was fine-tuned to classify texts, in evaluation mode.
+
+    Its encoder is used like any other; :meth:`Encoder.class_logits` applies the classifier on top of it.
+
+    Args:
+        name_or_source: a folder or a hub id of a model saved with its classifier.
+        device: as in :func:`load_encoder`.
+        dtype: as in :func:`load_encoder`.
+
+    Raises:
+        NameNotFoundError: there is no such model.
+        ModelError: the model cannot be loaded, or was not saved with a classifier.
+    """
+    from transformers import AutoModelForSequenceClassification
+    from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
+
+    encoder = load_encoder(name_or_source, device=device, dtype=dtype)
+    body: Any = encoder.model.body
+    if body.config.is_encoder_decoder or type(body.config) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING:
+        raise ModelError(f"model {encoder.name}: no classifier of texts is known for {encoder.family} models")
+    kind: Any = AutoModelForSequenceClassification
+    with quiet_loading():
+        model, report = kind.from_pretrained(encoder.source.folder, dtype=_DTYPES[dtype], output_loading_info=True)
+    if report["missing_keys"]:
+        raise ModelError(
+            f"model {encoder.name}: no classifier in its weights ({min(report['missing_keys'])} is missing); choose a "
+            "model that was fine-tuned to sort texts"
+        )
+    no_parameters_learn(model)
+    model.to(encoder.device)
+    model.config.use_cache = False
+    blocks = find_blocks(model.base_model, n_layers=encoder.n_layers, family=encoder.family)
+    encoder.model = LoadedModel(model.base_model, blocks, None, classifier=model)
     return encoder
 
 
@@ -250,3 +285,31 @@ def _take_apart(source: ModelSource, shape: ModelShape, model: Any, *, has_head:
         )
     check_unfamiliar(body, blocks, family=shape.family)
     return LoadedModel(body, blocks, model if has_head else None)
+
+
+def _check_weights(encoder: Encoder) -> None:
+    """Refuse weights that hold NaN or infinity, by the first signal that they spoil.
+
+    Signals alone do not show them all: a fused attention may take a row of NaN for one that attends to nothing.
+
+    Raises:
+        SignalError: a weight is not finite; the layer and head that it spoils first are named where one shows it.
+    """
+    weight = damaged_weight(encoder.model.outermost, left_out="pooler.")  # part of no signal
+    if weight is None:
+        return
+    body = encoder.model.body
+    ids = torch.arange(body.get_input_embeddings().num_embeddings)[-7:][None]  # type: ignore[operator]
+    try:
+        with encoder.plain_attention():
+            encoder.hidden_states(ids, layers=[0])
+            for layer in range(1, encoder.n_layers + 1):
+                encoder.attentions(ids, layers=[layer])
+                encoder.hidden_states(ids, layers=[layer])
+            if encoder.has_masked_lm_head:
+                encoder.masked_logits(ids, torch.tensor([[0, 0]]))
+    except ModelError as error:
+        if isinstance(error, SignalError):
+            raise
+    # Nothing that was tried shows it, or the family gives no maps.
+    raise SignalError(f"model {encoder.name}: {refused_weight(weight)}")

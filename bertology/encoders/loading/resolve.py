@@ -1,22 +1,93 @@
-"""Models of the Hugging Face hub: from its cache, or downloaded into it."""
+"""From a name (``pocket``, a folder, an id of the Hugging Face hub) to a model's files on this machine."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 
-from bertology.encoders._folder import TOKENIZER_FILES
-from bertology.encoders._quiet import quiet_download
-from bertology.errors import BertologyError, ModelError
+from bertology._names import name_not_found
+from bertology.encoders.loading.description import ModelSource
+from bertology.encoders.loading.folder import TOKENIZER_FILES
+from bertology.encoders.loading.quiet import quiet_download
+from bertology.errors import BertologyError, ModelError, NameNotFoundError, quoted
 
+POCKET = "pocket"
+
+_KNOWN = MappingProxyType(
+    {
+        POCKET: "the embedded default: a small BERT trained on the pocket world",
+        "bert-base-uncased": "BERT, 12 layers, English, lower case",
+        "bert-base-cased": "BERT, 12 layers, English",
+        "bert-large-uncased": "BERT, 24 layers, English, lower case",
+        "bert-base-multilingual-cased": "mBERT, 12 layers, 104 languages",
+        "roberta-base": "RoBERTa, 12 layers, English",
+        "xlm-roberta-base": "XLM-R, 12 layers, 100 languages",
+        "distilbert-base-uncased": "DistilBERT, 6 layers, English, lower case",
+        "albert-base-v2": "ALBERT, 12 layers that share weights, English, lower case",
+        "google/electra-base-discriminator": "ELECTRA, 12 layers, English, lower case; no masked-LM head",
+        "microsoft/deberta-v3-base": "DeBERTa-v3, 12 layers, English",
+        "microsoft/mpnet-base": "MPNet, 12 layers, English, lower case",
+        "answerdotai/ModernBERT-base": "ModernBERT, 22 layers, English, 8,192 pieces",
+        "google-t5/t5-small": "T5, the encoder's 6 layers, English; hidden states and attention only",
+        "facebook/bart-base": "BART, the encoder's 6 layers, English; hidden states and attention only",
+        "gpt2": "GPT-2, 12 layers, English, left to right; hidden states and attention only",
+    }
+)
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
+_LIST = "`bertology models` lists some"
 _DESCRIPTION = ("config.json", *TOKENIZER_FILES, "*.py")
 _SAFE = ("model.safetensors", "model.safetensors.index.json", "model-*.safetensors")
 _PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin")
 _WAIT_SECONDS = 10.0
 
 
-def fetch(
+def known_models() -> Mapping[str, str]:
+    """Names that can be given as they are, each with one line; any other hub id or folder does as well."""
+    return _KNOWN
+
+
+def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
+    """Find a model's files, downloading them where the hub has to be asked.
+
+    Args:
+        name: ``pocket``, a folder in Hugging Face layout, or a hub id (``bert-base-uncased``, ``org/name``).
+        revision: branch, tag or commit of a hub id.
+
+    Raises:
+        NameNotFoundError: there is no such model; the nearest known names are told.
+        ModelError: the folder is not a model's, or the hub cannot be reached and the model is not in its cache.
+    """
+    path = Path(name).expanduser()
+    if name == POCKET or path.is_dir():
+        if revision is not None:
+            raise ModelError(
+                f"model {name} has no revisions ({quoted(revision)} was asked for): only models of the hub do"
+            )
+        return ModelSource(name, _pocket_folder() if name == POCKET else path)
+    if path.is_file():
+        raise ModelError(f"{name} is a file: give the folder it lies in")
+    if name.startswith((".", "/", "~")) or "\\" in name or name.count("/") > 1:
+        raise NameNotFoundError(f"no model folder {name}: check the path; {_LIST}")
+    if not _HUB_ID.fullmatch(name):
+        raise name_not_found("model", name, _KNOWN, remedy=_LIST)
+    folder, commit = _fetch(name, revision=revision, known=name in _KNOWN, unknown=lambda why: _unknown(name, why))
+    return ModelSource(name, folder, commit)
+
+
+def _unknown(name: str, why: str) -> NameNotFoundError:
+    return name_not_found("model", name, _KNOWN, remedy=f"{why}; {_LIST}")
+
+
+def _pocket_folder() -> Path:
+    # By name, since the pocket package is built on this one.
+    return Path(import_module("bertology.pocket").model_folder())
+
+
+def _fetch(
     name: str, *, revision: str | None, known: bool, unknown: Callable[[str], BertologyError]
 ) -> tuple[Path, str | None]:
     """The folder of a hub model's files and the commit they are of.

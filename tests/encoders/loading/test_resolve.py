@@ -15,7 +15,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import torch
 
-from bertology.encoders import ModelSource, _hub, _resolve, known_models, load_encoder, resolve_model
+from bertology.encoders import ModelSource, known_models, load_encoder, resolve_model
+from bertology.encoders.loading import resolve
 from bertology.errors import ModelError, NameNotFoundError
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -39,7 +40,7 @@ def test_a_folder_has_no_revisions(tiny: Tiny) -> None:
 
 
 def test_the_embedded_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(_resolve, "_pocket_folder", lambda: tmp_path)
+    monkeypatch.setattr(resolve, "_pocket_folder", lambda: tmp_path)
     assert resolve_model("pocket") == ModelSource("pocket", tmp_path, None)
 
 
@@ -210,7 +211,7 @@ def test_a_hub_that_is_gone_leaves_the_cache(hub: Hub, tiny: Tiny, monkeypatch: 
 
 
 def test_a_silent_hub_does_not_hold_one_up(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_hub, "_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(resolve, "_WAIT_SECONDS", 0.2)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bertology.corpora import MultiwordToken, Sentence, Sentences
-from bertology.encoders import Encoder, Pieces, _tokenize, load_encoder
+from bertology.encoders import Encoder, Pieces, load_encoder
+from bertology.encoders.alignment import pieces as pieces_module
 from bertology.errors import CorpusError, ModelError
 
 Encoders = Callable[[str], Encoder]
@@ -189,7 +190,7 @@ def test_chunks_change_nothing(encoder: Encoders, monkeypatch: pytest.MonkeyPatc
     words = ["nobody", "\u200d", "knows", "ქ", "well-known", "cafés"]
     sentences = [Sentence.from_words(words[: i % 7] * (1 + i % 3), id=f"s{i}") for i in range(30)]
     whole = own.tokenize(sentences)
-    monkeypatch.setattr(_tokenize, "_CHUNK_CHARACTERS", 40)
+    monkeypatch.setattr(pieces_module, "_CHUNK_CHARACTERS", 40)
     parts = own.tokenize(Sentences(sentences))
     assert_same(whole, parts)
 

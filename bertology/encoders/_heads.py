@@ -1,14 +1,19 @@
-"""The masked-LM head on its own: logits at chosen places, from any layer."""
+"""The heads of a model on their own: masked words at chosen places from any layer, next sentences, classes of texts."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from bertology.encoders._finite import check_finite
+from bertology.encoders._modules import LoadedModel
+from bertology.encoders.loading.description import Init, ModelSource
+from bertology.encoders.loading.quiet import quiet_loading
 from bertology.errors import ModelError
 
 # The norm between the last block and the head, in families whose other hidden states come before it; none elsewhere.
@@ -31,11 +36,11 @@ _CLOSE = 1e-2
 
 
 class MaskedHead:
-    """A model's masked-LM head in two steps: what it makes of hidden states, and its projection onto the vocabulary.
+    """A model's masked-LM head in two steps: features of hidden states, and their projection onto the vocabulary.
 
-    Taken apart, a few vocabulary entries are scored by their own rows of the projection, and many layers and places
-    without holding all their logits. A head whose last step is no linear map onto the vocabulary stays whole: its
-    features are the hidden states themselves.
+    So a few vocabulary entries are scored by their own rows of the projection, and many layers and places without
+    holding all their logits. A head whose last step is no linear map onto the vocabulary stays whole: its features are
+    the hidden states themselves.
 
     Args:
         model: a model for masked language modelling, with its head.
@@ -50,11 +55,11 @@ class MaskedHead:
 
     @property
     def n_entries(self) -> int:
-        """How many vocabulary entries it scores, filling-up ones included."""
+        """Number of vocabulary entries that it scores, padding of the vocabulary included."""
         return int(self._model.config.vocab_size) if self._last is None else self._last.out_features
 
     def features(self, hidden: Tensor) -> Tensor:
-        """What the head's last step is given, from hidden states of the last layer: ``[place, dim]`` both."""
+        """Input of the head's last step ``[place, dim]``, from hidden states of the last layer ``[place, dim]``."""
         return hidden if self._last is None else self._before(self._last, hidden)
 
     def logits(self, features: Tensor, candidates: Tensor | None = None) -> Tensor:
@@ -68,10 +73,10 @@ class MaskedHead:
         return nn.functional.linear(features, self._last.weight[candidates], bias)
 
     def _before(self, last: nn.Linear, hidden: Tensor) -> Tensor:
-        given: list[Tensor] = []
+        inputs: list[Tensor] = []
 
         def forward(features: Tensor) -> Tensor:
-            given.append(features)
+            inputs.append(features)
             return features.new_zeros(()).expand(*features.shape[:-1], last.out_features)
 
         last.__dict__["forward"] = forward
@@ -79,10 +84,10 @@ class MaskedHead:
             head_logits(self._model, hidden)
         finally:
             del last.__dict__["forward"]
-        return given[0][0]
+        return inputs[0][0]
 
     def _is_apart(self, last: nn.Linear) -> bool:
-        """Whether nothing but ``last`` comes between the features and the logits: tried out, since heads differ."""
+        """Whether ``last`` alone comes between the features and the logits, found by trial since heads differ."""
         generator = torch.Generator().manual_seed(0)
         dim = self._model.config.hidden_size
         with torch.inference_mode():
@@ -97,7 +102,7 @@ class MaskedHead:
 
 
 def head_logits(model: Any, hidden: Tensor) -> Tensor:
-    """What the masked-LM head of ``model`` says of hidden states of its last layer.
+    """Logits of the masked-LM head of ``model`` for hidden states of its last layer.
 
     The model's own forward runs with a body that hands it ``hidden``, so that the head is the model's, to the letter,
     in every family.
@@ -128,12 +133,13 @@ def _body_returning(body: nn.Module, hidden: Tensor) -> Iterator[None]:
         del body.__dict__["forward"]
 
 
-def for_head(body: nn.Module, hidden: Tensor, *, layer: int, n_layers: int, family: str) -> Tensor:
-    """Hidden states of ``layer`` as the head expects them: past the model's final norm, where it has one.
+def for_head(model: LoadedModel, hidden: Tensor, *, layer: int, family: str) -> Tensor:
+    """Hidden states of ``layer`` as the masked-LM head expects them: past the model's final norm, where it has one.
 
     Raises:
         ModelError: it is not known whether this family has such a norm.
     """
+    n_layers = len(model.blocks)
     if layer == n_layers:
         return hidden
     if family not in _FINAL_NORM:
@@ -143,5 +149,61 @@ def for_head(body: nn.Module, hidden: Tensor, *, layer: int, n_layers: int, fami
     norm = _FINAL_NORM[family]
     if norm is None:
         return hidden
-    normed: Tensor = body.get_submodule(norm)(hidden)
+    normed: Tensor = model.body.get_submodule(norm)(hidden)
     return normed
+
+
+@dataclass(frozen=True)
+class NextSentenceHead:
+    """Prediction whether the second sentence of a pair follows the first, from the first piece (Devlin et al. 2019)."""
+
+    name: str
+    """What the model is called."""
+    modules: nn.ModuleDict
+    """The ``pooler`` and the ``classifier``."""
+
+    @torch.inference_mode()
+    def log_probs(self, hidden: Tensor, *, layer: int) -> Tensor:
+        """``[text, 2]`` natural log-probabilities that it follows, that it does not; of ``[text, piece, dim]`` states.
+
+        Raises:
+            SignalError: logits that are not finite.
+        """
+        logits: Tensor = self.modules["classifier"](self.modules["pooler"](hidden))
+        check_finite("next-sentence logits", {layer: logits}, name=self.name, model=self.modules)
+        return logits.float().log_softmax(-1)
+
+
+def load_next_sentence_head(
+    source: ModelSource, config: Any, init: Init, seed: int, *, dtype: torch.dtype, device: str
+) -> NextSentenceHead:
+    """The head in a model's weights, or a fresh one where the model's own weights are fresh.
+
+    Raises:
+        ModelError: the architecture has none, or the weights do not.
+    """
+    from transformers import AutoModelForNextSentencePrediction
+    from transformers.models.auto.modeling_auto import MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING
+
+    if type(config) not in MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING:
+        raise ModelError(
+            f"model {source.name}: {config.model_type} models were not trained to tell whether a sentence follows; "
+            "choose one like BERT"
+        )
+    kind: Any = AutoModelForNextSentencePrediction
+    if init == "pretrained":
+        with quiet_loading():
+            model, report = kind.from_pretrained(source.folder, config=config, dtype=dtype, output_loading_info=True)
+        lost = sorted(name for name in report["missing_keys"] if "pooler." in name or name.startswith("cls."))
+        if lost:
+            raise ModelError(
+                f"model {source.name}: no next-sentence head in its weights ({lost[0]} is missing); choose a model "
+                "that was saved with it"
+            )
+    else:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = kind.from_config(config, dtype=torch.float32).to(dtype)
+    model.eval().to(device)
+    modules = nn.ModuleDict({"pooler": model.base_model.pooler, "classifier": model.cls})
+    return NextSentenceHead(source.name, modules)

@@ -1,0 +1,172 @@
+"""What a model is, read from its files without loading it: where they are, its shape, and a hash of its content."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+from bertology._files import canonical_json, digest, digest_file
+from bertology._names import folder_name
+from bertology.encoders.loading.folder import AGAIN, read_config, read_model_json, tokenizer_files, weight_files
+from bertology.encoders.loading.quiet import one_line
+from bertology.errors import ModelError
+
+Init = Literal["pretrained", "random", "random_blocks"]
+"""Weights of a model: as they were trained; all drawn anew; or fresh blocks over the trained embeddings."""
+
+# What the families call the same thing; of an encoder-decoder the encoder's own count comes first.
+_LAYERS = ("encoder_layers", "num_hidden_layers", "n_layer", "num_layers", "n_layers")
+_DIM = ("hidden_size", "d_model", "n_embd", "dim")
+_MOST_LAYERS, _MOST_DIMENSIONS = 1_000, 1 << 20
+"""Far beyond any encoder: a damaged number must not make one be built."""
+_HEADS = ("encoder_attention_heads", "num_attention_heads", "n_head", "num_heads", "n_heads")
+# Where a file lay and which version wrote it say nothing about what it computes.
+_NOT_CONTENT = frozenset(
+    {"_name_or_path", "name_or_path", "transformers_version", "tokenizer_file", "special_tokens_map_file", "is_local"}
+    | {"local_files_only", "_commit_hash"}
+)
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model's files on this machine."""
+
+    name: str
+    """As the person wrote it."""
+    folder: Path
+    """A folder in Hugging Face layout: ``config.json``, tokenizer files, weights."""
+    revision: str | None = None
+    """The commit it was taken from, for a model of the hub."""
+
+    @property
+    def title(self) -> str:
+        """What people read: a folder's own name."""
+        return folder_name(self.name)
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """The size of an encoder, as its configuration tells it."""
+
+    n_layers: int
+    """Blocks; hidden states are numbered 0 (embeddings) to ``n_layers``."""
+    dim: int
+    """Width of a hidden state."""
+    n_heads: int
+    """Attention heads in each block."""
+    family: str
+    """The architecture, as ``model_type`` in ``config.json`` names it."""
+
+
+def model_shape(source: ModelSource) -> ModelShape:
+    """The number of layers, their width and heads, and the family of a model.
+
+    Read from ``config.json`` alone. A field that the file leaves to the library's default is looked up there, which
+    is the only case that imports transformers.
+
+    Raises:
+        ModelError: the configuration is missing or does not tell.
+    """
+    config = read_config(source.folder)
+    family = config.get("model_type")
+    if not isinstance(family, str):
+        raise ModelError(f"{source.folder / 'config.json'}: no model_type, so the architecture is not known; add it")
+    values = [_first_of(config, names) for names in (_LAYERS, _DIM, _HEADS)]
+    if None in values:
+        defaults = _defaults(source, config)
+        values = [
+            given or _first_of(defaults, names) for given, names in zip(values, (_LAYERS, _DIM, _HEADS), strict=True)
+        ]
+    for value, what, names in zip(values, ("layers", "hidden size", "heads"), (_LAYERS, _DIM, _HEADS), strict=True):
+        if value is None:
+            raise ModelError(
+                f"{source.folder / 'config.json'}: no {what} (one of {', '.join(names)}): not an encoder of text"
+            )
+    n_layers, dim, n_heads = (value for value in values if value is not None)
+    if family == "albert":
+        inner = config.get("inner_group_num", 1)
+        n_layers *= inner if isinstance(inner, int) else 1
+    if n_layers > _MOST_LAYERS or dim > _MOST_DIMENSIONS:
+        raise ModelError(
+            f"{source.folder / 'config.json'}: more than {_MOST_LAYERS:,} layers, or than {_MOST_DIMENSIONS:,} "
+            "dimensions: not an encoder of text"
+        )
+    return ModelShape(n_layers, dim, n_heads, family)
+
+
+def _first_of(config: Mapping[str, Any], names: Sequence[str]) -> int | None:
+    for name in names:
+        value = config.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+    return None
+
+
+def _defaults(source: ModelSource, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The same configuration with the library's defaults filled in."""
+    from transformers import CONFIG_MAPPING
+
+    family = config["model_type"]
+    if family not in CONFIG_MAPPING:
+        raise ModelError(f"{source.folder / 'config.json'}: model_type {family!r} is not known to transformers")
+    with one_line(f"{source.folder / 'config.json'}: not a usable configuration", remedy=AGAIN):
+        filled = CONFIG_MAPPING[family](**config)
+    return {name: getattr(filled, name, None) for names in (_LAYERS, _DIM, _HEADS) for name in names}
+
+
+def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: int = 0) -> str:
+    """Hash of a model's configuration, tokenizer and weights, as 32 hexadecimal digits.
+
+    Args:
+        source: the model's files.
+        init: with ``"random"`` the weights do not enter; in their place stand the seed and the versions of the
+            libraries that draw them; with ``"random_blocks"`` both enter.
+        seed: seed of the random weights; without effect on pretrained ones.
+
+    Raises:
+        ModelError: a file that belongs to the model is missing or unreadable.
+    """
+    config = read_config(source.folder)
+    files = list(tokenizer_files(source.folder))
+    if "auto_map" in config:
+        files += sorted(source.folder.glob("*.py"))
+    parts = [b"config", _content(config)]
+    for path in files:
+        parts += [path.name.encode(), _json_content(path)]
+    if init != "pretrained":
+        parts += [init.encode(), str(seed).encode(), *(_release(name) for name in ("transformers", "torch"))]
+    if init != "random":
+        parts += [_file_digest(path).encode() for path in weight_files(source.folder)]
+    return digest(parts)
+
+
+def _release(package: str) -> bytes:
+    """The version of a library, whatever processor it was built for."""
+    return version(package).partition("+")[0].encode()
+
+
+def _content(value: dict[str, Any]) -> bytes:
+    return canonical_json({key: item for key, item in value.items() if key not in _NOT_CONTENT})
+
+
+def _json_content(path: Path) -> bytes:
+    """What a tokenizer file says: its settings for ``*_config.json``, its bytes' hash otherwise."""
+    if not path.name.endswith("_config.json"):
+        return _file_digest(path).encode()
+    value = read_model_json(path)
+    return _content(value) if isinstance(value, dict) else canonical_json(value)
+
+
+def _file_digest(path: Path) -> str:
+    status = path.stat()
+    return _digest_of(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _digest_of(path: Path, size: int, changed: int) -> str:
+    """Hash of a file's bytes; read once as long as its size and time stay."""
+    return digest_file(path)
