@@ -1,4 +1,4 @@
-"""Files that are either whole or absent, and hashes of what is in them."""
+"""Files that are either whole or absent, hashes of what is in them, and the folder of everything cached."""
 
 from __future__ import annotations
 
@@ -71,6 +71,19 @@ def shortened(path: object) -> str:
 def real_path(path: str | Path) -> Path:
     """A path without links and dots; where they lead in a loop, as far as they lead."""
     return Path(os.path.realpath(path))
+
+
+def cache_folder() -> Path:
+    """The folder of everything cached: ``BERTOLOGY_CACHE``, else the user's cache folder of this system.
+
+    The folder may not exist yet; the first write into it makes it.
+    """
+    chosen = os.environ.get("BERTOLOGY_CACHE")
+    if chosen:
+        return Path(chosen).expanduser()
+    from platformdirs import user_cache_dir
+
+    return Path(user_cache_dir("bertology", appauthor=False))
 
 
 def write_atomically(path: Path, content: bytes, *, remedy: str = "choose another folder") -> None:

@@ -1,4 +1,4 @@
-"""Memory that is free but not given back, and memory that cannot be had."""
+"""Memory: freed memory returned to the system, errors for want of it in one line, and sizes for people to read."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def explained_shortage(doing: str, *, needed: int | None = None, remedy: str = R
             raise
         if needed is None:
             raise ShortMemoryError(shortage(doing, error, remedy=remedy)) from error
-        raise ShortMemoryError(_line(doing, f"about {readable(needed)} needed", before, remedy)) from error
+        raise ShortMemoryError(_line(doing, f"about {size_in_words(needed)} needed", before, remedy)) from error
 
 
 def shortage(doing: str, error: BaseException, *, remedy: str = REMEDY) -> str:
@@ -71,7 +71,7 @@ def shortage(doing: str, error: BaseException, *, remedy: str = REMEDY) -> str:
 
 
 def _line(doing: str, needed: str, free: int | None, remedy: str) -> str:
-    amounts = filter(None, [needed, "" if free is None else f"{readable(free)} free"])
+    amounts = filter(None, [needed, "" if free is None else f"{size_in_words(free)} free"])
     return f"{doing}: not enough memory ({', '.join(amounts) or 'none left'}); {remedy}"
 
 
@@ -87,12 +87,12 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, Exception) and _SIGNS.search(str(error)) is not None
 
 
-def readable(n_bytes: int) -> str:
-    """A number of bytes in the unit that suits it."""
-    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if n_bytes >= unit:
-            return f"{n_bytes / unit:.1f} {name}"
-    return f"{n_bytes} bytes"
+def size_in_words(n_bytes: float) -> str:
+    """Bytes in the largest decimal unit of which there is at least one, to three digits: ``1.06 GB``, ``340 kB``."""
+    units = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
+    unit, name = next((unit, name) for unit, name in units if n_bytes >= unit or unit == 1)
+    amount = n_bytes / unit
+    return f"{amount:.0f} {name}" if amount >= 99.5 else f"{amount:.3g} {name}"
 
 
 def _asked_for(error: BaseException) -> str:
@@ -100,7 +100,7 @@ def _asked_for(error: BaseException) -> str:
     if found is None:
         return ""
     amount = next(filter(None, found.groups()))
-    return f"{readable(int(amount)) if amount.isdigit() else amount} asked for at once"
+    return f"{size_in_words(int(amount)) if amount.isdigit() else amount} asked for at once"
 
 
 def _free_memory() -> int | None:

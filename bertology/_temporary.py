@@ -1,4 +1,4 @@
-"""Temporary files and folders, which are deleted even where the process that made them was killed.
+"""What a killed process leaves behind: temporary files and folders, which are deleted, and workers, which end.
 
 The name of each has the mark of its owner: the host, the process id and when the process started. What the owner could
 not delete any more is found by that mark, and deleted when the folder is used next.
@@ -26,6 +26,7 @@ _MOST_CHARACTERS = 50
 _FOREIGN_AGE_S = 24 * 3600.0
 _REFRESH_S = 3600.0
 _UNKNOWN = "0"
+_LOOK_S = 0.25
 
 
 def temporary_affixes(name: str) -> tuple[str, str]:
@@ -114,3 +115,21 @@ def _state_and_start(pid: int) -> tuple[str, str]:
     except OSError:
         return "", _UNKNOWN
     return fields[0], fields[19]
+
+
+def end_with_parent(parent: int) -> None:
+    """Let this process end within a second of its parent, in the middle of its work.
+
+    Files are written whole or not at all and locks are the system's, so that nothing is left half done.
+
+    Args:
+        parent: process id of the parent. If it has ended already, this process ends at once.
+    """
+
+    def watch() -> None:
+        # The system gives a process another parent when its own has ended.
+        while os.getppid() == parent:
+            time.sleep(_LOOK_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="end-with-parent").start()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -175,7 +175,7 @@ class _Unfolding:
     def _mapping(self, node: yaml.MappingNode, place: Place, depth: int) -> Written:
         values: dict[str, Written] = {}
         places: dict[str, Place] = {}
-        for key_node, value_node in _pairs(node):
+        for key_node, value_node in node.value:
             at = self._place(key_node)
             if not isinstance(key_node, yaml.ScalarNode):
                 raise BertologyError(f"{at}: a key should be a plain word")
@@ -190,10 +190,6 @@ class _Unfolding:
         if self._source.line is None:
             return self._source
         return Place(self._source.source, node.start_mark.line + 1)
-
-
-def _pairs(node: yaml.MappingNode) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-    yield from node.value
 
 
 def _scalar(node: yaml.Node, place: Place) -> Any:

@@ -1,4 +1,4 @@
-"""Freed memory goes back to the operating system; want of memory is one line with a remedy."""
+"""Freed memory goes back to the operating system; want of memory is one line with a remedy; sizes are readable."""
 
 from __future__ import annotations
 
@@ -149,3 +149,21 @@ def test_commands_answer_in_one_line(
     line = capsys.readouterr().err
     assert line.startswith("bertology: this command: not enough memory (")
     assert line.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "words"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1 kB"),
+        (48_700_000, "48.7 MB"),
+        (99_990_000, "100 MB"),
+        (999_600_000, "1000 MB"),
+        (1_061_000_000, "1.06 GB"),
+        (860e9, "860 GB"),
+        (5e15, "5000 TB"),
+    ],
+)
+def test_sizes(n_bytes: float, words: str) -> None:
+    assert _memory.size_in_words(n_bytes) == words

@@ -17,8 +17,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._cache import cache_folder
-from bertology._files import canonical_json, digest, digest_file, explained_write_errors, read_json, write_atomically
+from bertology._files import (
+    cache_folder,
+    canonical_json,
+    digest,
+    digest_file,
+    explained_write_errors,
+    read_json,
+    write_atomically,
+)
 from bertology.activations._shards import is_shard_name, shard_checksum
 from bertology.errors import StoreError
 

@@ -15,8 +15,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from bertology._files import explained_write_errors
-from bertology._memory import give_back_freed_memory
-from bertology._units import size_in_words
+from bertology._memory import give_back_freed_memory, size_in_words
 from bertology._workers import Workers
 from bertology.activations._entry import (
     MANIFEST,

@@ -67,9 +67,8 @@ def _compute() -> str:
 
 
 def _cache() -> str:
-    from bertology._cache import cache_folder
-    from bertology._files import explained_write_errors
-    from bertology._units import size_in_words
+    from bertology._files import cache_folder, explained_write_errors
+    from bertology._memory import size_in_words
 
     folder = cache_folder()
     with explained_write_errors(folder, remedy="name another folder in BERTOLOGY_CACHE"):

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bertology._cache import cache_folder
-from bertology._files import explained_write_errors
+from bertology._files import cache_folder, explained_write_errors
 from bertology.corpora._conllu import load_conllu
 from bertology.corpora._corpus import Corpus
 from bertology.errors import CorpusError

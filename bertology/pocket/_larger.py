@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from bertology._cache import cache_folder
-from bertology._files import digest, write_atomically
+from bertology._files import cache_folder, digest, write_atomically
 from bertology._temporary import sweep
 from bertology.corpora import Corpus, Sentences
 from bertology.errors import CorpusError

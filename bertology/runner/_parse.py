@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bertology._cache import cache_folder
+from bertology._files import cache_folder
 from bertology._names import name_not_found
 from bertology.activations import Progress, silent
 from bertology.corpora import Sentence, Sentences, english_sentence, load_corpus

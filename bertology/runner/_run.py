@@ -8,8 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bertology._cache import cache_folder
-from bertology._files import canonical_json, write_atomically
+from bertology._files import cache_folder, canonical_json, write_atomically
 from bertology._temporary import sweep
 from bertology.activations import Entry, Progress, Recipe, silent
 from bertology.corpora import Corpus, Sentences

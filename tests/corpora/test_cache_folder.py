@@ -6,7 +6,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_dir
 
-from bertology._cache import cache_folder
+from bertology._files import cache_folder
 
 
 def test_the_environment_names_the_folder(monkeypatch, tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bertology._cache import cache_folder
+from bertology._files import cache_folder
 from bertology.corpora import load_corpus
 from bertology.corpora._treebanks import TREEBANKS, Treebank
 from bertology.errors import CorpusError, StoreError

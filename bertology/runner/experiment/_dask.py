@@ -21,8 +21,7 @@ from typing import Any
 from distributed import Future
 from filelock import FileLock, Timeout
 
-from bertology._cache import cache_folder
-from bertology._files import explained_write_errors
+from bertology._files import cache_folder, explained_write_errors
 from bertology._temporary import temporary_affixes
 from bertology.activations import Progress, entry_folder, find_entry
 from bertology.runner._draws import Weights

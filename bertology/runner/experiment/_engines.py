@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
-from bertology._parent import end_with_parent
+from bertology._temporary import end_with_parent
 from bertology.activations import silent
 from bertology.errors import BertologyError
 from bertology.runner._draws import Weights

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from bertology._memory import size_in_words
 from bertology._names import short_names
-from bertology._units import size_in_words
 from bertology.activations import find_entry
 from bertology.errors import BertologyError
 from bertology.probing import AttentionProbe, HeadProbe, RepresentationProbe

@@ -14,8 +14,14 @@ from typing import Any
 from filelock import FileLock
 
 from bertology import __version__
-from bertology._cache import cache_folder
-from bertology._files import canonical_json, explained_write_errors, read_json, shortened, write_atomically
+from bertology._files import (
+    cache_folder,
+    canonical_json,
+    explained_write_errors,
+    read_json,
+    shortened,
+    write_atomically,
+)
 from bertology._memory import is_out_of_memory, shortage
 from bertology._sealed import CHECKSUMS, changed_checksums, file_sha256
 from bertology._temporary import sweep

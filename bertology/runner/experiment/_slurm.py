@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from bertology._settings import checked
 from bertology._yaml import read_yaml
-from bertology._yaml_settings import checked
 from bertology.errors import BertologyError
 from bertology.runner.experiment._settings import Text, Truth, Whole
 
