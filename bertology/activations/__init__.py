@@ -1,18 +1,22 @@
-"""Hidden states read once, kept on disk, and given to readouts chunk by chunk."""
+"""Word vectors of a text by layer: extracted once from an encoder, kept in a store on disk, read chunk by chunk.
+
+:func:`extract` (``_extract.py``, to be read first) fills an :class:`Entry` of the store (``_store.py``);
+:class:`WordVectors` and :class:`SpanVectors` are what readouts are fitted to. ``_upkeep.py`` is behind
+``bertology cache``, ``_neurox.py`` exchanges vectors with other tools, ``_progress.py`` shows how far a long job is.
+"""
 
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.activations._entry import Entry, Outline, Recipe, entry_folder, find_entry
 from bertology.activations._neurox import export_neurox, import_neurox
 from bertology.activations._progress import BarProgress, Progress, SilentProgress, silent
+from bertology.activations._store import Entry, Outline, Recipe, entry_folder, find_entry
 from bertology.activations._upkeep import StoreStatus, prune_store, store_status
 
 if TYPE_CHECKING:
     from bertology.activations._extract import Extraction, extract, whole_entry
-    from bertology.activations._span_vectors import SpanVectors
-    from bertology.activations._vectors import WordVectors
-    from bertology.activations._words import read_words
+    from bertology.activations._forward import read_words
+    from bertology.activations._vectors import SpanVectors, WordVectors
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 

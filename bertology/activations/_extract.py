@@ -1,4 +1,4 @@
-"""Read an encoder once and keep every word's vectors, layer by layer, on disk."""
+"""Extraction: the vectors of all words of a text, layer by layer, from an encoder into the store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from bertology._files import explained_write_errors
 from bertology._memory import give_back_freed_memory, size_in_words
 from bertology._workers import Workers
-from bertology.activations._entry import (
+from bertology.activations._forward import WindowReader
+from bertology.activations._progress import Progress, silent
+from bertology.activations._store import (
     MANIFEST,
     Entry,
     Manifest,
@@ -26,12 +28,12 @@ from bertology.activations._entry import (
     entry_folder,
     find_entry,
     make_folder,
+    shard_checksum,
+    shard_name,
+    write_shard,
 )
-from bertology.activations._forward import WindowReader
-from bertology.activations._progress import Progress, silent
-from bertology.activations._shards import shard_checksum, shard_name, write_shard
 from bertology.corpora import Sentences
-from bertology.encoders.batching import PIECES_IN_BATCH, Batch, plan_batches
+from bertology.encoders.batching import PIECES_IN_BATCH, Batch, join_batches, pieces_in_batch, plan_batches
 from bertology.errors import ModelError, StoreError
 
 if TYPE_CHECKING:
@@ -39,12 +41,12 @@ if TYPE_CHECKING:
 
 SHARD_BYTES = 96 << 20
 _MOST_WORKERS = 16
-"""Each holds the activations of a batch of its own."""
+"""Each needs memory for the activations of a batch."""
 
 
 @dataclass(frozen=True)
 class _Shard:
-    """A run of batches whose words are written as one file."""
+    """Consecutive batches whose words are written to one file."""
 
     batches: tuple[Batch, ...]
     words: NDArray[np.int64]
@@ -59,45 +61,48 @@ def extract(
     layers: Sequence[int],
     progress: Progress = silent,
 ) -> Entry:
-    """The word vectors of ``sentences`` at ``layers``, read from the store or extracted into it.
+    """The word vectors of ``sentences`` at ``layers``, from the store or extracted into it.
 
-    A killed extraction goes on at its first missing shard; damaged shards are found by their checksums and made
-    again; of two processes that want the same entry one writes and the other waits.
+    A killed extraction continues at its first missing shard; damaged shards are detected by their checksums and
+    computed again; of two processes that need the same entry one writes and the other waits.
 
     Args:
-        get_encoder: gives the encoder; called only if something must be computed.
+        get_encoder: returns the encoder; called only if something must be computed.
         sentences: the text.
-        recipe: what decides the content of the entry; its fingerprints must be those of the encoder and the text.
-        layers: which layers, 0 for the embeddings.
-        progress: told how many pieces are read of how many.
+        recipe: all that decides the vectors; its fingerprints must be those of the encoder and the text.
+        layers: 0 for the embeddings, 1…L for the blocks.
+        progress: shows how many pieces have been read.
 
     Raises:
         StoreError: the cache cannot be written, or is full.
         ShortMemoryError: a single window does not fit into memory.
     """
     layers = tuple(sorted(set(layers)))
-    found = find_entry(recipe, layers)
-    if found is not None and not found.damaged_files():
-        return found
-    if found is not None:
-        layers = found.manifest.layers
+    entry = find_entry(recipe, layers)
+    if entry is not None and not entry.damaged_files():
+        return entry
+    if entry is not None:
+        layers = entry.manifest.layers
     folder = entry_folder(recipe, layers)
     make_folder(folder)
     with FileLock(folder.with_suffix(".lock")):
-        found = whole_entry(recipe, layers, progress)
-        return found if found is not None else _write_entry(get_encoder(), sentences, recipe, layers, progress)
+        entry = whole_entry(recipe, layers, progress)
+        return entry if entry is not None else _write_entry(get_encoder(), sentences, recipe, layers, progress)
 
 
 def whole_entry(recipe: Recipe, layers: tuple[int, ...], progress: Progress) -> Entry | None:
-    """An undamaged entry; of a damaged one what is sound stays, to be completed by whoever holds its lock."""
-    found = find_entry(recipe, layers)
-    if found is None:
+    """The undamaged entry of ``recipe``, or ``None``; call it under the lock of the entry.
+
+    The damaged files of a damaged entry are deleted, so that an :class:`Extraction` writes them again.
+    """
+    entry = find_entry(recipe, layers)
+    if entry is None:
         return None
-    damaged = found.damaged_files()
+    damaged = entry.damaged_files()
     if not damaged:
-        return found
-    progress.note(f"{len(damaged)} damaged file(s) in {found.folder}: extracting them again")
-    for path in (found.folder / MANIFEST, *damaged):
+        return entry
+    progress.note(f"{len(damaged)} damaged file(s) in {entry.folder}: extracting them again")
+    for path in (entry.folder / MANIFEST, *damaged):
         path.unlink(missing_ok=True)
     return None
 
@@ -130,7 +135,8 @@ def _write_entry(
 class Extraction:
     """The extraction of one text, shard by shard; several processes may each write some, in any order.
 
-    The same text and model give the same shards to each of them. Whoever starts them holds the lock of the entry.
+    The same text and model are cut into the same shards by each of them. The process that starts them holds the lock
+    of the entry.
     """
 
     def __init__(
@@ -149,22 +155,22 @@ class Extraction:
                 "gated_heads, or read hidden_states inside it"
             )
         self.workers = Workers(torch.device(encoder.device), most=_MOST_WORKERS)
-        """Those that :meth:`read` computes with."""
+        """The threads of :meth:`read`."""
         self._reader = WindowReader(
             encoder.fast_twin(),
             sentences,
             pooling=recipe.pooling,
             on_long=recipe.on_long,
             notify=progress.note,
-            at_once=self.workers.n,
+            n_threads=self.workers.n,
         )
         self._progress = progress
         self._shards = _plan_shards(self._reader, layers, np.dtype(recipe.stored_dtype).itemsize)
         self.outline = self._outlined(sentences.n_words, recipe, layers)
-        """The entry but for its vectors."""
+        """The entry without its vectors."""
 
     def prepare(self) -> list[str | None]:
-        """Make the entry's folder ready; of each shard the checksum, ``None`` where it has to be written.
+        """Prepare the folder of the entry; returns the checksum of each shard, ``None`` for one that is to be written.
 
         Raises:
             StoreError: the vectors do not fit on the disk, or the folder cannot be written.
@@ -178,7 +184,7 @@ class Extraction:
         return [self.checksum(number) for number in range(len(manifest.shards))]
 
     def checksum(self, number: int) -> str | None:
-        """The checksum of a shard that is there and whole."""
+        """The checksum of a shard, ``None`` if it is missing or damaged."""
         return shard_checksum(self.outline.shard_path(number))
 
     def read(self, number: int) -> NDArray[np.generic]:
@@ -188,10 +194,26 @@ class Extraction:
             StoreError: a value does not fit into the type that vectors are stored in.
             ShortMemoryError: a single window does not fit into memory.
         """
-        manifest = self.outline.manifest
-        return _read_shard(
-            self._reader, self._shards[number], manifest.layers, manifest.recipe, self._progress, self.workers
-        )
+        reader, shard, manifest = self._reader, self._shards[number], self.outline.manifest
+        stored = torch.float16 if manifest.recipe.stored_dtype == "float16" else torch.float32
+        vectors = torch.empty(len(manifest.layers), len(shard.words), manifest.dim, dtype=stored)
+        at_once = pieces_in_batch(reader.encoder.device)
+        # Shards are cut alike for every device, so that one device can continue where another stopped.
+        batches = shard.batches if at_once <= PIECES_IN_BATCH else join_batches(shard.batches, pieces=at_once)
+        rows = np.cumsum([0, *(len(reader.words_in(batch)) for batch in batches)]).tolist()
+
+        def read(number: int) -> None:
+            reader.read(batches[number], manifest.layers, into=vectors[:, rows[number] : rows[number + 1]])
+            self._progress.advance(reader.pieces_in(batches[number]))
+
+        self.workers.map(read, len(batches))
+        for layer, values in zip(manifest.layers, vectors, strict=True):
+            if stored is torch.float16 and not _all_finite(values):
+                raise StoreError(
+                    f"layer {layer} of {manifest.model} has values that float16 cannot hold; store it in float32 "
+                    "(--store-dtype float32)"
+                )
+        return vectors.numpy()
 
     def write(self, number: int, vectors: NDArray[np.generic]) -> str:
         """Write the vectors of a shard and return its checksum."""
@@ -217,35 +239,8 @@ class Extraction:
         return Outline(entry_folder(recipe, layers), manifest, place, pieces)
 
 
-def _read_shard(
-    reader: WindowReader,
-    shard: _Shard,
-    layers: tuple[int, ...],
-    recipe: Recipe,
-    progress: Progress,
-    workers: Workers,
-) -> NDArray[np.generic]:
-    """The vectors of one shard, ``[layer, word, dim]``, in the type they are stored in."""
-    stored = torch.float16 if recipe.stored_dtype == "float16" else torch.float32
-    vectors = torch.empty(len(layers), len(shard.words), reader.encoder.dim, dtype=stored)
-    rows = np.cumsum([0, *(len(reader.words_in(batch)) for batch in shard.batches)]).tolist()
-
-    def read(number: int) -> None:
-        reader.read(shard.batches[number], layers, into=vectors[:, rows[number] : rows[number + 1]])
-        progress.advance(reader.pieces_in(shard.batches[number]))
-
-    workers.map(read, len(shard.batches))
-    for layer, values in zip(layers, vectors, strict=True):
-        if stored is torch.float16 and not _all_finite(values):
-            raise StoreError(
-                f"layer {layer} of {reader.encoder.name} has values that float16 cannot hold; store it in float32 "
-                "(--store-dtype float32)"
-            )
-    return vectors.numpy()
-
-
 def _all_finite(values: torch.Tensor) -> bool:
-    """Whether no value in float16 is infinite: what the encoder gave was finite, so it was too large."""
+    """Whether no value in float16 is infinite, as one that is too large for it becomes."""
     # A number is infinite or NaN if all bits of its exponent are set. Integer arithmetic on the bits is several times
     # as fast as torch.isfinite in half precision.
     exponent = 0x7C00

@@ -1,12 +1,11 @@
-"""Windows of text through an encoder, and out of it the vectors of the words they are read for."""
+"""Forward passes over the windows of a text, and the word vectors that they give."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -15,16 +14,44 @@ from torch import Tensor
 
 from bertology._memory import is_out_of_memory, shortage
 from bertology.corpora import Sentences
-from bertology.encoders import WordPooling
-from bertology.encoders.batching import Batch
-from bertology.errors import ShortMemoryError
+from bertology.encoders import OnLong, Pooling, WordPooling
+from bertology.encoders.batching import Batch, pieces_in_batch, plan_batches
+from bertology.errors import ModelError, ShortMemoryError, quoted
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
 
 
+def read_words(encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], pooling: str = "mean") -> Tensor:
+    """The vectors of all words of some sentences, without the store.
+
+    Args:
+        encoder: the model.
+        sentences: the text; sentences that are too long are read in windows.
+        layers: 0 for the embeddings, 1…L for the blocks.
+        pooling: of a word's pieces: ``mean``, ``first`` or ``last``.
+
+    Returns:
+        ``[layer, word, dim]`` float32.
+
+    Raises:
+        ModelError: a word has no pieces, and so no vector.
+    """
+    reader = WindowReader(encoder, sentences, pooling=pooling)
+    if reader.skipped:
+        _, _, form, reason = reader.skipped[0]
+        raise ModelError(f"word {quoted(form)} has no vector ({reason}): leave it out, or take another model")
+    vectors = torch.empty(len(layers), sentences.n_words, encoder.dim)
+    for batch in plan_batches(reader.lengths, pieces=pieces_in_batch(encoder.device)):
+        words = reader.words_in(batch)
+        of_batch = torch.empty(len(layers), len(words), encoder.dim)
+        reader.read(batch, layers, into=of_batch)
+        vectors[:, torch.from_numpy(words)] = of_batch
+    return vectors
+
+
 class WindowReader:
-    """Tokenizes sentences once and reads batches of their windows, up to ``at_once`` of them from as many threads.
+    """Tokenises sentences once and reads batches of their windows, from several threads at a time if wanted.
 
     A batch that does not fit into memory is read in halves, and so is every later one.
     """
@@ -34,32 +61,25 @@ class WindowReader:
         encoder: Encoder,
         sentences: Sentences,
         *,
-        pooling: Any = "mean",
-        on_long: Any = "window",
+        pooling: str = "mean",
+        on_long: str = "window",
         notify: Callable[[str], None] = print,
-        at_once: int = 1,
+        n_threads: int = 1,
     ) -> None:
+        """Tokenise; an encoder serves one thread at a time, so there is a twin of it for each further thread."""
         self.encoder = encoder
         self._free: SimpleQueue[Encoder] = SimpleQueue()
-        for each in (encoder, *(encoder.twin() for _ in range(at_once - 1))):
+        for each in (encoder, *(encoder.twin() for _ in range(n_threads - 1))):
             self._free.put(each)
-        self._pooling, self._notify = pooling, notify
-        self._pieces = encoder.tokenize(sentences, on_long=on_long)
+        self._pooling, self._notify = cast(Pooling, pooling), notify
+        self._pieces = encoder.tokenize(sentences, on_long=cast(OnLong, on_long))
+        self.lengths = self._pieces.window_lengths
+        """``[window]`` pieces in each window, special ones included."""
         self._most_windows: int | None = None
         # Words by the window they are read from; those read from none (−1) come first and are left out.
         window_of_word = self._pieces.word_window
         self._words = np.argsort(window_of_word, kind="stable")
         self._word_starts = np.searchsorted(window_of_word[self._words], np.arange(len(self.lengths) + 1))
-
-    @cached_property
-    def lengths(self) -> NDArray[np.int64]:
-        """``[window]`` pieces in each window, special ones included."""
-        return np.diff(self._pieces.window_starts)
-
-    @property
-    def n_pieces(self) -> int:
-        """Pieces in all windows."""
-        return int(self._pieces.window_starts[-1])
 
     @property
     def skipped(self) -> tuple[tuple[int, str, str, str], ...]:
@@ -67,7 +87,7 @@ class WindowReader:
         return tuple((int(s.word), s.sentence_id, s.form, s.reason) for s in self._pieces.skipped)
 
     def pieces_in(self, batch: Batch) -> int:
-        """Pieces in a batch, padding left out."""
+        """Number of pieces in a batch, without padding."""
         return int(self.lengths[batch.windows].sum())
 
     def words_in(self, batch: Batch) -> NDArray[np.int64]:
@@ -77,9 +97,24 @@ class WindowReader:
         )
 
     def read(self, batch: Batch, layers: Sequence[int], *, into: Tensor) -> None:
-        """Read a batch and put its words' vectors ``into [layer, word, dim]``."""
+        """Read a batch and write the vectors of its words ``into [layer, word, dim]``.
+
+        Raises:
+            ShortMemoryError: a single window does not fit into memory.
+        """
         with self._encoder() as encoder:
-            self._read_in_parts(encoder, batch, layers, into)
+            most = self._most_windows or len(batch.windows)
+            start = row = 0
+            while start < len(batch.windows):
+                part = Batch(batch.windows[start : start + most], batch.length, batch.is_padded)
+                n_words = len(self.words_in(part))
+                try:
+                    self._read(encoder, part, layers, into[:, row : row + n_words])
+                except (MemoryError, RuntimeError) as error:
+                    most = self._halved(part, error)
+                    continue
+                start += len(part.windows)
+                row += n_words
 
     @contextlib.contextmanager
     def _encoder(self) -> Iterator[Encoder]:
@@ -89,21 +124,6 @@ class WindowReader:
             yield encoder
         finally:
             self._free.put(encoder)
-
-    def _read_in_parts(self, encoder: Encoder, batch: Batch, layers: Sequence[int], into: Tensor) -> None:
-        most = self._most_windows or len(batch.windows)
-        row = 0
-        start = 0
-        while start < len(batch.windows):
-            part = Batch(batch.windows[start : start + most], batch.length, batch.is_padded)
-            n_words = len(self.words_in(part))
-            try:
-                self._read(encoder, part, layers, into[:, row : row + n_words])
-            except (MemoryError, RuntimeError) as error:
-                most = self._halved(part, error)
-                continue
-            start += len(part.windows)
-            row += n_words
 
     def _halved(self, batch: Batch, error: MemoryError | RuntimeError) -> int:
         if not is_out_of_memory(error):
@@ -119,25 +139,19 @@ class WindowReader:
         return self._most_windows
 
     def _read(self, encoder: Encoder, batch: Batch, layers: Sequence[int], into: Tensor) -> None:
-        ids = torch.full((len(batch.windows), batch.length), self._pieces.pad_id, dtype=torch.long)
-        mask = torch.zeros_like(ids) if batch.is_padded else None
-        gaps = torch.zeros(ids.shape, dtype=torch.bool)
-        first, last = [], []
-        for row, window in enumerate(batch.windows.tolist()):
-            begin, end = self._pieces.window_starts[window : window + 2].tolist()
-            ids[row, : end - begin] = torch.from_numpy(self._pieces.ids[begin:end].astype(np.int64))
-            gaps[row, : end - begin] = torch.from_numpy(self._pieces.gaps[begin:end])
-            if mask is not None:
-                mask[row, : end - begin] = 1
-            words = self._words[self._word_starts[window] : self._word_starts[window + 1]]
-            first.append(self._pieces.word_first[words].astype(np.int64) + row * batch.length)
-            last.append(self._pieces.word_last[words].astype(np.int64) + row * batch.length)
-        device = encoder.device
+        pieces, device = self._pieces, encoder.device
+        places, is_piece = pieces.rows(batch.windows, batch.length)
+        ids = torch.from_numpy(pieces.batch_ids(batch.windows, batch.length))
+        mask = torch.from_numpy(is_piece.astype(np.int64)) if batch.is_padded else None
+        gaps = pieces.gaps[places] & is_piece
+        words = self.words_in(batch)
+        n_words = self._word_starts[batch.windows + 1] - self._word_starts[batch.windows]
+        starts = np.repeat(np.arange(len(batch.windows)) * batch.length, n_words)  # of the row that a word is in
         pool = WordPooling(
-            torch.from_numpy(np.concatenate(first)).to(device),
-            torch.from_numpy(np.concatenate(last)).to(device),
+            torch.from_numpy(starts + pieces.word_first[words]).to(device),
+            torch.from_numpy(starts + pieces.word_last[words]).to(device),
             self._pooling,
-            gaps.flatten().to(device) if gaps.any() else None,
+            torch.from_numpy(gaps.ravel()).to(device) if gaps.any() else None,
         )
         hidden = encoder.hidden_states(ids, mask, layers=layers)
         with torch.inference_mode():

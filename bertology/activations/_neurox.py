@@ -21,17 +21,19 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from bertology._files import digest_file, explained_write_errors, parse_json, shortened
-from bertology.activations._entry import (
+from bertology.activations._store import (
     Entry,
     Manifest,
+    OpenShard,
     Recipe,
     entry_folder,
     find_entry,
     make_folder,
+    shard_name,
     write_index,
     write_manifest,
+    write_shard,
 )
-from bertology.activations._shards import OpenShard, shard_name, write_shard
 from bertology.corpora import Sentence, Sentences
 from bertology.errors import BertologyError, StoreError
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from bertology._files import explained_write_errors
-from bertology.activations._entry import MANIFEST, Entry, is_entry_name, is_own_file, open_entry, store_folder
+from bertology.activations._store import MANIFEST, Entry, is_entry_name, is_own_file, open_entry, store_folder
 from bertology.errors import BertologyError
 
 _SECONDS_A_DAY = 86400

@@ -7,6 +7,7 @@ to be busy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 PIECES_IN_BATCH = 1024
-"""On a processor: the activations of a batch stay in its caches."""
+"""On a processor."""
 _PIECES_ON_ACCELERATOR = 1 << 14
 _MOST_PADDING = 0.125
 
@@ -32,10 +33,13 @@ class Batch:
 
 
 def pieces_in_batch(device: str | torch.device) -> int:
-    """How many pieces a batch should have.
+    """How many pieces a batch should have, padding included.
+
+    On a processor 1,024, so that its activations stay in the caches; on an accelerator 16,384, which keep it busy and
+    take about 2 GB for all layers of a model like BERT-base.
 
     Args:
-        device: where the model computes. On an accelerator the states of BERT-base in such a batch take about 2 GB.
+        device: where the model computes.
     """
     return PIECES_IN_BATCH if str(device) == "cpu" else _PIECES_ON_ACCELERATOR
 
@@ -70,6 +74,26 @@ def plan_batches(lengths: NDArray[np.int64], *, pieces: int = PIECES_IN_BATCH) -
     if waiting:
         batches.append(_padded(waiting, lengths))
     return batches
+
+
+def join_batches(batches: Sequence[Batch], *, pieces: int) -> list[Batch]:
+    """Join neighbours of about one length into larger batches, which hold the same windows in the same order.
+
+    Args:
+        batches: in any order.
+        pieces: how many pieces a batch may have at most, padding included, where it is joined of several.
+    """
+    joined: list[Batch] = []
+    for batch in batches:
+        if joined:
+            windows = np.concatenate([joined[-1].windows, batch.windows])
+            shorter, longer = sorted((joined[-1].length, batch.length))
+            if len(windows) * longer <= pieces and shorter >= (1 - _MOST_PADDING) * longer:
+                is_padded = joined[-1].is_padded or batch.is_padded or shorter < longer
+                joined[-1] = Batch(windows, longer, is_padded)
+                continue
+        joined.append(batch)
+    return joined
 
 
 def _padded(windows: list[int], lengths: NDArray[np.int64]) -> Batch:

@@ -55,11 +55,37 @@ def never() -> Encoder:
 @pytest.mark.usefixtures("small_shards")
 @pytest.mark.parametrize("pooling", ["mean", "first", "last"])
 def test_vectors_are_those_of_each_sentence_read_alone(
-    encoder: Encoder, sentences: Sentences, recipe: Recipe, plain_vectors: Reference, pooling: Any
+    tiny_bert: Path, sentences: Sentences, recipe: Recipe, plain_vectors: Reference, pooling: Any, device: str
 ) -> None:
+    encoder = load_encoder(str(tiny_bert), device=device)
     entry = extract(lambda: encoder, sentences, recipe=replace(recipe, pooling=pooling), layers=ALL)
     assert len(entry.manifest.shards) > 2
     np.testing.assert_allclose(array_of(entry), plain_vectors(sentences, pooling), atol=1e-5)
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_an_accelerator_continues_what_a_processor_began(
+    encoder: Encoder, sentences: Sentences, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Larger batches, but the same words in each shard."""
+    monkeypatch.setattr(extraction, "SHARD_BYTES", 150_000)
+    before = extract(lambda: encoder, sentences, recipe=recipe, layers=ALL)
+    vectors, place = array_of(before), before.place
+    for path in (before.folder / "manifest.json", before.shard_path(1)):
+        path.unlink()
+    batches: list[int] = []
+    forward = Encoder.hidden_states
+
+    def counted(self: Encoder, ids: torch.Tensor, *rest: Any, **more: Any) -> dict[int, torch.Tensor]:
+        batches.append(ids.numel())
+        return forward(self, ids, *rest, **more)
+
+    monkeypatch.setattr(Encoder, "hidden_states", counted)
+    monkeypatch.setattr(extraction, "pieces_in_batch", lambda device: 1 << 14)
+    after = extract(lambda: encoder, sentences, recipe=recipe, layers=ALL)
+    assert max(batches) > 128
+    np.testing.assert_array_equal(after.place, place)
+    np.testing.assert_allclose(array_of(after), vectors, atol=1e-5)
 
 
 def test_half_precision_on_disk_is_half_precision_of_the_same(

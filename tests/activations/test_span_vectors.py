@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bertology.activations import Entry, Recipe, SpanVectors, WordVectors, extract
-from bertology.activations import _span_vectors as module
+from bertology.activations import _vectors as module
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import FitError, NameNotFoundError

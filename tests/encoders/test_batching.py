@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertology.encoders.batching import plan_batches
+from bertology.encoders.batching import join_batches, pieces_in_batch, plan_batches
 
 
 @given(st.lists(st.integers(3, 600), min_size=1, max_size=300), st.integers(16, 4096))
@@ -34,3 +35,22 @@ def test_a_treebank_comes_in_few_shapes_that_repeat() -> None:
     assert read / lengths.sum() == pytest.approx(1.0, abs=0.01)
     exact = [batch for batch in batches if not batch.is_padded]
     assert len(exact) / len(batches) > 0.7
+
+
+@given(st.lists(st.integers(3, 600), min_size=1, max_size=300), st.integers(64, 8192))
+def test_joined_batches_keep_the_order_of_windows(lengths: list[int], pieces: int) -> None:
+    planned = plan_batches(np.array(lengths), pieces=64)
+    joined = join_batches(planned, pieces=pieces)
+    assert len(joined) <= len(planned)
+    np.testing.assert_array_equal(*(np.concatenate([batch.windows for batch in each]) for each in (planned, joined)))
+    for batch in joined:
+        own = np.array(lengths)[batch.windows]
+        assert batch.length == own.max()
+        assert batch.is_padded == (own.min() < own.max())
+        assert own.min() >= 0.75 * own.max()
+        assert batch.length * len(own) <= max(pieces, 64, batch.length)
+
+
+def test_batches_are_larger_on_an_accelerator() -> None:
+    assert pieces_in_batch("cpu") == pieces_in_batch(torch.device("cpu")) == 1024
+    assert pieces_in_batch("cuda:0") == pieces_in_batch(torch.device("cuda")) > 1024

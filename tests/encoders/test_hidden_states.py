@@ -37,8 +37,8 @@ def batch(encoder: Encoder) -> tuple[torch.Tensor, torch.Tensor]:
     return ids, mask
 
 
-def test_all_layers_equal_hugging_face(family: str, encoder: Encoders, tiny: Callable[[str], Path]) -> None:
-    own = encoder(family)
+def test_all_layers_equal_hugging_face(family: str, tiny: Callable[[str], Path], device: str) -> None:
+    own = load_encoder(str(tiny(family)), device=device)
     ids, mask = batch(own)
     with torch.no_grad():
         expected = reference(tiny(family))(ids, attention_mask=mask, output_hidden_states=True).hidden_states
@@ -47,7 +47,8 @@ def test_all_layers_equal_hugging_face(family: str, encoder: Encoders, tiny: Cal
     for layer, state in states.items():
         assert state.shape == (3, 21, own.dim)
         assert not state.requires_grad
-        torch.testing.assert_close(state[mask.bool()], expected[layer][mask.bool()], rtol=1e-5, atol=1e-5)
+        assert state.device.type == device
+        torch.testing.assert_close(state.cpu()[mask.bool()], expected[layer][mask.bool()], rtol=1e-5, atol=1e-5)
 
 
 def test_without_a_mask_full_rows_are_the_same(family: str, encoder: Encoders) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from numpy.typing import ArrayLike
@@ -14,9 +15,9 @@ from bertology.encoders.alignment.pieces import Pooling
 
 @dataclass(frozen=True)
 class WordPooling:
-    """Which pieces of a flattened batch make up each word; made once a batch, applied to every layer.
+    """Vectors of words from those of their pieces; made once a batch, applied to every layer.
 
-    A word's pieces are the range ``first[i] … last[i] − 1`` of the flattened batch ``[batch · piece]``.
+    The pieces of word ``i`` are ``first[i] … last[i] − 1`` of the flattened batch ``[batch · piece]``.
     """
 
     first: Tensor
@@ -35,17 +36,34 @@ class WordPooling:
         if self.how == "last":
             return flat[self.last - 1].float()
         words = flat[self.first].float()
+        for longer, pieces in self._further_pieces:
+            words[longer] += flat[pieces].float()
+        return words.div_(self._counts)
+
+    @cached_property
+    def _further_pieces(self) -> list[tuple[Tensor, Tensor]]:
+        """The words that have a second, third … piece, and those pieces.
+
+        Added one position at a time, not by scatter-add: the order of additions is then fixed on every device.
+        """
         lengths = self.last - self.first
-        # One step a piece position, not a scatter-add: the order of additions is then fixed on every device.
-        counts = lengths.clone()
+        steps = []
         for offset in range(1, int(lengths.max()) if len(lengths) else 0):
             longer = (lengths > offset).nonzero().squeeze(1)
+            pieces = self.first[longer] + offset
             if self.gaps is not None:
-                is_gap = self.gaps[self.first[longer] + offset]
-                counts[longer[is_gap]] -= 1
-                longer = longer[~is_gap]
-            words[longer] += flat[self.first[longer] + offset].float()
-        return words.div_(counts.unsqueeze(1))
+                is_piece = ~self.gaps[pieces]
+                longer, pieces = longer[is_piece], pieces[is_piece]
+            steps.append((longer, pieces))
+        return steps
+
+    @cached_property
+    def _counts(self) -> Tensor:
+        """``[word, 1]`` how many pieces each has."""
+        counts = torch.ones_like(self.first)
+        for longer, _ in self._further_pieces:
+            counts[longer] += 1
+        return counts.unsqueeze(1)
 
 
 def word_attentions(

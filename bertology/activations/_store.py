@@ -1,11 +1,13 @@
-"""One entry of the activation store: word vectors of one text under one model, by layer, on disk.
+"""The activation store: one entry holds the word vectors of one text under one model, by layer, on disk.
 
 An entry is a folder of write-once shards, an index of words (Parquet) and a manifest (JSON) that is written last: an
-entry with a manifest is whole.
+entry with a manifest is whole. A shard is a safetensors file with one tensor a layer; the checksum of its content
+stands in its own header, so that a shard can be verified before the manifest that lists it exists.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Sequence
@@ -16,6 +18,8 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.numpy import save
 
 from bertology._files import (
     cache_folder,
@@ -24,9 +28,9 @@ from bertology._files import (
     digest_file,
     explained_write_errors,
     read_json,
+    signature,
     write_atomically,
 )
-from bertology.activations._shards import is_shard_name, shard_checksum
 from bertology.errors import StoreError
 
 FORMAT = 1
@@ -35,12 +39,15 @@ INDEX = "words.parquet"
 StoredType = Literal["float16", "float32"]
 _MOST_DIM = 1 << 24
 _NAME = re.compile(r"[0-9a-f]{20}-[0-9a-f]{8}")
+_SHARD = re.compile(r"shard-\d{5,}\.safetensors")
+_HEADER_LENGTH_BYTES = 8
+_READ_BYTES = 1 << 22
 _REMEDY = "name another folder in BERTOLOGY_CACHE or run `bertology cache prune`"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides what an entry holds. Two recipes that are equal have the same vectors."""
+    """All that decides the vectors of an entry: equal recipes give the same vectors."""
 
     model_fingerprint: str
     text_fingerprint: str
@@ -52,13 +59,13 @@ class Recipe:
 
     @cached_property
     def key(self) -> str:
-        """Hash of the recipe, whatever layers are read."""
+        """Hash of the recipe; layers are not part of it."""
         return digest([canonical_json({"format": FORMAT, **asdict(self)})])
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What an entry holds, and the checksum of each of its files."""
+    """Description of an entry, with the checksum of each of its files."""
 
     recipe: Recipe
     layers: tuple[int, ...]
@@ -70,7 +77,7 @@ class Manifest:
     skipped: tuple[tuple[int, str, str, str], ...]
     """Words without vectors: number, sentence id, form, reason."""
     model: str = ""
-    """The model as it was named when the entry was made; for people, not part of the key."""
+    """Name that the model was loaded by when the entry was made; not part of the key."""
     about: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -82,7 +89,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Entry:
-    """A whole entry, open for reading."""
+    """A complete entry of the store."""
 
     folder: Path
     manifest: Manifest
@@ -114,7 +121,7 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """An entry to be: all that is known of it before its vectors are."""
+    """A planned entry: all that is known before its vectors are computed."""
 
     folder: Path
     manifest: Manifest
@@ -122,17 +129,20 @@ class Outline:
     place: NDArray[np.int32]
     """As in :class:`Entry`."""
     pieces: tuple[int, ...]
-    """How many pieces of text are read for each shard."""
+    """Number of pieces of text that each shard is computed from."""
 
     def shard_path(self, number: int) -> Path:
         """The file of shard ``number``."""
         return self.folder / self.manifest.shards[number][0]
 
     def complete(self, checksums: Sequence[str | None]) -> Entry:
-        """Write the index and the manifest: with all shards there, that makes the entry whole.
+        """Write the index and the manifest, which completes an entry whose shards are all written.
 
         Args:
             checksums: of each shard.
+
+        Raises:
+            ValueError: a shard has none, so is not written yet.
         """
         shards = []
         for (name, rows, _), checksum in zip(self.manifest.shards, checksums, strict=True):
@@ -144,7 +154,7 @@ class Outline:
 
 
 def entry_folder(recipe: Recipe, layers: Sequence[int]) -> Path:
-    """Where the entry of ``recipe`` with exactly these layers is kept."""
+    """The folder of the entry of ``recipe`` with exactly these layers."""
     return store_folder() / f"{recipe.key[:20]}-{digest([canonical_json(list(layers))])[:8]}"
 
 
@@ -154,17 +164,17 @@ def store_folder() -> Path:
 
 
 def is_entry_name(name: str) -> bool:
-    """Whether a folder of that name is where an entry is kept."""
+    """Whether ``name`` is the name of the folder of an entry."""
     return _NAME.fullmatch(name) is not None
 
 
 def is_own_file(name: str) -> bool:
-    """Whether a file of that name is part of an entry, or was to be."""
+    """Whether ``name`` is the name of a file of an entry, finished or not."""
     return name in (MANIFEST, INDEX) or is_shard_name(name) or (name.startswith(".") and name.endswith(".tmp"))
 
 
 def find_entry(recipe: Recipe, layers: Sequence[int]) -> Entry | None:
-    """A whole entry of ``recipe`` that holds at least ``layers``, or ``None``."""
+    """A complete entry of ``recipe`` with at least ``layers``, or ``None``."""
     exact = entry_folder(recipe, layers)
     others = sorted(store_folder().glob(f"{recipe.key[:20]}-*"))
     for folder in [exact, *(path for path in others if is_entry_name(path.name))]:
@@ -175,30 +185,30 @@ def find_entry(recipe: Recipe, layers: Sequence[int]) -> Entry | None:
 
 
 def open_entry(folder: Path) -> Entry | None:
-    """The entry in ``folder``, or ``None`` where there is no whole one.
+    """The entry in ``folder``, or ``None`` where there is no complete one.
 
     Raises:
-        BertologyError: its manifest is not one that this version wrote.
+        BertologyError: its manifest is not in the form that this version writes.
     """
     path = folder / MANIFEST
     if not path.exists():
         return None
     what, remedy = "the manifest of a store entry", f"delete {folder.name} and run again"
-    found: _Written = read_json(path, what=what, form=_Written, remedy=remedy)
-    wrong = found.problem()
-    if wrong is not None:
-        raise StoreError(f"{path}: not readable as {what} ({wrong}); {remedy}")
-    return Entry(folder, Manifest(**{part.name: getattr(found, part.name) for part in fields(Manifest)}))
+    written: _Written = read_json(path, what=what, form=_Written, remedy=remedy)
+    problem = written.problem()
+    if problem is not None:
+        raise StoreError(f"{path}: not readable as {what} ({problem}); {remedy}")
+    return Entry(folder, Manifest(**{part.name: getattr(written, part.name) for part in fields(Manifest)}))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Written(Manifest):
-    """A manifest as it is in its file."""
+    """The content of a manifest file."""
 
     format: Literal[1]
 
     def problem(self) -> str | None:
-        """What no extraction writes."""
+        """Why no extraction can have written it, or ``None``."""
         if not self.layers or list(self.layers) != sorted(set(self.layers)) or self.layers[0] < 0:
             return "layers: none, or not in order"
         if not 0 < self.dim < _MOST_DIM:
@@ -211,7 +221,7 @@ class _Written(Manifest):
 
 
 def write_index(folder: Path, place: NDArray[np.int32]) -> str:
-    """Write the index of words (which shard and row each word's vector is in) and return its checksum."""
+    """Write the index, ``[word, 2]`` shard and row of each word, and return its checksum."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -223,13 +233,87 @@ def write_index(folder: Path, place: NDArray[np.int32]) -> str:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> Entry:
-    """Write the manifest, which makes the entry whole."""
+    """Write the manifest, which completes the entry."""
     plain = {"format": FORMAT, **asdict(manifest)}
     write_atomically(folder / MANIFEST, json.dumps(plain, indent=1, ensure_ascii=False).encode(), remedy=_REMEDY)
     return Entry(folder, manifest)
 
 
 def make_folder(folder: Path) -> None:
-    """Make an entry's folder, or say in one line why it cannot be made."""
+    """Make the folder of an entry.
+
+    Raises:
+        StoreError: it cannot be made.
+    """
     with explained_write_errors(folder, remedy=_REMEDY):
         folder.mkdir(parents=True, exist_ok=True)
+
+
+def shard_name(number: int) -> str:
+    """The file name of shard ``number`` of an entry."""
+    return f"shard-{number:05d}.safetensors"
+
+
+def is_shard_name(name: str) -> bool:
+    """Whether a file of that name is a shard."""
+    return _SHARD.fullmatch(name) is not None
+
+
+def layer_name(layer: int) -> str:
+    """The tensor that holds ``layer`` in a shard."""
+    return f"layer_{layer:02d}"
+
+
+def write_shard(path: Path, vectors: NDArray[np.generic], layers: Sequence[int]) -> str:
+    """Write ``vectors [layer, word, dim]`` as one shard and return its checksum."""
+    tensors = {layer_name(layer): vectors[place] for place, layer in enumerate(layers)}
+    state = hashlib.blake2b(digest_size=16)
+    # safetensors lays tensors of one type out by name, which is the order of layers here.
+    for name in sorted(tensors):
+        state.update(np.ascontiguousarray(tensors[name]).data)
+    checksum = state.hexdigest()
+    write_atomically(path, save(tensors, metadata={"blake2b": checksum}), remedy=_REMEDY)
+    return checksum
+
+
+_CHECKED: dict[Path, tuple[tuple[int, int, int], str | None]] = {}
+"""Checksums taken by this process, with the signature of the file then: many fits open the same shards."""
+
+
+def shard_checksum(path: Path) -> str | None:
+    """The checksum of a shard that is whole and unaltered, or ``None`` for any other file or none."""
+    try:
+        now = signature(path)
+    except FileNotFoundError:
+        return None
+    known = _CHECKED.get(path)
+    if known is None or known[0] != now:
+        known = _CHECKED[path] = (now, _taken_checksum(path))
+    return known[1]
+
+
+def _taken_checksum(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(_HEADER_LENGTH_BYTES), "little")
+            if not 0 < length < path.stat().st_size:
+                return None
+            declared = json.loads(file.read(length)).get("__metadata__", {}).get("blake2b")
+            state = hashlib.blake2b(digest_size=16)
+            while block := file.read(_READ_BYTES):
+                state.update(block)
+    except (FileNotFoundError, ValueError, AttributeError):
+        return None
+    return declared if declared == state.hexdigest() else None
+
+
+class OpenShard:
+    """A shard read through the memory map; rows of one layer are read without touching the others."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = safe_open(path, framework="numpy")
+
+    def rows(self, layer: int, first: int, last: int) -> NDArray[np.generic]:
+        """Rows ``first … last − 1`` of ``layer``, ``[word, dim]``."""
+        rows: NDArray[np.generic] = self._file.get_slice(layer_name(layer))[first:last]  # type: ignore[no-untyped-call]
+        return rows
