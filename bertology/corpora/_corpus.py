@@ -1,14 +1,18 @@
-"""A corpus: named splits of annotated sentences, and where they come from."""
+"""A corpus: named splits of annotated sentences, and two corpora of the same sentences joined."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeVar
 
 from bertology._files import digest
 from bertology._names import name_not_found
+from bertology.corpora._files import Oddities
+from bertology.corpora._sentence import Sentence
 from bertology.corpora._sentences import Sentences
+from bertology.errors import CorpusError
 
 
 @dataclass(frozen=True)
@@ -51,3 +55,78 @@ class Corpus:
     def fingerprint(self) -> str:
         """Hash of the content of all splits; the name does not enter."""
         return digest(part.encode() for name in sorted(self.splits) for part in (name, self[name].fingerprint))
+
+
+T = TypeVar("T")
+_WORDLESS = "_"
+
+
+def join_corpora(annotation: Corpus, words: Corpus) -> Corpus:
+    """The sentences of a treebank with what another corpus says about them, joined by ``sent_id``.
+
+    Text, words and all annotation are those of ``words``; of ``annotation`` come the targets, and those layers that
+    the treebank lacks. A split holds the sentences of that split of ``annotation``, in its order, wherever the
+    treebank has them. What cannot be joined is left out, counted and listed: sentences that the treebank does not
+    have, sentences whose words are others there, and sentences of a shared split that are annotated nowhere.
+
+    Args:
+        annotation: targets by sentence, such as Universal PropBank or Universal NER. Words may be ``_`` throughout.
+        words: the treebank they were made on.
+
+    Raises:
+        CorpusError: the two have no sentence in common.
+    """
+    oddities = Oddities()
+    places = {
+        sentences.id(number): (split, number)
+        for split, sentences in words.splits.items()
+        for number in range(len(sentences))
+    }
+    splits = {
+        split: Sentences(_joined(sentences, words, places, oddities)) for split, sentences in annotation.splits.items()
+    }
+    if not any(map(len, splits.values())):
+        raise CorpusError(
+            f"{annotation.name}+{words.name}: no sentence of the first is in the second with the same sent_id and "
+            "words; give the treebank that it was made on"
+        )
+    for split in annotation.splits.keys() & words.splits.keys():
+        held = {annotation[split].id(number) for number in range(len(annotation[split]))}
+        for number in range(len(words[split])):
+            if (name := words[split].id(number)) not in held:
+                oddities.skip(f"sentences of {words.name} that {annotation.name} does not have", name)
+    return replace(
+        words,
+        name=f"{annotation.name}+{words.name}",
+        splits={split: sentences for split, sentences in splits.items() if len(sentences)},
+        annotator=annotation.annotator or words.annotator,
+        notes={**_named(annotation, annotation.notes), **_named(words, words.notes), **oddities.notes()},
+        skipped={**_named(annotation, annotation.skipped), **_named(words, words.skipped), **oddities.skipped()},
+    )
+
+
+def _named(corpus: Corpus, told: Mapping[str, T]) -> dict[str, T]:
+    """What is told of one corpus by kind, so that both may tell of the same kind."""
+    return {f"{corpus.name}: {kind}": found for kind, found in told.items()}
+
+
+def _joined(
+    annotated: Sentences, words: Corpus, places: Mapping[str, tuple[str, int]], oddities: Oddities
+) -> Iterator[Sentence]:
+    for sentence in annotated:
+        if sentence.id not in places:
+            oddities.skip(f"sentences that {words.name} does not have", sentence.id)
+            continue
+        split, number = places[sentence.id]
+        other = words[split][number]
+        if sentence.words != other.words and set(sentence.words) != {_WORDLESS}:
+            oddities.skip(f"sentences that have other words in {words.name}", sentence.id)
+        elif len(sentence) != len(other):
+            oddities.skip(f"sentences that have more or fewer words in {words.name}", sentence.id)
+        else:
+            yield replace(
+                other,
+                layers={**sentence.layers, **other.layers},
+                targets={**other.targets, **sentence.targets},
+                derived=(other.derived - sentence.targets.keys()) | sentence.derived,
+            )

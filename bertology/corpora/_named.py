@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from pkgutil import resolve_name
 
 from bertology._inputs import exists, given_path, is_numeral
 from bertology._names import name_not_found
-from bertology.corpora._brackets import TREE_SUFFIXES, load_trees
-from bertology.corpora._columns import COLUMN_SUFFIXES, load_columns
-from bertology.corpora._conll2012 import conll2012_files, load_conll2012, looks_like_conll2012
-from bertology.corpora._conllu import load_conllu
-from bertology.corpora._corpus import Corpus
-from bertology.corpora._edges import EDGE_SUFFIXES, load_edge_jsonl
-from bertology.corpora._join import join_corpora
-from bertology.corpora._layout import looks_like_columns
-from bertology.corpora._propbank import load_propbank, looks_like_propbank
-from bertology.corpora._raw import load_text
-from bertology.corpora._semeval import SEMEVAL_SUFFIXES, load_semeval, looks_like_semeval
-from bertology.corpora._spacy import load_docbin
-from bertology.corpora._splits import corpus_name, files_in, split_of
+from bertology.corpora._corpus import Corpus, join_corpora
+from bertology.corpora._files import corpus_name, files_in, split_of
 from bertology.corpora._treebanks import TREEBANKS, load_treebank, treebank_is_cached
-from bertology.corpora._winograd import WINOGRAD_SUFFIXES, load_winograd, looks_like_winograd, winograd_files
+from bertology.corpora.formats.brackets import TREE_SUFFIXES, load_trees
+from bertology.corpora.formats.columns import COLUMN_SUFFIXES, load_columns, looks_like_columns
+from bertology.corpora.formats.conll2012 import conll2012_files, load_conll2012, looks_like_conll2012
+from bertology.corpora.formats.conllu import load_conllu
+from bertology.corpora.formats.edge_jsonl import EDGE_SUFFIXES, load_edge_jsonl
+from bertology.corpora.formats.propbank import load_propbank, looks_like_propbank
+from bertology.corpora.formats.semeval import SEMEVAL_SUFFIXES, load_semeval, looks_like_semeval
+from bertology.corpora.formats.spacy_docs import load_docbin
+from bertology.corpora.formats.text import load_text
+from bertology.corpora.formats.winograd import WINOGRAD_SUFFIXES, load_winograd, looks_like_winograd, winograd_files
 from bertology.errors import CorpusError, cut, cut_path, quoted
 
-POCKET = "pocket"
-_LARGER = "pocket:"
-"""Before the number of training sentences."""
+_EMBEDDED = {
+    "pocket": (
+        "bertology.pocket:load_corpus",
+        "the pocket world: embedded, made by a grammar, its truth known (train, dev, test, unseen); "
+        "pocket:20000 has so many training sentences",
+    )
+}
+"""Corpora that come with the package, made by a function of the number of training sentences; and a line on each."""
 _JOIN, _LAYER = "+", "#"
 _KINDS = (
     "CoNLL-U (.conllu), spaCy (.spacy), edge JSONL (.jsonl, as PATH#layer), trees in brackets (.mrg, .ptb), CoNLL-2012 "
@@ -39,10 +43,7 @@ _KINDS = (
 
 def known_corpora() -> Mapping[str, str]:
     """The names that :func:`load_corpus` knows, each with one line on what it is."""
-    known = {
-        POCKET: "the pocket world: embedded, made by a grammar, its truth known (train, dev, test, unseen); "
-        "pocket:20000 has so many training sentences"
-    }
+    known = {name: description for name, (_, description) in _EMBEDDED.items()}
     for name, treebank in TREEBANKS.items():
         known[name] = f"{treebank.description} ({', '.join(treebank.sha256)}; {treebank.licence})"
     return known
@@ -83,7 +84,7 @@ def load_corpus(name_or_path: str | Path, *, columns: str | Sequence[str] | None
 
 def _load(name_or_path: str | Path, *, columns: str | Sequence[str] | None = None, joined: bool = False) -> Corpus:
     text = str(name_or_path)
-    if isinstance(name_or_path, str) and (text == POCKET or text.startswith(("ud:", _LARGER))):
+    if isinstance(name_or_path, str) and (_is_embedded(text) or text.startswith("ud:")):
         if columns is not None:
             raise no_columns(columns, text)
         return _named(text)
@@ -126,7 +127,7 @@ def corpus_at_hand(name_or_path: str | Path) -> bool:
     text = str(name_or_path)
     if text in TREEBANKS:
         return treebank_is_cached(TREEBANKS[text])
-    if text == POCKET or (text.startswith(_LARGER) and is_numeral(text.removeprefix(_LARGER))):
+    if text in _EMBEDDED or (_is_embedded(text) and is_numeral(text.partition(":")[2])):
         return True
     if exists(name_or_path):
         return True
@@ -137,18 +138,18 @@ def corpus_at_hand(name_or_path: str | Path) -> bool:
     return bool(bare) and exists(bare)
 
 
+def _is_embedded(name: str) -> bool:
+    """Whether a name is that of an embedded corpus, with or without a number of training sentences."""
+    return name.partition(":")[0] in _EMBEDDED
+
+
 def _named(name: str) -> Corpus:
-    if name == POCKET:
-        from bertology.pocket import load_corpus as load_pocket
-
-        return load_pocket()
-    if name.startswith(_LARGER):
-        from bertology.pocket import load_larger_corpus
-
-        number = name.removeprefix(_LARGER)
-        if not is_numeral(number):
-            raise CorpusError(f"{cut(name)}: write how many training sentences, as in pocket:20000")
-        return load_larger_corpus(int(number))
+    if _is_embedded(name):
+        stem, colon, number = name.partition(":")
+        if colon and not is_numeral(number):
+            raise CorpusError(f"{cut(name)}: write how many training sentences, as in {stem}:20000")
+        load: Callable[..., Corpus] = resolve_name(_EMBEDDED[stem][0])
+        return load(int(number)) if colon else load()
     if name not in TREEBANKS:
         raise name_not_found(
             "corpus", name, known_corpora(), remedy="any other treebank can be given by the path of its folder"

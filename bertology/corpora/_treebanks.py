@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bertology._files import cache_folder, explained_write_errors
-from bertology.corpora._conllu import load_conllu
 from bertology.corpora._corpus import Corpus
+from bertology.corpora.formats.conllu import load_conllu
 from bertology.errors import CorpusError
 
 _HOME = "https://raw.githubusercontent.com/UniversalDependencies"

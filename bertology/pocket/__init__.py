@@ -10,7 +10,6 @@ from bertology.pocket._agreement import AgreementItem, agreement_items
 from bertology.pocket._corpus import generate_corpus
 from bertology.pocket._diagnostics import FactPrompt, RolePrompt, fact_prompts, role_prompts
 from bertology.pocket._documents import pretraining_documents
-from bertology.pocket._larger import load_larger_corpus
 from bertology.pocket._packed import load_corpus
 from bertology.pocket._world import Fact, candidates, facts
 
@@ -33,7 +32,6 @@ __all__ = [
     "facts",
     "generate_corpus",
     "load_corpus",
-    "load_larger_corpus",
     "load_settings",
     "model_folder",
     "pretrain",

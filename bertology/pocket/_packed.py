@@ -3,34 +3,46 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from bertology._files import cache_folder, digest, write_atomically
+from bertology._temporary import sweep
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import CorpusError
-from bertology.pocket._corpus import corpus_of
+from bertology.pocket._corpus import SIZES, corpus_of, sentences_of
 from bertology.pocket._derived import derived
 
 _PACKED = Path(__file__).with_name("corpus.json.gz")
 _NOTHING = "_"
+MOST_SENTENCES = 100_000
+"""Most training sentences."""
 
 
-def load_corpus() -> Corpus:
+def load_corpus(n_train: int | None = None) -> Corpus:
     """The pocket corpus: ``train``, ``dev``, ``test`` and ``unseen``, which share no sentence.
 
-    Each sentence of ``unseen`` holds a content word that no other split holds; its ``misc`` layer says of each such
-    word whether Pocket BERT met it in pretraining (``Novelty=held``) or never (``Novelty=new``).
+    Each sentence of ``unseen`` holds a content word that no other split holds; its ``misc`` layer states for each such
+    word whether it occurs in the pretraining text of Pocket BERT (``Novelty=held``) or not (``Novelty=new``).
+
+    Args:
+        n_train: number of training sentences, at least as many as are embedded. The embedded ones come first; the
+            others are made by the same grammar and kept in the cache. None of them is in another split.
 
     Returns:
         What :func:`generate_corpus` makes at its default seed, read from a file of the package because that is
-        faster.
+        faster; with ``n_train`` training sentences where that is given.
 
     Raises:
-        CorpusError: the file is not in the installed package.
+        CorpusError: the file is not in the installed package, or ``n_train`` is too small or too large.
+        StoreError: the cache cannot be written.
     """
-    return _loaded()
+    base = _loaded()
+    return base if n_train is None else _enlarged(base, n_train)
 
 
 @lru_cache(maxsize=1)
@@ -40,6 +52,24 @@ def _loaded() -> Corpus:
     except FileNotFoundError:
         raise CorpusError(f"{_PACKED} is missing: install bertology again") from None
     return corpus_of(unpack(packed))
+
+
+def _enlarged(base: Corpus, n_train: int) -> Corpus:
+    if not SIZES["train"] <= n_train <= MOST_SENTENCES:
+        raise CorpusError(
+            f"pocket:{n_train}: give from {SIZES['train']} (those that are embedded) to {MOST_SENTENCES} sentences"
+        )
+    # What is made depends on the grammar, whose trace the embedded sentences are.
+    name = digest([base.fingerprint.encode(), str(n_train).encode()])
+    path = cache_folder() / "corpora" / f"pocket-{n_train}-{name}.json.gz"
+    if not path.exists():
+        sweep(path.parent)
+        others = [sentences for split, sentences in base.splits.items() if split != "train"]
+        used = {sentences.text(place) for sentences in others for place in range(len(sentences))}
+        made = Sentences(itertools.islice(sentences_of("train", 0, used), n_train))
+        write_atomically(path, pack(replace(base, splits={"train": made})), remedy="name another in BERTOLOGY_CACHE")
+    train = unpack(path.read_bytes())["train"]
+    return replace(base, name=f"pocket:{n_train}", splits={**base.splits, "train": train})
 
 
 def unpack(packed: bytes) -> dict[str, Sentences]:
@@ -58,8 +88,6 @@ def pack(corpus: Corpus) -> bytes:
 
 def write_packed_corpus(corpus: Corpus) -> Path:
     """Renew the file in the package; to be done whenever the grammar or the lexicon changes."""
-    from bertology._files import write_atomically
-
     write_atomically(_PACKED, pack(corpus))
     return _PACKED
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from bertology.corpora import load_corpus, read_conllu
+from bertology.corpora import load_corpus
+from bertology.corpora.formats.conllu import read_conllu
 from bertology.measures import check_tree, read_heads
 from bertology.results import read_predictions
 

@@ -14,11 +14,12 @@ import pytest
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
-from bertology.corpora import Corpus, Sentence, annotate_text, load_corpus, write_docbin
-from bertology.corpora._columns import load_columns
-from bertology.corpora._conll2012 import load_conll2012
-from bertology.corpora._semeval import load_semeval
-from bertology.corpora._winograd import load_winograd
+from bertology.corpora import Corpus, Sentence, annotate_text, load_corpus
+from bertology.corpora.formats.columns import load_columns
+from bertology.corpora.formats.conll2012 import load_conll2012
+from bertology.corpora.formats.semeval import load_semeval
+from bertology.corpora.formats.spacy_docs import write_docbin
+from bertology.corpora.formats.winograd import load_winograd
 from bertology.corpora.prompts import (
     read_agreement,
     read_diagnostics,
@@ -27,8 +28,8 @@ from bertology.corpora.prompts import (
     read_minimal_pairs,
     read_pararel,
     read_primed,
-    read_relations,
 )
+from bertology.corpora.prompts._lama import read_relations
 from bertology.errors import CorpusError
 from tests.long_numbers import dumped
 from tests.mutations import MAX_MESSAGE, accepted, mutated_bytes, mutated_tree

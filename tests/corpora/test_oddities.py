@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bertology.corpora import Oddities
+from bertology.corpora._files import Oddities
 
 
 def test_what_is_odd_is_counted_with_its_first_place():

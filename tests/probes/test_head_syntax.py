@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from bertology.attention import HeadRatios, stream_maps
-from bertology.corpora import Corpus, Sentence, Sentences, Target, read_conllu
+from bertology.corpora import Corpus, Sentence, Sentences, Target
+from bertology.corpora.formats.conllu import read_conllu
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, NameNotFoundError
 from bertology.measures import bootstrap_ratio

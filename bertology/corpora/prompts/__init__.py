@@ -1,6 +1,9 @@
-"""What is put to masked language models: published sets of prompts and sentences in pairs, and items made here."""
+"""Sources of cloze items: published sets of prompts and minimal pairs, and items made by rule.
 
-from bertology.corpora.prompts._agreement import AgreementKind, AgreementPair, read_agreement
+Each module reads one set; what they share is in ``_items.py``.
+"""
+
+from bertology.corpora.prompts._agreement import AgreementPair, read_agreement
 from bertology.corpora.prompts._diagnostics import (
     Diagnostics,
     NegationItem,
@@ -10,40 +13,37 @@ from bertology.corpora.prompts._diagnostics import (
     with_article,
 )
 from bertology.corpora.prompts._documents import Document, read_documents
-from bertology.corpora.prompts._drawn import drawn_order, shuffled_words
-from bertology.corpora.prompts._lama import LamaFact, LamaRelation, read_lama, read_relations
-from bertology.corpora.prompts._made import MADE, check_made
-from bertology.corpora.prompts._minimal_pairs import MinimalPair, PairKind, read_minimal_pairs
+from bertology.corpora.prompts._items import Unasked
+from bertology.corpora.prompts._lama import (
+    read_lama,
+    read_pararel,
+)
+from bertology.corpora.prompts._minimal_pairs import MinimalPair, read_minimal_pairs
 from bertology.corpora.prompts._numbers import (
+    MADE,
     NumberItem,
     addition_items,
+    check_made,
     decode_items,
+    drawn_order,
     maximum_items,
-    number_word,
+    shuffled_words,
 )
-from bertology.corpora.prompts._objects import ObjectItem, Thing, affordance_items, comparison_items, things
-from bertology.corpora.prompts._pararel import ParaphrasedFact, read_pararel
+from bertology.corpora.prompts._objects import ObjectItem, affordance_items, comparison_items
 from bertology.corpora.prompts._primed import PrimedFact, read_primed
-from bertology.corpora.prompts._unasked import Unasked
 
 __all__ = [
     "MADE",
-    "AgreementKind",
     "AgreementPair",
     "Diagnostics",
     "Document",
-    "LamaFact",
-    "LamaRelation",
     "MinimalPair",
     "NegationItem",
     "NumberItem",
     "ObjectItem",
-    "PairKind",
-    "ParaphrasedFact",
     "PragmaticItem",
     "PrimedFact",
     "RoleItem",
-    "Thing",
     "Unasked",
     "addition_items",
     "affordance_items",
@@ -52,7 +52,6 @@ __all__ = [
     "decode_items",
     "drawn_order",
     "maximum_items",
-    "number_word",
     "read_agreement",
     "read_diagnostics",
     "read_documents",
@@ -60,8 +59,6 @@ __all__ = [
     "read_minimal_pairs",
     "read_pararel",
     "read_primed",
-    "read_relations",
     "shuffled_words",
-    "things",
     "with_article",
 ]

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from bertology._inputs import is_numeral
-from bertology.corpora._lines import text_lines
-from bertology.corpora.prompts._json_lines import MASK
-from bertology.corpora.prompts._marvin_linzen import STARRED, Stimulus, closed, stimuli
-from bertology.corpora.prompts._reading import files_of
-from bertology.corpora.prompts._unasked import Unasked
+from bertology.corpora._files import text_lines
+from bertology.corpora.prompts._items import MASK, Unasked, files_of
+from bertology.corpora.prompts._minimal_pairs import STARRED, Stimulus, closed, stimuli
 from bertology.errors import CorpusError, quoted
 
 AgreementKind = Literal["gulordava", "linzen", "marvin_linzen"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from bertology._inputs import given_path
-from bertology.corpora._lines import text_lines
+from bertology.corpora._files import text_lines
 from bertology.errors import CorpusError, quoted
 
 _ARTICLE = "(a|an)"

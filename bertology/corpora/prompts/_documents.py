@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertology._inputs import given_path
-from bertology.corpora._conllu import read_conllu
-from bertology.corpora._lines import text_lines
+from bertology.corpora._files import files_in, split_files, text_lines
 from bertology.corpora._named import load_corpus
 from bertology.corpora._sentence import Sentence
-from bertology.corpora._splits import files_in, split_files
+from bertology.corpora.formats.conllu import read_conllu
 from bertology.errors import CorpusError
 
 _NEW_DOCUMENT = re.compile(r"\s*newdoc\b(\s+id\s*=\s*(?P<id>.+?)\s*$)?")

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from typing import TypeVar
 
-from bertology.corpora.prompts._drawn import drawn_order
+from bertology.errors import CorpusError
 
 _UNITS, _TENS = (
     words.split()
@@ -139,3 +141,48 @@ def addition_items() -> tuple[NumberItem, ...]:
 def _listed(numbers: Sequence[int]) -> str:
     *before, last = map(str, numbers)
     return f"{', '.join(before)} and {last}"
+
+
+T = TypeVar("T")
+
+
+def drawn_order(things: Sequence[T], seed: str) -> list[T]:
+    """The things in an order that the seed decides and nothing else.
+
+    Args:
+        things: what is brought into another order; no two places are alike, whatever stands there.
+        seed: any text.
+    """
+    places = sorted(range(len(things)), key=lambda place: sha256(f"{seed} {place}".encode()).digest())
+    return [things[place] for place in places]
+
+
+def shuffled_words(words: Sequence[str], seed: str) -> list[str]:
+    """The words in an order that is not the one they are in.
+
+    Raises:
+        ValueError: they are all the same, or there are fewer than two.
+    """
+    if len(set(words)) < 2:
+        raise ValueError(f"{' '.join(words)!r} has no other order")
+    turn = 0
+    while (found := drawn_order(words, f"{seed} {turn}")) == list(words):
+        turn += 1
+    return found
+
+
+MADE = "made"
+"""The name, in place of a path, of items that are made by rule."""
+
+
+def check_made(source: str, *, pocket: str) -> None:
+    """Raise :class:`CorpusError` unless ``source`` is :data:`MADE`.
+
+    Args:
+        source: what was asked for.
+        pocket: why the pocket world has no such items.
+    """
+    if source == MADE:
+        return
+    why = pocket if source == "pocket" else "items are made by rule and read from no file"
+    raise CorpusError(f"{why}; give {MADE} for the corpus")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from bertology.corpora.prompts._drawn import drawn_order
+from bertology.corpora.prompts._numbers import drawn_order
 
 LEAST_RATIO = 10
 """How many times as large or heavy the one must be as the other."""

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bertology._inputs import given_path
-from bertology.corpora.prompts._json_lines import json_objects, mask_trouble, sentences_field, text_field
-from bertology.corpora.prompts._unasked import Unasked
+from bertology.corpora.prompts._items import Unasked, json_objects, mask_trouble, sentences_field, text_field
 from bertology.errors import CorpusError, quoted
 
 _PRIMES = {"high_ranked": "high-ranked", "low_ranked": "low-ranked", "random": "random"}

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bertology.corpora.prompts import LamaFact, LamaRelation, Unasked, read_lama, read_relations
+from bertology.corpora.prompts import Unasked, read_lama
+from bertology.corpora.prompts._lama import LamaFact, LamaRelation, read_relations
 from bertology.errors import CorpusError
 
 BORN = {"relation": "P19", "template": "[X] was born in [Y] .", "label": "place of birth", "type": "N-1"}

@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from bertology.corpora.prompts import affordance_items, comparison_items, things
+from bertology.corpora.prompts import affordance_items, comparison_items
+from bertology.corpora.prompts._objects import things
 
 
 @pytest.mark.parametrize(("by", "more"), [("size", "larger"), ("weight", "heavier")])

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bertology.corpora.prompts import ParaphrasedFact, Unasked, read_pararel
+from bertology.corpora.prompts import Unasked, read_pararel
+from bertology.corpora.prompts._lama import ParaphrasedFact
 from bertology.errors import CorpusError
 
 FACT = {"sub_label": "Ada", "obj_label": "London", "uuid": "1"}

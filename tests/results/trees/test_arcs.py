@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.patches import PathPatch, Polygon
 
-from bertology.corpora import read_conllu
+from bertology.corpora.formats.conllu import read_conllu
 from bertology.errors import ResultsError
 from bertology.measures import tree_edges
 from bertology.results.trees import plot_arcs

@@ -1,0 +1,163 @@
+"""Files of corpora: their lines, the splits that their names state, and a record of what was unusual in them."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from bertology._inputs import opened
+from bertology.errors import CorpusError
+
+_SPLIT_OF = {
+    "train": "train",
+    "training": "train",
+    "dev": "dev",
+    "development": "dev",
+    "valid": "dev",
+    "validation": "dev",
+    "val": "dev",
+    "testa": "dev",  # CoNLL-2003 calls its development set so
+    "test": "test",
+    "testb": "test",
+}
+_UD_FILE = re.compile(r"(?P<treebank>(?P<language>[a-z]{2,3})_[a-z0-9]+)-ud-(train|dev|test)(-[a-z0-9]+)?\.\w+")
+
+
+def split_of(path: Path) -> str | None:
+    """The split that a file's name speaks of: the one part of it, between characters that are no letters, that does.
+
+    ``en_ewt-ud-dev.conllu``, ``emerging.dev.conll`` and ``eng.testa`` are ``dev``; ``latest.txt`` is none.
+    """
+    found = {_SPLIT_OF[part] for part in re.split(r"[^a-z]+", path.name.lower()) if part in _SPLIT_OF}
+    return found.pop() if len(found) == 1 else None
+
+
+def treebank_of(path: Path) -> tuple[str, str] | None:
+    """The treebank (``en_ewt``) and language (``en``) of a file named as Universal Dependencies names them."""
+    match = _UD_FILE.fullmatch(path.name)
+    return (match["treebank"], match["language"]) if match else None
+
+
+def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str, list[Path]]:
+    """The files of each split at ``path``, a folder or one file.
+
+    One file is the split its name speaks of, else ``test``. In a folder a treebank may come in pieces
+    (``cs_pdt-ud-train-c.conllu``, ``…-train-l.conllu``), which belong together.
+
+    Args:
+        path: where to look.
+        suffixes: ends of the names of files in a folder that may be meant.
+        what: what such a file is, for the message.
+
+    Returns:
+        ``train``, ``dev``, ``test`` as far as there are, each with its files in order of name.
+
+    Raises:
+        CorpusError: a folder has no such file, none whose name speaks of a split, or two that would be the same.
+    """
+    if not path.is_dir():
+        return {split_of(path) or "test": [path]}
+    files = files_in(path, suffixes)
+    if not files:
+        raise CorpusError(f"{path}: no {what} file there ({', '.join(sorted(suffixes))}); name the folder that has one")
+    found: dict[str, list[Path]] = {}
+    for file in files:
+        if split := split_of(file):
+            found.setdefault(split, []).append(file)
+    if len(files) == 1 and not found:
+        return {"test": files}
+    if not found:
+        names = ", ".join(file.name for file in files[:3])
+        raise CorpusError(
+            f"{path}: no {what} file there has train, dev or test in its name ({names} …); rename them, or give one"
+        )
+    for split, paths in found.items():
+        treebanks = {treebank_of(file) for file in paths}
+        if len(paths) > 1 and (len(treebanks) > 1 or None in treebanks):
+            names = " and ".join(file.name for file in paths[:2])
+            raise CorpusError(f"{path}: {names} would both be the {split} split; keep one of them there")
+    return {split: found[split] for split in ("train", "dev", "test") if split in found}
+
+
+def files_in(folder: Path, suffixes: Collection[str]) -> list[Path]:
+    """The files of a folder whose names end so, in order of name."""
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in suffixes and path.is_file())
+
+
+def one_in_ten(length: int) -> dict[str, list[int]]:
+    """Splits of what has none: of ten in a row the ninth is for dev and the tenth for test."""
+    parts = {"train": range(8), "dev": (8,), "test": (9,)}
+    return {split: [i for i in range(length) if i % 10 in places] for split, places in parts.items()}
+
+
+def corpus_name(path: Path) -> str:
+    """What to call the corpus at ``path``."""
+    return path.stem if path.is_file() else path.resolve().name
+
+
+def language_of(files: Mapping[str, Iterable[Path]]) -> str | None:
+    """The language of files named as Universal Dependencies names them."""
+    named = {treebank_of(file) for paths in files.values() for file in paths}
+    treebank = named.pop() if len(named) == 1 else None
+    return treebank[1] if treebank else None
+
+
+def text_lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file with their line feeds, one at a time; a byte order mark is taken off.
+
+    Raises:
+        CorpusError: there is no such file, it is no regular one or cannot be read, or a line is not UTF-8.
+    """
+    with opened(path, error=CorpusError) as file:
+        try:
+            with io.TextIOWrapper(file, encoding="utf-8-sig") as lines:
+                yield from lines
+        except UnicodeDecodeError:
+            raise _not_utf8(path) from None
+
+
+def _not_utf8(path: Path) -> CorpusError:
+    """The error for the first line that does not decode, found by reading once more by line."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                byte = f"byte {line[error.start]:#04x} (the line's {error.start + 1}.)"
+                return CorpusError(f"{path}:{number}: {byte} is not UTF-8; save the file as UTF-8")
+    return CorpusError(f"{path}: changed while it was read; read it again")
+
+
+_LISTED = 10
+
+
+class Oddities:
+    """Counts of what was unusual, each with the place where it was first seen; of what was left out, all places."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._first: dict[str, str] = {}
+        self._skipped: dict[str, list[str]] = {}
+
+    def note(self, kind: str, where: str, *, times: int = 1) -> None:
+        """Count something of ``kind`` (a phrase a person understands), seen at ``where`` (``file:line``)."""
+        self._counts[kind] = self._counts.get(kind, 0) + times
+        self._first.setdefault(kind, where)
+
+    def skip(self, kind: str, where: str) -> None:
+        """Count something of ``kind`` that was left out, and keep ``where`` it stands (``file:line`` or an id)."""
+        self._skipped.setdefault(kind, []).append(where)
+
+    def notes(self) -> dict[str, str]:
+        """Kind → how often, and where first, or for what was left out the first places; the notes of a corpus."""
+        notes = {kind: f"{count}, first at {self._first[kind]}" for kind, count in self._counts.items()}
+        for kind, places in self._skipped.items():
+            more = f" and {len(places) - _LISTED} more" if len(places) > _LISTED else ""
+            notes[kind] = f"{len(places)}: {', '.join(places[:_LISTED])}{more}"
+        return notes
+
+    def skipped(self) -> dict[str, tuple[str, ...]]:
+        """Kind → every place of what was left out."""
+        return {kind: tuple(places) for kind, places in self._skipped.items()}

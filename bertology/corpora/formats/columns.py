@@ -1,0 +1,347 @@
+"""Files of one word a line with its tags: two columns, CoNLL-2000, CoNLL-2003, IOB2 NER files."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from bertology.corpora._corpus import Corpus
+from bertology.corpora._files import Oddities, corpus_name, language_of, split_files, text_lines
+from bertology.corpora._sentence import Sentence
+from bertology.corpora._sentences import Sentences
+from bertology.corpora.formats._spans import IOB_TAG, NotIob, entities_in, to_iob2
+from bertology.corpora.formats._words import spacing_in
+from bertology.corpora.formats.conllu_lines import N_COLUMNS
+from bertology.errors import CorpusError, cut, quoted
+
+COLUMN_SUFFIXES = (
+    ".annotated",
+    ".bio",
+    ".col",
+    ".conll",
+    ".iob",
+    ".iob2",
+    ".testa",
+    ".testb",
+    ".train",
+    ".tsv",
+    ".txt",
+)
+"""Ends of the names of column files, for telling them from what else lies in a folder."""
+
+_IOB_LAYERS = ("chunk", "ner")
+_DOCUMENT = "-DOCSTART-"
+
+
+def read_columns(
+    path: str | Path, *, columns: str | Sequence[str] | None = None, oddities: Oddities | None = None
+) -> Sentences:
+    """The sentences of a file with one word and its tags a line and blank lines between sentences.
+
+    Such files do not say where spaces are: the natural text is the words joined by single spaces, unless a
+    ``# text`` comment holds just these words, as in the files of Universal NER. ``-DOCSTART-`` lines end a sentence
+    and are left out. Layers ``ner`` and ``chunk`` are given in IOB2, and the targets
+    ``entities`` follow from ``ner``.
+
+    Args:
+        path: the file.
+        columns: what the columns hold, as ``"form,xpos,chunk"``: ``form``, ``id``, names of layers, ``_`` for a
+            column of no use. Seen from the file when left out.
+        oddities: collects what is unusual but no error.
+
+    Raises:
+        CorpusError: the file or a line of it is not as it should be; the message names file and line.
+    """
+    path = Path(path)
+    return _read(path, _layout(path, columns), Oddities() if oddities is None else oddities)
+
+
+def _layout(path: Path, columns: str | Sequence[str] | None) -> Layout:
+    return layout_seen(path) if columns is None else layout_told(columns, path)
+
+
+def _read(path: Path, layout: Layout, oddities: Oddities) -> Sentences:
+    lines = array("q")
+    sentences = Sentences(_sentences(path, layout, lines, oddities))
+    if not len(sentences):
+        raise CorpusError(f"{path}: no word in it; give a file with one word and its tags a line")
+    repaired = {}
+    for name in _IOB_LAYERS:
+        if name in sentences.layers:
+            try:
+                repaired[name], changed = to_iob2(sentences.layers[name], sentences.starts)
+            except NotIob as error:
+                raise CorpusError(f"{path}:{lines[error.word]}: {name} {error}") from None
+            if len(changed):
+                where = f"{path.name}:{lines[int(changed[0])]}"
+                oddities.note(f"{name} tags turned from IOB1 into IOB2", where, times=len(changed))
+    sentences = sentences.with_layers(repaired)
+    return sentences.with_derived("entities", entities_in(sentences)) if "ner" in sentences.layers else sentences
+
+
+def _sentences(path: Path, layout: Layout, lines: array[int], oddities: Oddities) -> Iterator[Sentence]:
+    """Sentences as they stand in the file; the line of each word is put into ``lines``."""
+    rows: list[list[str]] = []
+    comments: list[str] = []
+    count = 0
+
+    def finished() -> Iterator[Sentence]:
+        nonlocal count
+        if rows:
+            count += 1
+            first = lines[-len(rows)]
+            yield _sentence(rows, comments, layout, count, f"{path.name}:{first}", oddities)
+            rows.clear()
+            comments.clear()
+
+    for number, line in enumerate(text_lines(path), 1):
+        if not line.strip():
+            yield from finished()
+        elif not rows and layout.is_comment(line):
+            comments.append(line.rstrip("\r\n")[1:])
+        else:
+            row = layout.cells(line)
+            if row[0] == _DOCUMENT:
+                oddities.note(f"{_DOCUMENT} lines, left out", f"{path.name}:{number}")
+                yield from finished()
+                continue
+            _check(row, layout, path, number, len(rows) + 1)
+            rows.append(row)
+            lines.append(number)
+    yield from finished()
+
+
+def _check(row: Sequence[str], layout: Layout, path: Path, number: int, due: int) -> None:
+    names = layout.names
+    if len(row) != len(names):
+        columns = f"{len(row)} column{'s' if len(row) > 1 else ''}"
+        parted = "tabs" if layout.tabbed else "spaces"
+        raise CorpusError(
+            f"{path}:{number}: {columns} where the file has {len(names)} ({cut(', '.join(names))}), parted by "
+            f"{parted}; "
+            "mend the line, or name the columns by --columns"
+        )
+    if "" in row:
+        index = row.index("")
+        raise CorpusError(f"{path}:{number}: column {index + 1} ({names[index]}) is empty; write _ for no value")
+    if names[0] == "id" and row[0] != str(due):
+        raise CorpusError(
+            f"{path}:{number}: id {cut(row[0])} where {due} was due; number the words of a sentence from 1"
+        )
+
+
+def _sentence(
+    rows: Sequence[Sequence[str]],
+    comments: Sequence[str],
+    layout: Layout,
+    count: int,
+    where: str,
+    oddities: Oddities,
+) -> Sentence:
+    columns = list(zip(*rows, strict=True))
+    forms = columns[layout.form]
+    stated = {key.strip(): value.strip() for key, _, value in (comment.partition("=") for comment in comments)}
+    space_after = None
+    if "text" in stated:
+        space_after = spacing_in(stated["text"], forms)
+        if space_after is None:
+            oddities.note("sentences whose words do not spell their `# text`, joined by single spaces", where)
+    else:
+        oddities.note("sentences without spacing, words joined by single spaces", where)
+    layers = {
+        name: tuple(None if value == "_" else value for value in columns[index])
+        for name, index in layout.layers.items()
+    }
+    return Sentence.from_words(
+        forms,
+        id=stated.get("sent_id") or str(count),
+        space_after=space_after,
+        layers={name: values for name, values in layers.items() if any(values)},
+        comments=tuple(comments),
+    )
+
+
+def load_columns(path: Path, *, columns: str | Sequence[str] | None = None) -> Corpus:
+    """The corpus in a folder of column files, one a split, or in one file.
+
+    One file is the split its name speaks of, else ``test``.
+
+    Raises:
+        CorpusError: no such file, or one that is not as it should be.
+    """
+    files = split_files(path, COLUMN_SUFFIXES, what="column")
+    oddities = Oddities()
+    layout: Layout | None = None
+    splits = {}
+    for split, paths in files.items():
+        layout = layout or _layout(paths[0], columns)  # of the first, so that all splits have the same layers
+        parts = [_read(file, layout, oddities) for file in paths]
+        splits[split] = parts[0] if len(parts) == 1 else Sentences(s for part in parts for s in part)
+    return Corpus(corpus_name(path), splits, language=language_of(files), notes=oddities.notes())
+
+
+UPOS = frozenset({"ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON"}) | frozenset(
+    {"PROPN", "PUNCT", "SCONJ", "SYM", "VERB", "X"}
+)
+"""The part-of-speech tags of Universal Dependencies."""
+
+_CHUNKS = frozenset(["ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP"])
+_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
+_COMMENT = re.compile(r"#\s*[a-z_]+( [a-z_]+)*(\s*=.*)?\s*")
+_SAMPLE_LINES = 5000
+IGNORED = "_"
+_TOLD = (
+    "say what each is by `--columns form,xpos,chunk`, or `columns: form,xpos,chunk` in an experiment (_ leaves one out)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of a file."""
+
+    names: tuple[str, ...]
+    """What each column holds: ``form``, ``id``, the name of a layer, or ``_`` for nothing of use."""
+    tabbed: bool
+    """Whether columns are parted by single tabs, else by spaces."""
+
+    @property
+    def form(self) -> int:
+        """Which column holds the words."""
+        return self.names.index("form")
+
+    @property
+    def layers(self) -> dict[str, int]:
+        """Column of each annotation layer."""
+        return {name: i for i, name in enumerate(self.names) if name not in ("form", "id", IGNORED)}
+
+    def is_comment(self, line: str) -> bool:
+        """Whether a line that begins with ``#`` is a comment, not the annotation of the word ``#``.
+
+        Files that number their words have no other such lines; elsewhere a comment reads ``# key = value``.
+        """
+        if not line.startswith("#"):
+            return False
+        return "id" in self.names or (len(self.cells(line)) != len(self.names) and bool(_COMMENT.match(line)))
+
+    def cells(self, line: str) -> list[str]:
+        """The columns of a line."""
+        return cells_of(line, tabbed=self.tabbed)
+
+
+def cells_of(line: str, *, tabbed: bool) -> list[str]:
+    """The columns of a line, parted by single tabs, or by any number of spaces (not white space of other kinds)."""
+    line = line.rstrip("\r\n")
+    if tabbed:
+        return line.split("\t")
+    cells = line.replace("\t", " ").split(" ")
+    return [cell for cell in cells if cell] if "" in cells else cells
+
+
+def layout_told(columns: str | Sequence[str], path: Path) -> Layout:
+    """The layout that a person states, as ``"form,xpos,chunk"`` or a sequence of names.
+
+    Raises:
+        CorpusError: a name is no name of a column, stands twice, there is no ``form``, or there are more or fewer names
+            than the first line has columns.
+    """
+    names = tuple(name.strip() for name in (columns.split(",") if isinstance(columns, str) else columns))
+    for name in names:
+        if name != IGNORED and not _NAME.fullmatch(name):
+            raise CorpusError(
+                f"columns: {quoted(name)} is no name for a column, which is small letters, digits and _; {_TOLD}"
+            )
+        if name == "head":
+            raise CorpusError("columns: heads are read from CoNLL-U only; write _ for that column, or convert the file")
+        if name != IGNORED and names.count(name) > 1:
+            raise CorpusError(f"columns: {quoted(name)} stands twice; {_TOLD}")
+    if "form" not in names:
+        raise CorpusError(f"columns: none of {cut(', '.join(names))} is form, the words; {_TOLD}")
+    rows, _ = _sample(path)
+    tabbed = _is_tabbed(rows)
+    first = cells_of(rows[0], tabbed=tabbed) if rows else names
+    if len(first) != len(names):
+        raise CorpusError(
+            f"{path}: columns: {len(names)} names for the {len(first)} columns of its first line, "
+            f"{quoted(' '.join(first))}; {_TOLD}"
+        )
+    return Layout(names, tabbed=tabbed)
+
+
+def layout_seen(path: Path) -> Layout:
+    """The layout that the first lines of a file show.
+
+    A first column that numbers words is ``id``, the next ``form``. Then columns of IOB tags are ``chunk`` when their
+    types are those of CoNLL-2000, else ``ner``; one of universal part-of-speech tags is ``upos``; a single other one
+    is ``xpos``. The fourth and fifth column of numbered NER files (as of Universal NER) are left out.
+
+    Raises:
+        CorpusError: there is no row, or the columns do not say what they are.
+    """
+    rows, _ = _sample(path)
+    if not rows:
+        raise CorpusError(f"{path}: no word in it; give a file with one word and its tags a line")
+    tabbed = _is_tabbed(rows)
+    table = [cells_of(row, tabbed=tabbed) for row in rows]
+    width = len(table[0])
+    if width < 2:
+        raise CorpusError(f"{path}: lines of one column; a word and its tags should be parted by a tab or a space")
+    even = [row for row in table if len(row) == width]
+    columns = [tuple(column) for column in zip(*even, strict=True)]
+    numbered = columns[0][0] == "1" and all(cell.isdecimal() for cell in columns[0])
+    first = 2 if numbered else 1
+    if numbered and width == N_COLUMNS and tabbed:
+        raise CorpusError(f"{path}: numbered lines of {N_COLUMNS} columns look like CoNLL-U; name the file .conllu")
+    if sum(" " in form for form in columns[first - 1]) > len(even) / 2:
+        raise CorpusError(f"{path}: column {first} holds whole sentences, not words; give one word a line")
+    names = ["id", "form"] if numbered else ["form"]
+    if numbered and width == 5 and set(columns[3]) == {"-"} and _role(columns[2]) == "ner":
+        return Layout(("id", "form", "ner", IGNORED, IGNORED), tabbed=tabbed)
+    names += [_role(column) for column in columns[first:]]
+    for name in names:
+        if names.count(name) > 1:
+            places = [str(i + 1) for i, other in enumerate(names) if other == name]
+            raise CorpusError(f"{path}: columns {cut(' and '.join(places))} both look like {name}; {_TOLD}")
+    return Layout(tuple(names), tabbed=tabbed)
+
+
+def looks_like_columns(path: Path) -> bool:
+    """Whether a text file reads as one word a line with its tags, rather than as running text."""
+    rows, blanks = _sample(path)
+    if not rows:
+        return False
+    tabbed = _is_tabbed(rows)
+    table = [cells_of(row, tabbed=tabbed) for row in rows[:20]]
+    width = len(table[0])
+    if width < 2 or any(len(row) != width for row in table):
+        return False
+    return tabbed or blanks or any(_role(column) != "xpos" for column in list(zip(*table, strict=True))[1:])
+
+
+def _sample(path: Path) -> tuple[list[str], bool]:
+    """The first lines that hold words, and whether a blank line stands between any of them."""
+    rows: list[str] = []
+    blank = blanks = False
+    for line in islice(text_lines(path), _SAMPLE_LINES):
+        if not line.strip():
+            blank = bool(rows)
+        elif not _COMMENT.fullmatch(line) and not line.startswith("-DOCSTART-"):
+            rows.append(line)
+            blanks = blanks or blank
+    return rows, blanks
+
+
+def _is_tabbed(rows: Sequence[str]) -> bool:
+    return bool(rows) and "\t" in rows[0]
+
+
+def _role(column: Sequence[str]) -> str:
+    """What a column of tags holds."""
+    values = set(column)
+    if all(IOB_TAG.fullmatch(value) for value in values):
+        types = {value[2:] for value in values if value != "O"}
+        return "chunk" if types and types <= _CHUNKS else "ner"
+    return "upos" if values - {"_"} <= UPOS else "xpos"

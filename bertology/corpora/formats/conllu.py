@@ -1,0 +1,282 @@
+"""CoNLL-U in: treebanks of Universal Dependencies (format: https://universaldependencies.org/format.html)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from bertology.corpora._corpus import Corpus
+from bertology.corpora._files import Oddities, corpus_name, language_of, split_files, text_lines
+from bertology.corpora._sentence import MultiwordToken, Sentence, Target
+from bertology.corpora._sentences import Sentences
+from bertology.corpora.formats._spans import Mention, coreference
+from bertology.corpora.formats.conllu_lines import N_COLUMNS, Block, Numbers, Row
+from bertology.errors import CorpusError, cut, quoted
+
+_Column = tuple[str, ...]
+
+_LAYERS = {"lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "deprel": 7, "deps": 8, "misc": 9}
+_FORM, _LEMMA, _HEAD, _MISC = 1, 2, 6, 9
+_ENTITY = "Entity="
+_UNSPACED = "SpaceAfter=No"
+_HEADER = "global.Entity"
+_BRACKET = re.compile(r"\((?P<opened>[^()]+)(?P<closed_at_once>\))?|(?P<closed>[^()]+)\)")
+_DISCONTINUOUS = re.compile(r"\[(\d+)/(\d+)\]$")
+_IDS, _TYPES = ("eid", "GRP"), ("etype", "entity")
+
+
+def read_conllu(path: str | Path, *, oddities: Oddities | None = None) -> Iterator[Sentence]:
+    """The sentences of a CoNLL-U file, one at a time.
+
+    The natural text is made from the words and their spacing (``SpaceAfter=No`` of the word, or of the multiword
+    token that covers it), so that offsets hold whatever the ``# text`` comment says; where the two differ by more
+    than the amount of white space, that is counted in ``oddities``. A lone ``_`` is no value, except for the form,
+    and for the lemma of a form that is itself ``_``. Sentences without a ``sent_id`` are named by their number.
+
+    Args:
+        path: the file.
+        oddities: collects what is unusual but no error: differing texts, several roots, a ``sent_id`` used twice.
+
+    Returns:
+        Sentences with the layers ``lemma upos xpos feats deprel deps misc`` as far as a sentence has them, heads,
+        multiword tokens, and comments and empty nodes verbatim. Where MISC holds ``Entity=`` (as in GUM), targets
+        ``entities`` and ``coref``: every pair of mentions in a sentence.
+
+    Raises:
+        CorpusError: the file or a line of it is not as it should be; the message names file and line.
+    """
+    path = Path(path)
+    oddities = Oddities() if oddities is None else oddities
+    numbers = Numbers()
+    fields = EntityFields()
+    ids: set[str] = set()
+    count = 0
+    for block in read_blocks(path):
+        count += 1
+        sentence = read_sentence(block, count, numbers, oddities, fields)
+        if sentence.id in ids:
+            oddities.note("sent_id used twice", f"{path.name}:{block.first_line}")
+        ids.add(sentence.id)
+        yield sentence
+    if not count:
+        raise CorpusError(f"{path}: no sentence in it; give a CoNLL-U file with words")
+
+
+def read_blocks(path: Path) -> Iterator[Block]:
+    """The lines of each sentence."""
+    comments: list[str] = []
+    rows: list[str] = []
+    number = 0
+    for number, line in enumerate(text_lines(path), 1):
+        start = line[0]
+        if start == "#":
+            if rows:
+                raise CorpusError(f"{path}:{number}: a comment inside a sentence; put a blank line before it")
+            comments.append(line.rstrip("\n")[1:])
+        elif start == "\n" or line.isspace():
+            if rows:
+                yield Block(path, number - len(rows), comments, rows)
+                comments, rows = [], []
+        else:
+            rows.append(line)
+    if rows:
+        yield Block(path, number - len(rows) + 1, comments, rows)
+    elif comments:
+        raise CorpusError(f"{path}:{number}: the file ends in comments with no words; it may be cut short")
+
+
+@lru_cache(maxsize=1024)
+def _plain_ids(length: int) -> tuple[str, ...]:
+    """The identifiers of a sentence that has words only."""
+    return tuple(map(str, range(1, length + 1)))
+
+
+def read_sentence(block: Block, count: int, numbers: Numbers, oddities: Oddities, fields: EntityFields) -> Sentence:
+    """Read one block; what most sentences are like is read by column, without a look at each word."""
+    rows = lines = block.cells()
+    columns: list[_Column] = list(zip(*rows, strict=True))
+    multiword: tuple[MultiwordToken, ...] = ()
+    empty_nodes: tuple[str, ...] = ()
+    places: Sequence[int] = range(len(rows))
+    if columns[0] != _plain_ids(len(rows)):
+        rows, places, multiword, empty_nodes = block.parted(rows)
+        columns = list(zip(*rows, strict=True)) if rows else [()] * N_COLUMNS
+    if any("" in column for column in columns):
+        raise block.empty_cell(rows, places)
+    forms = columns[_FORM]
+    name, text = _named(block.comments)
+    fields.read(block.comments)
+    targets: Mapping[str, tuple[Target, ...]] = {}
+    if any(_ENTITY in line for line in block.lines):
+        targets = mention_targets(block, lines, fields, oddities)
+    sentence = Sentence.from_words(
+        forms,
+        id=name or str(count),
+        space_after=_spacing(columns[_MISC], multiword),
+        multiword=multiword,
+        layers=_layers(columns),
+        heads=block.heads(columns[_HEAD], places, numbers),
+        targets=targets,
+        comments=tuple(block.comments),
+        empty_nodes=empty_nodes,
+    )
+    _note_oddities(sentence, text, f"{block.path.name}:{block.first_line}", oddities)
+    return sentence
+
+
+def _named(comments: Sequence[str]) -> tuple[str, str | None]:
+    """The ``sent_id`` ("" when there is none) and the ``text`` that comments state."""
+    name, text = "", None
+    for comment in comments:
+        key, _, value = comment.partition("=")
+        key = key.strip()
+        if key == "sent_id":
+            name = value.strip()
+        elif key == "text":
+            text = value.strip()
+    return name, text
+
+
+def _layers(columns: Sequence[_Column]) -> dict[str, tuple[str | None, ...]]:
+    layers: dict[str, tuple[str | None, ...]] = {}
+    for name, index in _LAYERS.items():
+        column = columns[index]
+        if "_" not in column:
+            layers[name] = column
+            continue
+        values = tuple(None if value == "_" else value for value in column)
+        if index == _LEMMA and "_" in columns[_FORM]:
+            values = tuple(
+                "_" if form == "_" and lemma == "_" else value
+                for form, lemma, value in zip(columns[_FORM], column, values, strict=True)
+            )
+        if any(values):
+            layers[name] = values
+    return layers
+
+
+def _spacing(misc: _Column, multiword: Sequence[MultiwordToken]) -> list[bool]:
+    """Whether a space follows each word; for a multiword token, its own line says so."""
+    spaced = [not (_UNSPACED in value and _UNSPACED in value.split("|")) for value in misc]
+    for token in multiword:
+        spaced[token.last] = token.misc is None or _UNSPACED not in token.misc.split("|")
+    return spaced
+
+
+def _note_oddities(sentence: Sentence, text: str | None, where: str, oddities: Oddities) -> None:
+    if sentence.heads is not None and sentence.heads.count(0) > 1:
+        oddities.note("sentences with several roots", where)
+    if text is not None and text != sentence.text and text.split() != sentence.text.split():
+        oddities.note("sentences whose words do not spell their `# text`", where)
+
+
+@dataclass
+class EntityFields:
+    """Which field of ``Entity=(e1-person-…`` is what; a file's ``# global.Entity`` comment may say otherwise."""
+
+    id: int = 0
+    type: int | None = 1
+
+    def read(self, comments: Iterable[str]) -> None:
+        """Take the order of fields from a comment, if there is one."""
+        for comment in comments:
+            if comment.strip().startswith(_HEADER):
+                _, _, value = comment.partition("=")
+                names = value.strip().split("-")
+                self.id = next((names.index(name) for name in _IDS if name in names), 0)
+                self.type = next((names.index(name) for name in _TYPES if name in names), None)
+
+
+def mention_targets(
+    block: Block, rows: Sequence[Row], fields: EntityFields, oddities: Oddities
+) -> Mapping[str, tuple[Target, ...]]:
+    """Targets ``entities`` and ``coref`` of a sentence whose MISC column holds ``Entity=``.
+
+    Args:
+        block: the sentence, for the place of what is wrong.
+        rows: all its lines, those of tokens and empty nodes too.
+        fields: what ``Entity=`` holds in what order.
+        oddities: counts mentions that are not spans of words: discontinuous ones, and those of empty nodes alone.
+
+    Raises:
+        CorpusError: a bracket closes that was not opened, or does not close in the sentence.
+    """
+    mentions: list[Mention] = []
+    opened: dict[str, list[tuple[int, int, str]]] = {}
+    n_words = 0
+    for place, row in enumerate(rows):
+        n_words += row[0].isdecimal()
+        first = n_words - 1 if row[0].isdecimal() else n_words
+        for value in row[_MISC].split("|") if _ENTITY in row[_MISC] else ():
+            if value.startswith(_ENTITY):
+                for name, start, kind in _closed(value.removeprefix(_ENTITY), opened, fields, first, block, place):
+                    where = f"{block.path.name}:{block.first_line + place}"
+                    if _DISCONTINUOUS.search(name):
+                        oddities.skip("discontinuous mentions", where)
+                    elif start == n_words:
+                        oddities.skip("mentions of empty nodes alone", where)
+                    else:
+                        mentions.append(Mention((start, n_words), name, kind))
+    for name, (_, place, _) in ((name, stack[-1]) for name, stack in opened.items() if stack):
+        raise block.error(place, f"Entity opens ({cut(name)} here, which does not close in the sentence; close it")
+    entities = sorted({(mention.span, mention.type) for mention in mentions if mention.type})
+    targets = {"entities": tuple(Target(span, kind) for span, kind in entities), "coref": coreference(mentions)}
+    return {name: found for name, found in targets.items() if found}
+
+
+def _closed(
+    value: str,
+    opened: dict[str, list[tuple[int, int, str]]],
+    fields: EntityFields,
+    first: int,
+    block: Block,
+    place: int,
+) -> list[tuple[str, int, str]]:
+    """The mentions that end in one MISC value: name, first word, type; those that begin are put into ``opened``."""
+    ended: list[tuple[str, int, str]] = []
+    reach = 0
+    for match in _BRACKET.finditer(value):
+        if match.start() != reach:
+            break
+        reach = match.end()
+        if match["opened"]:
+            cells = match["opened"].split("-")
+            name = cells[fields.id] if fields.id < len(cells) else cells[0]
+            kind = cells[fields.type] if fields.type is not None and fields.type < len(cells) else ""
+            opened.setdefault(name, []).append((first, place, kind))
+        else:
+            cells = match["closed"].split("-")
+            # A closing bracket names the entity alone, or in older releases of GUM type and number.
+            name = cells[fields.id] if len(cells) > max(fields.id, 1) else cells[-1]
+        if match["closed_at_once"] or match["closed"]:
+            if not opened.get(name):
+                raise block.error(place, f"Entity closes {cut(name)}), which is not open; open it in this sentence")
+            start, _, kind = opened[name].pop()
+            ended.append((name, start, kind))
+    if reach != len(value):
+        raise block.error(
+            place, f"Entity={cut(value)} is not brackets as in (e1-person … e1); check it from {quoted(value[reach:])}"
+        )
+    return ended
+
+
+def load_conllu(path: Path) -> Corpus:
+    """The corpus in a folder of CoNLL-U files (``*-ud-{train,dev,test}.conllu`` or the like), or in one file.
+
+    One file is the split its name speaks of, else ``test``.
+
+    Raises:
+        CorpusError: no such file, or one that is not as it should be.
+    """
+    files = split_files(path, [".conllu"], what="CoNLL-U")
+    oddities = Oddities()
+    splits = {
+        split: Sentences(sentence for file in paths for sentence in read_conllu(file, oddities=oddities))
+        for split, paths in files.items()
+    }
+    return Corpus(
+        corpus_name(path), splits, language=language_of(files), notes=oddities.notes(), skipped=oddities.skipped()
+    )

@@ -1,0 +1,218 @@
+"""Edge probing's own format: one JSON object a line with a text and its labelled spans (Tenney et al. 2019)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from bertology._files import write_atomically
+from bertology._inputs import NotJson, described, parsed_json
+from bertology.corpora._corpus import Corpus
+from bertology.corpora._files import Oddities, corpus_name, split_files, text_lines
+from bertology.corpora._sentence import Sentence, Target
+from bertology.corpora._sentences import Sentences
+from bertology.corpora.formats._words import spacing_in
+from bertology.errors import CorpusError, quoted
+
+EDGE_SUFFIXES = (".jsonl",)
+LAYER_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
+_INFO = " info = "
+_GAPS = re.compile(r"[ \t\r\n]+")
+"""What parts words; other white space, such as a no-break space, may stand in one."""
+
+
+@dataclass
+class _Shape:
+    """What the first target of a file looks like, and hence all must: a task has one or two spans, one or many labels.
+
+    Where each was seen is kept for the message.
+    """
+
+    spans: int = 0
+    label: Literal["a string", "a list", ""] = ""
+    where: str = ""
+
+
+def read_edge_jsonl(path: str | Path, *, layer: str, oddities: Oddities | None = None) -> Iterator[Sentence]:
+    """The sentences of a file of edge-probing examples, one JSON object a line.
+
+    An object has ``text``, its words parted by spaces, and ``targets``: each with ``span1``, in two-span tasks
+    ``span2`` (``[start, end]`` of words, 0-based, end exclusive), and ``label``, a string, or a list of strings where
+    many labels may hold of a span. ``info`` is kept as a comment. Where it states the natural ``text`` that the words
+    spell, as :func:`write_edge_jsonl` writes it, that is the sentence's; else words are joined by single spaces.
+
+    Args:
+        path: the file.
+        layer: what to call the targets: ``constituents``, ``entities``, ``srl``, ``proto_roles``, ``coref``,
+            ``winograd``, ``relations`` or a name of one's own.
+        oddities: collects what is unusual but no error.
+
+    Raises:
+        CorpusError: the file or a line of it is not as it should be; the message names file, line and field.
+    """
+    return _read(Path(path), layer, _Shape(), Oddities() if oddities is None else oddities)
+
+
+def _read(path: Path, layer: str, shape: _Shape, oddities: Oddities) -> Iterator[Sentence]:
+    if not LAYER_NAME.fullmatch(layer):
+        raise CorpusError(f"layer {quoted(layer)} is no name for targets; write small letters, digits and _")
+    empty = True
+    for number, line in enumerate(text_lines(path), 1):
+        if line.strip():
+            empty = False
+            yield _sentence(line, f"{path}:{number}", f"{path.name}:{number}", number, layer, shape, oddities)
+    if empty:
+        raise CorpusError(f"{path}: no example in it; give one JSON object a line")
+
+
+def _sentence(
+    line: str, where: str, place: str, number: int, layer: str, shape: _Shape, oddities: Oddities
+) -> Sentence:
+    try:
+        example = parsed_json(line)
+    except NotJson as error:
+        raise CorpusError(f"{where}: not JSON ({error}); one object a line is due") from None
+    if not isinstance(example, dict):
+        raise CorpusError(f"{where}: {described(example)} where an object with text and targets was due")
+    text, targets, info = example.get("text"), example.get("targets"), example.get("info")
+    words = [word for word in _GAPS.split(text) if word] if isinstance(text, str) else []
+    if not isinstance(text, str) or not text.strip():
+        raise CorpusError(f"{where}: text is {described(text)}; write the words, parted by spaces")
+    if not isinstance(targets, list):
+        raise CorpusError(f"{where}: targets is {described(targets)}; write a list, [] for none")
+    found = tuple(
+        _target(target, f"{where}: targets[{index}]", len(words), shape) for index, target in enumerate(targets)
+    )
+    stated: Mapping[str, Any] = info if isinstance(info, dict) else {}
+    natural = stated.get("text")
+    spacing = spacing_in(natural, words) if isinstance(natural, str) else None
+    if spacing is None:
+        oddities.note("sentences without spacing, words joined by single spaces", place)
+    name = stated.get("sent_id")
+    return Sentence.from_words(
+        words,
+        id=name if isinstance(name, str) else str(number),
+        space_after=spacing,
+        targets={layer: found} if found else {},
+        comments=(_INFO + json.dumps(info, ensure_ascii=False, sort_keys=True),) if info else (),
+    )
+
+
+def _target(plain: Any, where: str, n_words: int, shape: _Shape) -> Target:
+    if not isinstance(plain, dict):
+        raise CorpusError(f"{where} is {described(plain)}; write an object with span1 and label")
+    span1 = _span(plain.get("span1"), f"{where}.span1", n_words)
+    span2 = None if plain.get("span2") is None else _span(plain["span2"], f"{where}.span2", n_words)
+    if plain.get("label") is None:
+        raise CorpusError(f"{where} has no label; write a string, or a list of strings where many may hold")
+    label = _label(plain["label"], f"{where}.label")
+    spans = 1 if span2 is None else 2
+    kind: Literal["a string", "a list"] = "a string" if isinstance(label, str) else "a list"
+    if not shape.spans:
+        shape.spans, shape.label, shape.where = spans, kind, where
+    if spans != shape.spans:
+        raise CorpusError(
+            f"{where} has {_spans(spans)} where that of {shape.where} has {_spans(shape.spans)}; "
+            "give the targets of one task a file"
+        )
+    if kind != shape.label:
+        raise CorpusError(f"{where}.label is {kind} where that of {shape.where} is {shape.label}; write all alike")
+    return Target(span1, label, span2)
+
+
+def _spans(count: int) -> str:
+    return "one span" if count == 1 else "two spans"
+
+
+def _span(plain: Any, where: str, n_words: int) -> tuple[int, int]:
+    if not (isinstance(plain, list) and len(plain) == 2 and all(type(end) is int for end in plain)):
+        raise CorpusError(f"{where} is {described(plain)}; write [start, end] in words, from 0, end exclusive")
+    start, end = plain
+    if min(plain) < 0 or max(plain) > n_words:
+        raise CorpusError(f"{where} {quoted(plain)} is outside the text, which has {n_words} words")
+    if start == end:
+        raise CorpusError(f"{where} {quoted(plain)} is empty; the end is exclusive, [{start}, {end + 1}] is one word")
+    if start > end:
+        raise CorpusError(f"{where} [{start}, {end}] is reversed; write the start first")
+    return start, end
+
+
+def _label(plain: Any, where: str) -> str | tuple[str, ...]:
+    if isinstance(plain, str) and plain:
+        return plain
+    if isinstance(plain, list):
+        if all(isinstance(part, str) and part for part in plain):
+            return tuple(plain)
+        if any(isinstance(part, str) for part in plain):
+            raise CorpusError(f"{where} is a list of mixed types; write strings only")
+    raise CorpusError(f"{where} is {described(plain)}; write a string, or a list of strings")
+
+
+def write_edge_jsonl(path: str | Path, sentences: Iterable[Sentence], *, layer: str) -> None:
+    """Write the targets of one layer as edge-probing examples, one JSON object a line.
+
+    :func:`read_edge_jsonl` gives back words, natural text, identifiers, ``info`` and targets; word-level annotation
+    and other targets have no place in this format and are left out. Sentences without a target are written too.
+
+    Args:
+        path: the file; it is whole or absent, never half written.
+        sentences: what to write.
+        layer: which targets.
+
+    Raises:
+        CorpusError: no sentence has such targets, or a word holds a space, which parts words in this format.
+        StoreError: the file cannot be written.
+    """
+    path = Path(path)
+    lines = []
+    layers: set[str] = set()
+    for sentence in sentences:
+        layers.update(sentence.targets)
+        for word in sentence.words:
+            if _GAPS.search(word):
+                raise CorpusError(
+                    f"{path}: sentence {quoted(sentence.id)} has the word {quoted(word)}; spaces part words there"
+                )
+        example = {
+            "text": " ".join(sentence.words),
+            "targets": [_plain(target) for target in sentence.targets.get(layer, ())],
+            "info": _info(sentence),
+        }
+        lines.append(json.dumps(example, ensure_ascii=False) + "\n")
+    if layer not in layers:
+        raise CorpusError(
+            f"{path}: no sentence has targets {quoted(layer)}; there are {', '.join(sorted(layers)) or 'none'}"
+        )
+    write_atomically(path, "".join(lines).encode("utf-8"))
+
+
+def _plain(target: Target) -> dict[str, Any]:
+    spans = {"span1": list(target.span1)}
+    if target.span2 is not None:
+        spans["span2"] = list(target.span2)
+    return {**spans, "label": target.label if isinstance(target.label, str) else list(target.label)}
+
+
+def _info(sentence: Sentence) -> dict[str, Any]:
+    kept = next((comment.removeprefix(_INFO) for comment in sentence.comments if comment.startswith(_INFO)), "{}")
+    return {**json.loads(kept), "sent_id": sentence.id, "text": sentence.text}
+
+
+def load_edge_jsonl(path: Path, *, layer: str) -> Corpus:
+    """The corpus in a folder of ``.jsonl`` files, one a split, or in one file.
+
+    One file is the split its name speaks of, else ``test``.
+
+    Raises:
+        CorpusError: no such file, or one that is not as it should be.
+    """
+    oddities, shape = Oddities(), _Shape()
+    splits = {
+        split: Sentences(sentence for file in files for sentence in _read(file, layer, shape, oddities))
+        for split, files in split_files(path, EDGE_SUFFIXES, what="edge JSONL").items()
+    }
+    return Corpus(corpus_name(path), splits, notes=oddities.notes())

@@ -1,0 +1,319 @@
+"""spaCy in and out: documents, ``.spacy`` files, and raw text annotated by a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bertology._files import write_atomically
+from bertology._inputs import described, opened
+from bertology.corpora._corpus import Corpus
+from bertology.corpora._files import corpus_name, split_files, text_lines
+from bertology.corpora._sentence import MultiwordToken, Sentence
+from bertology.corpora._sentences import Sentences
+from bertology.corpora.formats._spans import entities_of
+from bertology.errors import CorpusError, quoted
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc, Span, Token
+    from spacy.vocab import Vocab
+
+_SEGMENT = "add a sentencizer or a parser to the pipeline: nlp.add_pipe('sentencizer')"
+_UNSTATED = "not stated in the file; taken for people"
+
+
+def from_docs(docs: Iterable[Doc], *, annotator: str | None, name: str = "docs", split: str = "test") -> Corpus:
+    """A corpus of spaCy documents.
+
+    Words are the tokens that are not white space; white space of any kind and amount between two words is one space
+    of the natural text. Layers are those that a document has: ``upos``, ``xpos``, ``lemma``, ``feats``, ``deprel``
+    with heads (the root's label as in Universal Dependencies, ``root``), and ``ner`` in IOB2, from which follow the
+    targets ``entities``.
+
+    Args:
+        docs: documents with sentence boundaries.
+        annotator: name and version of the pipeline that made the labels (results are then marked silver), or
+            ``None`` when people made them.
+        name: what to call the corpus.
+        split: which split the documents are.
+
+    Raises:
+        CorpusError: a document has no sentence boundaries, or a head outside the sentence.
+    """
+    return Corpus(name, {split: Sentences(_sentences(docs))}, annotator=annotator)
+
+
+def annotate_text(path_or_text: str | Path, pipeline: str | Language = "en_core_web_sm") -> Corpus:
+    """Raw text, annotated by a spaCy pipeline; its labels are silver.
+
+    Args:
+        path_or_text: a file, when given as a ``Path``; a text, when given as a ``str``. Paragraphs are parted by
+            blank lines; a single line break is white space.
+        pipeline: the name or folder of an installed pipeline, or a loaded one.
+
+    Returns:
+        A corpus with the one split ``test``, whose ``annotator`` is the pipeline's name and version.
+
+    Raises:
+        CorpusError: the pipeline is not installed or finds no sentences, or there is no word in the text.
+    """
+    nlp = _pipeline(pipeline) if isinstance(pipeline, str) else pipeline
+    is_file = isinstance(path_or_text, Path)
+    where = str(path_or_text) if is_file else "the text"
+    lines = text_lines(Path(path_or_text)) if is_file else iter(str(path_or_text).splitlines(keepends=True))
+    sentences = Sentences(_sentences(nlp.pipe(_paragraphs(lines, nlp.max_length, where))))
+    if not len(sentences):
+        raise CorpusError(f"{where}: no word in it; give some text")
+    meta = nlp.meta
+    annotator = f"{meta['lang']}_{meta['name']} {meta['version']}"
+    name = Path(path_or_text).stem if is_file else "text"
+    return Corpus(name, {"test": sentences}, language=str(meta["lang"]), annotator=annotator)
+
+
+def to_docs(sentences: Iterable[Sentence], vocab: Vocab) -> Iterator[Doc]:
+    """A spaCy document for each sentence.
+
+    Carries words, spacing, heads and the layers ``upos xpos lemma feats deprel ner``; other layers, comments and
+    span-level annotation have no place there and are left out. Words that do not spell the multiword token they
+    belong to (French *du* = *de* + *le*) are parted by spaces, since a document is spelled by its tokens. The
+    sentence's id is kept as ``doc.user_data["sent_id"]``.
+
+    Raises:
+        CorpusError: spaCy does not take an annotation, such as a ``upos`` that is not universal.
+    """
+    from spacy.tokens import Doc
+
+    for sentence in sentences:
+        layers = {name: [value or "" for value in values] for name, values in sentence.layers.items()}
+        heads = None
+        if sentence.heads is not None:
+            heads = [head - 1 if head else index for index, head in enumerate(sentence.heads)]
+        deps = layers.get("deprel") or (["dep"] * len(sentence) if heads else None)
+        try:
+            doc = Doc(
+                vocab,
+                words=list(sentence.words),
+                spaces=_spaces(sentence),
+                tags=layers.get("xpos"),
+                pos=layers.get("upos"),
+                morphs=layers.get("feats"),
+                lemmas=layers.get("lemma"),
+                heads=heads,
+                deps=["ROOT" if dep == "root" else dep for dep in deps] if deps and heads else None,
+                ents=layers.get("ner"),
+                sent_starts=[index == 0 for index in range(len(sentence))] if heads is None else None,
+            )
+        except ValueError as error:
+            raise CorpusError(
+                f"sentence {quoted(sentence.id)}: spaCy refuses it: {' '.join(str(error).split())}"
+            ) from error
+        doc.user_data["sent_id"] = sentence.id
+        yield doc
+
+
+def write_docbin(path: str | Path, sentences: Iterable[Sentence], *, annotator: str | None = None) -> None:
+    """Write sentences as a ``.spacy`` file, one document a sentence (see :func:`to_docs` for what it carries).
+
+    Args:
+        path: the file; it is whole or absent, never half written.
+        sentences: what to write.
+        annotator: name and version of the pipeline that made the labels, kept in the file.
+
+    Raises:
+        CorpusError: spaCy does not take an annotation.
+        StoreError: the file cannot be written.
+    """
+    from spacy.tokens import DocBin
+    from spacy.vocab import Vocab
+
+    docbin = DocBin(store_user_data=True)
+    for doc in to_docs(sentences, Vocab()):
+        doc.user_data["annotator"] = annotator
+        docbin.add(doc)
+    write_atomically(Path(path), docbin.to_bytes())
+
+
+def load_docbin(path: Path, *, annotator: str | None = None) -> Corpus:
+    """The corpus in a ``.spacy`` file, or in a folder of them, one a split.
+
+    Args:
+        path: the file or folder. One file is the split its name speaks of, else ``test``.
+        annotator: name and version of the pipeline that made the labels; what the file says when left out.
+
+    Raises:
+        CorpusError: no such file, not a ``.spacy`` file, or its documents have no sentence boundaries.
+    """
+    files = split_files(path, [".spacy"], what=".spacy")
+    stated: set[str | None] = set()
+    splits = {
+        split: Sentences(sentence for file in paths for sentence in _docbin_sentences(file, stated))
+        for split, paths in files.items()
+    }
+    annotators = sorted(name for name in stated if name)
+    annotator = annotator or " and ".join(annotators) or None
+    notes = {"annotator": _UNSTATED} if annotator is None and "" in stated else {}
+    return Corpus(corpus_name(path), splits, annotator=annotator, notes=notes)
+
+
+def _docbin_sentences(path: Path, stated: set[str | None]) -> Iterator[Sentence]:
+    """The sentences of one file; the annotators it names are put into ``stated``, "" where a document names none."""
+    from spacy.tokens import DocBin
+    from spacy.vocab import Vocab
+
+    with opened(path, error=CorpusError) as file:
+        content = file.read()
+    try:
+        docs = list(DocBin().from_bytes(content).get_docs(Vocab()))
+        if not docs:
+            raise CorpusError(f"{path}: no document in it; write it again with some")
+        # What a word is annotated with is looked up when it is asked for, so the sentences are part of the test.
+        sentences = list(_sentences(docs, where=f"{path}: "))
+        stated.update(_annotator(doc, path) for doc in docs)
+    except CorpusError:
+        raise
+    except Exception as error:  # whatever zlib, msgpack or spaCy raise on bytes that are none of theirs
+        raise CorpusError(f"{path}: not a .spacy file ({type(error).__name__}); write it again by DocBin") from error
+    yield from sentences
+
+
+def _annotator(doc: Doc, path: Path) -> str | None:
+    """Who annotated a document: None for people, "" where it does not say."""
+    stated = doc.user_data.get("annotator", "")
+    if stated is not None and not isinstance(stated, str):
+        raise CorpusError(f"{path}: annotator is {described(stated)}; write a name, or None for people")
+    return stated
+
+
+def _pipeline(name: str) -> Language:
+    import spacy
+
+    try:
+        return spacy.load(name)
+    except OSError:
+        raise CorpusError(
+            f"spaCy pipeline {quoted(name)} is not installed; python -m spacy download {name}, or name another"
+        ) from None
+
+
+def _paragraphs(lines: Iterable[str], max_length: int, where: str) -> Iterator[str]:
+    """Runs of lines without a blank one between them, each as one text."""
+    held: list[str] = []
+    length = 0
+    for line in lines:
+        if line.strip():
+            held.append(line)
+            length += len(line)
+            if length > max_length:
+                raise CorpusError(
+                    f"{where}: a paragraph of more than {max_length} characters; put blank lines between paragraphs"
+                )
+        elif held:
+            yield "".join(held)
+            held, length = [], 0
+    if held:
+        yield "".join(held)
+
+
+def _sentences(docs: Iterable[Doc], *, where: str = "") -> Iterator[Sentence]:
+    for number, doc in enumerate(docs, 1):
+        if not len(doc):
+            continue
+        if not doc.has_annotation("SENT_START"):
+            raise CorpusError(f"{where}document {number} has no sentence boundaries; {_SEGMENT}")
+        spans = [span for span in doc.sents if any(not token.is_space for token in span)]
+        name = doc.user_data.get("sent_id")
+        for order, span in enumerate(spans, 1):
+            yield _sentence(span, name if name and len(spans) == 1 else f"{name or number}-{order}")
+
+
+def _sentence(span: Span, name: str) -> Sentence:
+    tokens = [token for token in span if not token.is_space]
+    ends = [token.idx + len(token.text) for token in tokens]
+    begins = [token.idx for token in tokens[1:]] + [ends[-1]]
+    layers = _layers(span, tokens)
+    entities = entities_of(layers.get("ner", ()))
+    return Sentence.from_words(
+        [" ".join(token.text.split()) for token in tokens],
+        id=name,
+        space_after=[begin > end for end, begin in zip(ends, begins, strict=True)],
+        layers=layers,
+        targets={"entities": entities} if entities else {},
+        derived=frozenset(["entities"] if entities else []),
+        heads=_heads(tokens, name) if span.doc.has_annotation("DEP") else None,
+    )
+
+
+def _layers(span: Span, tokens: list[Token]) -> dict[str, tuple[str | None, ...]]:
+    attributes: dict[str, Any] = {
+        "upos": ("POS", lambda token: token.pos_),
+        "xpos": ("TAG", lambda token: token.tag_),
+        "lemma": ("LEMMA", lambda token: token.lemma_),
+        "feats": ("MORPH", lambda token: _feats(str(token.morph))),
+        "deprel": ("DEP", lambda token: "root" if token.dep_ == "ROOT" else token.dep_),
+    }
+    layers: dict[str, tuple[str | None, ...]] = {}
+    for name, (annotation, value) in attributes.items():
+        if span.doc.has_annotation(annotation):
+            layers[name] = tuple(value(token) or None for token in tokens)
+    if span.doc.has_annotation("ENT_IOB"):
+        layers["ner"] = _entities(span)
+    return layers
+
+
+def _feats(morph: str) -> str:
+    """Features in the order of Universal Dependencies, whatever their case; spaCy puts capitals first."""
+    return "|".join(sorted(morph.split("|"), key=str.lower))
+
+
+def _entities(span: Span) -> tuple[str | None, ...]:
+    """IOB2 tags of the words; an entity that begins in white space or the sentence before begins at its first word."""
+    tags: list[str | None] = []
+    begun = False
+    for token in span:
+        begun = begun and token.ent_iob_ == "I"
+        if not token.is_space:
+            if token.ent_iob_ == "":
+                tags.append(None)
+            else:
+                tags.append(f"{'I' if begun else 'B'}-{token.ent_type_}" if token.ent_type_ else "O")
+            begun = bool(token.ent_type_)
+    return tuple(tags)
+
+
+def _heads(tokens: list[Token], name: str) -> tuple[int, ...]:
+    """Heads, 1-based among the words of a sentence; where the head is white space, that one's head."""
+    numbers = {token.i: number for number, token in enumerate(tokens, 1)}
+    heads: list[int] = []
+    for token in tokens:
+        head = token.head
+        while head.is_space and head.head.i != head.i:
+            head = head.head
+        if head.i == token.i or head.is_space:
+            heads.append(0)
+        elif head.i in numbers:
+            heads.append(numbers[head.i])
+        else:
+            raise CorpusError(
+                f"sentence {quoted(name)}: {quoted(token.text)} has its head in another sentence; {_SEGMENT}"
+            )
+    return tuple(heads)
+
+
+def _spaces(sentence: Sentence) -> list[bool]:
+    """Whether a space follows each word of a document."""
+    apart = _unspelled(sentence)
+    spaces = []
+    for index, (_, end) in enumerate(sentence.spans):
+        spaces.append(index in apart or sentence.text[end : end + 1].isspace())
+    return spaces
+
+
+def _unspelled(sentence: Sentence) -> set[int]:
+    """Words, but the last, of the multiword tokens that their words do not spell."""
+
+    def spelled(token: MultiwordToken) -> bool:
+        return sentence.spans[token.first] != sentence.spans[token.last]
+
+    return {index for token in sentence.multiword if not spelled(token) for index in range(token.first, token.last)}

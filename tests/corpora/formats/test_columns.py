@@ -1,0 +1,203 @@
+"""Files of one word a line with its tags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bertology.corpora import load_corpus
+from bertology.corpora._files import Oddities
+from bertology.corpora.formats.columns import read_columns
+from bertology.errors import CorpusError
+
+NO_SPACING = "sentences without spacing, words joined by single spaces"
+
+
+@pytest.fixture
+def written(tmp_path: Path):
+    def write(content: str, name: str = "test.conll") -> Path:
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        return tmp_path / name
+
+    return write
+
+
+def test_conll_2000(written):
+    path = written("# # B-NP\n1.8 CD I-NP\nfell VBD B-VP\n. . O\n\nUp IN B-PP\n")
+    oddities = Oddities()
+    first, second = read_columns(path, oddities=oddities)
+    assert first.words == ("#", "1.8", "fell", ".")
+    assert first.text == "# 1.8 fell ."
+    assert first.layers == {"xpos": ("#", "CD", "VBD", "."), "chunk": ("B-NP", "I-NP", "B-VP", "O")}
+    assert (first.id, second.id) == ("1", "2")
+    assert oddities.notes() == {NO_SPACING: "2, first at test.conll:1"}
+
+
+def test_conll_2003_in_iob1(written):
+    path = written(
+        "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\nGerman JJ I-NP I-MISC\ncall NN I-NP O\n"
+        "Paris NNP B-NP I-LOC\n\n-DOCSTART- -X- O O\n\nBonn NNP I-NP I-LOC\nRome NNP I-NP B-LOC\n"
+    )
+    oddities = Oddities()
+    sentences = read_columns(path, oddities=oddities)
+    assert sentences[0].layers["chunk"] == ("B-NP", "B-VP", "B-NP", "I-NP", "B-NP")
+    assert sentences[0].layers["ner"] == ("B-ORG", "O", "B-MISC", "O", "B-LOC")
+    assert sentences[1].layers["ner"] == ("B-LOC", "B-LOC")
+    assert sentences[1].layers["chunk"] == ("B-NP", "I-NP")
+    assert oddities.notes() == {
+        "-DOCSTART- lines, left out": "2, first at test.conll:1",
+        NO_SPACING: "2, first at test.conll:3",
+        "chunk tags turned from IOB1 into IOB2": "4, first at test.conll:3",
+        "ner tags turned from IOB1 into IOB2": "4, first at test.conll:3",
+    }
+
+
+def test_two_columns_by_tab_with_blank_lines_that_hold_a_tab(written):
+    path = written("New York\tB-location\nbound\tO\n\t\n#\tO\nyes\tO\n")
+    first, second = read_columns(path)
+    assert first.words == ("New York", "bound")
+    assert first.layers == {"ner": ("B-location", "O")}
+    assert second.words == ("#", "yes")
+
+
+@pytest.mark.parametrize(
+    ("content", "layers"),
+    [
+        ("runs VERB\nfast ADV\n", {"upos": ("VERB", "ADV")}),
+        ("runs VBZ\nfast RB\n", {"xpos": ("VBZ", "RB")}),
+        ("runs\tVERB\tVBZ\nfast\tADV\tRB\n", {"upos": ("VERB", "ADV"), "xpos": ("VBZ", "RB")}),
+        ("1\truns\tO\n2\tfast\tB-X\n", {"ner": ("O", "B-X")}),
+        ("runs O\nfast O\n", {"ner": ("O", "O")}),
+        ("runs B-VP\nfast O\n", {"chunk": ("B-VP", "O")}),
+    ],
+)
+def test_columns_are_told_by_their_look(written, content, layers):
+    assert read_columns(written(content))[0].layers == layers
+
+
+def test_columns_as_told(written):
+    path = written("a\tx\tO\tB-NP\nb\t_\tB-PER\tI-NP\n")
+    (sentence,) = read_columns(path, columns="form,lemma,_,chunk")
+    assert sentence.layers == {"lemma": ("x", None), "chunk": ("B-NP", "I-NP")}
+    (same,) = load_corpus(path, columns=["form", "lemma", "_", "chunk"])["test"]
+    assert same == sentence
+
+
+def test_universal_ner_has_its_spacing_from_the_text_comment(written):
+    path = written(
+        "# newdoc id = d\n# sent_id = d-1\n# text = In Rome, yes.\n"
+        "1\tIn\tO\t-\t-\n2\tRome\tB-LOC\t-\tann\n3\t,\tO\t-\t-\n4\tyes\tO\t-\t-\n5\t.\tO\t-\t-\n\n"
+        "# sent_id = d-2\n# text = other words\n1\tIn\tO\t-\t-\n2\tRome\tB-LOC\t-\tann\n",
+        "en_made-ud-dev.iob2",
+    )
+    corpus = load_corpus(path)
+    first, second = corpus["dev"]
+    assert first.text == "In Rome, yes."
+    assert [first.text[a:b] for a, b in first.spans] == list(first.words)
+    assert (first.id, second.id) == ("d-1", "d-2")
+    assert first.layers == {"ner": ("O", "B-LOC", "O", "O", "O")}
+    assert first.comments[0] == " newdoc id = d"
+    assert second.text == "In Rome"
+    assert corpus.language == "en"
+    assert corpus.notes == {
+        "sentences whose words do not spell their `# text`, joined by single spaces": "1, first at "
+        "en_made-ud-dev.iob2:12"
+    }
+
+
+def test_all_splits_have_the_layers_of_the_first(tmp_path):
+    (tmp_path / "train.txt").write_text("a NN B-NP\nb NN O\n")
+    (tmp_path / "test.txt").write_text("a NN O\nb NN O\n")  # by itself it would look like ner
+    corpus = load_corpus(tmp_path)
+    assert {split: sorted(sentences.layers) for split, sentences in corpus.splits.items()} == {
+        "train": ["chunk", "xpos"],
+        "test": ["chunk", "xpos"],
+    }
+
+
+def test_names_of_files_as_shared_tasks_give_them(tmp_path):
+    for name in ("eng.train", "eng.testa", "eng.testb"):
+        (tmp_path / name).write_text(f"{name} NN I-NP O\n")
+    corpus = load_corpus(tmp_path)
+    assert {split: sentences[0].words for split, sentences in corpus.splits.items()} == {
+        "train": ("eng.train",),
+        "dev": ("eng.testa",),
+        "test": ("eng.testb",),
+    }
+
+
+FAULTS = {
+    "few columns": ("a NN O\n\nb NN\n", r"3: 2 columns where the file has 3 \(form, xpos, ner\), parted by spaces"),
+    "one column": ("a\tO\nb O\n", r"2: 1 column where the file has 2 \(form, ner\), parted by tabs; mend the line"),
+    "empty word": ("a\tO\n\tO\n", r"2: column 1 \(form\) is empty; write _"),
+    "numbering": ("1\ta\tO\n3\tb\tO\n", "2: id 3 where 2 was due"),
+    "broken span": (
+        "a B-X\n\nb O\nc I-X\n",
+        "4: ner tag I-X begins a span in a file that is IOB2 elsewhere; write B-X",
+    ),
+    "comment inside": ("1\ta\tO\n# x = y\n2\tb\tO\n", "2: 1 column where the file has 3"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_named_with_file_and_line(written, fault):
+    content, message = FAULTS[fault]
+    with pytest.raises(CorpusError, match=f"test.conll:{message}") as caught:
+        read_columns(written(content))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_tag_that_is_none_when_the_column_is_said_to_be_ner(written):
+    with pytest.raises(CorpusError, match=r"test.conll:2: ner tag 'PER' is not O, B-TYPE or I-TYPE"):
+        read_columns(written("a O\nb PER\n"), columns="form,ner")
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "-DOCSTART- O\n\n"])
+def test_no_words(written, content):
+    with pytest.raises(CorpusError, match=r"test.conll: no word in it; give a file with one word and its tags a line"):
+        read_columns(written(content))
+    with pytest.raises(CorpusError, match=r"test.conll: no word in it"):
+        read_columns(written(content), columns="form,ner")
+
+
+def test_words_without_tags(written):
+    with pytest.raises(CorpusError, match=r"lines of one column; a word and its tags should be parted by a tab or"):
+        read_columns(written("a\nb\n"))
+
+
+def test_lines_that_hold_whole_sentences(written):
+    with pytest.raises(CorpusError, match=r"column 1 holds whole sentences, not words; give one word a line"):
+        read_columns(written("a fine film\t1\na dull film\t0\n"))
+
+
+def test_conllu_under_another_name(written):
+    with pytest.raises(CorpusError, match=r"numbered lines of 10 columns look like CoNLL-U; name the file .conllu"):
+        read_columns(written("1\ta\ta\tX\tX\t_\t0\troot\t_\t_\n"))
+
+
+def test_columns_that_look_alike(written):
+    message = r"test.conll: columns 2 and 3 both look like xpos; say what each is by `--columns form,xpos,chunk`"
+    with pytest.raises(CorpusError, match=message):
+        read_columns(written("a lemma NN\nb lemma NN\n"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("xpos,chunk", "none of xpos, chunk is form, the words"),
+        ("form,Chunk", "'Chunk' is no name for a column"),
+        ("form,,chunk", "'' is no name for a column"),
+        ("form,ner,ner", "'ner' stands twice"),
+        ("form,head", "heads are read from CoNLL-U only"),
+    ],
+)
+def test_columns_that_are_told_wrongly(written, columns, message):
+    with pytest.raises(CorpusError, match=f"columns: {message}"):
+        read_columns(written("a NN O\n"), columns=columns)
+
+
+def test_bytes_that_are_not_utf8(tmp_path):
+    (tmp_path / "test.conll").write_bytes("a O\nß O\n".encode("latin-1"))
+    with pytest.raises(CorpusError, match=r"test.conll:2: byte 0xdf"):
+        read_columns(tmp_path / "test.conll")

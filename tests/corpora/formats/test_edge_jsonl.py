@@ -1,0 +1,183 @@
+"""Edge JSONL in and out, and everything that may be wrong with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bertology.corpora import Sentence, Sentences, Target
+from bertology.corpora._files import Oddities
+from bertology.corpora.formats.edge_jsonl import load_edge_jsonl, read_edge_jsonl, write_edge_jsonl
+from bertology.errors import CorpusError
+
+ONE = {"span1": [0, 1], "label": "X"}
+PAIR = {"span1": [0, 1], "span2": [1, 3], "label": "1"}
+
+
+def _line(*targets: object, text: object = "the cat sat", **more: object) -> str:
+    return json.dumps({"text": text, "targets": list(targets), **more}) + "\n"
+
+
+def _read(tmp_path: Path, *lines: str) -> list[Sentence]:
+    path = tmp_path / "edges.jsonl"
+    path.write_text("".join(lines), encoding="utf-8")
+    return list(read_edge_jsonl(path, layer="made"))
+
+
+def test_one_and_two_spans_and_many_labels(tmp_path):
+    (one,) = _read(tmp_path, _line(ONE, {"span1": [1, 3], "label": "Y"}))
+    assert one.words == ("the", "cat", "sat")
+    assert one.text == "the cat sat"
+    assert one.id == "1"
+    assert one.targets == {"made": (Target((0, 1), "X"), Target((1, 3), "Y"))}
+    (two,) = _read(tmp_path, _line(PAIR, info={"source": "x"}))
+    assert two.targets["made"] == (Target((0, 1), "1", (1, 3)),)
+    (many,) = _read(tmp_path, _line({**PAIR, "label": ["a", "b"]}, {**PAIR, "label": []}))
+    assert [target.label for target in many.targets["made"]] == [("a", "b"), ()]
+    assert [target.labels for target in many.targets["made"]] == [("a", "b"), ()]
+    assert two.targets["made"][0].labels == ("1",)
+
+
+def test_sentences_without_targets_and_blank_lines_are_no_error(tmp_path):
+    bare, full = _read(tmp_path, _line(), "\n", _line(ONE))
+    assert bare.targets == {}
+    assert full.id == "3"
+
+
+def test_words_without_stated_spacing_are_counted(tmp_path):
+    oddities = Oddities()
+    path = tmp_path / "edges.jsonl"
+    path.write_text(_line(ONE) + _line(ONE, text="It 's", info={"text": "It's"}), encoding="utf-8")
+    first, second = read_edge_jsonl(path, layer="made", oddities=oddities)
+    assert first.text == "the cat sat"
+    assert second.text == "It's"
+    assert oddities.notes() == {"sentences without spacing, words joined by single spaces": "1, first at edges.jsonl:1"}
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    sentences = [
+        Sentence.from_words(
+            ["It", "'s", "here", "."],
+            id="doc-1",
+            space_after=[False, True, False, True],
+            targets={"proto_roles": (Target((1, 2), ("awareness", "volition"), (0, 1)), Target((1, 2), (), (2, 3)))},
+        ),
+        Sentence.from_words(["Ünïcode", "“"], id="doc-2"),
+    ]
+    path = tmp_path / "test.jsonl"
+    write_edge_jsonl(path, sentences, layer="proto_roles")
+    plain = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert plain[0]["text"] == "It 's here ."
+    assert plain[0]["targets"][0] == {"span1": [1, 2], "span2": [0, 1], "label": ["awareness", "volition"]}
+    again = list(read_edge_jsonl(path, layer="proto_roles"))
+    assert [(s.id, s.text, s.words, s.spans, s.targets) for s in again] == [
+        (s.id, s.text, s.words, s.spans, s.targets) for s in sentences
+    ]
+    write_edge_jsonl(tmp_path / "twice.jsonl", again, layer="proto_roles")
+    assert (tmp_path / "twice.jsonl").read_bytes() == path.read_bytes()
+
+
+def test_only_spaces_part_words(tmp_path):
+    (sentence,) = _read(tmp_path, _line({"span1": [1, 2], "label": "X"}, text="some  1\u00a0000 words"))
+    assert sentence.words == ("some", "1\u00a0000", "words")
+    assert sentence.text == "some 1\u00a0000 words"
+
+
+def test_info_is_kept(tmp_path):
+    (sentence,) = _read(tmp_path, _line(ONE, info={"document": "d", "sent_id": "s7"}))
+    assert sentence.id == "s7"
+    write_edge_jsonl(tmp_path / "again.jsonl", [sentence], layer="made")
+    info = json.loads((tmp_path / "again.jsonl").read_text())["info"]
+    assert info == {"document": "d", "sent_id": "s7", "text": "the cat sat"}
+
+
+def test_a_folder_of_splits(tmp_path):
+    for split in ("train", "val", "test"):
+        (tmp_path / f"{split}.jsonl").write_text(_line(PAIR))
+    corpus = load_edge_jsonl(tmp_path, layer="srl")
+    assert list(corpus.splits) == ["train", "dev", "test"]
+    assert corpus["dev"][0].targets["srl"] == (Target((0, 1), "1", (1, 3)),)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([_line(ONE), _line({"span1": [2, 4], "label": "X"})], r"jsonl:2: targets\[0\].span1 \[2, 4\] is outside .* 3"),
+        ([_line({"span1": [-1, 1], "label": "X"})], r"jsonl:1: targets\[0\].span1 \[-1, 1\] is outside the text"),
+        ([_line({"span1": [2, 1], "label": "X"})], r"jsonl:1: .*span1 \[2, 1\] is reversed; write the start first"),
+        ([_line(ONE, {"span1": [1, 1], "label": "X"})], r"jsonl:1: targets\[1\].span1 \[1, 1\] is empty; .*\[1, 2\]"),
+        ([_line({**PAIR, "span2": [3, 4]})], r"targets\[0\].span2 \[3, 4\] is outside the text, which has 3 words"),
+        ([_line({"label": "X"})], r"targets\[0\].span1 is missing; write \[start, end\]"),
+        ([_line({"span1": [0, 1.5], "label": "X"})], r"targets\[0\].span1 is \[0, 1.5\]; write \[start, end\]"),
+        ([_line({"span1": [True, 1], "label": "X"})], r"targets\[0\].span1 is \[true, 1\]; write \[start, end\]"),
+        ([_line({"span1": [0, 1]})], r"jsonl:1: targets\[0\] has no label; write a string, or a list"),
+        ([_line({"span1": [0, 1], "label": 3})], r"targets\[0\].label is 3; write a string, or a list of strings"),
+        ([_line({"span1": [0, 1], "label": ""})], r"targets\[0\].label is \"\"; write a string"),
+        ([_line({"span1": [0, 1], "label": ["a", 1]})], r"targets\[0\].label is a list of mixed types"),
+        (
+            [_line(ONE), _line({"span1": [0, 1], "label": ["X"]})],
+            r"jsonl:2: targets\[0\].label is a list where that of .*jsonl:1: targets\[0\] is a string",
+        ),
+        (
+            [_line(ONE), _line(PAIR)],
+            r"jsonl:2: targets\[0\] has two spans where that of .*:1: targets\[0\] has one span",
+        ),
+        ([_line(PAIR, ONE)], r"targets\[1\] has one span where that of .*targets\[0\] has two spans; give"),
+        (["{'text': 1}\n"], r"jsonl:1: not JSON \(.*column 2\); one object a line is due"),
+        (["[1, 2]\n"], r"jsonl:1: \[1, 2\] where an object with text and targets was due"),
+        ([_line(ONE, text="  ")], r"jsonl:1: text is \"  \"; write the words"),
+        ([_line(ONE, text=None)], r"jsonl:1: text is missing"),
+        ([json.dumps({"text": "a b"})], r"jsonl:1: targets is missing; write a list, \[\] for none"),
+        ([_line("X")], r"jsonl:1: targets\[0\] is \"X\"; write an object with span1 and label"),
+        (["[" * 100_000], r"jsonl:1: not JSON .brackets nested too deeply.; one object"),
+        (["\n"], r"edges.jsonl: no example in it; give one JSON object a line"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, lines, message):
+    with pytest.raises(CorpusError, match=message) as caught:
+        _read(tmp_path, *lines)
+    assert "\n" not in str(caught.value)
+
+
+def test_bytes_that_are_not_utf8(tmp_path):
+    path = tmp_path / "edges.jsonl"
+    path.write_bytes(_line(ONE).encode() + b'{"text": "caf\xe9", "targets": []}\n')
+    with pytest.raises(CorpusError, match=r"edges.jsonl:2: byte 0xe9 .* is not UTF-8"):
+        list(read_edge_jsonl(path, layer="made"))
+
+
+def test_layers_are_named_in_small_letters(tmp_path):
+    with pytest.raises(CorpusError, match="layer 'Made Up' is no name for targets"):
+        list(read_edge_jsonl(tmp_path / "x.jsonl", layer="Made Up"))
+
+
+def test_what_cannot_be_written(tmp_path):
+    plain = Sentence.from_words(["a"], id="s", targets={"srl": (Target((0, 1), "A0", (0, 1)),)})
+    with pytest.raises(CorpusError, match="no sentence has targets 'coref'; there are srl"):
+        write_edge_jsonl(tmp_path / "x.jsonl", [plain], layer="coref")
+    spaced = Sentence.from_words(["a b"], id="s", targets=plain.targets)
+    with pytest.raises(CorpusError, match="sentence 's' has the word 'a b'; spaces part words there"):
+        write_edge_jsonl(tmp_path / "x.jsonl", [spaced], layer="srl")
+    assert not list(tmp_path.iterdir())
+
+
+def test_derived_targets_do_not_enter_the_fingerprint():
+    bare = Sentences([Sentence.from_words(["a", "b"], layers={"ner": ("B-X", "O")}), Sentence.from_words(["c"])])
+    more = bare.with_derived("entities", {0: (Target((0, 1), "X"),)})
+    assert more[0].targets == {"entities": (Target((0, 1), "X"),)}
+    assert more[0].derived == {"entities"}
+    assert bare[0].targets == {}
+    prints = {held.fingerprint for held in (bare, more, more[:], Sentences(more))}
+    assert len(prints) == 1
+    stated = Sentences([Sentence.from_words(["a", "b"], layers=bare[0].layers, targets=more[0].targets), bare[1]])
+    assert stated.fingerprint != bare.fingerprint
+
+
+def test_the_fingerprint_tells_many_labels_from_one():
+    def held(label: str | tuple[str, ...]) -> str:
+        return Sentences([Sentence.from_words(["a"], targets={"t": (Target((0, 1), label),)})]).fingerprint
+
+    assert len({held("x"), held(("x",)), held(()), held(("x", "y"))}) == 4
+    assert held("x") == "fcfc9fb9acc737d334aaf9b6737a1be1"

@@ -1,0 +1,226 @@
+"""spaCy in and out, with pipelines made here: nothing is downloaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+
+from bertology.corpora import (
+    MultiwordToken,
+    Sentence,
+    Sentences,
+    Target,
+    annotate_text,
+    from_docs,
+    load_corpus,
+    to_docs,
+)
+from bertology.corpora.formats.conllu import read_conllu
+from bertology.corpora.formats.spacy_docs import load_docbin, write_docbin
+from bertology.errors import CorpusError
+
+
+@Language.component("bertology_test_tagger")
+def _tagger(doc: Doc) -> Doc:
+    """Tags a word by its first letter."""
+    for token in doc:
+        token.pos_ = "SPACE" if token.is_space else "PROPN" if token.text[0].isupper() else "NOUN"
+    return doc
+
+
+@pytest.fixture(scope="module")
+def nlp() -> Language:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.add_pipe("bertology_test_tagger")
+    return nlp
+
+
+def _parsed() -> Sentence:
+    return Sentence.from_words(
+        ["Ada", "does", "n't", "visit", "New", "York", "."],
+        id="s-1",
+        space_after=[True, False, True, True, True, False, True],
+        layers={
+            "upos": ("PROPN", "AUX", "PART", "VERB", "PROPN", "PROPN", "PUNCT"),
+            "xpos": ("NNP", "VBZ", "RB", "VB", "NNP", "NNP", "."),
+            "lemma": ("Ada", "do", "not", "visit", "New", "York", "."),
+            "feats": ("Number=Sing", "Mood=Ind|Number=Sing", None, "VerbForm=Inf", None, None, None),
+            "deprel": ("nsubj", "aux", "advmod", "root", "compound", "obj", "punct"),
+            "ner": ("B-PER", "O", "O", "O", "B-LOC", "I-LOC", "O"),
+        },
+        heads=(4, 4, 4, 0, 6, 4, 4),
+        targets={"entities": (Target((0, 1), "PER"), Target((4, 6), "LOC"))},
+        derived=frozenset({"entities"}),
+    )
+
+
+def test_out_and_in_again():
+    vocab = spacy.blank("en").vocab
+    docs = list(to_docs([_parsed()], vocab))
+    assert docs[0].text == "Ada doesn't visit New York."
+    assert docs[0][3].dep_ == "ROOT"
+    assert docs[0][4].head.text == "York"
+    assert [entity.text for entity in docs[0].ents] == ["Ada", "New York"]
+    corpus = from_docs(docs, annotator=None, name="made", split="dev")
+    assert list(corpus["dev"]) == [_parsed()]
+    assert not corpus.is_silver
+
+
+def test_a_docbin_keeps_sentences_and_annotator(tmp_path):
+    made = [_parsed(), Sentence.from_words(["Yes"], id="s-2", layers={"upos": ("INTJ",)})]
+    write_docbin(tmp_path / "train.spacy", made)
+    write_docbin(tmp_path / "test.spacy", made[1:], annotator="en_made 1.0")
+    gold = load_corpus(tmp_path / "train.spacy")
+    assert list(gold["train"]) == made
+    assert gold.annotator is None
+    assert gold.notes == {}
+    both = load_corpus(tmp_path)
+    assert list(both.splits) == ["train", "test"]
+    assert both.annotator == "en_made 1.0"
+    assert load_docbin(tmp_path, annotator="other 2").annotator == "other 2"
+
+
+def test_a_docbin_of_other_origin_does_not_say_who_annotated(tmp_path, nlp):
+    DocBin(docs=[nlp("One here. Two there.")]).to_disk(tmp_path / "dev.spacy")
+    corpus = load_corpus(tmp_path / "dev.spacy")
+    assert [sentence.text for sentence in corpus["dev"]] == ["One here.", "Two there."]
+    assert [sentence.id for sentence in corpus["dev"]] == ["1-1", "1-2"]
+    assert corpus.notes == {"annotator": "not stated in the file; taken for people"}
+
+
+def test_text_is_annotated_and_marked_silver(nlp):
+    corpus = annotate_text("Ada  met\nBo. Then,\tthey left.\n\nThe end", pipeline=nlp)
+    sentences = list(corpus["test"])
+    assert [sentence.text for sentence in sentences] == ["Ada met Bo.", "Then, they left.", "The end"]
+    for sentence in sentences:
+        assert [sentence.text[a:b] for a, b in sentence.spans] == list(sentence.words)
+    assert sentences[0].layers == {"upos": ("PROPN", "NOUN", "PROPN", "NOUN")}
+    assert sentences[0].heads is None
+    assert corpus.is_silver
+    assert corpus.annotator == "en_pipeline 0.0.0"
+    assert corpus.language == "en"
+
+
+def test_a_file_is_annotated(tmp_path, nlp):
+    (tmp_path / "book.txt").write_text("\n\nOne.\n \nTwo.", encoding="utf-8")
+    corpus = annotate_text(tmp_path / "book.txt", pipeline=nlp)
+    assert corpus.name == "book"
+    assert [sentence.text for sentence in corpus["test"]] == ["One.", "Two."]
+
+
+def test_a_pipeline_by_its_folder(tmp_path, nlp):
+    nlp.to_disk(tmp_path / "pipeline")
+    assert len(annotate_text("One. Two.", pipeline=str(tmp_path / "pipeline"))["test"]) == 2
+
+
+def test_a_pipeline_that_is_not_installed():
+    message = "spaCy pipeline 'xx_none_sm' is not installed; python -m spacy download xx_none_sm"
+    with pytest.raises(CorpusError, match=message):
+        annotate_text("One.", pipeline="xx_none_sm")
+
+
+def test_a_pipeline_that_finds_no_sentences():
+    message = r"document 1 has no sentence boundaries; add a sentencizer or a parser to the pipeline"
+    with pytest.raises(CorpusError, match=message):
+        annotate_text("One. Two.", pipeline=spacy.blank("en"))
+
+
+def test_text_without_words(tmp_path, nlp):
+    with pytest.raises(CorpusError, match="the text: no word in it"):
+        annotate_text(" \n", pipeline=nlp)
+    with pytest.raises(CorpusError, match=r"none.txt: no such file"):
+        annotate_text(tmp_path / "none.txt", pipeline=nlp)
+
+
+def test_a_paragraph_longer_than_the_pipeline_takes():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.max_length = 10
+    with pytest.raises(CorpusError, match=r"a paragraph of more than 10 characters; put blank lines between"):
+        annotate_text("One two three four", pipeline=nlp)
+    assert len(annotate_text("One two\n\nthree", pipeline=nlp)["test"]) == 2
+
+
+def test_white_space_tokens_are_no_words():
+    """Heads and entities go round them."""
+    words = ["In", "\n", "New", " ", "York", "\t", "Bo", "ate"]
+    doc = Doc(
+        spacy.blank("en").vocab,
+        words=words,
+        spaces=[False] * 8,
+        heads=[7, 0, 3, 4, 1, 4, 7, 7],
+        deps=["prep", "space", "compound", "space", "pobj", "space", "nsubj", "ROOT"],
+        ents=["O", "B-LOC", "I-LOC", "I-LOC", "I-LOC", "B-PER", "I-PER", "O"],
+    )
+    (sentence,) = from_docs([doc], annotator=None)["test"]
+    assert sentence.words == ("In", "New", "York", "Bo", "ate")
+    assert sentence.text == "In New York Boate"
+    assert sentence.heads == (5, 3, 1, 5, 0)
+    assert sentence.layers["ner"] == ("O", "B-LOC", "I-LOC", "B-PER", "O")
+
+
+def test_heads_are_counted_inside_each_sentence():
+    doc = Doc(
+        spacy.blank("en").vocab,
+        words=["He", "ran", "She", "hid"],
+        heads=[1, 1, 3, 3],
+        deps=["nsubj", "ROOT", "nsubj", "ROOT"],
+    )
+    assert [sentence.heads for sentence in from_docs([doc], annotator=None)["test"]] == [(2, 0), (2, 0)]
+
+
+def test_words_that_do_not_spell_their_token_are_parted():
+    sentence = Sentence.from_words(["de", "le", "port"], multiword=[MultiwordToken(0, 1, "du")])
+    (doc,) = to_docs([sentence], spacy.blank("en").vocab)
+    assert doc.text == "de le port"
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ({"upos": ("NN",)}, "sentence 's': spaCy refuses it: .*NN"),
+        ({"ner": ("PER",)}, "sentence 's': spaCy refuses it: .*IOB"),
+    ],
+)
+def test_what_spacy_refuses_is_one_line(layers, message):
+    with pytest.raises(CorpusError, match=message) as caught:
+        list(to_docs([Sentence.from_words(["a"], id="s", layers=layers)], spacy.blank("en").vocab))
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_docbin(tmp_path):
+    (tmp_path / "bad.spacy").write_bytes(b"not this")
+    with pytest.raises(CorpusError, match=r"bad.spacy: not a .spacy file \(\w+\); write it again by DocBin"):
+        load_corpus(tmp_path / "bad.spacy")
+    DocBin().to_disk(tmp_path / "empty.spacy")
+    with pytest.raises(CorpusError, match=r"empty.spacy: no document in it"):
+        load_corpus(tmp_path / "empty.spacy")
+    DocBin(docs=[spacy.blank("en")("No bounds here")]).to_disk(tmp_path / "flat.spacy")
+    with pytest.raises(CorpusError, match=r"flat.spacy: document 1 has no sentence boundaries"):
+        load_corpus(tmp_path / "flat.spacy")
+    with pytest.raises(CorpusError, match=r"none.spacy: no such file"):
+        load_docbin(tmp_path / "none.spacy")
+
+
+def test_a_real_treebank_goes_through_spacy(real_data):
+    """English EWT dev: words, spacing, tags, features and trees come back as they went."""
+    path: Path = real_data("ud_english_ewt/en_ewt-ud-dev.conllu")
+    sentences = [sentence for sentence, _ in zip(read_conllu(path), range(400), strict=False)]
+    back = list(from_docs(to_docs(sentences, spacy.blank("en").vocab), annotator=None)["test"])
+    kept = ("upos", "xpos", "lemma", "feats", "deprel")
+    wanted = Sentences(
+        Sentence.from_words(
+            sentence.words,
+            id=sentence.id,
+            space_after=[sentence.text[end : end + 1] == " " for _, end in sentence.spans],
+            layers={name: sentence.layers[name] for name in kept if name in sentence.layers},
+            heads=sentence.heads,
+        )
+        for sentence in sentences
+    )
+    assert back == list(wanted)

@@ -1,0 +1,134 @@
+"""IOB1 and IOB2, against definitions by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertology.corpora import Sentence, Sentences, Target
+from bertology.corpora.formats._spans import NotIob, entities_of, to_iob2
+from bertology.corpora.formats.columns import read_columns
+from bertology.errors import CorpusError
+
+# spans of a sentence as pieces: (type or None, length); neighbouring pieces are different spans
+sentence_pieces = st.lists(st.tuples(st.sampled_from([None, "PER", "LOC"]), st.integers(1, 3)), min_size=1, max_size=6)
+
+
+def _iob2(pieces) -> list[str]:
+    tags: list[str] = []
+    for kind, length in pieces:
+        tags += ["O"] * length if kind is None else [f"B-{kind}"] + [f"I-{kind}"] * (length - 1)
+    return tags
+
+
+def _iob1(pieces) -> list[str]:
+    tags: list[str] = []
+    before = None
+    for kind, length in pieces:
+        begin = "B" if kind == before else "I"
+        tags += ["O"] * length if kind is None else [f"{begin}-{kind}"] + [f"I-{kind}"] * (length - 1)
+        before = kind
+    return tags
+
+
+def _read(tagged: list[list[str]]) -> tuple[list[str], int]:
+    held = Sentences(Sentence.from_words(["w"] * len(tags), layers={"ner": tuple(tags)}) for tags in tagged)
+    layer, changed = to_iob2(held.layers["ner"], held.starts)
+    return [layer.values[code] for code in layer.codes], len(changed)
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.lists(sentence_pieces, min_size=1, max_size=5))
+def test_iob2_stays_as_it_is(text):
+    tagged = [_iob2(pieces) for pieces in text]
+    assert _read(tagged) == ([tag for tags in tagged for tag in tags], 0)
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.lists(sentence_pieces, min_size=1, max_size=5))
+def test_iob1_becomes_iob2(text):
+    wanted = [tag for pieces in text for tag in _iob2(pieces)]
+    given_tags = [tag for pieces in text for tag in _iob1(pieces)]
+    tags, changed = _read([_iob1(pieces) for pieces in text])
+    assert tags == wanted
+    assert changed == sum(a != b for a, b in zip(given_tags, wanted, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("tagged", "word", "tag"),
+    [
+        ([["B-PER", "O", "I-PER"]], 2, "I-PER"),
+        ([["B-PER", "I-LOC"]], 1, "I-LOC"),
+        ([["O", "B-PER"], ["I-PER"]], 2, "I-PER"),
+    ],
+)
+def test_a_span_that_begins_with_i_in_iob2_is_an_error(tagged, word, tag):
+    with pytest.raises(
+        NotIob, match=f"tag {tag} begins a span in a file that is IOB2 elsewhere; write B-{tag[2:]}"
+    ) as e:
+        _read(tagged)
+    assert e.value.word == word
+
+
+@pytest.mark.parametrize(
+    ("tag", "message"),
+    [
+        ("PER", "tag 'PER' is not O, B-TYPE or I-TYPE$"),
+        ("S-PER", r"tag 'S-PER' is not O, B-TYPE or I-TYPE \(IOBES or BILOU: convert them\)"),
+        ("B-", "tag 'B-' is not"),
+        ("o", "tag 'o' is not"),
+    ],
+)
+def test_a_tag_of_no_such_form_is_an_error(tag, message):
+    with pytest.raises(NotIob, match=message) as caught:
+        _read([["O", "B-X"], ["O", tag]])
+    assert caught.value.word == 3
+
+
+def test_a_word_without_a_tag_is_outside():
+    held = Sentences([Sentence.from_words(["a", "b", "c"], layers={"ner": ("B-X", None, "B-X")})])
+    layer, changed = to_iob2(held.layers["ner"], held.starts)
+    assert layer.codes.tolist() == [0, -1, 0]
+    assert not len(changed)
+    assert layer.codes.dtype == np.int32
+
+
+@settings(deadline=None, derandomize=True)
+@given(sentence_pieces)
+def test_entities_are_the_pieces_that_tags_were_made_of(pieces):
+    wanted, place = [], 0
+    for kind, length in pieces:
+        if kind is not None:
+            wanted.append(Target((place, place + length), kind))
+        place += length
+    assert entities_of(_iob2(pieces)) == tuple(wanted)
+
+
+def test_entities_of_words_without_tags():
+    assert entities_of([None, "B-X", None, "B-X", "I-X"]) == (Target((1, 2), "X"), Target((3, 5), "X"))
+    assert entities_of([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("tags", "message"),
+    [
+        (["O", "I-X"], "word 2: tag I-X begins a span; write B-X"),
+        (["B-Y", "I-X"], "word 2: tag I-X begins a span; write B-X"),
+        (["X"], "word 1: tag 'X' is not O, B-TYPE or I-TYPE"),
+    ],
+)
+def test_entities_of_tags_that_are_not_iob2(tags, message):
+    with pytest.raises(CorpusError, match=message):
+        entities_of(tags)
+
+
+def test_column_files_bring_entities_and_keep_their_fingerprint(tmp_path):
+    path = tmp_path / "made.iob2"
+    path.write_text("a\tB-X\nb\tI-X\nc\tO\n\nd\tO\n")
+    first, second = held = read_columns(path)
+    assert first.targets == {"entities": (Target((0, 2), "X"),)}
+    assert second.targets == {}
+    bare = [Sentence.from_words(s.words, layers=s.layers) for s in held]
+    assert Sentences(bare).fingerprint == held.fingerprint
