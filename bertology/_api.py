@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bertology._files import explained_system_errors
+from bertology._memory import explained_shortage
 from bertology.activations import BarProgress, silent
 from bertology.corpora import Corpus, no_columns
 from bertology.results import Results
@@ -15,6 +16,7 @@ from bertology.runner import CONTROLS, ProbeRequest, parse_controls, parse_names
 
 
 @explained_system_errors()
+@explained_shortage("this probe")
 def probe(
     task: str | Sequence[str] = "pos",
     *,

@@ -178,3 +178,11 @@ def test_a_report_of_heads_alone(browser: Any, tmp_path: Path, scheme: str) -> N
     assert "80.0" in shown.inner_text("#heads table >> nth=0")
     assert not said
     context.close()
+
+
+def test_the_direction_of_an_arrow_is_given_in_words() -> None:
+    shown = results(group="obj: dependent → head").view()
+    (table,) = shown.head_tables
+    assert "→: from the word that looks to the word that it looks at" in str(shown.to_markdown())
+    assert "from the word that looks" not in results().view().to_markdown()
+    assert [line.name for line in table.lines] == ["obj: dependent → head"]

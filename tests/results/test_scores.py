@@ -105,6 +105,14 @@ def test_a_majority_counted_on_the_test_is_an_oracle(facts, pos):
     assert any(ORACLE in text.get_text() for text in facts.view().plot().axes[0].texts)
 
 
+def test_layer_0_is_not_promised_to_stay_below_the_lexical_baseline(pos):
+    """Pieces generalise to words that training does not have, which a baseline of words cannot."""
+    rows = [dataclasses.replace(row, control="lexical") if row.control == "majority" else row for row in pos.rows]
+    (grid,) = Results(tuple(rows), pos.comparisons).view().grids()
+    assert "layer 0 reads pieces, so it knows more of words new to it" in notes_of(grid)["words"]
+    assert "words" not in notes_of(pos.view().grids()[0])
+
+
 @pytest.mark.parametrize(
     ("results", "said"),
     [

@@ -239,6 +239,27 @@ def test_a_process_that_is_killed_is_told_in_one_line(
         run_experiment(experiment, tmp_path / "run", options=RunOptions(jobs=2))
 
 
+def test_want_of_memory_in_a_fit_is_a_failure_in_one_line(
+    write_experiment: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bertology.readouts import LinearReadout
+
+    def full(*_: Any, **__: Any) -> None:
+        raise MemoryError("Unable to allocate 3.20 GiB for an array with shape (7, 8)")
+
+    monkeypatch.setattr(LinearReadout, "fit", full)
+    run = tmp_path / "run"
+    summary = run_experiment(load_experiment(write_experiment(tmp_path)), run, options=SERIAL)
+    assert len(summary.failures) == 2
+    for line in summary.failures:
+        assert "not enough memory (3.20 GiB asked for at once, " in line
+        assert line.endswith("compute in bfloat16 (--dtype), or run fewer processes (--jobs)")
+        assert "\n" not in line
+    record = json.loads(next((run / "cells").glob("*.failed.json")).read_text())
+    assert record["error"]["type"] == "MemoryError"
+    assert "Unable to allocate" in record["error"]["traceback"]
+
+
 def test_fail_fast_stops(write_experiment: Callable[..., Path], tmp_path: Path) -> None:
     path = write_experiment(tmp_path, "- pos", '- "feats:Nummer"\n  - pos')
     summary = run_experiment(
