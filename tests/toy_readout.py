@@ -10,7 +10,7 @@ FILE = '''
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,14 +20,9 @@ from bertology.readouts import FitReport, FittedReadout, Predictions, Readout, R
 
 @dataclass(frozen=True)
 class FittedMeans(FittedReadout):
+    name: str
     means: np.ndarray
-    fit_report: FitReport
-
-    name = "toy.v1"
-
-    @property
-    def report(self) -> FitReport:
-        return self.fit_report
+    report: FitReport
 
     @property
     def n_params(self) -> int:
@@ -54,10 +49,6 @@ class Toy(Readout):
     def name(self) -> str:
         return "toy.v1"
 
-    @property
-    def params(self) -> Mapping[str, Any]:
-        return asdict(self)
-
     def fit(self, train, targets, *, dev, dev_targets, seed=0, device="cpu", progress=None) -> FittedMeans:
         vectors = _all(train)
         weights = np.ones(targets.labels.shape) if targets.weights is None else targets.weights
@@ -71,7 +62,7 @@ class Toy(Readout):
         report = FitReport(
             (0.0,), np.zeros(shape[:2]), np.zeros(shape), np.ones(shape, int), np.ones(shape, bool), np.zeros(shape)
         )
-        return FittedMeans(means, report)
+        return FittedMeans(self.name, means, report)
 
 
 def _all(source) -> np.ndarray:

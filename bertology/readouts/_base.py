@@ -1,4 +1,4 @@
-"""What every readout takes and gives."""
+"""What every readout takes and returns: targets, settings, reports and predictions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from bertology.errors import FitError
 from bertology.readouts._features import FeatureSource, Shaped
-from bertology.readouts._path import rising_ends
 
 Progress = Callable[[str], None]
 """Called with one line about how far a fit has come."""
@@ -20,7 +19,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Targets:
-    """What to predict from the items of a source: one or several problems over the same items.
+    """Labels to predict from the items of a source, in one or several problems over the same items.
 
     Raises:
         FitError: shapes, labels or weights are out of bounds.
@@ -34,11 +33,11 @@ class Targets:
     weights: NDArray[np.float32] | None = None
     """``[problem, item]`` how often each item counts (resampling by seed), 1 when left out."""
     names: tuple[str, ...] = ()
-    """What each problem is called in messages."""
-    leaders: tuple[int, ...] = ()
-    """For each problem the one whose strength it takes over: itself where it chooses its own, as all do when left out.
-    A control task takes over that of its task, so that selectivity compares one readout with itself (Hewitt & Liang
-    2019, section 2)."""
+    """Name of each problem in messages."""
+    strength_sources: tuple[int, ...] = ()
+    """``[problem]`` the problem whose regularisation strength is used: itself where the strength is chosen on dev, as
+    for all problems when left out. A control task uses the strength of its task, so that selectivity compares a readout
+    with itself (Hewitt & Liang 2019, section 2)."""
 
     def __post_init__(self) -> None:
         labels = _checked_labels(np.asarray(self.labels), self.n_classes)
@@ -51,10 +50,12 @@ class Targets:
             if not (np.isfinite(weights).all() and (weights >= 0).all()):
                 raise FitError("some weights are negative or not finite: give finite weights of 0 or more")
             object.__setattr__(self, "weights", weights)
-        leaders = self.leaders or tuple(range(len(labels)))
-        if len(leaders) != len(labels) or not all(0 <= one < len(labels) and leaders[one] == one for one in leaders):
-            raise FitError(f"leaders are {list(leaders)}: give {len(labels)} numbers of problems that lead themselves")
-        object.__setattr__(self, "leaders", leaders)
+        sources = self.strength_sources or tuple(range(len(labels)))
+        if len(sources) != len(labels) or not all(0 <= one < len(labels) and sources[one] == one for one in sources):
+            raise FitError(
+                f"strength_sources are {list(sources)}: give {len(labels)} problems that are their own source"
+            )
+        object.__setattr__(self, "strength_sources", sources)
 
     @property
     def is_multi_label(self) -> bool:
@@ -63,21 +64,21 @@ class Targets:
 
     @property
     def n_problems(self) -> int:
-        """How many problems there are."""
+        """Number of problems."""
         return int(self.labels.shape[0])
 
     @property
     def n_items(self) -> int:
-        """How many items there are."""
+        """Number of items."""
         return int(self.labels.shape[1])
 
     def only(self, problems: NDArray[np.int64]) -> Targets:
-        """Only some of the problems, each of which chooses for itself."""
+        """Some of the problems, each of which is its own strength source."""
         weights = None if self.weights is None else self.weights[problems]
         return Targets(self.labels[problems], self.n_classes, weights, tuple(self.name(one) for one in problems))
 
     def name(self, problem: int) -> str:
-        """What problem number ``problem`` is called in messages."""
+        """Name of problem number ``problem`` in messages."""
         return self.names[problem] if problem < len(self.names) else f"problem {problem}"
 
 
@@ -98,9 +99,9 @@ def _checked_labels(labels: NDArray[Any], n_classes: int) -> NDArray[np.int64] |
 
 @dataclass(frozen=True)
 class FitReport:
-    """How a fit went: the path of strengths, which was chosen and why, and whether each fit arrived.
+    """Report of a fit: the path of strengths, the strength chosen by dev accuracy, and whether each fit converged.
 
-    Problems and layers that a readout does not tell apart repeat their value.
+    Where a value is the same for several problems or layers, it is repeated.
     """
 
     strengths: tuple[float, ...]
@@ -108,15 +109,15 @@ class FitReport:
     its ends that some fit tried."""
     chosen: NDArray[np.float64]
     """``[problem, layer]`` the strength with the best dev accuracy, of equals the strongest regularisation; or that of
-    the problem's leader."""
+    the problem's strength source."""
     dev_accuracy: NDArray[np.float64]
     """``[problem, layer, strength]``, NaN where a strength was not tried; micro F1 where items have several labels."""
     iterations: NDArray[np.int64]
-    """``[problem, layer, strength]`` steps taken, each of them one evaluation of loss and gradient."""
+    """``[problem, layer, strength]`` number of evaluations of loss and gradient."""
     converged: NDArray[np.bool_]
     """``[problem, layer, strength]`` whether the fit met its tolerance."""
     gradient_norm: NDArray[np.float64]
-    """``[problem, layer, strength]`` what was compared with the tolerance at the end."""
+    """``[problem, layer, strength]`` the norm that was compared with the tolerance in the last iteration."""
 
     @property
     def all_converged(self) -> bool:
@@ -124,7 +125,7 @@ class FitReport:
         return bool(self.converged[~np.isnan(self.dev_accuracy)].all())
 
     def end(self, problem: int, layer: int) -> Literal["strongest", "weakest"] | None:
-        """Which end of the path was chosen, where dev accuracy still rises towards it; None where neither was."""
+        """The end of the path that was chosen, if dev accuracy still rises towards it; else None."""
         accuracy = self.dev_accuracy[problem, layer]
         if self.strengths[int(np.nanargmax(accuracy))] != self.chosen[problem, layer]:
             return None  # the choice is another problem's
@@ -132,7 +133,7 @@ class FitReport:
         return None if not end else "weakest" if end > 0 else "strongest"
 
     def without_untried(self) -> FitReport:
-        """The same without strengths that no fit tried."""
+        """The same report without strengths that no fit tried."""
         tried = ~np.isnan(self.dev_accuracy).all(axis=(0, 1))
         return replace(
             self,
@@ -146,7 +147,7 @@ class FitReport:
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a fitted readout says of every item, whatever items it was fitted on."""
+    """Predictions of a fitted readout for every item of a source."""
 
     labels: NDArray[np.int64] | NDArray[np.bool_]
     """``[problem, layer, item]`` int64 most probable class; ``[problem, layer, item, class]`` bool, which classes are
@@ -157,17 +158,12 @@ class Predictions:
 
 
 class FittedReadout(ABC):
-    """A readout after fitting; it does not change any more."""
+    """A fitted readout, which is immutable."""
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """Registered name of the readout, with its version."""
-
-    @property
-    @abstractmethod
-    def report(self) -> FitReport:
-        """How the fit went."""
+    name: str
+    """Registered name of the readout, with its version."""
+    report: FitReport
+    """How the fit went."""
 
     @property
     @abstractmethod
@@ -176,7 +172,7 @@ class FittedReadout(ABC):
 
     @abstractmethod
     def details(self, problem: int, layer: int) -> Mapping[str, Any]:
-        """What there is to know of one fit beyond the report, as JSON can hold it; mostly nothing.
+        """Further facts about one fit that are stored with its scores, as JSON can hold them; empty for most readouts.
 
         Args:
             problem: number of the problem.
@@ -193,7 +189,7 @@ class FittedReadout(ABC):
 
     @abstractmethod
     def log_probs(self, source: FeatureSource, labels: NDArray[np.int64]) -> NDArray[np.float64]:
-        """What the readout gives to one class of each item, as a code for these classes would need it.
+        """Log-probability of a given class of each item, as a code for these classes needs it.
 
         Args:
             source: the items.
@@ -209,22 +205,30 @@ class FittedReadout(ABC):
         """
 
 
+class FittedPosterior(FittedReadout):
+    """A fitted readout with a posterior distribution over its weights, which a variational code needs."""
+
+    @property
+    @abstractmethod
+    def model_bits(self) -> NDArray[np.float64]:
+        """``[problem, layer]`` the divergence of the posterior from the prior, in bits."""
+
+    @abstractmethod
+    def sampled_log_probs(self, source: FeatureSource, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """As :meth:`log_probs`, under weights drawn from the posterior for each item anew."""
+
+
 class Settings(ABC):
-    """How something is to be decoded from vectors, before any have been seen."""
+    """Settings of a readout before it is fitted. Subclasses are frozen dataclasses whose fields are the settings."""
 
     @property
     @abstractmethod
     def name(self) -> str:
         """Registered name, with its version."""
 
-    @property
-    @abstractmethod
-    def params(self) -> Mapping[str, Any]:
-        """The settings, as JSON can hold them."""
-
 
 class Readout(Settings):
-    """A way to decode labels from vectors."""
+    """A readout that predicts labels from vectors."""
 
     @abstractmethod
     def fit(
@@ -238,16 +242,16 @@ class Readout(Settings):
         device: str = "cpu",
         progress: Progress | None = None,
     ) -> FittedReadout:
-        """Fit every problem in every layer, all at once, and choose the strength by dev accuracy.
+        """Fit every problem in every layer side by side, and choose the strength by dev accuracy.
 
         Args:
-            train: vectors to fit on.
-            targets: what to predict from them.
-            dev: vectors of other items, for the choice of strength.
-            dev_targets: the same problems over ``dev``.
-            seed: of whatever is random in the fit.
+            train: vectors of the training items.
+            targets: labels of the training items.
+            dev: vectors of the dev items, by which the strength is chosen.
+            dev_targets: labels of the dev items in the same problems.
+            seed: seed of everything random in the fit.
             device: where to compute, as torch names it.
-            progress: told how far the fit has come.
+            progress: called with one line about how far the fit has come.
 
         Raises:
             FitError: the training data cannot be fitted: nothing labelled, one class alone, vectors that are not
@@ -271,7 +275,7 @@ def check_same_shape(source: Shaped, n_layers: int, dim: int) -> None:
 
 
 def check_problems(train: Shaped, targets: Targets, dev: Shaped, dev_targets: Targets) -> None:
-    """Raise :class:`FitError` unless there is something to learn in every problem and something to choose by."""
+    """Raise :class:`FitError` unless every problem has training items of two classes and labelled dev items."""
     check_agreement(train, targets, "train")
     check_agreement(dev, dev_targets, "dev")
     check_same_shape(dev, train.n_layers, train.dim)
@@ -316,3 +320,29 @@ def class_weights(targets: Targets) -> NDArray[np.float64]:
             targets.labels[problem][used], weights=weights[used].astype(np.float64), minlength=targets.n_classes
         )
     return totals
+
+
+def best_places(dev_accuracy: NDArray[np.float64]) -> NDArray[np.int64]:
+    """``[problem, layer]`` the strength with the best accuracy; of equals the strongest regularisation."""
+    return np.asarray(np.nanargmax(dev_accuracy, axis=2))
+
+
+def rising_ends(dev_accuracy: NDArray[np.float64]) -> NDArray[np.int64]:
+    """``[problem, layer]`` −1 or 1 where the strongest or the weakest strength tried is best, 0 where none is.
+
+    Only an end that is better than the strength next to it counts: where regularisation makes no difference, the
+    strongest is chosen among equals.
+    """
+    tried = ~np.isnan(dev_accuracy)
+    n = dev_accuracy.shape[2]
+    first, last = tried.argmax(axis=2), n - 1 - tried[..., ::-1].argmax(axis=2)
+    best = best_places(dev_accuracy)
+
+    def is_above(neighbour: NDArray[np.int64]) -> NDArray[np.bool_]:
+        at = np.stack([best, neighbour.clip(0, n - 1)], axis=2)
+        values = np.take_along_axis(dev_accuracy, at, axis=2)
+        return np.asarray(values[..., 0] > values[..., 1])
+
+    strongest = (best == first) & (last > first) & is_above(best + 1)
+    weakest = (best == last) & (last > first) & is_above(best - 1)
+    return np.asarray(weakest.astype(np.int64) - strongest.astype(np.int64))

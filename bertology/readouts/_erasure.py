@@ -1,4 +1,4 @@
-"""Take out of vectors what a linear readout could find, for every layer: the amnesic control."""
+"""Concept erasure in every layer: removes from vectors what a linear readout could decode (the amnesic control)."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class LayerErasure:
     right: Tensor
     """``[rank, dim]``"""
     bias: Tensor
-    """``[dim]`` what is left alone: the mean of the vectors it was fitted to."""
+    """``[dim]`` the mean of the vectors that it was fitted to, which is kept."""
 
     @property
     def rank(self) -> int:
-        """How many directions are taken out."""
+        """Number of directions that are removed."""
         return int(self.right.any(1).sum())
 
     def __call__(self, vectors: Tensor) -> Tensor:
-        """``[..., dim]`` vectors without what is erased, on their own device and in their own type."""
+        """``[..., dim]`` vectors after the erasure, on their own device and in their own type."""
         left, right, bias = (part.to(vectors.device, torch.float32) for part in (self.left, self.right, self.bias))
         found = vectors.float()
         return (found - (found - bias) @ right.T @ left.T).to(vectors.dtype)
@@ -45,29 +45,29 @@ class LayerErasure:
 
 @dataclass(frozen=True)
 class Erasure:
-    """What is taken out of the vectors of each layer, as float64 factors of a projection."""
+    """Projections that remove a concept from the vectors of each layer, as factors in float64."""
 
     left: Tensor
     """``[layer, dim, rank]``"""
     right: Tensor
     """``[layer, rank, dim]``, rows of 0 where a layer has fewer directions."""
     bias: Tensor
-    """``[layer, dim]`` mean of the vectors it was fitted to, which stays as it is."""
+    """``[layer, dim]`` mean of the vectors that it was fitted to, which is kept."""
     layers: tuple[int, ...]
     """``[layer]`` the number of each layer in its model."""
 
     @property
     def ranks(self) -> NDArray[np.int64]:
-        """``[layer]`` how many directions are taken out."""
+        """``[layer]`` number of directions that are removed."""
         return np.asarray(self.right.any(2).sum(1).numpy(), dtype=np.int64)
 
     @property
     def projections(self) -> Tensor:
-        """``[layer, dim, dim]`` what is left: P in ``bias + P (x − bias)``, with P P = P."""
+        """``[layer, dim, dim]`` the projection P in ``bias + P (x − bias)``, with P P = P."""
         return torch.eye(self.bias.shape[1], dtype=self.left.dtype) - self.left @ self.right
 
     def erase(self, vectors: Tensor) -> Tensor:
-        """``[layer, m, dim]`` vectors without what is erased.
+        """``[layer, m, dim]`` vectors after the erasure.
 
         Raises:
             FitError: other layers or another width.
@@ -78,7 +78,7 @@ class Erasure:
         return vectors - torch.bmm(torch.bmm(vectors - bias[:, None], right.mT), left.mT)
 
     def layer(self, number: int) -> LayerErasure:
-        """What is erased in the layer that has this number in its model.
+        """The erasure of the layer that has this number in its model.
 
         Raises:
             FitError: the erasure was not fitted to that layer.
@@ -93,8 +93,8 @@ class ErasedFeatures:
     """The vectors of a source after an erasure.
 
     Args:
-        source: the vectors as they were.
-        erasure: what is taken out of them.
+        source: the vectors before the erasure.
+        erasure: fitted to the same layers.
 
     Raises:
         FitError: the erasure is of other layers or another width.
@@ -119,7 +119,7 @@ class ErasedFeatures:
 
 
 class ErasedSpans:
-    """Words in spans without what an erasure takes out of them, chunk by chunk.
+    """Words in spans after an erasure, chunk by chunk.
 
     Args:
         source: the spans.
@@ -136,7 +136,7 @@ class ErasedSpans:
         self.dim, self.layers = source.dim, source.layers
 
     def chunks(self) -> Iterator[SpanChunk]:
-        """The chunks of the source, what is in their words erased."""
+        """The chunks of the source, their words after the erasure."""
         for chunk in self._source.chunks():
             yield replace(chunk, words=self._erasure.erase(chunk.words))
 
@@ -203,13 +203,13 @@ def _covariances(source: FeatureSource, labels: Tensor, n_classes: int, device: 
 
 
 def random_erasure(like: Erasure, *, seed: int = 0) -> Erasure:
-    """As many random directions as another erasure takes out of each layer (the control Rand of Elazar et al. 2021).
+    """As many random directions as another erasure removes from each layer (the control Rand of Elazar et al. 2021).
 
-    What is lost with these is what losing that many directions costs, whatever they say. They are orthonormal, drawn
-    uniformly, and the same mean is left alone.
+    The loss with these is the cost of removing that many directions, whatever they encode. They are orthonormal, drawn
+    uniformly, and the same mean is kept.
 
     Args:
-        like: whose layers, ranks and means are taken over.
+        like: the erasure whose layers, ranks and means are used.
         seed: of the directions.
     """
     random = torch.Generator().manual_seed(seed)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from bertology.cloze import AnswerForm
 from bertology.readouts._base import Settings
@@ -26,11 +24,6 @@ class MaskedLmReadout(Settings):
         """Registered name, with its version."""
         return "masked_lm.v1"
 
-    @property
-    def params(self) -> Mapping[str, Any]:
-        """The settings, as JSON can hold them."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class NextSentenceReadout(Settings):
@@ -40,8 +33,3 @@ class NextSentenceReadout(Settings):
     def name(self) -> str:
         """Registered name, with its version."""
         return "next_sentence.v1"
-
-    @property
-    def params(self) -> Mapping[str, Any]:
-        """There is nothing to choose."""
-        return {}

@@ -1,4 +1,4 @@
-"""One pass over the training data: how each layer is spread, and a sample that stays in memory."""
+"""The training items of a fit: how their vectors are spread, a sample of them kept in memory, and shuffled batches."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,12 +14,62 @@ from torch import Tensor
 
 from bertology._workers import Workers
 from bertology.errors import FitError
+from bertology.readouts._base import Targets, class_weights, item_weights
 from bertology.readouts._features import ArrayFeatures, FeatureSource, used_chunks
+
+_WINDOW_BYTES = 256 << 20
+"""Vectors that are shuffled among each other before they are cut into batches."""
+
+
+@dataclass(frozen=True)
+class Items:
+    """Labels and weights of every training item in every problem."""
+
+    labels: Tensor
+    """``[problem, item]`` class; of an item that a problem does not use, any class that it has."""
+    weights: Tensor
+    """``[problem, item]`` float32, 0 where a problem does not use an item."""
+    frequency: Tensor
+    """``[problem, class]`` part of the training items' weight that the class has, 0 if it does not occur."""
+    total: Tensor
+    """``[problem]`` sum of the weights, float64."""
+    are_equal: bool
+    """Whether all weights are 1."""
+
+    @classmethod
+    def of(cls, targets: Targets, device: torch.device) -> Items:
+        """Those of ``targets``, on a device."""
+        weights = torch.from_numpy(item_weights(targets)).to(device)
+        by_class = torch.from_numpy(class_weights(targets)).to(device)
+        some_class = by_class.argmax(1)[:, None]
+        labels = torch.from_numpy(targets.labels).to(device)
+        usable = (labels >= 0) & (by_class.gather(1, labels.clamp(min=0)) > 0)
+        labels = torch.where(usable, labels, some_class)
+        return cls._with(labels, weights, (by_class / by_class.sum(1, keepdim=True)).float())
+
+    @property
+    def used(self) -> Tensor:
+        """``[item]`` whether some problem uses an item; on the processor, where sources are read."""
+        return (self.weights > 0).any(0).cpu()
+
+    def at(self, items: Tensor) -> Items:
+        """Only those at the places ``items``, in that order."""
+        items = items.to(self.labels.device)
+        return self._with(self.labels[:, items], self.weights[:, items], self.frequency)
+
+    def only(self, problems: Tensor) -> Items:
+        """Only some of the problems."""
+        return self._with(self.labels[problems], self.weights[problems], self.frequency[problems])
+
+    @classmethod
+    def _with(cls, labels: Tensor, weights: Tensor, frequency: Tensor) -> Items:
+        total = weights.sum(1, dtype=torch.float64)
+        return cls(labels, weights, frequency, total, bool((weights == 1).all()))
 
 
 @dataclass(frozen=True)
 class Moments:
-    """How the vectors of each layer are spread under each weighting of the items."""
+    """Mean and standard deviation of the vectors of each layer under each weighting of the items."""
 
     total: Tensor
     """``[weighting]`` sum of the weights, float64."""
@@ -78,7 +129,7 @@ def survey(source: FeatureSource, weights: Tensor, in_sample: Tensor, workers: W
         source: the vectors.
         weights: ``[problem, item]`` float32, on the device to compute on.
         in_sample: ``[item]`` what to keep in memory.
-        workers: who does it.
+        workers: threads that compute.
 
     Raises:
         FitError: a layer has vectors that are not finite.
@@ -162,3 +213,35 @@ class _Keeper:
 
     def sample(self, *, is_everything: bool) -> Sample:
         return Sample(self._items, ArrayFeatures(self._vectors), is_everything)
+
+
+def shuffled_batches(
+    train: FeatureSource, items: Items, size: int, random: torch.Generator
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Used items in batches of ``size``, shuffled inside windows of neighbouring chunks.
+
+    What is left of a window goes into the next one; the last batch of all may be smaller.
+    """
+    device = items.weights.device
+    most = max(size, _WINDOW_BYTES // (4 * train.n_layers * train.dim))
+    window: list[tuple[Tensor, Tensor]] = []
+    held = 0
+    for numbers, vectors in used_chunks(train, items.used):
+        window.append((numbers.to(device), vectors.to(device)))
+        held += len(numbers)
+        if held >= most:
+            rest = yield from _cut(window, size, random, last=False)
+            window, held = [rest], len(rest[0])
+    if held:
+        yield from _cut(window, size, random, last=True)
+
+
+def _cut(window: list[tuple[Tensor, Tensor]], size: int, random: torch.Generator, *, last: bool) -> Any:
+    numbers = torch.cat([part for part, _ in window])
+    vectors = torch.cat([part for _, part in window], dim=1)
+    order = torch.randperm(len(numbers), generator=random).to(numbers.device)
+    end = len(order) if last else len(order) - len(order) % size
+    for first in range(0, end, size):
+        chosen = order[first : min(first + size, end)]
+        yield numbers[chosen], vectors[:, chosen]
+    return numbers[order[end:]], vectors[:, order[end:]]

@@ -1,4 +1,4 @@
-"""Readouts by name: what each one is, known without importing torch, and the readout itself once it is needed."""
+"""Readouts by name: a declaration of each that needs no torch, and the readout itself when it is used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _nothing_wrong(settings: Mapping[str, Any], width: int) -> str | None:
 
 @dataclass(frozen=True)
 class ReadoutKind:
-    """What a readout takes and what its scores are of: all that a plan needs to know before anything is fitted.
+    """Declaration of a readout: everything that planning needs to know before anything is fitted.
 
     A package adds a readout with one file and one entry point of the group ``bertology.readouts``, whose name is
     :attr:`name` and whose target is a ``ReadoutKind``.
@@ -39,15 +39,15 @@ class ReadoutKind:
     """``words``: one vector an item. ``spans``: the vectors of all words in an item's spans. ``trees``: the vectors of
     whole sentences, whose trees are decoded. The others name what a model's own head or attention heads compute."""
     columns: Literal["layer", "below", "all"] = "layer"
-    """What one score is of: a layer, a layer and all below it, or all layers together."""
+    """What one score describes: one layer, a layer with all layers below it, or all layers together."""
     has_posterior: bool = False
     """Whether the fitted readout has a posterior over its weights, which a variational code needs."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Settings of ``make`` that this version holds fixed."""
     fitted_together: str | None = None
-    """A setting whose values are all fitted in the same passes over the data."""
+    """Name of a setting whose values in a sweep are fitted in the same passes over the data."""
     settings_problem: SettingsCheck = _nothing_wrong
-    """What is wrong with settings for vectors of a width, known before anything is read; None where nothing is."""
+    """Called while planning with settings and the width of the vectors; returns what is wrong with them, or None."""
 
 
 def _checked(entry: Registered[ReadoutKind], component: Any) -> ReadoutKind:
@@ -70,7 +70,7 @@ def registered_readouts() -> Mapping[str, Registered[ReadoutKind]]:
 
 
 def readout_kind(name: str) -> ReadoutKind:
-    """What the readout of that name is.
+    """The declaration of a readout.
 
     Args:
         name: ``linear.v2``, or ``linear`` for its newest version; ``-`` and ``_`` are the same.
@@ -83,7 +83,7 @@ def readout_kind(name: str) -> ReadoutKind:
 
 
 def get_readout(name: str, **settings: Any) -> Readout:
-    """The readout of labels of that name: :func:`make_readout` of any but those of trees.
+    """A readout of labels by name: :func:`make_readout` for readouts that predict labels.
 
     Raises:
         NameNotFoundError: no readout has that name, or it has no such setting.
@@ -99,7 +99,7 @@ def get_readout(name: str, **settings: Any) -> Readout:
 
 
 def make_readout(name: str, **settings: Any) -> Settings:
-    """The readout of that name, whatever it reads.
+    """A readout by name, whatever it reads.
 
     Args:
         name: ``linear.v2``, or ``linear`` for its newest version.

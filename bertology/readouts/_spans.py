@@ -1,8 +1,9 @@
-"""Where a readout of spans takes its words from, and how spans become single vectors."""
+"""Sources of spans of words, spans pooled into single vectors, and windows of bounded size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from bertology._spans import SpanChunk, check_spans
 from bertology.errors import FitError
-from bertology.readouts._features import FeatureSource
+from bertology.readouts._features import FeatureSource, Shaped, SubsetFeatures, check_choice, in_memory, numbered
 
 CHUNK_SPANS = 2048
 """Items handed out at once by :class:`ArraySpans`."""
@@ -21,32 +22,12 @@ PlainPooling = Literal["first", "last", "mean", "endpoints"]
 
 
 @runtime_checkable
-class SpanSource(Protocol):
+class SpanSource(Shaped, Protocol):
     """Items of one or two spans of words, in several layers, handed out in chunks as often as they are asked for."""
 
     @property
-    def n_layers(self) -> int:
-        """How many layers there are."""
-        ...
-
-    @property
-    def n_items(self) -> int:
-        """How many items there are."""
-        ...
-
-    @property
     def n_spans(self) -> int:
-        """How many spans an item has: 1 or 2."""
-        ...
-
-    @property
-    def dim(self) -> int:
-        """How wide a word's vector is."""
-        ...
-
-    @property
-    def layers(self) -> Sequence[int]:
-        """``[layer]`` the number of each layer in its model, to name it in messages."""
+        """Number of spans of an item: 1 or 2."""
         ...
 
     def chunks(self) -> Iterator[SpanChunk]:
@@ -82,9 +63,7 @@ class ArraySpans:
         self.n_layers, n_words, self.dim = self._values.shape
         check_spans(self._spans.numpy(), n_words)
         self.n_items, self.n_spans = self._spans.shape[:2]
-        self.layers: Sequence[int] = tuple(range(self.n_layers)) if layers is None else tuple(layers)
-        if len(self.layers) != self.n_layers:
-            raise FitError(f"{len(self.layers)} layer numbers for {self.n_layers} layers: give one for each")
+        self.layers: Sequence[int] = numbered(layers, self.n_layers)
         self._chunk_items = chunk_items
         self._views: dict[int, SpanChunk] = {}
 
@@ -100,18 +79,14 @@ class ArraySpans:
             yield self._views[first]
 
     def _chunk(self, first: int) -> tuple[SpanChunk, bool]:
-        """A chunk, and whether its words are the array's own, so that to keep it costs nothing."""
+        """A chunk, and whether its words are a view of the array, which takes no memory."""
         spans = self._spans[first : first + self._chunk_items]
-        words = torch.cat([span_rows(spans[:, s])[0] for s in range(self.n_spans)]).unique()  # type: ignore[no-untyped-call]
-        place_of = torch.zeros(int(words[-1]) + 1, dtype=torch.int64)
-        place_of[words] = torch.arange(len(words))
-        starts = place_of[spans[:, :, 0]]
-        found = torch.stack([starts, starts + spans[:, :, 1] - spans[:, :, 0]], dim=2)
+        words, renumbered = _words_of(spans)
         low, high = int(words[0]), int(words[-1]) + 1
         are_neighbours = high - low == len(words)
         vectors = (self._values[:, low:high] if are_neighbours else self._values[:, words]).float()
         is_view = are_neighbours and self._values.dtype == torch.float32
-        return SpanChunk(torch.arange(first, first + len(spans)), vectors, found), is_view
+        return SpanChunk(torch.arange(first, first + len(spans)), vectors, renumbered), is_view
 
 
 class WordSpans:
@@ -215,3 +190,137 @@ def check_finite(source: SpanSource, words: Tensor) -> None:
     if damaged.any():
         layer = source.layers[int(damaged.nonzero()[0])]
         raise FitError(f"layer {layer} has vectors that are not finite (NaN or infinite): extract it in float32")
+
+
+WINDOW_BYTES = 128 << 20
+"""Vectors whose items are shuffled among each other before they are cut into batches."""
+
+
+class JoinedChunks:
+    """The ``used`` ``[item]`` items once in each pass, in neighbouring chunks joined to as many as there is room for.
+
+    Each chunk is copied as it comes to where those of the last window were, so that a window is done with before the
+    next is asked for, and no more is held than a window and a chunk. Items that fit into one window are read in the
+    first pass alone.
+
+    Args:
+        source: the spans.
+        used: ``[item]`` bool.
+        device: where windows are held, so that an accelerator reads them from its own memory; the processor when left
+            out. A chunk larger than a window stays where it is.
+    """
+
+    def __init__(self, source: SpanSource, used: Tensor, *, device: torch.device | None = None) -> None:
+        self._source, self._used, self._device = source, used, device
+        self._room: Tensor | None = None  # [layer, word, dim]
+        self._only: SpanChunk | None = None
+
+    def __iter__(self) -> Iterator[SpanChunk]:
+        """One pass. Behind the last word of a window there may be room left, with nothing in it.
+
+        Raises:
+            FitError: a layer has vectors that are not finite.
+        """
+        if self._only is not None:
+            yield self._only
+            return
+        found: list[SpanChunk] = []
+        for joined in self._joined():
+            found = [*found[:1], joined]
+            yield joined
+        if len(found) == 1:
+            self._only = found[0]
+
+    def _joined(self) -> Iterator[SpanChunk]:
+        """Neighbouring chunks as one, as many as there is room for; a chunk too large for it comes alone."""
+        held: list[SpanChunk] = []
+        filled = 0
+        for chunk in self._source.chunks():
+            chunk = _only(chunk, self._used[chunk.items])
+            if not len(chunk.items):
+                continue
+            check_finite(self._source, chunk.words)
+            n_layers, n_words, dim = chunk.words.shape
+            most = WINDOW_BYTES // (chunk.words.nbytes // n_words)
+            if held and filled + n_words > most:
+                yield self._one(held)
+                held, filled = [], 0
+            if n_words > most:
+                yield chunk
+                continue
+            if self._room is None:
+                self._room = torch.empty(n_layers, most, dim, device=self._device)
+            words = self._room[:, filled : filled + n_words]
+            held.append(SpanChunk(chunk.items, words.copy_(chunk.words), chunk.spans + filled))
+            filled += n_words
+            del chunk  # or it would be held while the next is read
+        if held:
+            yield self._one(held)
+
+    def _one(self, held: list[SpanChunk]) -> SpanChunk:
+        assert self._room is not None, "what is held was copied there"
+        # all of the room: a part of it would be copied whenever words are taken from it
+        return SpanChunk(torch.cat([c.items for c in held]), self._room, torch.cat([c.spans for c in held]))
+
+
+def _only(chunk: SpanChunk, wanted: Tensor) -> SpanChunk:
+    """The ``wanted`` ``[m]`` items of a chunk, with the words of their spans alone."""
+    if wanted.all():
+        return chunk
+    words, spans = _words_of(chunk.spans[wanted])
+    return SpanChunk(chunk.items[wanted], chunk.words[:, words], spans)
+
+
+def _words_of(spans: Tensor) -> tuple[Tensor, Tensor]:
+    """The words of ``[m, span, 2]`` spans, each once and in order, and the spans by the places of their words there."""
+    words = span_rows(spans.flatten(0, 1))[0].unique()  # type: ignore[no-untyped-call]
+    place_of = torch.zeros(int(words[-1]) + 1 if len(words) else 1, dtype=torch.int64)
+    place_of[words] = torch.arange(len(words))
+    starts = place_of[spans[:, :, 0]]
+    return words, torch.stack([starts, starts + spans[:, :, 1] - spans[:, :, 0]], dim=2)
+
+
+Items = FeatureSource | SpanSource
+"""Items with a vector each, or with spans of words."""
+
+
+class SubsetSpans:
+    """The chosen items of a source of spans, numbered anew in their order.
+
+    Args:
+        source: the spans.
+        chosen: ``[item]`` bool.
+
+    Raises:
+        FitError: there is not one choice for each item.
+    """
+
+    def __init__(self, source: SpanSource, chosen: NDArray[np.bool_]) -> None:
+        check_choice(source, chosen)
+        self._source = source
+        self._chosen = torch.from_numpy(chosen)
+        self._numbers = self._chosen.cumsum(0) - 1
+        self.n_layers, self.dim, self.layers = source.n_layers, source.dim, source.layers
+        self.n_spans, self.n_items = source.n_spans, int(np.count_nonzero(chosen))
+
+    def chunks(self) -> Iterator[SpanChunk]:
+        """The chosen items, chunk by chunk of the source, with the words of their spans alone."""
+        for chunk in self._source.chunks():
+            chunk = _only(chunk, self._chosen[chunk.items])
+            if len(chunk.items):
+                yield replace(chunk, items=self._numbers[chunk.items])
+
+
+def subset(source: Items, chosen: NDArray[np.bool_]) -> Items:
+    """Some of the items of a source of either kind."""
+    return SubsetSpans(source, chosen) if isinstance(source, SpanSource) else SubsetFeatures(source, chosen)
+
+
+def held(source: Items, *, memory: int) -> Items:
+    """The same vectors in memory if they take no more than ``memory`` bytes, or else the source itself.
+
+    Spans stay where they are: their readouts keep what they need.
+    """
+    if isinstance(source, SpanSource):
+        return source
+    return in_memory(source, device=torch.device("cpu"), memory=memory)

@@ -29,7 +29,7 @@ def test_installed_while_the_process_runs(here: Callable[..., None], bertology: 
         readout_kind("toy")
     here()
     assert readout_kind("toy").name == "toy.v1"
-    assert make_readout("Toy", shrink=1).params == {"shrink": 1.0}
+    assert make_readout("Toy", shrink=1).shrink == 1.0  # type: ignore[attr-defined]
     with pytest.raises(FitError, match=r"setting shrink of readout toy\.v1 is 'x': input should be a valid number"):
         make_readout("toy", shrink="x")
     with pytest.raises(NameNotFoundError, match=r"unknown setting of readout toy\.v1 'shrnk': did you mean shrink\?"):

@@ -64,7 +64,7 @@ def test_whole_words_of_every_sentence_are_masked(own: Encoder, sentences: Sente
 
 @pytest.mark.parametrize("layer", [0, 2, 3])
 def test_a_change_of_nothing_changes_nothing(own: Encoder, sentences: Sentences, layer: int) -> None:
-    from bertology.readouts import LayerErasure
+    from bertology.readouts._erasure import LayerErasure
 
     nothing = LayerErasure(torch.zeros(32, 2), torch.zeros(2, 32), torch.ones(32))
     before = masked_lm_loss(own, sentences)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.readouts import ArraySpans, SpanReadout, Targets
-from bertology.readouts._edge_fitted import FittedEdge
+from bertology.readouts import ArraySpans, Targets
+from bertology.readouts.edge._fit import SpanReadout
+from bertology.readouts.edge._fitted import FittedEdge
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from bertology.errors import FitError
-from bertology.readouts import FittedReadout, LinearReadout, MlpReadout, Readout, RidgeReadout, SubsetFeatures, Targets
+from bertology.readouts import FittedReadout, LinearReadout, Readout, Targets
+from bertology.readouts._features import SubsetFeatures
+from bertology.readouts.linear._affine import RidgeReadout
+from bertology.readouts.neural._perceptrons import MlpReadout
 from tests.readouts.conftest import Split
 
 SMALL = {

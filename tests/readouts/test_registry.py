@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -10,37 +11,31 @@ import pytest
 import torch
 
 from bertology.errors import FitError, NameNotFoundError
-from bertology.readouts import (
-    ArrayFeatures,
-    LinearReadout,
-    MlpReadout,
-    RidgeReadout,
-    Targets,
-    get_readout,
-    registered_readouts,
-)
+from bertology.readouts import ArrayFeatures, LinearReadout, Targets, get_readout, registered_readouts
+from bertology.readouts.linear._affine import RidgeReadout
+from bertology.readouts.neural._perceptrons import MlpReadout
 
 
 @pytest.mark.parametrize("kind", [LinearReadout, MlpReadout, RidgeReadout])
 def test_names_and_settings_round_trip(kind: type[LinearReadout | MlpReadout | RidgeReadout]) -> None:
     readout = kind()
     assert readout.name in registered_readouts()
-    settings = json.loads(json.dumps(dict(readout.params)))
+    settings = json.loads(json.dumps(asdict(readout)))
     again = get_readout(readout.name, **settings)
     assert type(again) is kind
-    assert json.dumps(dict(again.params)) == json.dumps(dict(readout.params))
+    assert json.dumps(asdict(again)) == json.dumps(asdict(readout))
 
 
 def test_short_name_is_the_newest() -> None:
     assert get_readout("linear").name == "linear.v2"
     assert get_readout("ridge").name == "ridge.v2"
-    assert get_readout("mlp", hidden=32).params["hidden"] == 32
+    assert asdict(get_readout("mlp", hidden=32))["hidden"] == 32
 
 
 @pytest.mark.parametrize("name", ["linear.v1", "ridge.v1"])
 def test_first_versions_do_not_extend_their_paths(name: str) -> None:
     readout = get_readout(name)
-    assert (readout.name, readout.params["extensions"]) == (name, 0)
+    assert (readout.name, asdict(readout)["extensions"]) == (name, 0)
     with pytest.raises(NameNotFoundError, match=f"unknown setting of readout {name} 'extensions'"):
         get_readout(name, extensions=2)
 

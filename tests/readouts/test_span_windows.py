@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -12,9 +11,9 @@ import pytest
 import torch
 
 from bertology._spans import SpanChunk
-from bertology.readouts import StructuralReadout, _span_windows
-from bertology.readouts._span_windows import JoinedChunks
-from bertology.readouts._structural_batches import Batch, Shared, held_out
+from bertology.readouts import StructuralReadout, _spans
+from bertology.readouts._spans import JoinedChunks
+from bertology.readouts.structural._batches import held_out
 from tests.readouts.trees import Trees, planted
 
 CHUNK_SENTENCES = 15
@@ -47,7 +46,7 @@ class Reader:
 
 @pytest.mark.parametrize("window_bytes", [20_000, 1 << 30])
 def test_chunks_are_copied_to_one_place(window_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_span_windows, "WINDOW_BYTES", window_bytes)
+    monkeypatch.setattr(_spans, "WINDOW_BYTES", window_bytes)
     trees = planted(150, 6)
     source = Reader(trees)
     used = torch.arange(150) % 7 > 0
@@ -76,7 +75,7 @@ def one_thread() -> Iterator[None]:
 def test_a_structural_fit_holds_no_chunk_while_the_next_is_read(
     monkeypatch: pytest.MonkeyPatch, one_thread: None
 ) -> None:
-    monkeypatch.setattr(_span_windows, "WINDOW_BYTES", 20_000)
+    monkeypatch.setattr(_spans, "WINDOW_BYTES", 20_000)
     train, dev = planted(150, 1), planted(60, 2)
     source, dev_source = Reader(train), Reader(dev)
     targets, dev_targets = train.targets("distances"), dev.targets("distances")
@@ -95,28 +94,3 @@ def test_sentences_that_are_held_out_come_once() -> None:
     assert sum(batch.n_sentences for window in windows for batch in window.batches) == 200
     words = [block.words for window in windows for batch in window.batches for block in batch.blocks]
     assert max(part.stop - part.start for part in words) <= 2048
-
-
-def test_a_batch_is_made_once_for_all_who_read_it() -> None:
-    made: list[int] = []
-    alive: list[weakref.ref[Batch]] = []
-
-    def batches() -> Iterator[Batch]:
-        for place in range(4):
-            made.append(place)
-            batch = Batch(torch.tensor([place]), 1, ())
-            alive.append(weakref.ref(batch))
-            yield batch
-            del batch  # or it would be held while the next is made
-
-    shared = Shared(batches(), 2)
-    ahead, behind = iter(shared), iter(shared)
-    first = [next(ahead) for _ in range(3)]
-    assert made == [0, 1, 2]
-    assert all(one is next(behind) for one in first)
-    assert [batch.words.item() for batch in behind] == [3]
-    assert [batch.words.item() for batch in ahead] == [3]
-    assert made == [0, 1, 2, 3]
-    del first
-    gc.collect()
-    assert not any(batch() for batch in alive)

@@ -17,7 +17,8 @@ import yaml
 from bertology.corpora import Corpus, write_conllu
 from bertology.errors import BertologyError, FitError
 from bertology.measures import fraction_mask
-from bertology.readouts import BayesReadout, LinearReadout, Targets, online_codelength, variational_codelength
+from bertology.readouts import LinearReadout, Targets, online_codelength, variational_codelength
+from bertology.readouts.codelength._bayes import BayesReadout
 from bertology.results import read_predictions, read_results
 from bertology.runner import ProbeRequest, make_plan, run_probes
 from bertology.runner._reading import Reading

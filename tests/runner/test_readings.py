@@ -16,7 +16,8 @@ import pytest
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, FitError, NameNotFoundError
 from bertology.measures import expected_layer, fraction_mask
-from bertology.readouts import LinearReadout, SubsetFeatures, Targets
+from bertology.readouts import LinearReadout, Targets
+from bertology.readouts._features import SubsetFeatures
 from bertology.results import Results, layer_tables, read_predictions
 from bertology.runner import ProbeRequest, make_plan, run_probes
 from bertology.runner._reading import Reading, sweep

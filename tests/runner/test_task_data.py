@@ -210,7 +210,7 @@ def test_only_training_items_are_resampled(data: TaskData) -> None:
     assert targets_of(data, problems, "dev").weights is None
     assert targets_of(data, problems[:1], "train").weights is None
     assert targets_of(data, problems, "train").names[2] == "task pos: the control task, seed 1"
-    assert targets_of(data, problems, "train").leaders == (0, 1, 1)
+    assert targets_of(data, problems, "train").strength_sources == (0, 1, 1)
 
 
 def test_items_are_named_by_sentence_and_word(data: TaskData) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from bertology.readouts._registry import ReadoutKind
 
 _SPAN: dict[str, Any] = {"reads": "spans"}
-_HOME = "bertology.readouts._edge"
+_HOME = "bertology.readouts.edge._readouts"
 _ONE = "perceptron on pooled spans of one layer (Tenney et al. 2019a)"
 _BELOW = "perceptron on pooled spans of a mix of each layer and all below it (Tenney et al. 2019b)"
 _MIX = "perceptron on pooled spans of a mix of all layers (Tenney et al. 2019b)"

@@ -15,7 +15,7 @@ def _rank_problem(settings: Mapping[str, Any], width: int) -> str | None:
 
 STRUCTURAL_V1 = ReadoutKind(
     "structural.v1",
-    "bertology.readouts._structural:StructuralReadout",
+    "bertology.readouts.structural._readout:StructuralReadout",
     "linear map whose squared distances are those of trees (Hewitt & Manning 2019)",
     reads="trees",
     fitted_together="rank",

@@ -1,0 +1,216 @@
+"""From scores of classes to predictions and accuracies; early stopping."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertology.errors import FitError
+from bertology.readouts._base import (
+    FitReport,
+    FittedReadout,
+    Predictions,
+    Targets,
+    check_agreement,
+    check_same_shape,
+    item_weights,
+)
+from bertology.readouts._features import FeatureSource
+
+Scores = Iterable[tuple[Tensor, int, Tensor]]
+"""Item numbers ``[m]``, the place of a layer, and scores ``[problem, option, class, m]`` under each of some options."""
+IMPOSSIBLE = -1e9
+"""Added to the score of a class that the training data of a problem do not have, so that it is never predicted."""
+
+
+def accuracies(scores: Scores, shape: tuple[int, int, int], targets: Targets) -> NDArray[np.float64]:
+    """Part of the labelled items whose class has the highest score.
+
+    Args:
+        scores: of every item in every layer.
+        shape: numbers of problems, layers and options.
+        targets: the right classes.
+
+    Returns:
+        ``[problem, layer, option]``
+    """
+    labels, weights = torch.from_numpy(targets.labels), torch.from_numpy(item_weights(targets))
+    correct = torch.zeros(shape, dtype=torch.float64)
+    for items, layer, found in scores:
+        right = found.argmax(2).cpu() == labels[:, None, items]  # [problem, option, m]
+        correct[:, layer] += (right * weights[:, None, items]).sum(2, dtype=torch.float64)
+    accuracy: NDArray[np.float64] = (correct / weights.sum(1, dtype=torch.float64)[:, None, None]).numpy()
+    return accuracy
+
+
+def predictions(scores: Scores, shape: tuple[int, int, int], *, are_logits: bool) -> Predictions:
+    """The class with the highest score of every item under the only option.
+
+    Args:
+        scores: of every item in every layer.
+        shape: numbers of problems, layers and items.
+        are_logits: whether their softmax is a probability; ``log_prob`` is NaN otherwise.
+    """
+    labels = np.empty(shape, dtype=np.int64)
+    log_prob = np.full(shape, np.nan, dtype=np.float32)
+    for items, layer, found in scores:
+        best, label = found.squeeze(1).max(1)  # [problem, m]
+        labels[:, layer, items.numpy()] = label.cpu().numpy()
+        if are_logits:
+            log_prob[:, layer, items.numpy()] = (best - found.squeeze(1).logsumexp(1)).cpu().numpy()
+    return Predictions(labels, log_prob)
+
+
+def label_log_probs(scores: Scores, shape: tuple[int, int, int], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Natural logarithm of the probability of one class of every item under the only option.
+
+    Args:
+        scores: logits of every item in every layer.
+        shape: numbers of problems, layers and items.
+        labels: ``[problem, item]``, −1 where none is asked about.
+
+    Returns:
+        ``[problem, layer, item]``: NaN where none is asked about, −∞ for a class that cannot be.
+    """
+    asked = torch.from_numpy(labels)
+    found = np.full(shape, np.nan)
+    for items, layer, logits in scores:
+        mine = asked[:, items].to(logits.device)  # [problem, m]
+        by_class = logits.squeeze(1).double()
+        log_prob = by_class.gather(1, mine.clamp(min=0)[:, None]).squeeze(1) - by_class.logsumexp(1)
+        log_prob = log_prob.where(log_prob > IMPOSSIBLE / 2, -torch.inf).where(mine >= 0, torch.nan)
+        found[:, layer, items.numpy()] = log_prob.cpu().numpy()
+    return found
+
+
+class FittedScores(FittedReadout):
+    """A fitted readout that gives a score to every class of every item."""
+
+    are_logits: bool
+    """Whether the softmax of the scores is a probability."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int, int, int]:
+        """Numbers of problems, layers and classes, and the width of the vectors."""
+
+    @abstractmethod
+    def scores(self, source: FeatureSource) -> Scores:
+        """Scores of every item of ``source`` in every layer, chunk by chunk."""
+
+    def details(self, problem: int, layer: int) -> Mapping[str, Any]:
+        """Nothing beyond the report."""
+        return {}
+
+    def predict(self, source: FeatureSource) -> Predictions:
+        """Predict every item of ``source`` in every layer, chunk by chunk.
+
+        Raises:
+            FitError: the source has other layers or another width than the readout was fitted on.
+        """
+        return predictions(self.scores(source), self.checked_shape(source), are_logits=self.are_logits)
+
+    def log_probs(self, source: FeatureSource, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """``[problem, layer, item]`` log-probability of a class of each item; NaN where scores are no logits."""
+        shape = self.checked_shape(source, labels)
+        if not self.are_logits:
+            return np.full(shape, np.nan)
+        return label_log_probs(self.scores(source), shape, labels)
+
+    def checked_shape(self, source: FeatureSource, labels: NDArray[np.int64] | None = None) -> tuple[int, int, int]:
+        """Numbers of problems, layers and items, of a source that the readout can read.
+
+        Raises:
+            FitError: the source has other layers or another width; ``labels`` are no classes of its items.
+        """
+        n_problems, n_layers, n_classes, dim = self.shape
+        if labels is not None:
+            check_agreement(source, Targets(labels, n_classes), "the source")
+            if len(labels) != n_problems:
+                raise FitError(
+                    f"labels are of {len(labels)} problems: the readout was fitted to {n_problems}, give a row each"
+                )
+        check_same_shape(source, n_layers, dim)
+        return n_problems, n_layers, source.n_items
+
+
+_NOT_YET = np.iinfo(np.int64).max
+
+
+class EarlyStopping:
+    """Early stopping for every problem and layer on its own.
+
+    Args:
+        shape: numbers of problems and layers.
+        patience: epochs without a better dev score or a smaller dev loss after which a fit ends.
+        cool_down: epochs that a fit goes on for then, its learning rate falling; of epochs with equal scores the last
+            one is kept. With none, of equal scores the one with the smaller loss is kept, or the first.
+        last: the epoch with which cooling down ends at the latest; it has no end when left out.
+    """
+
+    def __init__(self, shape: tuple[int, int], patience: int, *, cool_down: int = 0, last: int | None = None) -> None:
+        self._patience, self._cool_down = patience, cool_down
+        self._latest = _NOT_YET if last is None else last - cool_down
+        self.running = np.ones(shape, dtype=bool)
+        self.begins_to_cool = np.zeros(shape, dtype=bool)
+        """``[problem, layer]`` which fits cool down from now on."""
+        self._cools_from = np.full(shape, _NOT_YET)
+        self._score = np.full(shape, -1.0)
+        self._loss = np.full(shape, np.inf)
+        self._least = np.full(shape, np.inf)
+        self._epoch = np.zeros(shape, dtype=np.int64)
+        self._epochs = np.zeros(shape, dtype=np.int64)
+
+    def judge(
+        self, epoch: int, score: NDArray[np.float64], loss: NDArray[np.float64] | None = None
+    ) -> NDArray[np.bool_]:
+        """End the fits whose patience is used up.
+
+        A score of few dev items goes up in steps: between two of them the loss says whether a fit still learns, and of
+        equal scores the one with the smaller loss is the better one.
+
+        Args:
+            epoch: how many epochs there have been.
+            score: ``[problem, layer]`` on dev; of fits that have ended it does not matter.
+            loss: ``[problem, layer]`` on dev; the score alone counts when left out.
+
+        Returns:
+            ``[problem, layer]`` which fits are better than ever before and are to be kept as they are.
+        """
+        given = loss
+        if loss is None:
+            loss = self._loss  # never smaller than itself
+        higher = score > self._score
+        settled = loss < self._loss if given is not None else self._cool_down > 0
+        better: NDArray[np.bool_] = self.running & (higher | ((score == self._score) & settled))
+        # where all is right, a smaller loss is no reason to go on
+        learns = self.running & (higher | ((loss < self._least) & (self._score < 1)))
+        self._score[better], self._loss[better] = score[better], loss[better]
+        self._least = np.minimum(self._least, loss)
+        # a fit that has nothing right yet has not begun to lose its patience
+        self._epoch[learns | (self.running & (self._score <= 0))] = epoch
+        self._epochs[self.running] = epoch
+        stalls = epoch - self._epoch >= self._patience
+        if self._cool_down:
+            self.begins_to_cool = self.running & (self._cools_from == _NOT_YET) & (stalls | (epoch >= self._latest))
+            self._cools_from[self.begins_to_cool] = epoch
+            stalls = epoch - self._cools_from >= self._cool_down
+        self.running &= ~stalls
+        return better
+
+    def report(self) -> FitReport:
+        """How the training went."""
+        return FitReport(
+            strengths=(0.0,),
+            chosen=np.zeros(self.running.shape),
+            dev_accuracy=self._score[:, :, None].copy(),
+            iterations=self._epochs[:, :, None].copy(),
+            converged=~self.running[:, :, None],
+            gradient_norm=np.full((*self.running.shape, 1), np.nan),
+        )

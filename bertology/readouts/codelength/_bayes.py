@@ -1,0 +1,315 @@
+"""``bayes.v1``: a readout under Bayesian compression, all layers and problems trained side by side."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from bertology.errors import FitError
+from bertology.readouts._base import (
+    FitReport,
+    FittedPosterior,
+    Progress,
+    Readout,
+    Targets,
+    check_problems,
+    check_single_label,
+)
+from bertology.readouts._features import FeatureSource, resident
+from bertology.readouts._moments import Items, Moments, measure_moments, shuffled_batches
+from bertology.readouts._selection import FittedScores, Scores, accuracies, label_log_probs
+
+_K1, _K2, _K3 = 0.63576, 1.87320, 1.48695
+"""Molchanov et al. 2017, equation 14: the divergence of a Gaussian from the log-uniform prior, closely."""
+_DRAWS = 4
+"""Weights drawn for each item to find its expected cross-entropy; over many items, a few are enough."""
+_STILL = 0.02
+"""A fit has converged if its code gets shorter by at most this part from the third quarter of its steps to the last."""
+_SIZE = 0.1
+_LOG_VARIANCE, _LOG_ALPHA = -3.0, -3.0
+"""Initial log-variances of posteriors: wide, but not so wide that outputs are mere noise. From narrow posteriors it
+takes many steps to reach one that costs nothing."""
+
+
+Noises = Sequence[np.random.Generator]
+
+
+class _Groups(nn.Module):
+    """Linear maps with a Gaussian posterior over each weight and over each input's scale (Louizos et al. 2017).
+
+    The scale of input i is N(s, α s²) under a log-uniform prior, each weight from it N(z μ, z² σ²) under the prior
+    N(0, z²): an input without information gets a scale near 0 with a wide posterior, which costs nothing.
+    """
+
+    def __init__(self, shape: tuple[int, int], n_in: int, n_out: int, seed: int, device: torch.device) -> None:
+        super().__init__()
+        n_problems, n_layers = shape
+        first = []
+        for problem in range(n_problems):
+            random = torch.Generator().manual_seed(seed * 1_000_003 + problem)
+            first.append(torch.randn(n_out, n_in, generator=random) * _SIZE)
+
+        def full(value: float, *tail: int) -> nn.Parameter:
+            return nn.Parameter(torch.full((*shape, *tail), value, device=device))
+
+        # every layer begins alike: what differs between layers is what they hold
+        self.mean = nn.Parameter(torch.stack(first)[:, None].repeat(1, n_layers, 1, 1).to(device))
+        self.log_variance = full(_LOG_VARIANCE, n_out, n_in)
+        self.bias = full(0.0, n_out)
+        self.bias_log_variance = full(_LOG_VARIANCE, n_out)
+        self.log_scale = full(-0.5 * np.log(n_in), n_in)
+        self.log_alpha = full(_LOG_ALPHA, n_in)
+
+    def noise(self, n_items: int, random: np.random.Generator) -> Tensor:
+        """``[m, in + out]`` of the scales and outputs of some items, item by item: chunks of any size see the same."""
+        width = self.mean.shape[3] + self.mean.shape[2]
+        return torch.from_numpy(random.standard_normal((n_items, width), dtype=np.float32)).to(self.mean.device)
+
+    def sampled(self, vectors: Tensor, problem: int, noise: Tensor) -> Tensor:
+        """``[layer, m, out]`` of ``[layer, m, in]`` under weights drawn anew for each item.
+
+        What is drawn is the outputs (Kingma et al. 2015), with the same noise in every layer and problem.
+        """
+        of_scales, of_outputs = noise[:, : self.mean.shape[3]], noise[:, self.mean.shape[3] :]
+        spread = (self.log_alpha[problem] / 2).exp()[:, None]
+        scaled = vectors * self.log_scale[problem].exp()[:, None] * (1 + spread * of_scales)
+        mean = torch.baddbmm(self.bias[problem][:, None], scaled, self.mean[problem].mT)
+        variance = torch.baddbmm(
+            self.bias_log_variance[problem].exp()[:, None], scaled.square(), self.log_variance[problem].exp().mT
+        )
+        drawn: Tensor = mean + variance.sqrt() * of_outputs
+        return drawn
+
+    def expected(self, vectors: Tensor, problem: int) -> Tensor:
+        """``[layer, m, out]`` under the mean of the posterior."""
+        scaled = vectors * self.log_scale[problem].exp()[:, None]
+        return torch.baddbmm(self.bias[problem][:, None], scaled, self.mean[problem].mT)
+
+    def divergence(self) -> Tensor:
+        """``[problem, layer]`` nats from the prior to the posterior."""
+
+        def gaussian(mean: Tensor, log_variance: Tensor) -> Tensor:
+            return 0.5 * (log_variance.exp() + mean.square() - 1 - log_variance).flatten(2).sum(2)
+
+        scales = _K1 * (1 - (_K2 + _K3 * self.log_alpha).sigmoid()) + 0.5 * nn.functional.softplus(-self.log_alpha)
+        weights = gaussian(self.mean, self.log_variance) + gaussian(self.bias, self.bias_log_variance)
+        return weights + scales.sum(2)
+
+
+class Compressors(nn.Module):
+    """One readout a problem and layer: standardised features, hidden layers of ReLUs if any, class scores."""
+
+    def __init__(self, moments: Moments, items: Items, hidden: int, seed: int) -> None:
+        super().__init__()
+        n_problems, n_layers, dim = moments.mean.shape
+        widths = [dim, *([hidden] if hidden else []), items.frequency.shape[1]]
+        device = moments.mean.device
+        self.maps = nn.ModuleList(
+            _Groups((n_problems, n_layers), n_in, n_out, seed + place, device)
+            for place, (n_in, n_out) in enumerate(itertools.pairwise(widths))
+        )
+        self.mean: Tensor
+        self.std: Tensor
+        self.register_buffer("mean", moments.mean.float())
+        self.register_buffer("std", moments.std.float())
+
+    def forward(self, vectors: Tensor, noises: Noises | None = None) -> Tensor:
+        """``[problem, layer, m, class]`` scores of ``[layer, m, dim]`` vectors.
+
+        Under weights that ``noises`` draw, one generator a map, or under their means.
+        """
+        drawn: list[Tensor | None] = [None] * len(self._maps)
+        if noises is not None:
+            drawn = [one.noise(vectors.shape[1], random) for one, random in zip(self._maps, noises, strict=True)]
+        scores = []
+        for problem in range(len(self.mean)):
+            found = (vectors - self.mean[problem][:, None]) / self.std[problem][:, None]
+            for place, (groups, noise) in enumerate(zip(self._maps, drawn, strict=True)):
+                found = found.relu() if place else found
+                found = groups.expected(found, problem) if noise is None else groups.sampled(found, problem, noise)
+            scores.append(found)
+        return torch.stack(scores)
+
+    def noises(self, seed: int) -> Noises:
+        """Where the noise of each map comes from."""
+        return np.random.default_rng(seed).spawn(len(self._maps))
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are."""
+        return int(self._maps[-1].bias.shape[2])
+
+    @property
+    def _maps(self) -> Sequence[_Groups]:
+        return [groups for groups in self.maps if isinstance(groups, _Groups)]
+
+    def divergence(self) -> Tensor:
+        """``[problem, layer]`` nats from the prior to the posterior."""
+        return torch.stack([groups.divergence() for groups in self._maps]).sum(0)
+
+    def scores(self, source: FeatureSource, noises: Noises | None = None) -> Iterator[tuple[Tensor, int, Tensor]]:
+        """Item numbers ``[m]``, layer, and scores ``[problem, 1, class, m]``, chunk by chunk and layer by layer."""
+        with torch.inference_mode():
+            for items, vectors in source.chunks():
+                found = self(vectors.to(self.mean.device), noises).unsqueeze(2)  # [problem, layer, 1, m, class]
+                for layer in range(source.n_layers):
+                    yield items, layer, found[:, layer].mT
+
+
+@dataclass(frozen=True)
+class FittedBayes(FittedScores, FittedPosterior):
+    """Readouts with their posteriors. Predictions are those of the posteriors' means.
+
+    In the report ``iterations`` counts steps, ``converged`` says that the code had stopped getting shorter, and
+    ``gradient_norm`` is the part by which it still did.
+    """
+
+    name: str
+    compressors: Compressors
+    report: FitReport
+    sampling_seed: int
+    are_logits: bool = True
+
+    @property
+    def n_params(self) -> int:
+        """Weights, biases and scales of one layer's readout for one problem, without how sure they are."""
+        return sum(
+            int(np.prod(parameter.shape[2:]))
+            for name, parameter in self.compressors.named_parameters()
+            if name.rpartition(".")[2] in ("mean", "bias", "log_scale")
+        )
+
+    @property
+    def model_bits(self) -> NDArray[np.float64]:
+        """``[problem, layer]`` what the posterior costs: its divergence from the prior, in bits."""
+        with torch.no_grad():
+            return np.asarray(self.compressors.divergence().double().cpu().numpy() / np.log(2))
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Numbers of problems, layers and classes, and the width of the vectors."""
+        n_problems, n_layers, dim = self.compressors.mean.shape
+        return n_problems, n_layers, self.compressors.n_classes, dim
+
+    def scores(self, source: FeatureSource) -> Scores:
+        """Scores under the means of the posteriors of every item of ``source`` in every layer, chunk by chunk."""
+        return self.compressors.scores(source)
+
+    def sampled_log_probs(self, source: FeatureSource, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The same under weights drawn from the posterior anew for each item: its mean is the expected one."""
+        shape = self.checked_shape(source, labels)
+        noises = self.compressors.noises(self.sampling_seed)
+        draws = (label_log_probs(self.compressors.scores(source, noises), shape, labels) for _ in range(_DRAWS))
+        return np.asarray(sum(draws) / _DRAWS)
+
+
+@dataclass(frozen=True)
+class BayesReadout(Readout):
+    """A readout under Bayesian compression (Louizos et al. 2017, section 4.1), for variational codelength.
+
+    It minimises the length of a message that holds its posterior and, given that, the training labels: the
+    divergence from the prior plus the expected cross-entropy (Honkela & Valpola 2004; Voita & Titov 2020, section
+    3.2.1). That is all the regularisation it has: nothing is chosen on dev.
+
+    All layers and problems see the same batches and the same noise, and share no parameter.
+    """
+
+    hidden: int = 0
+    """Width of the hidden layer; 0 for none, a linear readout."""
+    learning_rate: float = 3e-2
+    """Of Adam (Kingma & Ba 2015), falling to 0 along a half cosine."""
+    batch_items: int = 256
+    steps: int = 2000
+    """Batches seen; more make the code a little shorter, and it is a valid code after any number."""
+
+    @property
+    def name(self) -> str:
+        """``bayes.v1``."""
+        return "bayes.v1"
+
+    def fit(
+        self,
+        train: FeatureSource,
+        targets: Targets,
+        *,
+        dev: FeatureSource,
+        dev_targets: Targets,
+        seed: int = 0,
+        device: str = "cpu",
+        progress: Progress | None = None,
+    ) -> FittedBayes:
+        """Fit every problem in every layer for the same number of steps.
+
+        Arguments that are not named here are as in :meth:`Readout.fit`.
+
+        Args:
+            dev: vectors of other items, on which accuracy is reported.
+            seed: of initial weights (each problem its own), the order of the items, and the noise.
+
+        Raises:
+            FitError: as :meth:`Readout.fit`; or a setting is out of bounds.
+        """
+        check_single_label(targets, self.name)
+        check_problems(train, targets, dev, dev_targets)
+        if self.hidden < 0 or min(self.steps, self.batch_items) < 1 or self.learning_rate <= 0:
+            raise FitError(f"settings {asdict(self)}: give hidden of 0 or more, the others above 0")
+        items = Items.of(targets, torch.device(device))
+        train = resident(train, items.labels.device)
+        compressors = Compressors(measure_moments(train, items.weights), items, self.hidden, seed)
+        optimiser = torch.optim.Adam(compressors.parameters(), lr=self.learning_rate)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.steps)
+        random, noises = torch.Generator().manual_seed(seed), compressors.noises(seed)
+        lengths = []
+        for step, (numbers, vectors) in enumerate(self._batches(train, items, random), start=1):
+            optimiser.zero_grad()
+            length = _length(compressors, vectors, items, numbers, noises)
+            length.sum().backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            schedule.step()
+            lengths.append(length.detach())
+            if progress is not None and step % 100 == 0:
+                progress(f"compressed readouts: step {step} of {self.steps}")
+        accuracy = accuracies(compressors.scores(dev), (targets.n_problems, train.n_layers, 1), dev_targets)
+        compressors.requires_grad_(False)
+        return FittedBayes(self.name, compressors, self._report(torch.stack(lengths), accuracy), seed)
+
+    def _batches(self, train: FeatureSource, items: Items, random: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+        """As many batches as there are steps, all items once an epoch."""
+
+        def endless() -> Iterator[tuple[Tensor, Tensor]]:
+            while True:
+                yield from shuffled_batches(train, items, self.batch_items, random)
+
+        return itertools.islice(endless(), self.steps)
+
+    def _report(self, lengths: Tensor, accuracy: NDArray[np.float64]) -> FitReport:
+        """How the training went, by what each step took the code to be: ``[step, problem, layer]``."""
+        last = self.steps // 4
+        before, after = lengths[-2 * last : -last], lengths[-last:]
+        gain = (before.mean(0) / after.mean(0) - 1) if last else torch.full_like(lengths[0], torch.inf)
+        by_fit = gain.double().cpu().numpy()[:, :, None]
+        return FitReport(
+            strengths=(0.0,),
+            chosen=np.zeros(by_fit.shape[:2]),
+            dev_accuracy=accuracy,
+            iterations=np.full(by_fit.shape, self.steps, dtype=np.int64),
+            converged=by_fit <= _STILL,
+            gradient_norm=by_fit,
+        )
+
+
+def _length(compressors: Compressors, vectors: Tensor, items: Items, numbers: Tensor, noises: Noises) -> Tensor:
+    """``[problem, layer]`` nats an item that the whole message takes, judged by one batch and one draw of weights."""
+    log_prob = compressors(vectors, noises).log_softmax(3)  # [problem, layer, m, class]
+    labels = items.labels[:, None, numbers, None].expand(-1, log_prob.shape[1], -1, 1)
+    by_item = -log_prob.gather(3, labels).squeeze(3) * items.weights[:, None, numbers]
+    total = items.total.float()[:, None]
+    n_used = int(items.used.sum())
+    length: Tensor = by_item.sum(2) * (n_used / len(numbers)) / total + compressors.divergence() / total
+    return length

@@ -1,0 +1,365 @@
+"""Codelength of labels given vectors: the variational and the online code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.errors import FitError
+from bertology.measures import share_before
+from bertology.readouts._base import (
+    FittedPosterior,
+    FittedReadout,
+    Progress,
+    Readout,
+    Targets,
+    check_agreement,
+    check_problems,
+    class_weights,
+    item_weights,
+)
+from bertology.readouts._features import FeatureSource
+from bertology.readouts._spans import Items, held, subset
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Codelength:
+    """Number of bits of the training labels, given the vectors (Voita & Titov 2020, section 3).
+
+    All lengths are in bits, of the items that a problem uses.
+    """
+
+    method: Literal["online", "variational"]
+    item_bits: float
+    """Bits of an item under the uniform code: log2 K, or K where it may have any number of the K classes."""
+    cluster_bits: Floats
+    """``[problem, layer, cluster]`` labels of each cluster's items, which hold its part of the model too where that is
+    told apart: sums over clusters are ``bits``."""
+    cluster_items: Numbers
+    """``[problem, cluster]`` number of coded items."""
+    block_bits: Floats
+    """``[problem, layer, block]`` labels coded between two fits, the first block by the uniform code; one block for a
+    variational code, without the model."""
+    block_items: Numbers
+    """``[problem, block]`` number of coded items."""
+    model_bits: Floats
+    """``[problem, layer]`` bits of the model: 0 for an online code, which transmits none."""
+
+    @property
+    def bits(self) -> Floats:
+        """``[problem, layer]`` the whole message."""
+        return np.asarray(self.block_bits.sum(axis=2) + self.model_bits)
+
+    @property
+    def uniform_bits(self) -> Floats:
+        """``[problem]`` bits of the labels under the uniform code: n · log2 K."""
+        return np.asarray(self.block_items.sum(axis=1) * self.item_bits)
+
+    @property
+    def compression(self) -> Floats:
+        """``[problem, layer]`` uniform code over this one: 1 where the vectors are of no help; higher is better."""
+        return np.asarray(self.uniform_bits[:, None] / self.bits)
+
+
+def number_clusters(clusters: NDArray[np.integer] | None, n_items: int) -> tuple[Numbers, int]:
+    """``[item]`` cluster of each item and how many there are; each item its own when ``clusters`` are left out.
+
+    Raises:
+        FitError: the clusters are not one number, 0 or more, for each item.
+    """
+    if clusters is None:
+        return np.arange(n_items), n_items
+    numbers = np.asarray(clusters)
+    if numbers.shape != (n_items,) or numbers.dtype.kind not in "iu" or (n_items and numbers.min() < 0):
+        raise FitError(
+            f"clusters have shape {list(numbers.shape)} of {numbers.dtype}: give {n_items} numbers of 0 or more, "
+            "the sentence of each item"
+        )
+    return numbers.astype(np.int64), int(numbers.max(initial=-1)) + 1
+
+
+def check_codable(targets: Targets) -> None:
+    """Raise :class:`FitError` where items would have to be coded several times, or not wholly."""
+    if targets.weights is not None and not np.isin(targets.weights, (0, 1)).all():
+        raise FitError("a code tells each item once: leave weights out; another seed takes another order instead")
+    if uniform_item_bits(targets) == 0:
+        raise FitError(f"there is nothing to tell of {targets.n_classes} class: give labels of at least two")
+
+
+def uniform_item_bits(targets: Targets) -> float:
+    """Bits of one item's label under the uniform code."""
+    return float(targets.n_classes if targets.is_multi_label else np.log2(targets.n_classes))
+
+
+def coded_items(targets: Targets) -> NDArray[np.bool_]:
+    """``[problem, item]`` whether an item's label is coded."""
+    return item_weights(targets) > 0
+
+
+def sum_by(groups: Numbers, values: Floats, n_groups: int) -> Floats:
+    """Values ``[problem, layer, item]`` summed over the items of each group: ``[problem, layer, group]``."""
+    sums = np.empty((*values.shape[:2], n_groups))
+    for place in np.ndindex(values.shape[:2]):
+        sums[place] = np.bincount(groups, weights=values[place], minlength=n_groups)
+    return sums
+
+
+def count_by(groups: Numbers, used: NDArray[np.bool_], n_groups: int) -> Numbers:
+    """How many items of each group are ``used [problem, item]``: ``[problem, group]``."""
+    counts = [np.bincount(groups[row], minlength=n_groups) for row in used]
+    return np.stack(counts).astype(np.int64)
+
+
+def variational_codelength(
+    readout: Readout,
+    train: FeatureSource,
+    targets: Targets,
+    *,
+    dev: FeatureSource,
+    dev_targets: Targets,
+    clusters: NDArray[np.integer] | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> Codelength:
+    """Variational codelength of every problem in every layer (Voita & Titov 2020, section 3.2.1).
+
+    The message holds a posterior over the readout's weights and the training labels given weights drawn from it. The
+    log-uniform prior has no finite mass, so that the model's part is known up to a constant, which is chosen to make
+    a scale of which nothing is known free (Molchanov et al. 2017).
+
+    Args:
+        readout: what is fitted; the fit has to have a posterior over its weights.
+        train: vectors of the items whose labels are coded.
+        targets: the labels; items of −1 are left out.
+        dev: vectors of other items, on which nothing depends.
+        dev_targets: the same problems over ``dev``.
+        clusters: ``[item]`` number of the sentence that a training item stands in; the items themselves if left out.
+        seed: of the fit.
+        device: where to compute, as torch names it.
+        progress: called with one line about how far the fit has come.
+
+    Returns:
+        The codelength; the model's part is shared out over the items in ``cluster_bits``.
+
+    Raises:
+        FitError: as :meth:`Readout.fit`; items with weights; or a readout without a posterior.
+    """
+    check_codable(targets)
+    fitted = readout.fit(train, targets, dev=dev, dev_targets=dev_targets, seed=seed, device=device, progress=progress)
+    if not isinstance(fitted, FittedPosterior):
+        raise FitError(f"{readout.name} has no variational code: take readout bayes, or online")
+    return codelength_of(fitted, train, targets, clusters=clusters)
+
+
+def codelength_of(
+    fitted: FittedPosterior, train: FeatureSource, targets: Targets, *, clusters: NDArray[np.integer] | None = None
+) -> Codelength:
+    """What :func:`variational_codelength` returns, of a readout fitted already, on what it was fitted to."""
+    check_agreement(train, targets, "train")
+    check_codable(targets)
+    numbers, n_clusters = number_clusters(clusters, train.n_items)
+    used = coded_items(targets)
+    labels = targets.labels.astype(np.int64)
+    bits = np.where(used[:, None], -fitted.sampled_log_probs(train, labels) / np.log(2), 0.0)
+    cluster_items = count_by(numbers, used, n_clusters)
+    block_items = cluster_items.sum(axis=1, keepdims=True)
+    share = cluster_items / block_items
+    return Codelength(
+        method="variational",
+        item_bits=uniform_item_bits(targets),
+        cluster_bits=sum_by(numbers, bits, n_clusters) + fitted.model_bits[:, :, None] * share[:, None],
+        cluster_items=cluster_items,
+        block_bits=bits.sum(axis=2, keepdims=True),
+        block_items=block_items,
+        model_bits=fitted.model_bits,
+    )
+
+
+FRACTIONS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
+"""Where blocks end, as parts of the training items (Voita & Titov 2020)."""
+SMOOTHING = (1e-4, 1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0)
+"""Parts of the probability that may be spread evenly over all classes."""
+_MEMORY = 1 << 30
+
+
+def online_codelength(
+    readout: Readout,
+    train: Items,
+    targets: Targets,
+    *,
+    dev: Items,
+    dev_targets: Targets,
+    clusters: NDArray[np.integer] | None = None,
+    fractions: Sequence[float] = FRACTIONS,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> Codelength:
+    """Online (prequential) codelength of every problem in every layer (Voita & Titov 2020, section 3.2.2).
+
+    The training data are put in a random order and cut into blocks. The first block takes log2 K bits an item, each
+    later one what a readout fitted to all blocks before it gives to its labels. A short code needs a readout that is
+    good and that was good early, so that it weighs quality against the effort of reaching it.
+
+    Whole sentences are shuffled, so that no readout has seen the neighbours of what it codes; where ``clusters`` are
+    left out, single items are, as in the paper.
+
+    A readout gives no probability to classes that it has not seen yet, and early ones are too sure of themselves. So
+    labels are coded by a mixture: the readout's probability times 1 − ε, plus ε / K. It sums to 1 over the K classes
+    whatever ε is, and ε is chosen among ``SMOOTHING`` for each fit by the dev labels, which both sides of the code are
+    taken to know, as is the strength (in the paper: when to stop). Where an item may have any number of the K classes,
+    the uniform code takes K bits an item, and the mixture is over all 2ᴷ sets. A block before which a problem has
+    shown fewer than two classes is coded uniformly. Every problem chooses its strength for itself, whatever its
+    strength source.
+
+    Args:
+        readout: what is fitted; it has to give probabilities.
+        train: vectors of the items whose labels are coded.
+        targets: the labels; items of −1 are left out.
+        dev: vectors of other items, by which strengths and ε are chosen.
+        dev_targets: the same problems over ``dev``.
+        clusters: ``[item]`` number of the sentence that a training item stands in.
+        fractions: where blocks end, as parts of the items; the last is 1.
+        seed: of the order and of the fits.
+        device: where to compute, as torch names it.
+        progress: called with one line about how far the code has come.
+
+    Raises:
+        FitError: as :meth:`Readout.fit`; items with weights; a readout without probabilities; fractions that do not
+            rise to 1.
+    """
+    check_problems(train, targets, dev, dev_targets)
+    check_codable(targets)
+    numbers, n_clusters = number_clusters(clusters, train.n_items)
+    used = coded_items(targets)
+    blocks, n_blocks = _blocks(numbers, np.asarray(used.any(axis=0)), fractions, seed=seed)
+    coder = _Coder(readout, train, targets, used, dev, dev_targets, seed, device, progress)
+    by_cluster, by_block = [], []
+    for number in range(n_blocks):
+        now = blocks == number
+        if progress is not None:
+            progress(f"online code: block {number + 1} of {n_blocks}, {np.count_nonzero(now)} items")
+        found = coder.bits((blocks >= 0) & (blocks < number), now)
+        by_cluster.append(sum_by(numbers[now], found, n_clusters))
+        by_block.append(found.sum(axis=2))
+    # what nothing was fitted to is the same in every layer
+    block_bits = np.stack(np.broadcast_arrays(*by_block), axis=2)
+    return Codelength(
+        method="online",
+        item_bits=uniform_item_bits(targets),
+        cluster_bits=np.sum(np.broadcast_arrays(*by_cluster), axis=0),
+        cluster_items=count_by(numbers, used, n_clusters),
+        block_bits=block_bits,
+        block_items=count_by(np.maximum(blocks, 0), used, n_blocks),
+        model_bits=np.zeros(block_bits.shape[:2]),
+    )
+
+
+def _blocks(
+    clusters: Numbers, used: NDArray[np.bool_], fractions: Sequence[float], *, seed: int
+) -> tuple[Numbers, int]:
+    """``[item]`` the block of each item, −1 where it is not used, and how many blocks there are."""
+    ends = np.asarray(fractions, dtype=np.float64)
+    if not len(ends) or ends[0] <= 0 or ends[-1] != 1 or (np.diff(ends) <= 0).any():
+        raise FitError(f"fractions are {list(fractions)}: give rising numbers above 0, of which the last is 1")
+    planned = np.searchsorted(ends, share_before(clusters[used], seed=seed), side="right")
+    # in few data, no sentence begins between two ends that are close to each other: there is no such block
+    kept, block = np.unique(planned, return_inverse=True)
+    blocks = np.full(len(clusters), -1, dtype=np.int64)
+    blocks[used] = block
+    return blocks, len(kept)
+
+
+@dataclass(frozen=True)
+class _Coder:
+    """Codes labels of some items by what others have shown."""
+
+    readout: Readout
+    train: Any  # of the kind that the readout reads: a mere vector an item, or spans
+    targets: Targets
+    used: NDArray[np.bool_]
+    dev: Any
+    dev_targets: Targets
+    seed: int
+    device: str
+    progress: Progress | None
+
+    def bits(self, seen: NDArray[np.bool_], now: NDArray[np.bool_]) -> Floats:
+        """``[problem, layer, item]`` of the items that are coded ``now``, after those that were ``seen``: 0 if unused.
+
+        One layer stands for all where nothing could be fitted.
+
+        Args:
+            seen: ``[item]``
+            now: ``[item]``
+        """
+        uniform = uniform_item_bits(self.targets)
+        bits = np.where(self.used[:, now], uniform, 0.0)[:, None]
+        known = _those(self.targets, seen)
+        n_known = np.count_nonzero(class_weights(known), axis=1)
+        able = np.flatnonzero((n_known > (0 if known.is_multi_label else 1)) & self.used[:, now].any(axis=1))
+        if not len(able):
+            return bits
+        dev_targets = self.dev_targets.only(able)
+        before: Any = held(subset(self.train, seen), memory=_MEMORY)
+        fitted = self.readout.fit(
+            before,
+            known.only(able),
+            dev=self.dev,
+            dev_targets=dev_targets,
+            seed=self.seed,
+            device=self.device,
+            progress=self.progress,
+        )
+        on_dev = coded_items(dev_targets)
+        smoothing = choose_smoothing(_log_probs(fitted, self.dev, dev_targets, on_dev), on_dev, uniform)
+        coded = _those(self.targets.only(able), now)
+        log_probs = _log_probs(fitted, subset(self.train, now), coded, self.used[able][:, now])
+        found = code_bits(log_probs, smoothing, uniform)
+        bits = np.repeat(bits, found.shape[1], axis=1)
+        bits[able] = np.where(self.used[able][:, None, now], found, 0.0)
+        return bits
+
+
+def _those(targets: Targets, chosen: NDArray[np.bool_]) -> Targets:
+    """The same problems over some of the items."""
+    weights = None if targets.weights is None else targets.weights[:, chosen]
+    return Targets(targets.labels[:, chosen], targets.n_classes, weights, targets.names)
+
+
+def _log_probs(fitted: FittedReadout, source: Any, targets: Targets, used: NDArray[np.bool_]) -> Floats:
+    """``[problem, layer, item]`` log-probability of the labels, 0 where none is used."""
+    labels: Any = targets.labels
+    found = np.where(used[:, None], fitted.log_probs(source, labels), 0.0)
+    if np.isnan(found).any():
+        raise FitError(f"readout {fitted.name} gives no probabilities: choose one that does, such as linear.v1")
+    return found
+
+
+def code_bits(log_probs: Floats, smoothing: Floats, uniform: float) -> Floats:
+    """Bits of labels under the mixture of a readout's probability and the uniform one.
+
+    Args:
+        log_probs: ``[problem, layer, item]`` natural logarithm of what the readout gives to a label.
+        smoothing: ``[problem, layer]`` what part is spread evenly over all labels that there could be, above 0.
+        uniform: bits of a label if all are equally probable.
+    """
+    part = np.asarray(smoothing)[..., None]
+    with np.errstate(divide="ignore"):  # of 1 − ε = 0, nothing is left, and of no probability nothing
+        mixed = np.logaddexp(np.log1p(-part) + log_probs, np.log(part) - uniform * np.log(2))
+    return np.asarray(-mixed / np.log(2))
+
+
+def choose_smoothing(log_probs: Floats, used: NDArray[np.bool_], uniform: float) -> Floats:
+    """``[problem, layer]`` which of ``SMOOTHING`` gives the shortest code of the items ``used [problem, item]``."""
+    each = [code_bits(log_probs, np.full(log_probs.shape[:2], smoothing), uniform) for smoothing in SMOOTHING]
+    total = [np.where(used[:, None], bits, 0.0).sum(axis=2) for bits in each]
+    return np.asarray(np.array(SMOOTHING)[np.stack(total).argmin(axis=0)])
