@@ -7,13 +7,13 @@ from collections import Counter, defaultdict
 import pytest
 
 from bertology.corpora import Corpus, Sentence
-from bertology.pocket import _function_words as fw
-from bertology.pocket import generate_corpus, load_corpus
-from bertology.pocket._chunks import chunks
-from bertology.pocket._lexicon import PLURAL, SINGULAR, lexicon
-from bertology.pocket._morphology import third_person, with_ed, with_ing, with_s
-from bertology.pocket._tree import Part, Phrase, Word, head, phrase
-from bertology.pocket._verbs import Style, verbal_group
+from bertology.pocket import load_corpus
+from bertology.pocket.grammar import function_words as fw
+from bertology.pocket.grammar.annotation import chunks
+from bertology.pocket.grammar.lexicon import PLURAL, SINGULAR, lexicon, third_person, with_ed, with_ing, with_s
+from bertology.pocket.grammar.texts import generate_corpus
+from bertology.pocket.grammar.tree import Part, Phrase, Word, head, phrase
+from bertology.pocket.grammar.verbs import Style, verbal_group
 
 UPOS = {
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ", "VERB",
@@ -280,7 +280,7 @@ def test_a_sentence_read_by_hand() -> None:
 
 
 def test_dependencies_follow_the_heads_of_phrases() -> None:
-    from bertology.pocket._reading import Line, read
+    from bertology.pocket.grammar.annotation import Line, read
 
     dog, see = Word("dog", "dog", "NOUN", "NN"), Word("saw", "see", "VERB", "VBD")
     park = phrase("PP", Part("case", fw.PREPOSITIONS["in"]), head(Word("Arbury", "Arbury", "PROPN", "NNP")))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bertology.pocket._lexicon import PLURAL, SINGULAR, Agreement, Number, agreements
-from bertology.pocket._tree import Word
+from bertology.pocket.grammar.lexicon import PLURAL, SINGULAR, Agreement, Number, agreements
+from bertology.pocket.grammar.tree import Word
 
 
 class Pronoun(NamedTuple):

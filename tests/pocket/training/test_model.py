@@ -16,21 +16,15 @@ from tokenizers import Tokenizer
 from transformers import AutoModel, AutoTokenizer, BertForPreTraining
 
 from bertology.corpora import Corpus, Sentence
-from bertology.pocket import (
-    PretrainSettings,
-    agreement_items,
-    facts,
-    load_corpus,
-    load_settings,
-    model_folder,
-    training_record,
-)
-from bertology.pocket._batches import Examples, encode
-from bertology.pocket._documents import pretraining_documents
-from bertology.pocket._evaluation import Evaluation, evaluate
+from bertology.pocket import agreement_items, facts, load_corpus, load_settings, model_folder
+from bertology.pocket.grammar.texts import pretraining_documents
+from bertology.pocket.training._batches import Examples, encode
+from bertology.pocket.training._evaluation import Evaluation, evaluate
+from bertology.pocket.training._settings import PretrainSettings
 
-RECIPE = Path(__file__).parents[2] / "experiments" / "pretrain-pocket.yaml"
+RECIPE = Path(__file__).parents[3] / "experiments" / "pretrain-pocket.yaml"
 N_TRAIN, N_TEST = 1200, 400
+TRAINING = json.loads((model_folder() / "training.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +54,12 @@ def test_the_folder_is_small_and_whole() -> None:
 
 
 def test_it_was_made_by_the_shipped_recipe() -> None:
-    assert PretrainSettings(**training_record(model_folder())["settings"]) == load_settings(RECIPE)
+    assert PretrainSettings(**TRAINING["settings"]) == load_settings(RECIPE)
 
 
 def test_the_card_says_what_was_measured() -> None:
     card = (model_folder() / "README.md").read_text()
-    measured = training_record(model_folder())["evaluation"]
+    measured = TRAINING["evaluation"]
     assert f"{measured['agreement_across_attractors']:.1%}" in card
     assert f"{measured['masked_accuracy']:.1%}" in card
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bertology.pocket import _function_words as fw
-from bertology.pocket._dice import Menu
-from bertology.pocket._lexicon import PLURAL, SINGULAR, Frame, Number
-from bertology.pocket._nominals import Nominals, prepositional
-from bertology.pocket._scene import Nominal, Scene
-from bertology.pocket._tree import Part, Phrase, Word, head, phrase
-from bertology.pocket._verbs import Style, VerbalGroup, random_style, verbal_group
+from bertology.pocket.grammar import function_words as fw
+from bertology.pocket.grammar.lexicon import PLURAL, SINGULAR, Frame, Number
+from bertology.pocket.grammar.nominals import Nominals, prepositional
+from bertology.pocket.grammar.tree import Menu, Part, Phrase, Word, head, phrase
+from bertology.pocket.grammar.verbs import Style, VerbalGroup, random_style, verbal_group
+from bertology.pocket.grammar.world import Nominal, Scene
 
 _CIRCUMSTANCES = ("before", "after", "during", "since", "until", "without")
 _DIRECTIONS = ("to", "through", "across", "over", "under")

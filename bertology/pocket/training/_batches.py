@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.pocket._tokenizer import salient_words
+from bertology.pocket.training._model import salient_words
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -89,7 +89,7 @@ class Examples:
         alone_share: share of batches that hold single sentences.
         short_share: share of batches that hold pairs in rows of half the length; the others hold pairs in full rows.
         mask_rate: share of pieces to predict.
-        salience: how much likelier than others the :func:`~bertology.pocket._tokenizer.salient_words` are to be
+        salience: how much likelier than others the :func:`~bertology.pocket.training._model.salient_words` are to be
             predicted.
         salience_from: the step from which that holds.
     """

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from bertology.pocket import _words
-from bertology.pocket._dice import Menu
-from bertology.pocket._morphology import third_person, with_ed, with_ing, with_s
-from bertology.pocket._tree import Word
+from bertology.pocket.grammar import words as word_lists
+from bertology.pocket.grammar.tree import Menu, Word
 
 Number = Literal["Sing", "Plur"]
 Pattern = Literal["intransitive", "transitive", "ditransitive", "prepositional", "particle", "that", "to"]
@@ -171,7 +170,7 @@ def _adverb(form: str, novelty: str | None) -> Word:
 def _verb_lines() -> Iterator[str]:
     """The verb table line by line, with a mark of its own before each held-out verb."""
     mark = None
-    for line in filter(None, _words.VERBS.split("\n")):
+    for line in filter(None, word_lists.VERBS.split("\n")):
         sign, _, rest = line.partition(" ")
         if sign in _HELD_MARKS:
             if sign != mark:
@@ -187,7 +186,7 @@ class Lexicon:
 
     def __init__(self, reach: Reach) -> None:
         self.nouns: dict[str, Menu[Noun]] = {}
-        for kind, listed in _words.NOUNS.items():
+        for kind, listed in word_lists.NOUNS.items():
             made = [(_make_noun(e, kind, novelty), weight) for e, novelty, weight in _ranked(listed.split(), reach)]
             self.nouns[kind] = Menu(made)
             for noun, weight in made:
@@ -214,10 +213,10 @@ class Lexicon:
         self.infinitives = Menu(
             (f, w) for f, w in frames if f.pattern in ("intransitive", "transitive", "prepositional")
         )
-        self.adjectives = Menu((_adjective(e, n), w) for e, n, w in _ranked(_words.ADJECTIVES, reach))
+        self.adjectives = Menu((_adjective(e, n), w) for e, n, w in _ranked(word_lists.ADJECTIVES, reach))
         self.adverbs = {
             use: Menu((_adverb(e, n), w) for e, n, w in _ranked(listed, reach))
-            for use, listed in _words.ADVERBS.items()
+            for use, listed in word_lists.ADVERBS.items()
         }
 
     def verbs(self, lemmas: Sequence[str]) -> list[Verb]:
@@ -229,3 +228,43 @@ class Lexicon:
 def lexicon(reach: Reach) -> Lexicon:
     """The lexicon of all words within reach, made once."""
     return Lexicon(reach)
+
+
+_SIBILANT = re.compile(r"(s|x|z|ch|sh|[^aeiou]o)$")
+_SHORT = re.compile(r"^[^aeiou]*[aeiou][^aeiouwxy]$")
+_THIRD_PERSON = {"have": "has", "do": "does", "be": "is"}
+_DOUBLING = {"forget"}
+
+
+def with_s(base: str) -> str:
+    """The plural of a regular noun: *box* → *boxes*, *story* → *stories*."""
+    if base.endswith("y") and base[-2] not in "aeiou":
+        return base[:-1] + "ies"
+    return base + ("es" if _SIBILANT.search(base) else "s")
+
+
+def third_person(base: str) -> str:
+    """The third person singular present of a verb."""
+    return _THIRD_PERSON.get(base) or with_s(base)
+
+
+def with_ed(base: str) -> str:
+    """The regular past: *stop* → *stopped*, *try* → *tried*, *like* → *liked*."""
+    if base.endswith("e"):
+        return base + "d"
+    if base.endswith("y") and base[-2] not in "aeiou":
+        return base[:-1] + "ied"
+    return _doubled(base) + "ed"
+
+
+def with_ing(base: str) -> str:
+    """The present participle: *run* → *running*, *lie* → *lying*, *like* → *liking*."""
+    if base.endswith("ie"):
+        return base[:-2] + "ying"
+    if base.endswith("e") and not base.endswith(("ee", "oe", "ye")) and base != "be":
+        return base[:-1] + "ing"
+    return _doubled(base) + "ing"
+
+
+def _doubled(base: str) -> str:
+    return base + base[-1] if _SHORT.match(base) or base in _DOUBLING else base

@@ -14,8 +14,8 @@ from bertology._files import cache_folder, digest, write_atomically
 from bertology._temporary import sweep
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import CorpusError
-from bertology.pocket._corpus import SIZES, corpus_of, sentences_of
-from bertology.pocket._derived import derived
+from bertology.pocket.grammar.annotation import derived
+from bertology.pocket.grammar.texts import SIZES, corpus_of, sentences_of
 
 _PACKED = Path(__file__).with_name("corpus.json.gz")
 _NOTHING = "_"

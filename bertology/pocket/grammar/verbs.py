@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from bertology.pocket import _function_words as fw
-from bertology.pocket._dice import Dice
-from bertology.pocket._lexicon import Agreement, Verb
-from bertology.pocket._tree import Part, Word
+from bertology.pocket.grammar import function_words as fw
+from bertology.pocket.grammar.lexicon import Agreement, Verb
+from bertology.pocket.grammar.tree import Dice, Part, Word
 
 Form = Literal["finite", "base", "participle", "passive participle", "gerund"]
 _UNCONTRACTED = ("am", "may")

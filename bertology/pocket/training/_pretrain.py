@@ -16,18 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bertology._devices import choose_device
-from bertology._files import canonical_json, digest, read_json, write_atomically
+from bertology._files import canonical_json, digest, write_atomically
 from bertology._temporary import sweep
 from bertology.errors import BertologyError
-from bertology.pocket._agreement import AgreementItem, agreement_items
-from bertology.pocket._batches import Batch, Examples, encode
-from bertology.pocket._card import model_card
-from bertology.pocket._documents import pretraining_documents
-from bertology.pocket._evaluation import Evaluation, evaluate, longest_prompt
-from bertology.pocket._model import new_model, save_model
-from bertology.pocket._settings import PretrainSettings
-from bertology.pocket._tokenizer import train_tokenizer
-from bertology.pocket._world import facts
+from bertology.pocket._items import AgreementItem, agreement_items
+from bertology.pocket.grammar.texts import pretraining_documents
+from bertology.pocket.grammar.world import facts
+from bertology.pocket.training._batches import Batch, Examples, encode
+from bertology.pocket.training._evaluation import Evaluation, evaluate, longest_prompt, model_card
+from bertology.pocket.training._model import new_model, save_model, train_tokenizer
+from bertology.pocket.training._settings import PretrainSettings
 
 if TYPE_CHECKING:
     import torch
@@ -341,9 +339,3 @@ def _write_provenance(settings: PretrainSettings, out: Path, evaluation: Evaluat
         },
     }
     write_atomically(out / "training.json", (json.dumps(record, indent=2) + "\n").encode())
-
-
-def training_record(folder: Path) -> dict[str, Any]:
-    """How a pocket model was trained, and what it scored."""
-    record: dict[str, Any] = read_json(folder / "training.json", what="a record of pretraining")
-    return record

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bertology.pocket import _function_words as fw
-from bertology.pocket import _words
-from bertology.pocket._dice import Menu
-from bertology.pocket._lexicon import PLURAL, SINGULAR, Agreement, Noun, Number
-from bertology.pocket._scene import Nominal, Scene
-from bertology.pocket._tree import Part, Phrase, Tree, Word, first_word, head, phrase
-from bertology.pocket._world import people, proper_noun
+from bertology.pocket.grammar import function_words as fw
+from bertology.pocket.grammar import words as word_lists
+from bertology.pocket.grammar.lexicon import PLURAL, SINGULAR, Agreement, Noun, Number
+from bertology.pocket.grammar.tree import Menu, Part, Phrase, Tree, Word, first_word, head, phrase
+from bertology.pocket.grammar.world import Nominal, Scene, people, proper_noun
 
 _GENDERS = dict.fromkeys(("man", "boy", "king", "father", "brother", "uncle"), "Masc") | dict.fromkeys(
     ("woman", "girl", "queen", "mother", "sister", "aunt"), "Fem"
@@ -148,15 +146,15 @@ class Nominals:
     def place_name(self) -> Nominal:
         """A town or country, or a company of a town: *the Norwick Bank*."""
         scene, dice = self.scene, self.dice
-        town = scene.town if dice.chance(0.6) else dice.one_of(_words.TOWNS)
+        town = scene.town if dice.chance(0.6) else dice.one_of(word_lists.TOWNS)
         if dice.chance(0.12):
             company = phrase(
-                "NP", Part("compound", proper_noun(town)), head(proper_noun(dice.one_of(_words.COMPANIES)))
+                "NP", Part("compound", proper_noun(town)), head(proper_noun(dice.one_of(word_lists.COMPANIES)))
             )
             tree = phrase("NP", Part("det", fw.DET["the"]), head(company._replace(label=None, entity="ORG")))
             return Nominal(tree, SINGULAR, "place", "Neut")
         country = dice.chance(0.22)
-        place = (scene.country if dice.chance(0.6) else dice.one_of(_words.COUNTRIES)) if country else town
+        place = (scene.country if dice.chance(0.6) else dice.one_of(word_lists.COUNTRIES)) if country else town
         referent = scene.new_referent()
         tree = Phrase("NP", (head(proper_noun(place)),), entity="LOC", referent=referent)
         return Nominal(tree, SINGULAR, "place", "Neut", referent)

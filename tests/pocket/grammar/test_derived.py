@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from bertology.corpora import Sentence, Target
-from bertology.pocket import generate_corpus, load_corpus
-from bertology.pocket._derived import derived, verb_classes
-from bertology.pocket._lexicon import lexicon
-from bertology.pocket._packed import pack
+from bertology.pocket import load_corpus
+from bertology.pocket._embedded import pack
+from bertology.pocket.grammar.annotation import derived, verb_classes
+from bertology.pocket.grammar.lexicon import lexicon
+from bertology.pocket.grammar.texts import generate_corpus
 
 FINGERPRINT = "70e18d2b7f3960143a359d1d5fa9d82b"
 """Of the corpus before there were any such targets: what was stored for it still holds."""

@@ -1,0 +1,351 @@
+"""Sentences read off trees with all annotation: words, dependencies, spans, chunks, and targets derived from others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from bertology.corpora import Sentence, Target
+from bertology.pocket.grammar.tree import HEAD, Phrase, Tree, Word
+
+
+class Line(NamedTuple):
+    """A sentence of a text: its tree, and the relation between two referents that it states, if any."""
+
+    tree: Phrase
+    relation: tuple[str, int, int] | None = None
+
+
+class _Reader:
+    """Walks a tree once, left to right, noting words, heads and spans."""
+
+    def __init__(self) -> None:
+        self.words: list[Word] = []
+        self.heads: list[int] = []
+        self.relations: list[str] = []
+        self.constituents: list[Target] = []
+        self.entities: list[Target] = []
+        self.roles: list[Target] = []
+        self.mentions: list[tuple[tuple[int, int], int, bool]] = []
+        """Span, referent, and whether it is a pronoun."""
+
+    def walk(self, tree: Tree) -> int:
+        """Read a tree; returns the index of its head word."""
+        start = len(self.words)
+        if isinstance(tree, Word):
+            self.words.append(tree)
+            self.heads.append(-1)
+            self.relations.append("root")
+            return start
+        dependents: list[tuple[int, str, str | None, tuple[int, int]]] = []
+        gaps: list[tuple[int, str, tuple[int, int]]] = []
+        place = len(self.constituents)
+        top = -1
+        for relation, part, role in tree.parts:
+            begin = len(self.words)
+            index = self.walk(part)
+            if relation == HEAD:
+                top = index
+            else:
+                dependents.append((index, relation, role, (begin, len(self.words))))
+            if isinstance(part, Phrase) and part.gap:
+                gaps.append((index, part.gap, (start, begin)))
+        for index, relation, role, span in dependents:
+            self.heads[index] = top
+            self.relations[index] = relation
+            if role and self.words[top].upos == "VERB":  # the predicates of copular clauses have no frames
+                self.roles.append(Target((top, top + 1), role, span))
+        for index, role, span in gaps:
+            self.roles.append(Target((index, index + 1), role, span))
+        self._note(tree, (start, len(self.words)), place)
+        return top
+
+    def _note(self, tree: Phrase, span: tuple[int, int], place: int) -> None:
+        if tree.label:
+            self.constituents.insert(place, Target(span, tree.label))
+        if tree.entity:
+            self.entities.append(Target(span, tree.entity))
+        if tree.referent:
+            pronominal = span[1] - span[0] == 1 and self.words[span[0]].upos == "PRON"
+            self.mentions.append((span, tree.referent, pronominal))
+
+
+def read(line: Line, *, id: str) -> Sentence:
+    """The annotated sentence of a tree."""
+    reader = _Reader()
+    root = reader.walk(line.tree)
+    words = reader.words
+    first = words[0].form
+    forms = [first[0].upper() + first[1:], *(word.form for word in words[1:])]
+    relations = tuple(reader.relations)
+    heads = tuple(top + 1 for top in reader.heads)
+    layers: dict[str, tuple[str | None, ...]] = {
+        "lemma": tuple(word.lemma for word in words),
+        "upos": tuple(word.upos for word in words),
+        "xpos": tuple(word.xpos for word in words),
+        "feats": tuple(word.feats for word in words),
+        "deprel": relations,
+        "ner": _iob(reader.entities, len(words)),
+        "chunk": chunks(words, heads, relations),
+    }
+    if any(word.novelty for word in words):
+        layers["misc"] = tuple(f"Novelty={word.novelty}" if word.novelty else None for word in words)
+    assert reader.heads[root] == -1, "the root has no head"
+    stated = _targets(reader, line.relation)
+    following = derived(stated, layers["lemma"], layers["upos"])
+    return Sentence.from_words(
+        forms,
+        id=id,
+        space_after=[not word.glued for word in words[1:]] + [False],
+        layers=layers,
+        heads=heads,
+        targets={**stated, **following},
+        derived=frozenset(following),
+    )
+
+
+def text(tree: Phrase) -> str:
+    """The natural text of a tree, without annotation."""
+    parts: list[str] = []
+
+    def walk(node: Tree) -> None:
+        if isinstance(node, Word):
+            parts.append(node.form if node.glued or not parts else " " + node.form)
+        else:
+            for part in node.parts:
+                walk(part.tree)
+
+    walk(tree)
+    joined = "".join(parts)
+    return joined[0].upper() + joined[1:]
+
+
+def _iob(entities: list[Target], length: int) -> tuple[str, ...]:
+    tags = ["O"] * length
+    for entity in entities:
+        first, end = entity.span1
+        tags[first] = f"B-{entity.label}"
+        for place in range(first + 1, end):
+            tags[place] = f"I-{entity.label}"
+    return tuple(tags)
+
+
+def _targets(reader: _Reader, stated: tuple[str, int, int] | None) -> dict[str, tuple[Target, ...]]:
+    targets = {
+        "constituents": tuple(reader.constituents),
+        "entities": tuple(sorted(reader.entities, key=lambda target: target.span1)),
+        "srl": tuple(sorted(reader.roles, key=lambda target: (target.span1, target.span2))),
+        "coref": tuple(_coreference(reader)),
+        "relations": tuple(_relations(reader, stated)),
+    }
+    return {name: found for name, found in targets.items() if found}
+
+
+def _coreference(reader: _Reader) -> list[Target]:
+    """Each pronoun with every other mention, in sentences where some pair corefers."""
+    mentions = sorted(set(reader.mentions))
+    pairs = []
+    for place, (span, referent, pronominal) in enumerate(mentions):
+        for other, other_referent, other_pronominal in mentions[:place]:
+            if (pronominal or other_pronominal) and not _overlap(span, other):
+                pairs.append(Target(other, "1" if referent == other_referent else "0", span))
+    return pairs if any(pair.label == "1" for pair in pairs) else []
+
+
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def _relations(reader: _Reader, stated: tuple[str, int, int] | None) -> list[Target]:
+    """The relation stated between two mentions; otherwise ``none`` between the first person and the first place."""
+    if stated is not None:
+        label, subject, obj = stated
+        span_of = {referent: span for span, referent, _ in reader.mentions}
+        return [Target(span_of[subject], label, span_of[obj])]
+    person = next((e for e in reader.entities if e.label == "PER"), None)
+    place = next((e for e in reader.entities if e.label == "LOC"), None)
+    return [Target(person.span1, "none", place.span1)] if person and place else []
+
+
+_INSIDE_NP = frozenset({"det", "amod", "nummod", "compound", "flat"})
+_VERBAL = frozenset({"aux", "aux:pass", "cop"})
+
+
+def chunks(words: Sequence[Word], heads: Sequence[int], relations: Sequence[str]) -> tuple[str, ...]:
+    """The chunk of each word, in IOB2.
+
+    Noun phrases end at their head noun; a possessive *'s* opens the phrase of what is possessed. Verbal groups hold
+    auxiliaries, negation, *to* and adverbs before the main verb; prepositions, conjunctions that introduce a clause
+    (``SBAR``), particles (``PRT``), adverbs and predicative adjectives make chunks of their own.
+
+    Args:
+        words: the words of a sentence.
+        heads: 1-based heads, 0 for the root.
+        relations: dependency relations.
+    """
+    tops = [head - 1 for head in heads]
+    kinds = [_kind(place, words, tops, relations) for place in range(len(words))]
+    tags = []
+    for place, kind in enumerate(kinds):
+        if kind is None:
+            tags.append("O")
+            continue
+        label, group = kind
+        continued = place > 0 and kinds[place - 1] == (label, group)
+        tags.append(f"{'I' if continued else 'B'}-{label}")
+    return tuple(tags)
+
+
+def _kind(place: int, words: Sequence[Word], tops: Sequence[int], relations: Sequence[str]) -> tuple[str, int] | None:
+    """The label of a word's chunk, and the word that the chunk is built around."""
+    word, relation, top = words[place], relations[place], tops[place]
+    if relation in ("cc", "punct"):
+        return None
+    if word.xpos == "POS":
+        return "NP", tops[top]
+    if relation == "case":
+        return "PP", place
+    if relation == "compound:prt":
+        return "PRT", place
+    if relation == "mark":
+        return ("VP", top) if word.upos == "PART" else ("SBAR", place)
+    if relation in _VERBAL or word.upos == "VERB":
+        return "VP", top if relation in _VERBAL else place
+    if (
+        word.xpos == "RB"
+        and relation == "advmod"
+        and (word.upos == "PART" or _before_verb(place, words, tops, relations))
+    ):
+        return "VP", top
+    if relation in _INSIDE_NP or word.xpos == "PRP$":
+        return "NP", top
+    if word.upos in ("NOUN", "PROPN", "PRON", "NUM"):
+        return "NP", place
+    if relation == "advmod" and words[top].upos == "ADJ":
+        return ("NP", tops[top]) if relations[top] == "amod" else ("ADJP", top)
+    return ("ADJP", place) if word.upos == "ADJ" else ("ADVP", place)
+
+
+def _before_verb(place: int, words: Sequence[Word], tops: Sequence[int], relations: Sequence[str]) -> bool:
+    """Whether an adverb stands directly before its verb, with nothing but the verbal group between."""
+    top = tops[place]
+    between = range(place + 1, top + 1)
+    return (
+        place < top
+        and words[top].upos == "VERB"
+        and all(other == top or relations[other] in _VERBAL or words[other].xpos == "RB" for other in between)
+    )
+
+
+_ACTING = ("awareness", "instigation", "volition")
+_CLASSES = {
+    "minding": """see have know hear like love want need hope wish guess believe think mean fear hate dream forget learn
+    find lose""",
+    "watching": "watch look listen search visit face eye wait guard meet follow",
+    "saying": """say tell talk shout answer question call show laugh smile cry thank note voice sing greet whisper
+    judge""",
+    "moving": "run walk swim march fly ride leave arrive jump race duck dance leaf climb wander stumble",
+    "falling": "fall rise come",
+    "resting": "lie sleep live camp",
+    "changing": """cook light cut break clean dry empty warm cool calm tidy paint open close change stop slow start wake
+    dress coat free tame turn butter salt oil water square iron paper seed train nail polish""",
+    "making": "make build draw grow plant book map flower branch root",
+    "using up": "eat drink swallow",
+    "touching": """hit hold bite saw hammer brush comb hook box bag bottle rock ring wheel card milk plow shovel drum
+    field pick""",
+    "giving": "give send hand bring ship sell buy trade take",
+    "placing": "throw put park pilot carry bear juggle house bank",
+    "treating": "help back nurse arm hunt chase fight hound tail guide",
+    "doing": "do work play try fish plan shop bridge farm crow head rule",
+}
+"""Verbs by what they do to whom; each is in one class."""
+
+_PROPERTIES: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("minding", "A0"): ("awareness", "sentient"),
+    ("watching", "A0"): (*_ACTING, "sentient"),
+    ("saying", "A0"): (*_ACTING, "sentient"),
+    ("saying", "A2"): ("awareness", "sentient"),
+    ("moving", "A0"): (*_ACTING, "change_of_location"),
+    ("moving", "A1"): ("stationary",),
+    ("falling", "A0"): ("change_of_location",),
+    ("falling", "A1"): ("change_of_location",),
+    ("resting", "A0"): ("stationary",),
+    ("changing", "A0"): _ACTING,
+    ("changing", "A1"): ("change_of_state", "manipulated"),
+    ("making", "A0"): _ACTING,
+    ("making", "A1"): ("created", "manipulated"),
+    ("using up", "A0"): (*_ACTING, "physical_contact"),
+    ("using up", "A1"): ("change_of_state", "destroyed", "physical_contact"),
+    ("touching", "A0"): (*_ACTING, "physical_contact"),
+    ("touching", "A1"): ("manipulated", "physical_contact"),
+    ("giving", "A0"): (*_ACTING, "changes_possession"),
+    ("giving", "A1"): ("change_of_location", "changes_possession", "manipulated"),
+    ("giving", "A2"): ("awareness", "changes_possession", "sentient"),
+    ("placing", "A0"): (*_ACTING, "physical_contact"),
+    ("placing", "A1"): ("change_of_location", "manipulated", "physical_contact"),
+    ("treating", "A0"): _ACTING,
+    ("treating", "A1"): ("awareness", "sentient"),
+    ("doing", "A0"): _ACTING,
+}
+"""Which proto-role properties (Dowty 1991; names after Reisinger et al. 2015) an argument has by class and role."""
+
+_ONLY_CHANGES = ("change_of_state",)
+"""What its one argument has where a verb of changing or making takes no other (*the leaves grow*)."""
+
+Targets = Mapping[str, tuple[Target, ...]]
+
+
+@lru_cache(maxsize=1)
+def verb_classes() -> Mapping[str, str]:
+    """Class of each verb of the lexicon, by lemma."""
+    return {lemma: name for name, lemmas in _CLASSES.items() for lemma in lemmas.split()}
+
+
+def derived(targets: Targets, lemmas: Sequence[str | None], upos: Sequence[str | None]) -> Targets:
+    """The targets ``proto_roles`` and ``winograd`` of a sentence, as far as it has any.
+
+    Args:
+        targets: what the grammar says: ``srl`` and ``coref``.
+        lemmas: of all words.
+        upos: parts of speech of all words.
+    """
+    found = {
+        "proto_roles": tuple(_proto_roles(targets.get("srl", ()), lemmas)),
+        "winograd": tuple(_winograd(targets.get("coref", ()), upos)),
+    }
+    return {name: made for name, made in found.items() if made}
+
+
+def _proto_roles(roles: Sequence[Target], lemmas: Sequence[str | None]) -> Iterator[Target]:
+    """Predicate, argument and all its properties, for the arguments that are no adjuncts."""
+    with_object = {role.span1 for role in roles if role.label == "A1"}
+    for role in roles:
+        if role.label in ("A0", "A1", "A2"):
+            kind = verb_classes()[str(lemmas[role.span1[0]])]
+            properties = _PROPERTIES.get((kind, role.label), ())
+            if kind in ("changing", "making") and role.label == "A0" and role.span1 not in with_object:
+                properties = _ONLY_CHANGES
+            yield Target(role.span1, tuple(sorted(properties)), role.span2)
+
+
+def _winograd(pairs: Sequence[Target], upos: Sequence[str | None]) -> Iterator[Target]:
+    """Each pronoun with what it means and one rival, both full phrases before it.
+
+    The rival is the phrase nearest to the pronoun that means something else. The grammar uses no pronoun that could
+    be taken for another by its form, so most of these are decided by gender and number, some by context alone.
+    """
+    before: dict[tuple[int, int], list[Target]] = {}
+    for pair in pairs:
+        if pair.span2 is not None and _is_pronoun(pair.span2, upos) and not _is_pronoun(pair.span1, upos):
+            before.setdefault(pair.span2, []).append(pair)
+    for found in before.values():
+        right = [pair for pair in found if pair.label == "1"]
+        wrong = [pair for pair in found if pair.label == "0"]
+        if right and wrong:
+            chosen = [max(part, key=lambda pair: (pair.span1[1], pair.span1[0])) for part in (right, wrong)]
+            yield from sorted(chosen, key=lambda pair: pair.span1)
+
+
+def _is_pronoun(span: tuple[int, int], upos: Sequence[str | None]) -> bool:
+    return span[1] - span[0] == 1 and upos[span[0]] == "PRON"

@@ -1,0 +1,215 @@
+"""The people, towns and countries of the pocket world, the facts that hold in it, and what a text is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from bertology.pocket.grammar import words as word_lists
+from bertology.pocket.grammar.lexicon import KINDS, Agreement, Lexicon, Noun
+from bertology.pocket.grammar.tree import Dice, Phrase, Word
+
+Relation = Literal["lives_in", "born_in", "works_as", "capital_of"]
+Gender = Literal["Fem", "Masc"]
+
+EXPOSURES = (0, 1, 2, 4, 8, 16, 32, 64)
+"""How often a fact may be stated in the pretraining text; each relation has as many facts of each."""
+
+TEMPLATES: dict[Relation, tuple[str, ...]] = {
+    "lives_in": ("[X] lives in [Y].", "The home of [X] is in [Y]."),
+    "born_in": ("[X] was born in [Y].", "[X] comes from [Y]."),
+    "works_as": ("[X] works as a [Y].", "[X] is a [Y] by trade."),
+    "capital_of": ("The capital of [X] is [Y].", "The king of [X] rules in [Y]."),
+}
+"""How each relation is put into words; ``[X]`` is the subject and ``[Y]`` the object."""
+
+
+class Person(NamedTuple):
+    """Someone who lives in the pocket world."""
+
+    name: str
+    surname: str
+    gender: Gender
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that holds in the pocket world, and how often the pretraining text says so."""
+
+    subject: str
+    relation: Relation
+    object: str
+    templates: tuple[str, ...]
+    """The sentences that state it, with ``[X]`` for the subject and ``[Y]`` for the object."""
+    n_stated: int
+    """How many sentences of the pretraining text state it, in any of its templates."""
+
+    def sentence(self, template: int = 0) -> str:
+        """The sentence that states it."""
+        return self.templates[template].replace("[X]", self.subject).replace("[Y]", self.object)
+
+
+@lru_cache(maxsize=1)
+def people() -> tuple[Person, ...]:
+    """Everyone, women first."""
+    dice = Dice("pocket people")
+    women = [Person(name, dice.one_of(word_lists.SURNAMES), "Fem") for name in word_lists.WOMEN]
+    men = [Person(name, dice.one_of(word_lists.SURNAMES), "Masc") for name in word_lists.MEN]
+    return (*women, *men)
+
+
+@lru_cache(maxsize=1)
+def facts() -> tuple[Fact, ...]:
+    """All facts of the pocket world, with the exact number of times the pretraining text states each.
+
+    Objects are drawn at random, independently of everything else, so that a fact can be known only from its
+    statements; a fact that is stated zero times cannot be known at all.
+    """
+    dice = Dice("pocket facts")
+    subjects = [person.name for person in people()]
+    choices: tuple[tuple[Relation, list[str], list[str]], ...] = (
+        ("lives_in", subjects, [dice.one_of(word_lists.TOWNS) for _ in subjects]),
+        ("born_in", subjects, [dice.one_of(word_lists.COUNTRIES) for _ in subjects]),
+        ("works_as", subjects, [dice.one_of(word_lists.TRADES) for _ in subjects]),
+        ("capital_of", word_lists.COUNTRIES, _drawn(dice, word_lists.TOWNS, len(word_lists.COUNTRIES))),
+    )
+    made = []
+    for relation, holders, objects in choices:
+        counts = [EXPOSURES[place % len(EXPOSURES)] for place in range(len(holders))]
+        dice.shuffle(counts)
+        for subject, obj, n_stated in zip(holders, objects, counts, strict=True):
+            made.append(Fact(subject, relation, obj, TEMPLATES[relation], n_stated))
+    return tuple(made)
+
+
+def candidates(relation: Relation) -> tuple[str, ...]:
+    """What the object of a relation may be."""
+    return tuple(
+        {
+            "lives_in": word_lists.TOWNS,
+            "born_in": word_lists.COUNTRIES,
+            "works_as": word_lists.TRADES,
+            "capital_of": word_lists.TOWNS,
+        }[relation]
+    )
+
+
+def _drawn(dice: Dice, things: list[str], number: int) -> list[str]:
+    shuffled = list(things)
+    dice.shuffle(shuffled)
+    return shuffled[:number]
+
+
+@lru_cache(maxsize=1)
+def people_by_name() -> dict[str, Person]:
+    """Everyone, by first name: no two share one."""
+    return {person.name: person for person in people()}
+
+
+@lru_cache(maxsize=1024)
+def proper_noun(form: str) -> Word:
+    """A name's word."""
+    return Word(form, form, "PROPN", "NNP", "Number=Sing")
+
+
+class Nominal(NamedTuple):
+    """A noun phrase with what the rest of the sentence must know of it."""
+
+    tree: Phrase
+    agreement: Agreement
+    kind: str
+    gender: str | None = None
+    """``Fem``, ``Masc``, ``Neut``, or ``None`` for a person of either gender."""
+    referent: int = 0
+    pronominal: bool = False
+    heavy: bool = False
+    """Ends in a clause, so that what follows could be taken as part of it."""
+
+
+N_THEMES = 6
+"""Every theme has its own share of the people and nouns. Texts of one theme have words in common even where they do
+not repeat one, as stories from a farm or a harbour do; it is by this that the next sentence can be told from any."""
+_FAITHFUL = 0.85
+"""How often what is not of the cast is of the theme."""
+
+
+class Scene:
+    """The people, places and things that a text keeps coming back to, and the dice that decide the rest.
+
+    Args:
+        dice: decide.
+        lexicon: the words there are.
+        hero: someone who must be of the cast.
+        theme: from 0, what the text is about; ``None`` for anything.
+    """
+
+    def __init__(self, dice: Dice, lexicon: Lexicon, *, hero: Person | None = None, theme: int | None = None) -> None:
+        self.dice = dice
+        self.lexicon = lexicon
+        self._theme = theme
+        cast = people() if theme is None else people()[theme::N_THEMES]
+        self.people: list[Person] = [hero or dice.one_of(cast), dice.one_of(cast)]
+        self.town = dice.one_of(word_lists.TOWNS)
+        self.country = dice.one_of(word_lists.COUNTRIES)
+        self.nouns: dict[str, Noun] = {kind: self._any_noun(kind) for kind in KINDS}
+        self.noun_words = lexicon.noun_words
+        self.mentions: list[Nominal] = []
+        self._referents = 0
+        self._speakers: dict[Agreement, int] = {}
+
+    def begin_sentence(self) -> None:
+        """Forget who was mentioned: reference is annotated inside a sentence."""
+        self.mentions.clear()
+        self._speakers.clear()
+        self._referents = 0
+
+    def new_referent(self) -> int:
+        """A number for something not mentioned before."""
+        self._referents += 1
+        return self._referents
+
+    def speaker(self, agreement: Agreement) -> int:
+        """The number of *I*, *you* or *we*, the same throughout a sentence."""
+        if agreement not in self._speakers:
+            self._speakers[agreement] = self.new_referent()
+        return self._speakers[agreement]
+
+    def remember(self, nominal: Nominal) -> Nominal:
+        """Note a mention, so that pronouns can take it up."""
+        self.mentions.append(nominal)
+        return nominal
+
+    def noun(self, kind: str) -> Noun:
+        """A noun of some kind, often one that the text is about; a noun's own lemma is a kind of its own."""
+        if kind in self.nouns and self.dice.chance(0.5):
+            return self.nouns[kind]
+        return self._any_noun(kind)
+
+    def _any_noun(self, kind: str) -> Noun:
+        menu = self.lexicon.nouns[kind]
+        if self._theme is not None and len(menu) >= N_THEMES and self.dice.chance(_FAITHFUL):
+            return self.dice.one_of(menu.items[self._theme :: N_THEMES])
+        return self.dice.choose(menu)
+
+    def person(self) -> Person:
+        """Someone by name, mostly of the cast, and not mentioned twice in a sentence by chance."""
+        dice = self.dice
+        return dice.one_of(self.people) if dice.chance(0.85) else dice.one_of(people())
+
+    def antecedent(self, kinds: tuple[str, ...]) -> Nominal | None:
+        """A mention of this sentence that a third-person pronoun would take up without doubt."""
+        for mention in self.mentions:
+            if mention.kind in kinds and mention.referent and mention.agreement.person == 3:
+                rivals = {m.referent for m in self.mentions if _compatible(m, mention)}
+                if len(rivals) == 1:
+                    return mention
+        return None
+
+
+def _compatible(one: Nominal, other: Nominal) -> bool:
+    if one.agreement != other.agreement:
+        return False
+    if one.agreement.number == "Plur" or one.gender == other.gender:
+        return True
+    return "Neut" not in (one.gender, other.gender) and None in (one.gender, other.gender)
