@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from bertology.errors import BertologyError
-from bertology.pocket import _pretrain as pretraining
 from bertology.pocket import load_settings, pretrain, pretraining_documents
+from bertology.pocket.training import _pretrain as pretraining
 from bertology.pocket.training._batches import IGNORED, IS_NEXT, Examples, encode
 from bertology.pocket.training._model import train_tokenizer, whole_words
 from bertology.pocket.training._settings import PretrainSettings
