@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.errors import FitError
-from bertology.readouts._features import FeatureSource, Shaped
+from bertology.readouts._features import FeatureSource, Floats, Integers, Shaped
 
 Progress = Callable[[str], None]
 """Called with one line about how far a fit has come."""
@@ -25,7 +25,7 @@ class Targets:
         FitError: shapes, labels or weights are out of bounds.
     """
 
-    labels: NDArray[np.int64] | NDArray[np.bool_]
+    labels: Integers | NDArray[np.bool_]
     """``[problem, item]`` int64 class of each item, −1 where the item is not used in that problem; or, where an item
     may have any number of classes, ``[problem, item, class]`` bool, unused items having weight 0."""
     n_classes: int
@@ -72,7 +72,7 @@ class Targets:
         """Number of items."""
         return int(self.labels.shape[1])
 
-    def only(self, problems: NDArray[np.int64]) -> Targets:
+    def only(self, problems: Integers) -> Targets:
         """Some of the problems, each of which is its own strength source."""
         weights = None if self.weights is None else self.weights[problems]
         return Targets(self.labels[problems], self.n_classes, weights, tuple(self.name(one) for one in problems))
@@ -82,7 +82,7 @@ class Targets:
         return self.names[problem] if problem < len(self.names) else f"problem {problem}"
 
 
-def _checked_labels(labels: NDArray[Any], n_classes: int) -> NDArray[np.int64] | NDArray[np.bool_]:
+def _checked_labels(labels: NDArray[Any], n_classes: int) -> Integers | NDArray[np.bool_]:
     if labels.ndim == 3 and labels.dtype == np.bool_:
         if labels.shape[2] != n_classes:
             raise FitError(f"labels have shape {list(labels.shape)}: give [problem, item, {n_classes}], one a class")
@@ -107,16 +107,16 @@ class FitReport:
     strengths: tuple[float, ...]
     """The path, from the strongest regularisation to the weakest, in the readout's own terms, with all strengths beyond
     its ends that some fit tried."""
-    chosen: NDArray[np.float64]
+    chosen: Floats
     """``[problem, layer]`` the strength with the best dev accuracy, of equals the strongest regularisation; or that of
     the problem's strength source."""
-    dev_accuracy: NDArray[np.float64]
+    dev_accuracy: Floats
     """``[problem, layer, strength]``, NaN where a strength was not tried; micro F1 where items have several labels."""
-    iterations: NDArray[np.int64]
+    iterations: Integers
     """``[problem, layer, strength]`` number of evaluations of loss and gradient."""
     converged: NDArray[np.bool_]
     """``[problem, layer, strength]`` whether the fit met its tolerance."""
-    gradient_norm: NDArray[np.float64]
+    gradient_norm: Floats
     """``[problem, layer, strength]`` the norm that was compared with the tolerance in the last iteration."""
 
     @property
@@ -149,7 +149,7 @@ class FitReport:
 class Predictions:
     """Predictions of a fitted readout for every item of a source."""
 
-    labels: NDArray[np.int64] | NDArray[np.bool_]
+    labels: Integers | NDArray[np.bool_]
     """``[problem, layer, item]`` int64 most probable class; ``[problem, layer, item, class]`` bool, which classes are
     more probable than not, where an item may have any number of them."""
     log_prob: NDArray[np.float32]
@@ -188,7 +188,7 @@ class FittedReadout(ABC):
         """
 
     @abstractmethod
-    def log_probs(self, source: FeatureSource, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    def log_probs(self, source: FeatureSource, labels: Integers) -> Floats:
         """Log-probability of a given class of each item, as a code for these classes needs it.
 
         Args:
@@ -210,11 +210,11 @@ class FittedPosterior(FittedReadout):
 
     @property
     @abstractmethod
-    def model_bits(self) -> NDArray[np.float64]:
+    def model_bits(self) -> Floats:
         """``[problem, layer]`` the divergence of the posterior from the prior, in bits."""
 
     @abstractmethod
-    def sampled_log_probs(self, source: FeatureSource, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    def sampled_log_probs(self, source: FeatureSource, labels: Integers) -> Floats:
         """As :meth:`log_probs`, under weights drawn from the posterior for each item anew."""
 
 
@@ -309,7 +309,7 @@ def item_weights(targets: Targets) -> NDArray[np.float32]:
     return used if targets.weights is None else used * targets.weights
 
 
-def class_weights(targets: Targets) -> NDArray[np.float64]:
+def class_weights(targets: Targets) -> Floats:
     """``[problem, class]`` total weight of the items of each class."""
     if targets.is_multi_label:
         return np.asarray(np.einsum("pi,pic->pc", item_weights(targets).astype(np.float64), targets.labels))
@@ -322,12 +322,12 @@ def class_weights(targets: Targets) -> NDArray[np.float64]:
     return totals
 
 
-def best_places(dev_accuracy: NDArray[np.float64]) -> NDArray[np.int64]:
+def best_places(dev_accuracy: Floats) -> Integers:
     """``[problem, layer]`` the strength with the best accuracy; of equals the strongest regularisation."""
     return np.asarray(np.nanargmax(dev_accuracy, axis=2))
 
 
-def rising_ends(dev_accuracy: NDArray[np.float64]) -> NDArray[np.int64]:
+def rising_ends(dev_accuracy: Floats) -> Integers:
     """``[problem, layer]`` −1 or 1 where the strongest or the weakest strength tried is best, 0 where none is.
 
     Only an end that is better than the strength next to it counts: where regularisation makes no difference, the
@@ -338,7 +338,7 @@ def rising_ends(dev_accuracy: NDArray[np.float64]) -> NDArray[np.int64]:
     first, last = tried.argmax(axis=2), n - 1 - tried[..., ::-1].argmax(axis=2)
     best = best_places(dev_accuracy)
 
-    def is_above(neighbour: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def is_above(neighbour: Integers) -> NDArray[np.bool_]:
         at = np.stack([best, neighbour.clip(0, n - 1)], axis=2)
         values = np.take_along_axis(dev_accuracy, at, axis=2)
         return np.asarray(values[..., 0] > values[..., 1])

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._spans import SpanChunk
 from bertology.errors import FitError
 from bertology.readouts._base import Targets, check_agreement, check_same_shape
-from bertology.readouts._features import FeatureSource, used_chunks
+from bertology.readouts._features import FeatureSource, Integers, used_chunks
 from bertology.readouts._spans import SpanSource
 
 _NOTHING = 1e-9
@@ -39,8 +38,8 @@ class LayerErasure:
     def __call__(self, vectors: Tensor) -> Tensor:
         """``[..., dim]`` vectors after the erasure, on their own device and in their own type."""
         left, right, bias = (part.to(vectors.device, torch.float32) for part in (self.left, self.right, self.bias))
-        found = vectors.float()
-        return (found - (found - bias) @ right.T @ left.T).to(vectors.dtype)
+        values = vectors.float()
+        return (values - (values - bias) @ right.T @ left.T).to(vectors.dtype)
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Erasure:
     """``[layer]`` the number of each layer in its model."""
 
     @property
-    def ranks(self) -> NDArray[np.int64]:
+    def ranks(self) -> Integers:
         """``[layer]`` number of directions that are removed."""
         return np.asarray(self.right.any(2).sum(1).numpy(), dtype=np.int64)
 
@@ -141,7 +140,7 @@ class ErasedSpans:
             yield replace(chunk, words=self._erasure.erase(chunk.words))
 
 
-def fit_erasure(source: FeatureSource, labels: NDArray[np.int64], n_classes: int, *, device: str = "cpu") -> Erasure:
+def fit_erasure(source: FeatureSource, labels: Integers, n_classes: int, *, device: str = "cpu") -> Erasure:
     """Least-squares concept erasure in every layer (LEACE; Belrose et al. 2023, section 4).
 
     Afterwards all classes have the same mean, so that no linear readout fitted to these vectors can do better than by
@@ -186,10 +185,10 @@ def _covariances(source: FeatureSource, labels: Tensor, n_classes: int, device: 
     origin = next(used_chunks(source, labels >= 0))[1][:, :1].to(device, torch.float64)
     for items, vectors in used_chunks(source, labels >= 0):
         wide = vectors.to(device).double() - origin
-        known = torch.nn.functional.one_hot(labels[items], n_classes).to(wide)
+        one_hot = torch.nn.functional.one_hot(labels[items], n_classes).to(wide)
         first += wide.sum(1)
         second += torch.bmm(wide.mT, wide)
-        by_class += wide.mT @ known
+        by_class += wide.mT @ one_hot
     damaged = ~first.isfinite().all(1)  # [layer]
     if damaged.any():
         layer = source.layers[int(damaged.nonzero()[0])]

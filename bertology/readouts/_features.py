@@ -12,6 +12,9 @@ from torch import Tensor
 
 from bertology.errors import FitError
 
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
 CHUNK_ITEMS = 2048
 """Items handed out at once by :class:`ArrayFeatures`: a few megabytes a layer, which stay in the processor's cache."""
 _CHUNK_ON_ACCELERATOR = 1 << 14
@@ -110,7 +113,7 @@ class LayersOf:
         places: ``[layer]`` which of its layers, by their places.
     """
 
-    def __init__(self, source: FeatureSource, places: NDArray[np.int64]) -> None:
+    def __init__(self, source: FeatureSource, places: Integers) -> None:
         self._source, self._places = source, torch.from_numpy(places)
         self.n_layers, self.n_items, self.dim = len(places), source.n_items, source.dim
         self.layers: Sequence[int] = tuple(source.layers[place] for place in places.tolist())

@@ -21,7 +21,7 @@ from bertology.readouts._base import (
     check_same_shape,
     item_weights,
 )
-from bertology.readouts._features import FeatureSource
+from bertology.readouts._features import FeatureSource, Floats, Integers
 
 Scores = Iterable[tuple[Tensor, int, Tensor]]
 """Item numbers ``[m]``, the place of a layer, and scores ``[problem, option, class, m]`` under each of some options."""
@@ -29,7 +29,7 @@ IMPOSSIBLE = -1e9
 """Added to the score of a class that the training data of a problem do not have, so that it is never predicted."""
 
 
-def accuracies(scores: Scores, shape: tuple[int, int, int], targets: Targets) -> NDArray[np.float64]:
+def accuracies(scores: Scores, shape: tuple[int, int, int], targets: Targets) -> Floats:
     """Part of the labelled items whose class has the highest score.
 
     Args:
@@ -42,10 +42,10 @@ def accuracies(scores: Scores, shape: tuple[int, int, int], targets: Targets) ->
     """
     labels, weights = torch.from_numpy(targets.labels), torch.from_numpy(item_weights(targets))
     correct = torch.zeros(shape, dtype=torch.float64)
-    for items, layer, found in scores:
-        right = found.argmax(2).cpu() == labels[:, None, items]  # [problem, option, m]
+    for items, layer, class_scores in scores:
+        right = class_scores.argmax(2).cpu() == labels[:, None, items]  # [problem, option, m]
         correct[:, layer] += (right * weights[:, None, items]).sum(2, dtype=torch.float64)
-    accuracy: NDArray[np.float64] = (correct / weights.sum(1, dtype=torch.float64)[:, None, None]).numpy()
+    accuracy: Floats = (correct / weights.sum(1, dtype=torch.float64)[:, None, None]).numpy()
     return accuracy
 
 
@@ -59,15 +59,15 @@ def predictions(scores: Scores, shape: tuple[int, int, int], *, are_logits: bool
     """
     labels = np.empty(shape, dtype=np.int64)
     log_prob = np.full(shape, np.nan, dtype=np.float32)
-    for items, layer, found in scores:
-        best, label = found.squeeze(1).max(1)  # [problem, m]
+    for items, layer, class_scores in scores:
+        best, label = class_scores.squeeze(1).max(1)  # [problem, m]
         labels[:, layer, items.numpy()] = label.cpu().numpy()
         if are_logits:
-            log_prob[:, layer, items.numpy()] = (best - found.squeeze(1).logsumexp(1)).cpu().numpy()
+            log_prob[:, layer, items.numpy()] = (best - class_scores.squeeze(1).logsumexp(1)).cpu().numpy()
     return Predictions(labels, log_prob)
 
 
-def label_log_probs(scores: Scores, shape: tuple[int, int, int], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+def label_log_probs(scores: Scores, shape: tuple[int, int, int], labels: Integers) -> Floats:
     """Natural logarithm of the probability of one class of every item under the only option.
 
     Args:
@@ -78,15 +78,15 @@ def label_log_probs(scores: Scores, shape: tuple[int, int, int], labels: NDArray
     Returns:
         ``[problem, layer, item]``: NaN where none is asked about, −∞ for a class that cannot be.
     """
-    asked = torch.from_numpy(labels)
-    found = np.full(shape, np.nan)
+    classes = torch.from_numpy(labels)
+    log_probs = np.full(shape, np.nan)
     for items, layer, logits in scores:
-        mine = asked[:, items].to(logits.device)  # [problem, m]
+        chosen = classes[:, items].to(logits.device)  # [problem, m]
         by_class = logits.squeeze(1).double()
-        log_prob = by_class.gather(1, mine.clamp(min=0)[:, None]).squeeze(1) - by_class.logsumexp(1)
-        log_prob = log_prob.where(log_prob > IMPOSSIBLE / 2, -torch.inf).where(mine >= 0, torch.nan)
-        found[:, layer, items.numpy()] = log_prob.cpu().numpy()
-    return found
+        log_prob = by_class.gather(1, chosen.clamp(min=0)[:, None]).squeeze(1) - by_class.logsumexp(1)
+        log_prob = log_prob.where(log_prob > IMPOSSIBLE / 2, -torch.inf).where(chosen >= 0, torch.nan)
+        log_probs[:, layer, items.numpy()] = log_prob.cpu().numpy()
+    return log_probs
 
 
 class FittedScores(FittedReadout):
@@ -116,14 +116,14 @@ class FittedScores(FittedReadout):
         """
         return predictions(self.scores(source), self.checked_shape(source), are_logits=self.are_logits)
 
-    def log_probs(self, source: FeatureSource, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    def log_probs(self, source: FeatureSource, labels: Integers) -> Floats:
         """``[problem, layer, item]`` log-probability of a class of each item; NaN where scores are no logits."""
         shape = self.checked_shape(source, labels)
         if not self.are_logits:
             return np.full(shape, np.nan)
         return label_log_probs(self.scores(source), shape, labels)
 
-    def checked_shape(self, source: FeatureSource, labels: NDArray[np.int64] | None = None) -> tuple[int, int, int]:
+    def checked_shape(self, source: FeatureSource, labels: Integers | None = None) -> tuple[int, int, int]:
         """Numbers of problems, layers and items, of a source that the readout can read.
 
         Raises:
@@ -167,9 +167,7 @@ class EarlyStopping:
         self._epoch = np.zeros(shape, dtype=np.int64)
         self._epochs = np.zeros(shape, dtype=np.int64)
 
-    def judge(
-        self, epoch: int, score: NDArray[np.float64], loss: NDArray[np.float64] | None = None
-    ) -> NDArray[np.bool_]:
+    def judge(self, epoch: int, score: Floats, loss: Floats | None = None) -> NDArray[np.bool_]:
         """End the fits whose patience is used up.
 
         A score of few dev items goes up in steps: between two of them the loss says whether a fit still learns, and of

@@ -13,7 +13,15 @@ from torch import Tensor
 
 from bertology._spans import SpanChunk, check_spans
 from bertology.errors import FitError
-from bertology.readouts._features import FeatureSource, Shaped, SubsetFeatures, check_choice, in_memory, numbered
+from bertology.readouts._features import (
+    FeatureSource,
+    Integers,
+    Shaped,
+    SubsetFeatures,
+    check_choice,
+    in_memory,
+    numbered,
+)
 
 CHUNK_SPANS = 2048
 """Items handed out at once by :class:`ArraySpans`."""
@@ -51,7 +59,7 @@ class ArraySpans:
     def __init__(
         self,
         values: Tensor | NDArray[np.floating[Any]],
-        spans: Tensor | NDArray[np.int64],
+        spans: Tensor | Integers,
         *,
         layers: Sequence[int] | None = None,
         chunk_items: int = CHUNK_SPANS,
@@ -224,12 +232,12 @@ class JoinedChunks:
         if self._only is not None:
             yield self._only
             return
-        found: list[SpanChunk] = []
+        windows: list[SpanChunk] = []
         for joined in self._joined():
-            found = [*found[:1], joined]
+            windows = [*windows[:1], joined]
             yield joined
-        if len(found) == 1:
-            self._only = found[0]
+        if len(windows) == 1:
+            self._only = windows[0]
 
     def _joined(self) -> Iterator[SpanChunk]:
         """Neighbouring chunks as one, as many as there is room for; a chunk too large for it comes alone."""

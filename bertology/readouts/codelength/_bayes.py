@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology.errors import FitError
@@ -21,7 +20,7 @@ from bertology.readouts._base import (
     check_problems,
     check_single_label,
 )
-from bertology.readouts._features import FeatureSource, resident
+from bertology.readouts._features import FeatureSource, Floats, Integers, resident
 from bertology.readouts._moments import Items, Moments, measure_moments, shuffled_batches
 from bertology.readouts._selection import FittedScores, Scores, accuracies, label_log_probs
 
@@ -129,11 +128,11 @@ class Compressors(nn.Module):
             drawn = [one.noise(vectors.shape[1], random) for one, random in zip(self._maps, noises, strict=True)]
         scores = []
         for problem in range(len(self.mean)):
-            found = (vectors - self.mean[problem][:, None]) / self.std[problem][:, None]
+            hidden = (vectors - self.mean[problem][:, None]) / self.std[problem][:, None]
             for place, (groups, noise) in enumerate(zip(self._maps, drawn, strict=True)):
-                found = found.relu() if place else found
-                found = groups.expected(found, problem) if noise is None else groups.sampled(found, problem, noise)
-            scores.append(found)
+                hidden = hidden.relu() if place else hidden
+                hidden = groups.expected(hidden, problem) if noise is None else groups.sampled(hidden, problem, noise)
+            scores.append(hidden)
         return torch.stack(scores)
 
     def noises(self, seed: int) -> Noises:
@@ -157,9 +156,9 @@ class Compressors(nn.Module):
         """Item numbers ``[m]``, layer, and scores ``[problem, 1, class, m]``, chunk by chunk and layer by layer."""
         with torch.inference_mode():
             for items, vectors in source.chunks():
-                found = self(vectors.to(self.mean.device), noises).unsqueeze(2)  # [problem, layer, 1, m, class]
+                class_scores = self(vectors.to(self.mean.device), noises).unsqueeze(2)  # [problem, layer, 1, m, class]
                 for layer in range(source.n_layers):
-                    yield items, layer, found[:, layer].mT
+                    yield items, layer, class_scores[:, layer].mT
 
 
 @dataclass(frozen=True)
@@ -186,7 +185,7 @@ class FittedBayes(FittedScores, FittedPosterior):
         )
 
     @property
-    def model_bits(self) -> NDArray[np.float64]:
+    def model_bits(self) -> Floats:
         """``[problem, layer]`` what the posterior costs: its divergence from the prior, in bits."""
         with torch.no_grad():
             return np.asarray(self.compressors.divergence().double().cpu().numpy() / np.log(2))
@@ -201,7 +200,7 @@ class FittedBayes(FittedScores, FittedPosterior):
         """Scores under the means of the posteriors of every item of ``source`` in every layer, chunk by chunk."""
         return self.compressors.scores(source)
 
-    def sampled_log_probs(self, source: FeatureSource, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    def sampled_log_probs(self, source: FeatureSource, labels: Integers) -> Floats:
         """The same under weights drawn from the posterior anew for each item: its mean is the expected one."""
         shape = self.checked_shape(source, labels)
         noises = self.compressors.noises(self.sampling_seed)
@@ -288,7 +287,7 @@ class BayesReadout(Readout):
 
         return itertools.islice(endless(), self.steps)
 
-    def _report(self, lengths: Tensor, accuracy: NDArray[np.float64]) -> FitReport:
+    def _report(self, lengths: Tensor, accuracy: Floats) -> FitReport:
         """How the training went, by what each step took the code to be: ``[step, problem, layer]``."""
         last = self.steps // 4
         before, after = lengths[-2 * last : -last], lengths[-last:]

@@ -22,11 +22,8 @@ from bertology.readouts._base import (
     class_weights,
     item_weights,
 )
-from bertology.readouts._features import FeatureSource
+from bertology.readouts._features import FeatureSource, Floats, Integers
 from bertology.readouts._spans import Items, held, subset
-
-Floats = NDArray[np.float64]
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -42,12 +39,12 @@ class Codelength:
     cluster_bits: Floats
     """``[problem, layer, cluster]`` labels of each cluster's items, which hold its part of the model too where that is
     told apart: sums over clusters are ``bits``."""
-    cluster_items: Numbers
+    cluster_items: Integers
     """``[problem, cluster]`` number of coded items."""
     block_bits: Floats
     """``[problem, layer, block]`` labels coded between two fits, the first block by the uniform code; one block for a
     variational code, without the model."""
-    block_items: Numbers
+    block_items: Integers
     """``[problem, block]`` number of coded items."""
     model_bits: Floats
     """``[problem, layer]`` bits of the model: 0 for an online code, which transmits none."""
@@ -68,7 +65,7 @@ class Codelength:
         return np.asarray(self.uniform_bits[:, None] / self.bits)
 
 
-def number_clusters(clusters: NDArray[np.integer] | None, n_items: int) -> tuple[Numbers, int]:
+def number_clusters(clusters: NDArray[np.integer] | None, n_items: int) -> tuple[Integers, int]:
     """``[item]`` cluster of each item and how many there are; each item its own when ``clusters`` are left out.
 
     Raises:
@@ -103,7 +100,7 @@ def coded_items(targets: Targets) -> NDArray[np.bool_]:
     return item_weights(targets) > 0
 
 
-def sum_by(groups: Numbers, values: Floats, n_groups: int) -> Floats:
+def sum_by(groups: Integers, values: Floats, n_groups: int) -> Floats:
     """Values ``[problem, layer, item]`` summed over the items of each group: ``[problem, layer, group]``."""
     sums = np.empty((*values.shape[:2], n_groups))
     for place in np.ndindex(values.shape[:2]):
@@ -111,7 +108,7 @@ def sum_by(groups: Numbers, values: Floats, n_groups: int) -> Floats:
     return sums
 
 
-def count_by(groups: Numbers, used: NDArray[np.bool_], n_groups: int) -> Numbers:
+def count_by(groups: Integers, used: NDArray[np.bool_], n_groups: int) -> Integers:
     """How many items of each group are ``used [problem, item]``: ``[problem, group]``."""
     counts = [np.bincount(groups[row], minlength=n_groups) for row in used]
     return np.stack(counts).astype(np.int64)
@@ -247,9 +244,9 @@ def online_codelength(
         now = blocks == number
         if progress is not None:
             progress(f"online code: block {number + 1} of {n_blocks}, {np.count_nonzero(now)} items")
-        found = coder.bits((blocks >= 0) & (blocks < number), now)
-        by_cluster.append(sum_by(numbers[now], found, n_clusters))
-        by_block.append(found.sum(axis=2))
+        bits = coder.bits((blocks >= 0) & (blocks < number), now)
+        by_cluster.append(sum_by(numbers[now], bits, n_clusters))
+        by_block.append(bits.sum(axis=2))
     # what nothing was fitted to is the same in every layer
     block_bits = np.stack(np.broadcast_arrays(*by_block), axis=2)
     return Codelength(
@@ -264,8 +261,8 @@ def online_codelength(
 
 
 def _blocks(
-    clusters: Numbers, used: NDArray[np.bool_], fractions: Sequence[float], *, seed: int
-) -> tuple[Numbers, int]:
+    clusters: Integers, used: NDArray[np.bool_], fractions: Sequence[float], *, seed: int
+) -> tuple[Integers, int]:
     """``[item]`` the block of each item, −1 where it is not used, and how many blocks there are."""
     ends = np.asarray(fractions, dtype=np.float64)
     if not len(ends) or ends[0] <= 0 or ends[-1] != 1 or (np.diff(ends) <= 0).any():
@@ -323,9 +320,9 @@ class _Coder:
         smoothing = choose_smoothing(_log_probs(fitted, self.dev, dev_targets, on_dev), on_dev, uniform)
         coded = _those(self.targets.only(able), now)
         log_probs = _log_probs(fitted, subset(self.train, now), coded, self.used[able][:, now])
-        found = code_bits(log_probs, smoothing, uniform)
-        bits = np.repeat(bits, found.shape[1], axis=1)
-        bits[able] = np.where(self.used[able][:, None, now], found, 0.0)
+        coded_bits = code_bits(log_probs, smoothing, uniform)
+        bits = np.repeat(bits, coded_bits.shape[1], axis=1)
+        bits[able] = np.where(self.used[able][:, None, now], coded_bits, 0.0)
         return bits
 
 
@@ -338,10 +335,10 @@ def _those(targets: Targets, chosen: NDArray[np.bool_]) -> Targets:
 def _log_probs(fitted: FittedReadout, source: Any, targets: Targets, used: NDArray[np.bool_]) -> Floats:
     """``[problem, layer, item]`` log-probability of the labels, 0 where none is used."""
     labels: Any = targets.labels
-    found = np.where(used[:, None], fitted.log_probs(source, labels), 0.0)
-    if np.isnan(found).any():
+    log_probs = np.where(used[:, None], fitted.log_probs(source, labels), 0.0)
+    if np.isnan(log_probs).any():
         raise FitError(f"readout {fitted.name} gives no probabilities: choose one that does, such as linear.v1")
-    return found
+    return log_probs
 
 
 def code_bits(log_probs: Floats, smoothing: Floats, uniform: float) -> Floats:

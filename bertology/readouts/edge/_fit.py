@@ -10,12 +10,11 @@ from typing import ClassVar, Literal, cast, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bertology._workers import Workers
 from bertology.errors import FitError
 from bertology.readouts._base import Progress, Readout, Targets, check_problems, item_weights
-from bertology.readouts._features import FeatureSource
+from bertology.readouts._features import FeatureSource, Floats
 from bertology.readouts._registry import get_readout
 from bertology.readouts._selection import EarlyStopping
 from bertology.readouts._spans import PlainPooling, PooledSpans, SpanSource, as_spans
@@ -302,7 +301,7 @@ class _Fit:
 
     def _dev_scores(
         self, trainer: EdgeTrainer, goals: Goals, workers: Workers, race: EarlyStopping
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ) -> tuple[Floats, Floats]:
         """``[problem, column]`` score and loss on dev; −1 and ∞ where a fit has ended."""
         scorer = Scorer(trainer.parts, goals.absent, workers, self.device)
         scored = scorer(with_parts(self.dev, self.readout.pooling))

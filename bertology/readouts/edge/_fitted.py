@@ -15,7 +15,7 @@ from bertology._workers import Workers
 from bertology.errors import FitError
 from bertology.measures import center_of_gravity, kl_from_uniform
 from bertology.readouts._base import FitReport, FittedReadout, Predictions, Targets, check_same_shape, item_weights
-from bertology.readouts._features import FeatureSource
+from bertology.readouts._features import FeatureSource, Floats, Integers
 from bertology.readouts._selection import IMPOSSIBLE
 from bertology.readouts._spans import PlainPooling, PooledParts, PooledSpans, SpanSource, as_spans
 from bertology.readouts.edge._model import MIX_PACE, Design, Group, Parameters, SpanBatch, scoring_windows
@@ -59,9 +59,7 @@ class Scorer:
         return job
 
 
-def dev_scores(
-    scored: Scored, problems: Sequence[int], targets: Targets, *, is_sigmoid: bool
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def dev_scores(scored: Scored, problems: Sequence[int], targets: Targets, *, is_sigmoid: bool) -> tuple[Floats, Floats]:
     """``[fit]`` weighted accuracy, or micro F1 (Tenney et al. 2019a, section 3) where items have several labels; and
     ``[fit]`` the loss per item in nats.
 
@@ -73,21 +71,21 @@ def dev_scores(
     """
     which = torch.tensor(problems)
     labels, weights = torch.from_numpy(targets.labels), torch.from_numpy(item_weights(targets)).double()
-    right, found, there, loss = torch.zeros(4, len(which), dtype=torch.float64)
+    right, n_predicted, n_gold, loss = torch.zeros(4, len(which), dtype=torch.float64)
     for items, scores in scored:
         truth, weight = labels[:, items][which], weights[:, items][which]
-        asked = truth if targets.is_multi_label else truth.clamp(min=0)
-        loss -= (log_probs(scores, asked, is_sigmoid=is_sigmoid) * weight).sum(1)
+        classes = truth if targets.is_multi_label else truth.clamp(min=0)
+        loss -= (log_probs(scores, classes, is_sigmoid=is_sigmoid) * weight).sum(1)
         if targets.is_multi_label:
             positive = scores > 0
             right += ((positive & truth).sum(2) * weight).sum(1)
-            found += (positive.sum(2) * weight).sum(1)
-            there += (truth.sum(2) * weight).sum(1)
+            n_predicted += (positive.sum(2) * weight).sum(1)
+            n_gold += (truth.sum(2) * weight).sum(1)
         else:
             right += ((scores.argmax(2) == truth) * weight).sum(1)
-            found += weight.sum(1)
-            there += weight.sum(1)
-    return (2 * right / (found + there)).numpy(), (loss / weights[which].sum(1)).numpy()
+            n_predicted += weight.sum(1)
+            n_gold += weight.sum(1)
+    return (2 * right / (n_predicted + n_gold)).numpy(), (loss / weights[which].sum(1)).numpy()
 
 
 def predicted(
@@ -113,23 +111,25 @@ def predicted(
 
 
 def given(
-    scored: Scored, shape: tuple[int, int, int], labels: NDArray[np.int64] | NDArray[np.bool_], *, is_sigmoid: bool
-) -> NDArray[np.float64]:
+    scored: Scored, shape: tuple[int, int, int], labels: Integers | NDArray[np.bool_], *, is_sigmoid: bool
+) -> Floats:
     """``[problem, column, item]`` natural logarithm of the probability of given ``labels``.
 
     NaN for −1; −∞ where a class was asked for that the training data do not have.
     """
     which = torch.arange(shape[0]).repeat_interleave(shape[1])
     truth = torch.from_numpy(labels)
-    found = np.empty((len(which), shape[2]))
+    values = np.empty((len(which), shape[2]))
     for items, scores in scored:
-        wanted = truth[:, items][which]
-        known = log_probs(scores, wanted.clamp(min=0) if wanted.ndim == 2 else wanted, is_sigmoid=is_sigmoid).double()
+        classes = truth[:, items][which]
+        known = log_probs(
+            scores, classes.clamp(min=0) if classes.ndim == 2 else classes, is_sigmoid=is_sigmoid
+        ).double()
         known = known.masked_fill(known < IMPOSSIBLE / 2, -torch.inf)
-        if wanted.ndim == 2:
-            known = known.masked_fill(wanted < 0, torch.nan)
-        found[:, items.numpy()] = known.numpy()
-    return found.reshape(shape)
+        if classes.ndim == 2:
+            known = known.masked_fill(classes < 0, torch.nan)
+        values[:, items.numpy()] = known.numpy()
+    return values.reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -166,19 +166,19 @@ class FittedEdge(FittedReadout):
     def details(self, problem: int, layer: int) -> Mapping[str, Any]:
         """Which layers the column reads; of a mix its weights, their centre and how far they are from equal."""
         layers = self.columns[layer]
-        found: dict[str, Any] = {"layers": list(layers)}
+        facts: dict[str, Any] = {"layers": list(layers)}
         if self.design.reads == "mix":
             parameters = {name: value[problem, layer : layer + 1] for name, value in self.parameters.items()}
-            whole = self.design.weights(parameters, torch.tensor([layer]))[0].double().cpu()
-            weights = whole[list(self.design.columns[layer])].numpy()
-            found |= {
+            weights_of_all = self.design.weights(parameters, torch.tensor([layer]))[0].double().cpu()
+            weights = weights_of_all[list(self.design.columns[layer])].numpy()
+            facts |= {
                 "mix_weights": [round(float(weight), 6) for weight in weights],
                 "mix_pace": MIX_PACE,
                 "mix_gamma": round(float(parameters["gamma"]), 6),
                 "center_of_gravity": round(float(center_of_gravity(weights, layers=layers)), 6),
                 "kl_from_uniform_bits": round(float(kl_from_uniform(weights)), 6),
             }
-        return found
+        return facts
 
     def predict(self, source: FeatureSource | SpanSource) -> Predictions:
         """Predict every item of ``source`` in every column, chunk by chunk.
@@ -195,9 +195,7 @@ class FittedEdge(FittedReadout):
                 is_multi=self.is_multi_label,
             )
 
-    def log_probs(
-        self, source: FeatureSource | SpanSource, labels: NDArray[np.int64] | NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def log_probs(self, source: FeatureSource | SpanSource, labels: Integers | NDArray[np.bool_]) -> Floats:
         """What the readout gives to the labels of each item.
 
         Args:
@@ -212,17 +210,17 @@ class FittedEdge(FittedReadout):
         Raises:
             FitError: the source or the labels have another shape than the readout, or a class is not one of its.
         """
-        asked: NDArray[Any] = np.asarray(labels)
+        classes: NDArray[Any] = np.asarray(labels)
         n_problems, n_classes = len(self.parameters["out"]), self.design.n_classes
-        wanted = (n_problems, source.n_items, *[n_classes] * self.is_multi_label)
-        if asked.shape != wanted or (asked.dtype == np.bool_) != self.is_multi_label:
+        shape = (n_problems, source.n_items, *[n_classes] * self.is_multi_label)
+        if classes.shape != shape or (classes.dtype == np.bool_) != self.is_multi_label:
             kind = "bool" if self.is_multi_label else "integers"
-            raise FitError(f"labels have shape {list(asked.shape)} of {asked.dtype}: give {kind} {list(wanted)}")
-        if asked.size and not self.is_multi_label and not -1 <= asked.min() <= asked.max() < n_classes:
-            raise FitError(f"labels run from {asked.min()} to {asked.max()}: give -1 to {n_classes - 1}")
+            raise FitError(f"labels have shape {list(classes.shape)} of {classes.dtype}: give {kind} {list(shape)}")
+        if classes.size and not self.is_multi_label and not -1 <= classes.min() <= classes.max() < n_classes:
+            raise FitError(f"labels run from {classes.min()} to {classes.max()}: give -1 to {n_classes - 1}")
         with Workers(self._device) as workers:
             scored = self._scorer(workers)(self._spans(source))
-            return given(scored, self._shape(source), asked, is_sigmoid=self.is_sigmoid)
+            return given(scored, self._shape(source), classes, is_sigmoid=self.is_sigmoid)
 
     @property
     def _device(self) -> torch.device:
@@ -244,8 +242,8 @@ class FittedEdge(FittedReadout):
         parts = []
         for fits in np.array_split(np.arange(n_fits), min(workers.n, n_fits)):
             first, last = int(fits[0]), int(fits[-1]) + 1
-            own = {name: value[first:last] for name, value in flat.items()}
-            parts.append((Group.of(self.design, range(first, last)), own))
+            parameters = {name: value[first:last] for name, value in flat.items()}
+            parts.append((Group.of(self.design, range(first, last)), parameters))
         return Scorer(parts, self.absent, workers, self._device)
 
 
@@ -274,7 +272,7 @@ class FittedPooled(FittedReadout):
         """Which layer the column reads."""
         return {"layers": [self.layers[layer]]}
 
-    def log_probs(self, source: FeatureSource | SpanSource, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    def log_probs(self, source: FeatureSource | SpanSource, labels: Integers) -> Floats:
         """``[problem, layer, item]`` natural logarithm of the probability of each given class."""
         return self.regressions.log_probs(PooledSpans(as_spans(source), pooling=self.pooling), labels)
 

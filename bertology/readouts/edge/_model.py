@@ -105,7 +105,7 @@ class Design:
 
         Uniform within ±1/√inputs, as torch's own linear layers and the authors' begin; mixes with equal weights.
         """
-        found: dict[str, list[Tensor]] = {}
+        parameters: dict[str, list[Tensor]] = {}
         for problem in range(n_problems):
             random = torch.Generator().manual_seed(seed * 1_000_003 + problem)
             for name, shape in self.shapes().items():
@@ -116,11 +116,11 @@ class Design:
                 else:
                     inputs = self.shapes()[name.removesuffix("_bias")][0]
                     value = (2 * torch.rand(shape, generator=random) - 1) * inputs**-0.5
-                found.setdefault(name, []).append(value)
+                parameters.setdefault(name, []).append(value)
         n_columns = len(self.columns)
         return {
             name: torch.stack(values)[:, None].repeat(1, n_columns, *[1] * values[0].ndim)
-            for name, values in found.items()
+            for name, values in parameters.items()
         }
 
     def weights(self, parameters: Parameters, columns: Tensor, dropped: Tensor | None = None) -> Tensor:
@@ -171,14 +171,14 @@ class Group:
             if rows.items is not None:
                 vectors = _attend(vectors, parameters[f"attend_{span}"], rows.items, len(batch.items))
             pooled.append(vectors)
-        found = torch.cat(pooled, dim=2) if len(pooled) > 1 else pooled[0]
+        hidden = torch.cat(pooled, dim=2) if len(pooled) > 1 else pooled[0]
         if design.hidden:
-            found = torch.baddbmm(parameters["hidden_bias"], found, parameters["hidden"]).tanh()
-            found = functional.layer_norm(found, (design.hidden,))
-            found = torch.addcmul(parameters["norm_bias"], found, parameters["norm"])
+            hidden = torch.baddbmm(parameters["hidden_bias"], hidden, parameters["hidden"]).tanh()
+            hidden = functional.layer_norm(hidden, (design.hidden,))
+            hidden = torch.addcmul(parameters["norm_bias"], hidden, parameters["norm"])
             if batch.dropout is not None:
-                found = found * batch.dropout
-        return torch.baddbmm(parameters["out_bias"], found, parameters["out"])
+                hidden = hidden * batch.dropout
+        return torch.baddbmm(parameters["out_bias"], hidden, parameters["out"])
 
     def _read(self, words: Tensor, rows: Tensor, weights: Tensor | None) -> Tensor:
         """``[fit, row, width]`` the vectors of some words as the columns of the fits read them."""

@@ -23,7 +23,7 @@ from bertology.readouts._base import (
     check_single_label,
     rising_ends,
 )
-from bertology.readouts._features import FeatureSource, used_chunks
+from bertology.readouts._features import FeatureSource, Floats, Integers, used_chunks
 from bertology.readouts._moments import Items, Moments, measure_moments
 from bertology.readouts._selection import IMPOSSIBLE, FittedScores, Scores, accuracies
 
@@ -50,10 +50,10 @@ class Affine:
         for items, vectors in source.chunks():
             vectors = vectors.to(weights.device)
             for layer in range(n_layers):
-                found = torch.addmm(biases[layer], weights[layer], vectors[layer].T)
-                yield items, layer, found.view(n_problems, n_strengths, n_classes, -1)
+                class_scores = torch.addmm(biases[layer], weights[layer], vectors[layer].T)
+                yield items, layer, class_scores.view(n_problems, n_strengths, n_classes, -1)
 
-    def accuracy(self, source: FeatureSource, targets: Targets) -> NDArray[np.float64]:
+    def accuracy(self, source: FeatureSource, targets: Targets) -> Floats:
         """``[problem, layer, strength]`` part of the labelled items whose class has the highest score."""
         n_problems, n_layers, n_strengths = self.coefficients.shape[:3]
         return accuracies(self.scores(source), (n_problems, n_layers, n_strengths), targets)
@@ -63,21 +63,21 @@ class Affine:
         """The problems of several, one after the other."""
         return cls(torch.cat([part.coefficients for part in parts]), torch.cat([part.intercepts for part in parts]))
 
-    def only(self, problems: NDArray[np.int64]) -> Affine:
+    def only(self, problems: Integers) -> Affine:
         """Only some of the problems, in that order."""
         return Affine(self.coefficients[problems], self.intercepts[problems])
 
-    def only_layers(self, layers: NDArray[np.int64]) -> Affine:
+    def only_layers(self, layers: Integers) -> Affine:
         """Only some of the layers, in that order."""
         return Affine(self.coefficients[:, layers], self.intercepts[:, layers])
 
-    def replaced(self, problem: int, layers: NDArray[np.int64], other: Affine) -> Affine:
+    def replaced(self, problem: int, layers: Integers, other: Affine) -> Affine:
         """The same but for some layers of one problem, which are those of ``other``."""
         coefficients, intercepts = self.coefficients.clone(), self.intercepts.clone()
         coefficients[problem, layers], intercepts[problem, layers] = other.coefficients[0], other.intercepts[0]
         return Affine(coefficients, intercepts)
 
-    def pick(self, strength: NDArray[np.int64]) -> Affine:
+    def pick(self, strength: Integers) -> Affine:
         """Only the strength whose place ``[problem, layer]`` is given."""
         problem, layer = np.indices(strength.shape)
         chosen: Any = (problem, layer, strength)
@@ -116,9 +116,6 @@ EXTENSIONS = 3
 _STEP = 10.0
 """From one strength beyond an end to the next."""
 
-Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class StrengthPath:
@@ -127,7 +124,7 @@ class StrengthPath:
     strengths: tuple[float, ...]
     """All of them, from the strongest regularisation to the weakest."""
     given: range
-    """Places of those that are tried in every fit."""
+    """Integers of those that are tried in every fit."""
 
     @classmethod
     def of(cls, strengths: Sequence[float], *, extensions: int, large_is_strong: bool) -> StrengthPath:
@@ -152,24 +149,24 @@ class StrengthPath:
         weaker = [tried[-1] * step**k for k in range(1, n + 1)]
         return cls((*stronger, *tried, *weaker), range(n, n + len(tried)))
 
-    def next_places(self, dev_accuracy: Floats) -> Places:
+    def next_places(self, dev_accuracy: Floats) -> Integers:
         """``[problem, layer]`` the strength to try next, one beyond an end that is best; −1 where nothing is left.
 
         Args:
             dev_accuracy: ``[problem, layer, strength]``, NaN where a strength was not tried.
         """
         ends = rising_ends(dev_accuracy)
-        found = best_places(dev_accuracy) + ends
-        return np.asarray(np.where((ends != 0) & (found >= 0) & (found < len(self.strengths)), found, -1))
+        places = best_places(dev_accuracy) + ends
+        return np.asarray(np.where((ends != 0) & (places >= 0) & (places < len(self.strengths)), places, -1))
 
     def tried(self, dev_accuracy: Floats) -> NDArray[np.bool_]:
         """``[problem, layer, strength]`` which strengths are tried, where the accuracy at all of them is known."""
-        found = np.full(dev_accuracy.shape, np.nan)
-        found[..., self.given] = dev_accuracy[..., self.given]
-        while (places := self.next_places(found)).max() >= 0:
+        accuracy = np.full(dev_accuracy.shape, np.nan)
+        accuracy[..., self.given] = dev_accuracy[..., self.given]
+        while (places := self.next_places(accuracy)).max() >= 0:
             where = *np.nonzero(places >= 0), places[places >= 0]
-            found[where] = dev_accuracy[where]
-        return np.asarray(~np.isnan(found))
+            accuracy[where] = dev_accuracy[where]
+        return np.asarray(~np.isnan(accuracy))
 
 
 @dataclass(frozen=True)
@@ -277,13 +274,13 @@ def _solve(
 ) -> Affine:
     """The whole path from one eigendecomposition for each layer and weighting (Hastie et al. 2009, section 3.4.1)."""
     spectra = [torch.linalg.eigh(gram) for gram in grams]
-    found = []
+    paths = []
     for problem, weighting in enumerate(which):
         values, basis = spectra[weighting]
         rotated = crosses[problem] @ basis  # [layer, class, dim]
         path = [rotated / (values.clamp(min=0) + strength)[:, None] @ basis.mT for strength in strengths]
-        found.append(torch.stack(path, dim=1))
-    coefficients = torch.stack(found) / moments.std[:, :, None, None]  # [problem, layer, strength, class, dim]
+        paths.append(torch.stack(path, dim=1))
+    coefficients = torch.stack(paths) / moments.std[:, :, None, None]  # [problem, layer, strength, class, dim]
     shift = torch.einsum("plscd,pld->plsc", coefficients, moments.mean)
     intercepts = frequency.where(frequency > 0, IMPOSSIBLE)[:, None, None] - shift
     return Affine(coefficients.float(), intercepts.float())

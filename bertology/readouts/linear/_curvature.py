@@ -48,8 +48,8 @@ class Spread:
         def measure(layer: int) -> tuple[Tensor, Tensor, Tensor]:
             vectors = torch.cat([chunk[layer] for _, chunk in sample.source.chunks()])  # [item, dim]
             vectors = vectors - vectors.mean(0)
-            found = (vectors / vectors.square().mean(0).clamp(min=1e-12).sqrt()).T.cov(correction=0)
-            return found, *torch.linalg.eigh(found)
+            correlation = (vectors / vectors.square().mean(0).clamp(min=1e-12).sqrt()).T.cov(correction=0)
+            return correlation, *torch.linalg.eigh(correlation)
 
         return cls(*(torch.stack(part) for part in zip(*workers.map(measure, sample.source.n_layers), strict=True)))
 
@@ -110,8 +110,8 @@ class _Blocks:
         rotated = torch.bmm(mine[:, :, :-1] - intercept * self.mean, self.basis)
         rotated /= size * self.spectrum + penalty.repeat_interleave(n_alike)[:, None]
         weights = torch.bmm(rotated, self.basis.mT)
-        found = torch.cat([weights, intercept / size - (weights * self.mean).sum(2, keepdim=True)], dim=2)
-        return found.view(n_blocks, n, n_alike, -1).transpose(0, 1)
+        solution = torch.cat([weights, intercept / size - (weights * self.mean).sum(2, keepdim=True)], dim=2)
+        return solution.view(n_blocks, n, n_alike, -1).transpose(0, 1)
 
 
 class ClassCurvature:
@@ -183,13 +183,15 @@ def measure_curvature(
         vectors = torch.cat([chunk[layer] for _, chunk in sample.source.chunks()])  # [item, dim]
         for problem in range(fits.shape[0]):
             first = (problem * fits.n_layers + layer) * n_strengths
-            mine, middle = slice(first, first + n_strengths), first + n_strengths // 2
-            scores = torch.baddbmm(intercepts[mine, :, None], coefficients[mine], vectors.T.expand(n_strengths, -1, -1))
+            fit_rows, middle = slice(first, first + n_strengths), first + n_strengths // 2
+            scores = torch.baddbmm(
+                intercepts[fit_rows, :, None], coefficients[fit_rows], vectors.T.expand(n_strengths, -1, -1)
+            )
             variance = scores.softmax(1)  # [strength, class, item]
             variance *= 1 - variance
             variance *= items.weights[problem] / items.total[problem].clamp(min=1e-30).float()
             frequency = items.frequency[problem]
-            uncertainty[mine] = variance.sum(2).maximum(_LEAST * frequency * (1 - frequency))
+            uncertainty[fit_rows] = variance.sum(2).maximum(_LEAST * frequency * (1 - frequency))
             if first_alike[problem] == problem:
                 standard = (vectors - fits.mean[middle]) / fits.std[middle]
                 own = variance[middle - first], uncertainty[middle]
@@ -205,7 +207,7 @@ def _blocks(
 ) -> list[_Blocks]:
     """Blocks of one layer, from ``[item, dim]`` vectors and ``[class, item]`` variances that sum to ``uncertainty``."""
     n_uncertain = min(_UNCERTAIN * vectors.shape[1], len(vectors))
-    found = []
+    blocks = []
     for several in _shared_out(uncertainty, present, most):
         means, covariances = [], []
         for classes in several:
@@ -215,8 +217,8 @@ def _blocks(
             second = (rows * weight[:, None]).T @ rows + (whole - weight.sum()).clamp(min=0) * correlations
             covariances.append(second / whole - means[-1][:, None] * means[-1])
         spectrum, basis = torch.linalg.eigh(torch.stack(covariances))
-        found.append(_Blocks(several, torch.stack(means)[:, None], basis, spectrum.clamp_(min=0)[:, None]))
-    return found
+        blocks.append(_Blocks(several, torch.stack(means)[:, None], basis, spectrum.clamp_(min=0)[:, None]))
+    return blocks
 
 
 def _shared_out(uncertainty: Tensor, present: Tensor, most: int) -> list[Tensor]:

@@ -20,7 +20,7 @@ from bertology.readouts._base import (
     check_problems,
     check_single_label,
 )
-from bertology.readouts._features import FeatureSource, LayersOf, resident
+from bertology.readouts._features import FeatureSource, Floats, Integers, LayersOf, resident
 from bertology.readouts._moments import Items, Moments, Sample, choose_items, survey
 from bertology.readouts.linear._affine import EXTENSIONS, Affine, FittedAffine, StrengthPath
 from bertology.readouts.linear._curvature import Bound, Spread, measure_curvature
@@ -108,7 +108,7 @@ class _Search:
     dev_targets: Targets
     record: _Record
 
-    def run(self, strength_sources: NDArray[np.int64]) -> tuple[Affine, NDArray[np.int64]]:
+    def run(self, strength_sources: Integers) -> tuple[Affine, Integers]:
         """The regressions at their strengths, and ``[problem, layer]`` the places of these on the path.
 
         Args:
@@ -117,17 +117,17 @@ class _Search:
         leading = np.unique(strength_sources)
         following = np.flatnonzero(strength_sources != np.arange(len(strength_sources)))
         layers = np.arange(self.dev.n_layers)
-        given = np.tile(np.array(self.path.given), (len(leading), len(layers), 1))
-        fitted, minima = self._fit(leading, layers, given)
-        found = fitted.pick(best_places(self.record.dev_accuracy[leading]) - self.path.given.start)
+        places = np.tile(np.array(self.path.given), (len(leading), len(layers), 1))
+        fitted, minima = self._fit(leading, layers, places)
+        regressions = fitted.pick(best_places(self.record.dev_accuracy[leading]) - self.path.given.start)
         # [end, problem, layer, parameter]: where fits beyond an end begin
-        ends = minima.points.view(*given.shape, -1)[:, :, [0, -1]].movedim(2, 0)
+        ends = minima.points.view(*places.shape, -1)[:, :, [0, -1]].movedim(2, 0)
         for row, problem in enumerate(leading.tolist()):
-            found = self._beyond(problem, found, row, ends[:, row].clone())
+            regressions = self._beyond(problem, regressions, row, ends[:, row].clone())
         best = np.zeros(self.record.dev_accuracy.shape[:2], dtype=np.int64)
         best[leading] = best_places(self.record.dev_accuracy[leading])
         best = best[strength_sources]
-        parts = [found]
+        parts = [regressions]
         if len(following):
             parts.append(self._fit(following, layers, best[following][:, :, None])[0])
         return Affine.joined(parts).only(np.argsort([*leading, *following])), best
@@ -152,9 +152,9 @@ class _Search:
 
     def _fit(
         self,
-        problems: NDArray[np.int64],
-        layers: NDArray[np.int64],
-        places: NDArray[np.int64],
+        problems: Integers,
+        layers: Integers,
+        places: Integers,
         *,
         start: Tensor | None = None,
     ) -> tuple[Affine, Minima]:
@@ -172,10 +172,10 @@ class _Record:
     """What is known of the fits, ``[problem, layer, strength]``."""
 
     strengths: tuple[float, ...]
-    dev_accuracy: NDArray[np.float64]
-    iterations: NDArray[np.int64]
+    dev_accuracy: Floats
+    iterations: Integers
     converged: NDArray[np.bool_]
-    gradient_norm: NDArray[np.float64]
+    gradient_norm: Floats
 
     @classmethod
     def empty(cls, strengths: tuple[float, ...], shape: tuple[int, int]) -> _Record:
@@ -185,10 +185,10 @@ class _Record:
 
     def put(
         self,
-        problems: NDArray[np.int64],
-        layers: NDArray[np.int64],
-        places: NDArray[np.int64],
-        accuracy: NDArray[np.float64],
+        problems: Integers,
+        layers: Integers,
+        places: Integers,
+        accuracy: Floats,
         minima: Minima,
     ) -> None:
         """Note the fits of ``problems`` in ``layers`` at the ``places [problem, layer, …]`` of the path."""
@@ -198,7 +198,7 @@ class _Record:
         self.converged[where] = minima.converged.view(places.shape).cpu().numpy()
         self.gradient_norm[where] = minima.gradient_norm.view(places.shape).cpu().numpy()
 
-    def report(self, best: NDArray[np.int64]) -> FitReport:
+    def report(self, best: Integers) -> FitReport:
         found = FitReport(
             strengths=self.strengths,
             chosen=np.array(self.strengths)[best],
@@ -239,7 +239,7 @@ class _Solver:
         moments, sample = survey(train, items.weights, choose_items(items.weights, size, seed=seed), workers)
         return cls(train, items, moments, sample, Spread.of(sample, workers), workers, readout, progress)
 
-    def at(self, layers: NDArray[np.int64]) -> _Solver:
+    def at(self, layers: Integers) -> _Solver:
         """The same in some of the layers alone."""
         chosen = torch.from_numpy(layers).to(self.items.labels.device)
         return replace(
@@ -250,9 +250,7 @@ class _Solver:
             spread=self.spread.at(chosen),
         )
 
-    def solve(
-        self, problems: NDArray[np.int64], strengths: NDArray[np.float64], *, start: Tensor | None = None
-    ) -> tuple[Affine, Minima]:
+    def solve(self, problems: Integers, strengths: Floats, *, start: Tensor | None = None) -> tuple[Affine, Minima]:
         """Fit ``problems`` at ``strengths [problem, layer, …]``.
 
         Roughly on a sample, then on everything from there with the curvature found there; from ``start`` ``[fit,

@@ -291,8 +291,8 @@ class _Descent:
     def _choose_directions(self) -> None:
         fresh = self._length == 1.0  # the last step was taken, or there was none
         if fresh.any():
-            found = self._history.direction(self._gradient, self._image)
-            self._direction = torch.where(fresh[:, None], found, self._direction)
+            directions = self._history.direction(self._gradient, self._image)
+            self._direction = torch.where(fresh[:, None], directions, self._direction)
             self._slope = (self._direction * self._gradient).sum(1, dtype=torch.float64)
 
 

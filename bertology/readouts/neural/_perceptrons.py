@@ -13,14 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology.errors import FitError
-from bertology.readouts._base import (
-    FitReport,
-    Progress,
-    Readout,
-    Targets,
-    check_problems,
-    check_single_label,
-)
+from bertology.readouts._base import FitReport, Progress, Readout, Targets, check_problems, check_single_label
 from bertology.readouts._features import FeatureSource, resident
 from bertology.readouts._moments import Items, Moments, measure_moments, shuffled_batches
 from bertology.readouts._selection import IMPOSSIBLE, EarlyStopping, FittedScores, Scores, accuracies
@@ -71,9 +64,9 @@ class Perceptrons(nn.Module):
         """Item numbers ``[m]``, layer, and scores ``[problem, 1, class, m]``, chunk by chunk and layer by layer."""
         with torch.inference_mode():
             for items, vectors in source.chunks():
-                found = self(vectors.to(self.mean.device)).unsqueeze(2)  # [problem, layer, 1, m, class]
+                class_scores = self(vectors.to(self.mean.device)).unsqueeze(2)  # [problem, layer, 1, m, class]
                 for layer in range(source.n_layers):
-                    yield items, layer, found[:, layer].mT
+                    yield items, layer, class_scores[:, layer].mT
 
     @property
     def n_params(self) -> int:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology.errors import FitError
+from bertology.readouts._features import Integers
 from bertology.readouts._spans import JoinedChunks, SpanSource, check_finite
 
 Asks = Literal["distances", "depths"]
@@ -126,9 +127,9 @@ class TreeWindow:
         # One selection of whole rows, so that no more of the window is touched than the batch needs.
         starts = torch.tensor(layers, device=self.words.device)[:, None] * n_words
         places = (starts + batch.words).flatten()
-        found = (room or Room()).of(len(places), dim, self.words.device)
-        torch.index_select(self.words.view(-1, dim), 0, places, out=found)
-        return found.view(len(layers), -1, dim)
+        words = (room or Room()).of(len(places), dim, self.words.device)
+        torch.index_select(self.words.view(-1, dim), 0, places, out=words)
+        return words.view(len(layers), -1, dim)
 
     def to(self, device: torch.device) -> TreeWindow:
         """The same on another device."""
@@ -188,12 +189,12 @@ def held_out(source: SpanSource, targets: TreeTargets) -> Iterator[TreeWindow]:
         del chunk  # or it would be held while the next is read
 
 
-def _batch(items: NDArray[np.int64], spans: NDArray[np.int64], targets: TreeTargets) -> TreeBatch:
+def _batch(items: Integers, spans: Integers, targets: TreeTargets) -> TreeBatch:
     lengths = spans[:, 1] - spans[:, 0]
     # The longest come first, so that sentences of like length are neighbours.
     order = np.argsort(-lengths, kind="stable")
     items, spans, lengths = items[order], spans[order], lengths[order]
-    words: list[NDArray[np.int64]] = []
+    words: list[Integers] = []
     blocks: list[Block] = []
     first = n_words = 0
     ends = lengths.cumsum()
@@ -201,16 +202,14 @@ def _batch(items: NDArray[np.int64], spans: NDArray[np.int64], targets: TreeTarg
         before = int(ends[first] - lengths[first])
         last = max(first + 1, int(np.searchsorted(ends, before + _BLOCK_WORDS, side="right")))
         part = slice(first, last)
-        found, block = _block(items[part], spans[part], targets, n_words)
-        words.append(found)
+        places, block = _block(items[part], spans[part], targets, n_words)
+        words.append(places)
         blocks.append(block)
-        first, n_words = last, n_words + len(found)
+        first, n_words = last, n_words + len(places)
     return TreeBatch(torch.from_numpy(np.concatenate(words)), len(items), tuple(blocks))
 
 
-def _block(
-    items: NDArray[np.int64], spans: NDArray[np.int64], targets: TreeTargets, before: int
-) -> tuple[NDArray[np.int64], Block]:
+def _block(items: Integers, spans: Integers, targets: TreeTargets, before: int) -> tuple[Integers, Block]:
     """The places of the words of a block in the window, and the block; sentences come longest first."""
     lengths = (spans[:, 1] - spans[:, 0]).tolist()
     is_pairs = targets.asks == "distances"
@@ -222,14 +221,14 @@ def _block(
     weights = None if targets.weights is None else np.zeros((targets.n_problems, n_rows, n), np.float32)
     for item, start, length, (row, at) in zip(items.tolist(), spans[:, 0].tolist(), lengths, places, strict=True):
         inside = slice(at, at + length)
-        there = (row, inside, inside) if is_pairs else (row, inside)
+        area = (row, inside, inside) if is_pairs else (row, inside)
         words[row, inside] = np.arange(start, start + length)
-        gold[there] = targets.values[item]
-        share[there] = 1 / (length * length if is_pairs else length)
+        gold[area] = targets.values[item]
+        share[area] = 1 / (length * length if is_pairs else length)
         if weights is not None and targets.weights is not None:
             weights[:, row, inside] = targets.weights[:, item, None]
-    own = None if weights is None else torch.from_numpy(weights)
-    return words.ravel(), Block(before, torch.from_numpy(gold), torch.from_numpy(share), own)
+    word_weights = None if weights is None else torch.from_numpy(weights)
+    return words.ravel(), Block(before, torch.from_numpy(gold), torch.from_numpy(share), word_weights)
 
 
 def _rows(lengths: Sequence[int], n: int) -> tuple[list[tuple[int, int]], int]:
@@ -242,18 +241,18 @@ def _rows(lengths: Sequence[int], n: int) -> tuple[list[tuple[int, int]], int]:
     rooms: list[tuple[int, int]] = []  # what is free in a row, and which row; in order
     n_rows = 0
     for length in lengths:
-        found = bisect_left(rooms, (length, -1))
-        if found == len(rooms):
+        best = bisect_left(rooms, (length, -1))
+        if best == len(rooms):
             free, row = n, n_rows
             n_rows += 1
         else:
-            free, row = rooms.pop(found)
+            free, row = rooms.pop(best)
         places.append((row, n - free))
         insort(rooms, (free - length, row))
     return places, n_rows
 
 
-def _check_lengths(items: NDArray[np.int64], spans: NDArray[np.int64], targets: TreeTargets) -> None:
+def _check_lengths(items: Integers, spans: Integers, targets: TreeTargets) -> None:
     for item, (start, end) in zip(items.tolist(), spans.tolist(), strict=True):
         if len(targets.values[item]) != end - start:
             raise FitError(

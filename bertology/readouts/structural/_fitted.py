@@ -15,6 +15,7 @@ from torch import Tensor
 
 from bertology._files import write_atomically
 from bertology.errors import FitError, ResultsError
+from bertology.readouts._features import Floats, Integers
 from bertology.readouts._spans import SpanSource
 from bertology.readouts.structural._batches import Asks
 from bertology.readouts.structural._training import squared_distances
@@ -31,9 +32,9 @@ class FittedStructural:
     """``[problem, layer, dim, rank]``"""
     layers: tuple[int, ...]
     """``[layer]`` numbers of the layers they were fitted on."""
-    dev_loss: NDArray[np.float64]
+    dev_loss: Floats
     """``[problem, layer]`` the lowest dev loss: the mean absolute difference, over sentences."""
-    epochs: NDArray[np.int64]
+    epochs: Integers
     """``[problem, layer]`` number of epochs."""
     converged: NDArray[np.bool_]
     """``[problem, layer]`` whether the dev loss had stopped falling."""
@@ -130,22 +131,22 @@ class TreeProbe:
             )
 
     def _tensors(self) -> dict[str, Tensor]:
-        found = {"distance": self.distance, "depth": self.depth, "relation": self.relation}
-        return {name: value for name, value in found.items() if value is not None}
+        tensors = {"distance": self.distance, "depth": self.depth, "relation": self.relation}
+        return {name: value for name, value in tensors.items() if value is not None}
 
     def check(self, *, model_fingerprint: str, layer: int, pooling: str) -> None:
         """Raise :class:`FitError` unless vectors of this model, layer and pooling are what the probe was fitted on."""
-        own = self.origin
-        if model_fingerprint != own.model_fingerprint:
+        origin = self.origin
+        if model_fingerprint != origin.model_fingerprint:
             raise FitError(
-                f"the probe was fitted on {own.model}: it cannot read another encoder's vectors; "
+                f"the probe was fitted on {origin.model}: it cannot read another encoder's vectors; "
                 "ask it of that one, or fit one on this"
             )
-        if layer != own.layer:
-            raise FitError(f"the probe was fitted on layer {own.layer}: it cannot read layer {layer}")
-        if pooling != own.pooling:
+        if layer != origin.layer:
+            raise FitError(f"the probe was fitted on layer {origin.layer}: it cannot read layer {layer}")
+        if pooling != origin.pooling:
             raise FitError(
-                f"the probe was fitted on the {own.pooling} of a word's pieces: it cannot read their {pooling}"
+                f"the probe was fitted on the {origin.pooling} of a word's pieces: it cannot read their {pooling}"
             )
 
     def distances(self, vectors: Tensor) -> NDArray[np.float32] | None:
@@ -202,9 +203,9 @@ class TreeProbe:
         about, weights = (path.with_name(f"{path.name}{ending}") for ending in (".json", ".safetensors"))
         try:
             plain = json.loads(about.read_bytes())
-            found = plain.pop("format")
-            if found != _FORMAT:
-                raise ResultsError(f"{about}: a probe of format {found}, this version reads {_FORMAT}; fit it anew")
+            version = plain.pop("format")
+            if version != _FORMAT:
+                raise ResultsError(f"{about}: a probe of format {version}, this version reads {_FORMAT}; fit it anew")
             origin = ProbeOrigin(**{**plain, "relations": tuple(plain["relations"])})
             return cls(origin, **load_file(weights))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError, FitError) as error:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bertology._workers import Workers
 from bertology.errors import FitError
 from bertology.readouts._base import Progress, Settings
+from bertology.readouts._features import Floats
 from bertology.readouts._spans import SpanSource
 from bertology.readouts.structural._batches import Asks, TreeTargets, TreeWindows, held_out
 from bertology.readouts.structural._fitted import FittedStructural
@@ -107,9 +107,9 @@ def fit_ranks(
             trainer.begin([race.plateau.running for race in races])
             for window in learnt.all(random):
                 trainer.learn(window.to(place))
-            found = [loss / dev.n_items for loss in _dev_losses(trainer, dev, unweighted, place)]
+            losses = [loss / dev.n_items for loss in _dev_losses(trainer, dev, unweighted, place)]
             trainer.end()
-            for race, loss in zip(races, found, strict=True):
+            for race, loss in zip(races, losses, strict=True):
                 race.judge(epoch, loss)
             n_ended = n_fits - sum(int(race.plateau.running.sum()) for race in races)
             if progress is not None:
@@ -145,7 +145,7 @@ class _Race:
         plateau = Plateau((train.n_layers, targets.n_problems), readout.patience)
         return cls(readout, maps, maps.values.clone(), plateau)
 
-    def judge(self, epoch: int, loss: NDArray[np.float64]) -> None:
+    def judge(self, epoch: int, loss: Floats) -> None:
         """Keep what is better than ever and slow down what is not, by dev losses ``[layer, problem]``."""
         better, slower = self.plateau.judge(epoch, loss)
         for layer, problem in np.argwhere(better).tolist():
@@ -165,14 +165,12 @@ class _Race:
         )
 
 
-def _dev_losses(
-    trainer: MapTrainer, dev: SpanSource, targets: TreeTargets, device: torch.device
-) -> list[NDArray[np.float64]]:
+def _dev_losses(trainer: MapTrainer, dev: SpanSource, targets: TreeTargets, device: torch.device) -> list[Floats]:
     """By rank, ``[layer, problem]`` the losses of dev sentences, summed."""
-    total: list[NDArray[np.float64]] = []
+    total: list[Floats] = []
     for window in held_out(dev, targets):
-        found = [loss.numpy() for loss in trainer.losses(window.to(device))]
-        total = [a + b for a, b in zip(total, found, strict=True)] if total else found
+        losses = [loss.numpy() for loss in trainer.losses(window.to(device))]
+        total = [a + b for a, b in zip(total, losses, strict=True)] if total else losses
         del window  # or it would be held while the next is read
     return total
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from bertology._workers import Workers
+from bertology.readouts._features import Floats
 from bertology.readouts.structural._batches import Asks, Block, Room, TreeBatch, TreeWindow
 
 _START = 0.05
@@ -195,7 +196,7 @@ class Plateau:
         self.best_epoch = np.zeros(shape, dtype=np.int64)
         self.epochs = np.zeros(shape, dtype=np.int64)
 
-    def judge(self, epoch: int, loss: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def judge(self, epoch: int, loss: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Take in dev losses ``[layer, problem]``.
 
         Returns:
