@@ -1,8 +1,8 @@
-"""The HDF5 files that NeuroX and its relatives share, in and out.
+"""Import and export of HDF5 files in the form that NeuroX and related tools share.
 
 Dataset ``str(i)`` holds ``[layer, word, dim]`` of one sentence, ``sentence_to_index`` one JSON object from sentence to
-``str(i)``. There as here, layer 0 is the embedding output, so numbers need no conversion. Sentences are told apart by
-their words joined with single spaces, which is what those tools read; sentences with the same words share a dataset.
+``str(i)``. Layer 0 is the embedding output in both, so layers need no conversion. A sentence is identified by its words
+joined with single spaces, which is the text that these tools read; sentences with the same words share a dataset.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def export_neurox(entry: Entry, sentences: Sentences, path: Path) -> None:
     """Write stored vectors as a NeuroX-style HDF5 file.
 
     Args:
-        entry: the vectors.
-        sentences: the text they were read from.
+        entry: the stored vectors.
+        sentences: their text.
         path: the file to write; an existing one is replaced.
 
     Raises:
-        StoreError: the entry holds another text, or lacks vectors of some words, which the format cannot say.
+        StoreError: the entry is of another text, or some words have no vector, which the format cannot express.
         BertologyError: h5py is not installed.
     """
     h5py = _h5py()
@@ -79,11 +79,11 @@ def export_neurox(entry: Entry, sentences: Sentences, path: Path) -> None:
 
 
 def import_neurox(path: Path, sentences: Sentences) -> Entry:
-    """Bring a NeuroX-style HDF5 file into the store.
+    """Import a NeuroX-style HDF5 file into the store.
 
     Args:
         path: the file.
-        sentences: the sentences it was made from; each is looked up by its words joined with single spaces.
+        sentences: those that it was made from; each is looked up by its words joined with single spaces.
 
     Returns:
         An entry whose layers are those of the file, 0 the embedding output.
@@ -110,17 +110,17 @@ def import_neurox(path: Path, sentences: Sentences) -> Entry:
         folder = entry_folder(recipe, layers)
         make_folder(folder)
         with FileLock(folder.with_suffix(".lock")):
-            found = find_entry(recipe, layers)
-            if found is not None and not found.damaged_files():
-                return found
-            whole = source.read(sentences)
+            entry = find_entry(recipe, layers)
+            if entry is not None and not entry.damaged_files():
+                return entry
+            vectors = source.read(sentences)
             name = shard_name(0)
-            checksum = write_shard(folder / name, whole, layers)
+            checksum = write_shard(folder / name, vectors, layers)
             place = np.stack([np.zeros(sentences.n_words), np.arange(sentences.n_words)], axis=1).astype(np.int32)
             manifest = Manifest(
                 recipe=recipe,
                 layers=layers,
-                dim=whole.shape[2],
+                dim=vectors.shape[2],
                 n_words=sentences.n_words,
                 shards=((name, sentences.n_words, checksum),),
                 index_checksum=write_index(folder, place),
@@ -131,7 +131,7 @@ def import_neurox(path: Path, sentences: Sentences) -> Entry:
 
 
 def _sentence_vectors(entry: Entry, sentences: Sentences, number: int) -> NDArray[np.float32]:
-    """``[layer, word, dim]`` of one sentence; its words lie side by side in one shard or in windows of several."""
+    """``[layer, word, dim]`` of one sentence; read in windows, it may have its words in several shards."""
     place = entry.place[sentences.starts[number] : sentences.starts[number + 1]]
     manifest = entry.manifest
     vectors = np.empty((len(manifest.layers), len(place), manifest.dim), dtype=np.float32)
@@ -154,10 +154,10 @@ class _Source:
     """Dataset of each sentence, by its words joined with single spaces."""
 
     def shape(self, sentence: Sentence) -> tuple[int, int, int]:
-        """Layers, words and values of the vectors of a sentence, without reading them.
+        """Shape ``(layer, word, dim)`` of the vectors of a sentence, without reading them.
 
         Raises:
-            StoreError: there are none, or no vectors of this sentence's words.
+            StoreError: there are none, or they are not vectors of the words of this sentence.
         """
         key = self.index.get(" ".join(sentence.words))
         if key is None:
@@ -191,21 +191,21 @@ class _Source:
         for number in range(1, len(sentences)):
             other = self.shape(sentences[number])
             if (other[0], other[2]) != (n_layers, dim):
-                told = f"{other[0]} layers of {other[2]} values where the first has {n_layers} of {dim}"
-                raise self._refused(sentences[number], f"has {told}")
+                sizes = f"{other[0]} layers of {other[2]} values where the first has {n_layers} of {dim}"
+                raise self._refused(sentences[number], f"has {sizes}")
         try:
             whole = np.empty((n_layers, sentences.n_words, dim), dtype=np.float32)
         except (MemoryError, ValueError) as error:
             size = n_layers * sentences.n_words * dim * 4
             raise StoreError(f"{self.path}: its vectors take {size / 1e9:,.1f} GB of memory; import fewer") from error
         for number in range(len(sentences)):
-            own = whole[:, sentences.starts[number] : sentences.starts[number + 1]]
-            self._read_sentence(sentences[number], own)
+            of_sentence = whole[:, sentences.starts[number] : sentences.starts[number + 1]]
+            self._read_sentence(sentences[number], of_sentence)
         return whole
 
     def _read_sentence(self, sentence: Sentence, into: NDArray[np.float32]) -> None:
         try:
-            with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and told below
+            with np.errstate(over="ignore"):  # values too large for float32 become infinite, an error below
                 into[:] = self.file[self.index[" ".join(sentence.words)]][:]
         except _HDF5_ERRORS as error:
             raise self._refused(sentence, f"cannot be read ({_first_line(error)})") from error
@@ -229,7 +229,7 @@ def _open(h5py: ModuleType, path: Path) -> Iterator[_Source]:
 
 
 def _index(file: Any, path: Path) -> dict[str, str]:
-    """The dataset of each sentence; one that several have is none's."""
+    """The dataset of each sentence; an error where two sentences share one."""
     try:
         dataset = file.get(_INDEX)
         if dataset is None:
@@ -245,14 +245,14 @@ def _index(file: Any, path: Path) -> dict[str, str]:
     owners: dict[str, str] = {}
     for sentence, key in index.items():
         if owners.setdefault(key, sentence) != sentence:
-            told = f"{shortened(owners[key])!r} and {shortened(sentence)!r}"
-            raise StoreError(f"{path}: {_INDEX} gives {told} the same dataset {shortened(key)!r}")
+            both = f"{shortened(owners[key])!r} and {shortened(sentence)!r}"
+            raise StoreError(f"{path}: {_INDEX} gives {both} the same dataset {shortened(key)!r}")
     return index
 
 
 _INDEX_FORM = "a JSON object from sentences to datasets"
 _ANEW = "write the file anew with the tool that made it"
-# What h5py raises of damaged files is whatever its C library comes upon.
+# Errors that h5py raises for damaged files, whatever its C library meets in them.
 _HDF5_ERRORS = (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, MemoryError, OverflowError)
 
 

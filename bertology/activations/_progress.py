@@ -1,4 +1,4 @@
-"""How a long job tells a person where it is."""
+"""Progress of a long job, as a bar or not shown."""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ from typing import Any
 
 
 class Progress(ABC):
-    """Told by a long job how far it is."""
+    """Reports of a long job, which calls these methods."""
 
     @abstractmethod
     def start(self, total: int, *, unit: str) -> None:
-        """A job of ``total`` units begins."""
+        """Begin a job of ``total`` units."""
 
     @abstractmethod
     def advance(self, amount: int) -> None:
-        """So many more units are done; told from any thread."""
+        """Count ``amount`` more units as done; called from any thread."""
 
     @abstractmethod
     def skip(self, amount: int) -> None:
-        """So many units were done by an earlier run."""
+        """Count ``amount`` units as done by an earlier run."""
 
     @abstractmethod
     def finish(self) -> None:
-        """The job is done."""
+        """End the job."""
 
     @abstractmethod
     def say(self, text: str) -> None:
-        """What is being done now, by a job that cannot know its length."""
+        """Show what is being done, for a job of unknown length."""
 
     @abstractmethod
     def note(self, text: str) -> None:
-        """Something a person should know."""
+        """Show a note to the user."""
 
 
 class SilentProgress(Progress):
-    """Shows nothing but notes, which go to standard error."""
+    """Shows only notes, on standard error."""
 
     def start(self, total: int, *, unit: str) -> None:
-        """Nothing to show."""
+        """Show nothing."""
 
     def advance(self, amount: int) -> None:
-        """Nothing to show."""
+        """Show nothing."""
 
     def skip(self, amount: int) -> None:
-        """Nothing to show."""
+        """Show nothing."""
 
     def finish(self) -> None:
-        """Nothing to show."""
+        """Show nothing."""
 
     def say(self, text: str) -> None:
-        """Nothing to show."""
+        """Show nothing."""
 
     def note(self, text: str) -> None:
         """Print the note."""

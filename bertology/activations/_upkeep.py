@@ -1,7 +1,7 @@
-"""Looking after the store: what is there, what is damaged, what can go.
+"""Upkeep of the store: listing, verifying and deleting entries.
 
-An entry is known by the name of its folder (two hashes) and by holding nothing but files that extractions write,
-whether the extraction ended or not. Whatever else is in the store's folder is named and left alone.
+An entry is recognised by the name of its folder (two hashes) and by holding only files that extractions write, finished
+or not. Anything else in the folder of the store is listed and left alone.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ _REMEDY = "name another folder in BERTOLOGY_CACHE"
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """What is at one place in the store's folder."""
+    """One file or folder in the folder of the store."""
 
     folder: Path
     entry: Entry | None = None
-    """``None`` while its extraction is unfinished, and of what is no entry or has a damaged manifest."""
+    """``None`` for an unfinished extraction, for what is no entry, and for one with a damaged manifest."""
     n_bytes: int = 0
-    """Of an entry's files."""
+    """Size of the files of an entry."""
     last_read: float = 0.0
-    """When it was last written or opened, in seconds since the epoch."""
+    """Time when it was last written or opened, in seconds since the epoch."""
     foreign: str = ""
-    """Why it is no entry of the store; empty for one."""
+    """Why it is no entry of the store; empty for an entry."""
     damage: str = ""
     """What is wrong with the manifest; empty if nothing is."""
 
     @property
     def name(self) -> str:
-        """The folder's name, quoted where a terminal would not show it as it is."""
+        """Name of the folder, quoted if it has characters that a terminal does not show."""
         name = self.folder.name
         return name if name.isprintable() else repr(name)
 
     @property
     def is_left_alone(self) -> bool:
-        """Whether it is not for the store to delete."""
+        """Whether it is never deleted."""
         return bool(self.foreign or self.damage)
 
     def describe(self) -> str:
-        """What it holds, in one line."""
+        """Its content in one line."""
         if self.is_left_alone:
             return f"left alone: {self.foreign or self.damage}"
         if self.entry is None:
@@ -60,14 +60,14 @@ class StoreStatus:
         return f"{manifest.model}: layers {layers}, {manifest.n_words:,} words, {recipe.pooling}, {recipe.stored_dtype}"
 
     def problems(self) -> list[str]:
-        """Files that are missing or altered; nothing for an unfinished entry, whose shards are checked on resuming."""
+        """Missing or altered files; none for an unfinished entry, whose shards are checked on resuming."""
         if self.damage:
             return [self.damage]
         return [f"{path.name} is missing or damaged" for path in self.entry.damaged_files()] if self.entry else []
 
 
 def store_status() -> list[StoreStatus]:
-    """Everything in the store's folder but locks.
+    """Everything in the folder of the store except locks.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -92,7 +92,7 @@ def _status(path: Path) -> StoreStatus:
         if other is not None:
             return StoreStatus(path, foreign=f"it holds {other.name!r}, which the store does not write")
         stats = {file.name: file.stat() for file in files}
-        # Looking at an entry opens its manifest, which is no sign of use.
+        # The manifest is opened to list an entry, so its time is no sign of use.
         used = [max(stat.st_atime, stat.st_mtime) for name, stat in stats.items() if name != MANIFEST]
         entry = open_entry(path)
     except OSError as error:
@@ -114,16 +114,16 @@ def prune_store(
     dry_run: bool = False,
     confirm: Callable[[Sequence[StoreStatus]], None] = lambda _: None,
 ) -> list[StoreStatus]:
-    """Delete entries; those that another process is writing stay, as does what is no entry or has a damaged manifest.
+    """Delete entries, except those that another process is writing and those with a damaged manifest.
 
     Args:
-        older_than_days: only entries that were not written or opened for so long.
-        only_unfinished: only extractions that did not end.
+        older_than_days: only entries that were not written or opened for so many days.
+        only_unfinished: only entries whose extraction is unfinished.
         dry_run: delete nothing.
-        confirm: called with what is to be deleted, if anything is, before it is; raises to keep it.
+        confirm: called before deletion with what is to be deleted, if anything is; raises to keep it.
 
     Returns:
-        What was (or would be) deleted.
+        Entries that were deleted, or would be.
     """
     latest = time.time() - older_than_days * _SECONDS_A_DAY
     wanted = [
@@ -137,7 +137,7 @@ def prune_store(
 
 
 def _delete(status: StoreStatus, *, dry_run: bool) -> bool:
-    """Whether an entry was, or could be, deleted: not while another process writes it, nor after it was changed."""
+    """Whether an entry was, or could be, deleted: not while another process writes it, nor if it has changed since."""
     lock = status.folder.with_suffix(".lock")
     try:
         with FileLock(lock, timeout=0):

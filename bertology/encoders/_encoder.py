@@ -227,11 +227,7 @@ class Encoder:
     ) -> dict[int, Tensor]:
         """Attention maps, from (rows) each piece to (columns) each piece, computed by the plain ("eager") attention.
 
-        Args:
-            input_ids: ``[batch, piece]``
-            attention_mask: ``[batch, piece]``
-            layers: from 1, the block that computes the map.
-            token_type_ids: ``[batch, piece]``
+        Inputs are those of :meth:`hidden_states`; ``layers`` count from 1.
 
         Returns:
             ``[batch, head, piece, piece]`` by layer.
@@ -268,10 +264,10 @@ class Encoder:
         Args:
             input_ids: ``[batch, piece]`` with :attr:`mask_id` where a piece is to be predicted.
             positions: ``[place, 2]`` row in the batch and piece in the row.
-            attention_mask: ``[batch, piece]``
+            attention_mask: as in :meth:`hidden_states`.
             layers: the last one when left out.
             candidates: ``[candidate]`` vocabulary numbers to score; all when left out.
-            token_type_ids: ``[batch, piece]``
+            token_type_ids: as in :meth:`hidden_states`.
 
         Returns:
             ``[place, vocabulary]`` or ``[place, candidate]`` logits by layer.
@@ -326,10 +322,7 @@ class Encoder:
     ) -> Tensor:
         """Logits ``[batch, class]`` of the sequence classifier; the encoder comes from :func:`load_classifier`.
 
-        Args:
-            input_ids: ``[batch, piece]``
-            attention_mask: ``[batch, piece]``
-            token_type_ids: ``[batch, piece]``
+        Inputs are those of :meth:`hidden_states`.
 
         Raises:
             ModelError: the encoder has no classifier.

@@ -77,7 +77,7 @@ def states_at(
 def _can_be_narrow(model: LoadedModel, deepest: int, family: str) -> bool:
     """Whether the deepest block's output at a place is a function of known parts alone.
 
-    Half precision is left to the model itself, whose own order of products its rounding depends on.
+    Half precision is left to the model itself, since its rounding depends on the order of products.
     """
     if deepest == 0 or family not in _PARTS or not _attends_to_all_alike(model.body.config):
         return False
@@ -98,7 +98,7 @@ def _attends_to_all_alike(config: Any) -> bool:
 def _is_hooked(body: nn.Module, block: nn.Module) -> bool:
     """Whether hooks change what this block computes, as gates do, or look at it.
 
-    transformers' hooks are not counted: they record for its own forward pass, and stay once they have been used.
+    Hooks of transformers do not count: they record outputs for its own forward pass, and stay once they have been used.
     """
     hooks = [*body._forward_hooks.values(), *block._forward_hooks.values()]
     for module in block.modules():
@@ -197,9 +197,9 @@ def pack_if_faster(body: nn.Module) -> None:
 
 
 def pack(body: nn.Module) -> None:
-    """Pack the weights of all linear maps in ``body``, whose modules must be nobody else's.
+    """Pack the weights of all linear maps in ``body``, which must share no module with another encoder.
 
-    The weights themselves stay as they are; packed copies take as much memory once more. No gradients pass.
+    The weights themselves stay as they are; packed copies take as much memory again. Gradients do not pass.
     """
     for module in body.modules():
         dense, activation = getattr(module, "dense", None), getattr(module, "intermediate_act_fn", None)
@@ -212,7 +212,7 @@ def pack(body: nn.Module) -> None:
 
 
 def _packed(linear: nn.Linear, after: _AfterProduct) -> Callable[[Tensor], Tensor]:
-    """``linear`` as a function; it holds tensors alone, so that copies of the module share it."""
+    """``linear`` as a function that holds only tensors, so that copies of the module share it."""
     multiply: Any = torch.ops.mkldnn._linear_pointwise
     with torch.inference_mode(mode=False):
         weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach().contiguous())
@@ -227,7 +227,7 @@ def _packed(linear: nn.Linear, after: _AfterProduct) -> Callable[[Tensor], Tenso
 
 
 def _is_exact_gelu(activation: object) -> bool:
-    """Whether it is the GELU by the error function, not one of its approximations."""
+    """Whether ``activation`` is the GELU by the error function, not an approximation."""
     if isinstance(activation, nn.GELU):
         return activation.approximate == "none"
     return type(activation).__name__ == "GELUActivation" and getattr(activation, "act", None) is nn.functional.gelu

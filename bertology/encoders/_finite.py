@@ -1,4 +1,4 @@
-"""What leaves an encoder is finite: one check of hidden states, attention maps, norms and logits."""
+"""The check that hidden states, attention maps, norms and logits of an encoder are finite."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from bertology.errors import SignalError
 def check_finite(
     what: str, signals: Mapping[int, Tensor], *, name: str, model: nn.Module, by_head: bool = False
 ) -> None:
-    """Refuse a signal that holds NaN or infinity, of which every later step would compute a score like any other.
+    """Check that a signal holds no NaN or infinity, from which later steps would compute scores like any other.
 
     The sum of a signal is NaN or infinite where one of its values is, so that a finite signal costs one reduction.
 
     Args:
-        what: the kind of signal, as the message calls it, in the plural.
+        what: the kind of signal, in the plural, for the message.
         signals: by layer; with ``by_head``, ``[batch, head, …]``.
-        name: what the model is called.
-        model: the modules that computed them, whose weights are searched for the cause.
+        name: of the model, for the message.
+        model: the modules that computed them; their weights are searched for the cause.
         by_head: name the head as well.
 
     Raises:

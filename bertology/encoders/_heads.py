@@ -1,4 +1,4 @@
-"""The heads of a model on their own: masked words at chosen places from any layer, next sentences, classes of texts."""
+"""The heads of a model on their own: masked words at chosen places from any layer, and next sentences."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ class MaskedHead:
 def head_logits(model: Any, hidden: Tensor) -> Tensor:
     """Logits of the masked-LM head of ``model`` for hidden states of its last layer.
 
-    The model's own forward runs with a body that hands it ``hidden``, so that the head is the model's, to the letter,
-    in every family.
+    The model's own forward runs with a body that returns ``hidden``, so that the head is exactly the model's in every
+    family.
 
     Args:
         model: a model for masked language modelling, with its head.

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bertology.encoders.interventions import StopForward, watching
 from bertology.errors import ModelError
 
-# Families whose blocks are known to be read rightly; any other proves itself when it is loaded.
+# Families whose blocks are known to give the hidden states; those of any other are checked when it is loaded.
 _FAMILIAR = frozenset(
     {"albert", "bart", "bert", "deberta-v2", "distilbert", "electra", "gpt2", "modernbert", "mpnet", "roberta"}
     | {"t5", "xlm-roberta"}
@@ -41,9 +41,9 @@ class LoadedModel:
         return outermost
 
     def twin(self) -> LoadedModel:
-        """Modules of their own around the same weights, so that two threads can run them side by side.
+        """Copies of the modules around the same weights, so that two threads can run them at the same time.
 
-        What runs is told by hooks, and a module's hooks are everyone's.
+        The modules must differ since hooks, which belong to a module, keep count of what is running.
         """
         outermost = self.outermost
         shared = {id(tensor): tensor for tensor in (*outermost.parameters(), *outermost.buffers())}
@@ -51,10 +51,10 @@ class LoadedModel:
 
     @contextlib.contextmanager
     def plain_attention(self, name: str) -> Iterator[None]:
-        """The plain ("eager") attention, which gives maps, for the length of the block.
+        """The plain ("eager") attention, which gives maps, inside the context.
 
         Args:
-            name: what the model is called.
+            name: of the model, for the error.
 
         Raises:
             ModelError: it has none.
@@ -80,7 +80,7 @@ def no_parameters_learn(module: nn.Module) -> None:
 
 
 def find_blocks(body: nn.Module, *, n_layers: int, family: str) -> list[nn.Module]:
-    """The blocks in the order they run; ALBERT's shared block stands there once for every time it runs.
+    """The blocks in the order in which they run; ALBERT's shared block appears once for every time it runs.
 
     Raises:
         ModelError: no list of ``n_layers`` modules is found in the model.
@@ -103,10 +103,10 @@ def find_blocks(body: nn.Module, *, n_layers: int, family: str) -> list[nn.Modul
 
 
 def check_unfamiliar(body: Any, blocks: list[nn.Module], *, family: str) -> None:
-    """Read a few pieces block by block and compare with the model's own account, for families not seen before.
+    """For a family not known to be supported, compare states read block by block with the model's own output.
 
     Raises:
-        ModelError: the two differ, or the model gives no account of its hidden states.
+        ModelError: the two differ, or the model does not output its hidden states.
     """
     if family in _FAMILIAR:
         return
@@ -121,8 +121,8 @@ def check_unfamiliar(body: Any, blocks: list[nn.Module], *, family: str) -> None
     if expected is None or len(expected) != len(read):
         raise ModelError(f"the model does not tell its hidden states by layer: {remedy}")
     for layer, state in read.items():
-        own = expected[layer]
-        if own.shape != state.shape or not torch.allclose(own.float(), state.float(), rtol=1e-3, atol=1e-3):
+        output = expected[layer]
+        if output.shape != state.shape or not torch.allclose(output.float(), state.float(), rtol=1e-3, atol=1e-3):
             raise ModelError(f"layer {layer} read from its block is not what the model says it is: {remedy}")
 
 
@@ -137,8 +137,8 @@ def run_to_layers(
 ) -> dict[int, Tensor]:
     """Hidden states of ``layers``, running no block beyond the deepest of them.
 
-    Layer ``l`` is what block ``l + 1`` is given; the last layer is what the model returns, its final norm included,
-    as Hugging Face's ``hidden_states`` has it.
+    Layer ``l`` is the input of block ``l + 1``; the last layer is the output of the model, its final norm included, as
+    in ``hidden_states`` of Hugging Face.
     """
     states: dict[int, Tensor] = {}
     deepest = max(layers)
@@ -159,5 +159,5 @@ def run_to_layers(
 
 
 def gradients_if(needed: bool) -> contextlib.AbstractContextManager[Any]:
-    """Record the operations for a backward pass, or leave all bookkeeping out."""
+    """Record operations for a backward pass if ``needed``, else run in inference mode."""
     return torch.enable_grad() if needed else torch.inference_mode()

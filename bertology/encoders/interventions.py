@@ -1,11 +1,9 @@
-"""Looking into a running encoder and changing what it computes.
+"""Interventions: context managers that observe or change what an encoder computes in the forward passes inside them.
 
-Everything here is a context manager around forward passes (:class:`Replay` has two):
-
-- :func:`watching` knows which block is running, and calls a function before each;
-- :func:`gating` scales what single heads add (Michel et al. 2019);
+- :func:`watching` counts the blocks as they run, and calls a function before each;
+- :func:`gating` multiplies the output of heads by gates (Michel et al. 2019);
 - :func:`changing` replaces the hidden states of one layer by a function of them;
-- :class:`Replay` computes only the blocks above those that nothing has changed.
+- :class:`Replay` repeats the outputs of lower blocks, where only blocks above them are changed.
 """
 
 from __future__ import annotations
@@ -216,8 +214,8 @@ def _changed(change: Change, state: Tensor) -> Tensor:
 class Replay:
     """Outputs of the blocks of an encoder in one pass, for later passes over the same input.
 
-    The model's own forward runs every time, so that whatever stands between its blocks stays as it is in every family;
-    only blocks whose output could not differ do not compute. Not for passes that a backward pass follows.
+    The model's own forward runs every time, with all that it does between blocks; only blocks whose output could not
+    differ do not compute. Not for passes that a backward pass follows.
 
     Args:
         body: the module whose forward pass runs all blocks once, in order.

@@ -1,4 +1,4 @@
-"""What a masked language model makes of masked words, as it is or with a layer changed: the amnesic control."""
+"""The loss of a masked language model on masked words, as it is or with a layer changed (amnesic probing)."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from bertology.encoders.interventions import Change, changing
 from bertology.errors import ModelError
 
 SHARE = 0.15
-"""Part of the words that are masked, as in training (Devlin et al. 2019, section 3.1)."""
+"""Proportion of words that are masked, as in training (Devlin et al. 2019, section 3.1)."""
 
 
 @dataclass(frozen=True)
 class MaskedLoss:
-    """How well masked words are restored, sentence by sentence."""
+    """Loss and accuracy on masked words, by sentence; returned by :func:`masked_lm_loss`."""
 
     sentence_bits: NDArray[np.float64]
     """``[sentence]`` sum over its masked words of −log2 of the probability of all their pieces."""
     sentence_right: NDArray[np.int64]
-    """``[sentence]`` masked words each of whose pieces is the most probable one."""
+    """``[sentence]`` number of masked words each of whose pieces is the most probable one."""
     sentence_words: NDArray[np.int64]
-    """``[sentence]`` masked words."""
+    """``[sentence]`` number of masked words."""
     n_skipped: int
-    """Words that could not be masked since the model reads no piece of them."""
+    """Number of words that could not be masked, having no piece."""
 
     @property
     def n_words(self) -> int:
-        """How many words were masked."""
+        """Number of masked words."""
         return int(self.sentence_words.sum())
 
     @property
@@ -47,7 +47,7 @@ class MaskedLoss:
 
     @property
     def accuracy(self) -> float:
-        """Part of the masked words that the model restores whole."""
+        """Proportion of masked words whose pieces are all predicted."""
         return float(self.sentence_right.sum() / self.n_words)
 
 
@@ -61,24 +61,23 @@ def masked_lm_loss(
     seed: int = 0,
     on_long: OnLong = "window",
 ) -> MaskedLoss:
-    """Mask some words and ask the model for them, with the hidden states of one layer changed on their way.
+    """Mask some words and predict them, if wanted with the hidden states of one layer changed.
 
-    What a model loses when a property is taken out of a layer says whether it uses the property there (Elazar et al.
+    Whether a model uses a property in a layer shows in what it loses when the property is erased there (Elazar et al.
     2021, section 2): compare the loss as it is, after the erasure, and after the erasure of as many random directions,
     on the same words. An erasure fitted to words, each the mean of its pieces, is applied here to every piece, special
-    ones and masks included, since that is what the next block reads: on pieces, what it removes is not exactly
-    everything.
+    ones and masks included, since these are what the next block reads: on pieces, it does not remove exactly all.
 
     In each sentence the same words are masked whatever is changed, all their pieces at once.
 
     Args:
         encoder: a masked language model.
-        sentences: what to read.
-        layer: whose hidden states are changed: 0 for the embeddings, then the blocks; none when left out.
+        sentences: the text.
+        layer: whose hidden states are changed: 0 for the embeddings, 1…L for the blocks; none when left out.
         change: from hidden states to hidden states, such as an erasure's ``layer(l)``.
-        share: of a sentence's words that are masked, at least one.
+        share: proportion of the words of a sentence that are masked, at least one word.
         seed: of the choice of words.
-        on_long: what to do with a sentence longer than the model takes, as in :meth:`Encoder.tokenize`.
+        on_long: treatment of a sentence longer than the model takes, as in :meth:`Encoder.tokenize`.
 
     Raises:
         ModelError: no masked-LM head, a layer that the model does not have, a layer without a change or the other way
@@ -111,33 +110,35 @@ def masked_lm_loss(
 
 @dataclass(frozen=True)
 class Places:
-    """The masked pieces, one row a piece of a word, by window."""
+    """The masked pieces, in the order of windows."""
 
     word: NDArray[np.int64]
+    """``[place]`` number of the word that a piece is of."""
     window: NDArray[np.int64]
+    """``[place]``"""
     piece: NDArray[np.int64]
-    """Counted inside the window."""
+    """``[place]`` counted inside the window."""
 
 
 @dataclass(frozen=True, eq=False)
 class MaskedBatch:
-    """A few windows in which words are masked, as the model takes them."""
+    """Input of one forward pass: some windows in which words are masked."""
 
     ids: Tensor
-    """``[window, piece]`` with the mask's number where something is to be predicted."""
+    """``[window, piece]`` with the mask's number where a piece is to be predicted."""
     mask: Tensor | None
     """``[window, piece]`` None where nothing is padded."""
     windows: NDArray[np.int64]
     """``[window]`` their numbers."""
     places: NDArray[np.int64]
-    """``[place]`` which of all masked pieces are asked for, in rising order."""
+    """``[place]`` numbers of these masked pieces among all, in rising order."""
     positions: Tensor
     """``[place, 2]`` row in the batch and piece in the row."""
     gold: Tensor
-    """``[place]`` the vocabulary number that stood there."""
+    """``[place]`` the vocabulary number that was masked."""
 
     def ask(self, encoder: Encoder) -> tuple[Tensor, Tensor]:
-        """What a piece costs, and whether it is the most probable one.
+        """The loss of each masked piece, and whether it is the most probable one.
 
         Returns:
             ``[place]`` −ln of its probability, from which gradients flow to the gates of the encoder's heads, and
@@ -150,14 +151,9 @@ class MaskedBatch:
 
 
 class MaskedText:
-    """A text with some of its words masked, in batches: always the same words, whatever is done to the model.
+    """A text with some of its words masked, in batches: the same words whatever is done to the model.
 
-    Args:
-        encoder: a masked language model.
-        sentences: what to read.
-        share: of a sentence's words that are masked, at least one.
-        seed: of the choice of words.
-        on_long: what to do with a sentence longer than the model takes.
+    Arguments are those of :func:`masked_lm_loss`.
 
     Raises:
         ModelError: no masked-LM head, a share outside 0…1, or no word to mask.
@@ -180,7 +176,9 @@ class MaskedText:
         for windows in _batches(self.pieces.window_lengths, np.unique(self.places.window), self._pieces_in_batch):
             here = np.flatnonzero(np.isin(self.places.window, windows))
             row = np.searchsorted(windows, self.places.window[here])
-            ids, mask = _padded(self.pieces, windows)
+            lengths = self.pieces.window_lengths[windows]
+            ids = torch.from_numpy(self.pieces.batch_ids(windows, int(lengths.max())))
+            mask = (torch.arange(ids.shape[1]) < torch.from_numpy(lengths)[:, None]).long()
             positions = torch.from_numpy(np.stack([row, self.places.piece[here]], axis=1))
             rows, columns = positions.unbind(1)
             gold = ids[rows, columns]
@@ -189,7 +187,7 @@ class MaskedText:
 
 
 def _choose(pieces: Pieces, sentences: Sentences, share: float, seed: int) -> Places:
-    """The words to be masked: in each sentence as many as ``share`` asks for, of those that can be read."""
+    """The masked words: a proportion ``share`` of those in each sentence that have pieces, drawn at random."""
     chosen = []
     for number, (first, last) in enumerate(zip(sentences.starts[:-1], sentences.starts[1:], strict=True)):
         words = np.arange(first, last)[pieces.word_window[first:last] >= 0]
@@ -202,8 +200,8 @@ def _choose(pieces: Pieces, sentences: Sentences, share: float, seed: int) -> Pl
     within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     window = np.repeat(pieces.word_window[masked].astype(np.int64), lengths)
     piece = np.repeat(pieces.word_first[masked].astype(np.int64), lengths) + within
-    own = ~pieces.gaps[pieces.window_starts[window] + piece]
-    return Places(np.repeat(masked, lengths)[own], window[own], piece[own])
+    is_piece = ~pieces.gaps[pieces.window_starts[window] + piece]
+    return Places(np.repeat(masked, lengths)[is_piece], window[is_piece], piece[is_piece])
 
 
 def _batches(lengths: NDArray[np.int64], windows: NDArray[np.int64], pieces: int) -> Iterator[NDArray[np.int64]]:
@@ -213,12 +211,3 @@ def _batches(lengths: NDArray[np.int64], windows: NDArray[np.int64], pieces: int
         size = max(1, pieces // int(lengths[ordered[0]]))
         yield np.sort(ordered[:size])
         ordered = ordered[size:]
-
-
-def _padded(pieces: Pieces, windows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-    """``[window, piece]`` vocabulary numbers and attention mask."""
-    lengths = pieces.window_lengths[windows]
-    ids = torch.full((len(windows), int(lengths.max())), pieces.pad_id)
-    for row, window in enumerate(windows.tolist()):
-        ids[row, : lengths[row]] = torch.from_numpy(pieces.window(window).astype(np.int64))
-    return ids, (torch.arange(ids.shape[1]) < torch.from_numpy(lengths)[:, None]).long()

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from bertology.corpora import Sentences, load_corpus
 from bertology.encoders import Encoder, batching, load_encoder, masked_lm_loss, masked_loss
@@ -108,13 +107,15 @@ def test_what_cannot_be_asked(own: Encoder, sentences: Sentences, encoder: Calla
 
 def test_a_real_model_uses_parts_of_speech(real_model: Path, real_data: Callable[[str], Path]) -> None:
     """Without them it loses more than without as many random directions."""
+    from bertology.activations import read_words
     from bertology.readouts import ArrayFeatures, fit_erasure, random_erasure
 
     layer = 4
     real = load_encoder(str(real_model), device="cpu")
     corpus = load_corpus(real_data("ud_english_ewt/en_ewt-ud-dev.conllu"))["dev"][:300]
-    vectors, labels = word_vectors(real, corpus, layer)
-    erasure = fit_erasure(ArrayFeatures(vectors[None], layers=(layer,)), labels, int(labels.max()) + 1)
+    vectors = read_words(real, corpus, layers=[layer])
+    _, labels = np.unique([tag for sentence in corpus for tag in sentence.layers["upos"]], return_inverse=True)
+    erasure = fit_erasure(ArrayFeatures(vectors, layers=(layer,)), labels, int(labels.max()) + 1)
     held_out = load_corpus(real_data("ud_english_ewt/en_ewt-ud-test.conllu"))["test"][:150]
     whole = masked_lm_loss(real, held_out)
     changes = (erasure, random_erasure(erasure))
@@ -123,19 +124,3 @@ def test_a_real_model_uses_parts_of_speech(real_model: Path, real_data: Callable
     assert without.bits > at_random.bits + 0.2
     assert without.accuracy < at_random.accuracy
     assert at_random.bits > whole.bits - 0.1
-
-
-def word_vectors(encoder: Encoder, sentences: Sentences, layer: int) -> tuple[Tensor, np.ndarray]:
-    """Mean of each word's pieces, and its part of speech."""
-    pieces = encoder.tokenize(sentences)
-    assert (pieces.word_window >= 0).all()
-    vectors = torch.empty(pieces.n_words, encoder.dim)
-    for windows in masked_loss._batches(pieces.window_lengths, np.arange(pieces.n_windows), 1024):
-        ids, mask = masked_loss._padded(pieces, windows)
-        states = encoder.hidden_states(ids, mask, layers=[layer])[layer]
-        for row, window in enumerate(windows):
-            for word in np.flatnonzero(pieces.word_window == window):
-                vectors[word] = states[row, pieces.word_first[word] : pieces.word_last[word]].mean(0)
-    tags = [tag for sentence in sentences for tag in sentence.layers["upos"]]
-    _, labels = np.unique(tags, return_inverse=True)
-    return vectors, labels.astype(np.int64)

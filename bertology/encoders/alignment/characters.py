@@ -24,7 +24,7 @@ def code_points(text: str) -> NDArray[np.uint32]:
 
 
 def trim_spaces(starts: Integers, ends: Integers, text: NDArray[np.uint32]) -> tuple[Integers, Integers]:
-    """Take white space off both ends of intervals in ``text``; one of white space alone becomes empty."""
+    """Intervals in ``text`` without white space at their ends; one of white space alone becomes empty."""
     if not len(text):
         return starts, ends
     places = np.arange(len(text))
@@ -56,15 +56,15 @@ def words_to_pieces(
     pieces: tuple[Integers, Integers],
     owns: Flags,
 ) -> tuple[Integers, Integers]:
-    """For each word the range of pieces whose characters it shares.
+    """The range of pieces that share characters with each word.
 
     A piece that straddles two words is in the range of both. Where offsets run backwards (a normaliser that reorders
-    combining characters), the range is the smallest that holds all of the word's pieces.
+    combining characters), the range is the smallest that holds all pieces of the word.
 
     Args:
         words: ``[word]`` starts and ends in one numbering of characters for all sentences.
         pieces: ``[piece]`` starts and ends in the same numbering, sentence after sentence.
-        owns: ``[piece]`` false for pieces that stand for no character of their own.
+        owns: ``[piece]`` whether a piece stands for characters; false for marks of word boundaries.
 
     Returns:
         ``[word]`` first piece and end (exclusive), both 0 for a word without pieces.
@@ -77,23 +77,23 @@ def words_to_pieces(
     running_starts = np.minimum.accumulate(starts[::-1])[::-1] if len(starts) else starts
     low = np.searchsorted(running_ends, words[0], side="right")
     high = np.searchsorted(running_starts, words[1], side="left")
-    found = (high > low) & (words[1] > words[0])
+    has_pieces = (high > low) & (words[1] > words[0])
     if not (np.array_equal(running_ends, ends) and np.array_equal(running_starts, starts)):
         backwards = _ranges_with_disorder(low, high, starts, ends, running_starts, running_ends)
-        for word in np.flatnonzero(found & backwards):
-            inside = np.arange(low[word], high[word])
-            own = inside[(starts[inside] < words[1][word]) & (ends[inside] > words[0][word])]
-            found[word] = len(own) > 0
-            if len(own):
-                low[word], high[word] = own[0], own[-1] + 1
+        for word in np.flatnonzero(has_pieces & backwards):
+            between = np.arange(low[word], high[word])
+            shared = between[(starts[between] < words[1][word]) & (ends[between] > words[0][word])]
+            has_pieces[word] = len(shared) > 0
+            if len(shared):
+                low[word], high[word] = shared[0], shared[-1] + 1
     first, last = np.zeros_like(words[0]), np.zeros_like(words[0])
-    first[found] = index[low[found]]
-    last[found] = index[high[found] - 1] + 1
+    first[has_pieces] = index[low[has_pieces]]
+    last[has_pieces] = index[high[has_pieces] - 1] + 1
     return first, last
 
 
 def gaps_in_words(first: Integers, last: Integers, is_space: Flags) -> Flags:
-    """``[piece]`` white space between pieces of one word: inside the word's range, but no piece of it.
+    """``[piece]`` white space between pieces of one word: in the word's range, but not one of its pieces.
 
     Args:
         first: ``[word]`` first piece of each word.
@@ -122,8 +122,9 @@ def text_bases(texts: Sequence[str]) -> Integers:
 def windows_of(n_pieces: int, first: Integers, last: Integers, *, capacity: int) -> tuple[Integers, Integers]:
     """Cut one sentence into windows that overlap by half, and choose a window for each word.
 
-    A word is read from the window in which the shorter of its two contexts is longest; the beginning and the end of
-    the sentence cut no context off. A word that no regular window holds whole gets one of its own, centred on it.
+    A word is read from the window in which the shorter of its two contexts is longest; at the beginning and the end of
+    the sentence, context counts as unlimited. A word that no regular window holds whole gets a further window, centred
+    on it.
 
     Args:
         n_pieces: pieces in the sentence, without special tokens.
@@ -148,13 +149,13 @@ def windows_of(n_pieces: int, first: Integers, last: Integers, *, capacity: int)
     words = np.arange(len(first))
     chosen = np.where(contexts[best, words] >= 0, candidates[best, words], -1)
     homeless = np.flatnonzero((chosen < 0) & (last - first <= capacity))
-    own = np.clip((first[homeless] + last[homeless] - capacity) // 2, 0, n_pieces - capacity)
+    centred = np.clip((first[homeless] + last[homeless] - capacity) // 2, 0, n_pieces - capacity)
     chosen[homeless] = len(starts) + np.arange(len(homeless))
-    return np.concatenate([starts, own]), chosen
+    return np.concatenate([starts, centred]), chosen
 
 
 def _shorter_context(starts: Integers, first: Integers, last: Integers, *, capacity: int, n_pieces: int) -> Integers:
-    """Pieces of context on the poorer side of each word in windows at ``starts``; −1 where a window cuts the word."""
+    """Pieces of context on the shorter side of each word in windows at ``starts``; −1 where a window cuts the word."""
     left, right = first - starts, starts + capacity - last
     whole = (left >= 0) & (right >= 0)
     left = np.where(starts == 0, _UNLIMITED, left)

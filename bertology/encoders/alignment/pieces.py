@@ -39,10 +39,10 @@ _NOTHING = "the tokenizer maps it to nothing"
 
 @dataclass(frozen=True)
 class SkippedWord:
-    """A word that has no vector, and why."""
+    """A word without pieces, which has no vector, and the reason."""
 
     word: int
-    """Its number through all sentences."""
+    """Its number, counted through all sentences."""
     sentence_id: str
     form: str
     reason: str
@@ -50,36 +50,36 @@ class SkippedWord:
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Many tokenised sentences, by column. A window is one input to the model, special tokens included."""
+    """Tokenised sentences, as columns. A window is one input to the model, special tokens included."""
 
     ids: Ids
     """``[piece]`` vocabulary numbers of all windows, one after the other."""
     window_starts: Integers
     """``[window + 1]`` where each window begins in ``ids``, and their end."""
     window_sentence: Ids
-    """``[window]`` number of the sentence it shows; a sentence that fits has one window, one without pieces none."""
+    """``[window]`` number of its sentence; a sentence that fits has one window, one without pieces none."""
     word_window: Ids
-    """``[word]`` the window each word is read from, −1 where it is skipped."""
+    """``[word]`` the window that a word is read from, −1 where it is skipped."""
     word_first: Ids
     """``[word]`` first piece of the word, counted inside its window, special tokens included."""
     word_last: Ids
-    """``[word]`` end of its pieces, exclusive; those in between that are ``gaps`` are none of them."""
+    """``[word]`` end of its pieces, exclusive; ``gaps`` in between are not among them."""
     gaps: Flags
     """``[piece]`` white space between pieces of one word (a no-break space in a number), which belongs to no word."""
     skipped: tuple[SkippedWord, ...]
     pad_id: int
-    """The vocabulary number to fill shorter windows of a batch with."""
+    """The vocabulary number that pads shorter windows of a batch."""
     n_unknown: int = 0
-    """How many words have the unknown piece among theirs; they are read all the same."""
+    """Number of words with the unknown piece among theirs; they are read like any other."""
 
     @property
     def n_windows(self) -> int:
-        """How many inputs to the model there are."""
+        """Number of inputs to the model."""
         return len(self.window_sentence)
 
     @property
     def n_words(self) -> int:
-        """How many words there are, skipped ones included."""
+        """Number of words, skipped ones included."""
         return len(self.word_window)
 
     @cached_property
@@ -113,7 +113,7 @@ class Pieces:
 
 @dataclass(frozen=True)
 class PieceReader:
-    """A fast tokenizer's core, and what has to be known of it."""
+    """Tokenises sentences: a fast tokenizer with the properties that alignment depends on."""
 
     backend: Any
     """A ``tokenizers.Tokenizer`` that neither truncates nor pads."""
@@ -124,7 +124,7 @@ class PieceReader:
     marker_ids: Ids
     """Pieces that are a mere word-boundary mark (a lone ``▁``) and stand for no character."""
     space_ids: Ids
-    """Pieces that are white space alone, some of which are given no characters as their own."""
+    """Pieces of white space alone, for some of which the tokenizer gives no characters."""
     unknown_id: int | None
     pad_id: int
     max_pieces: int
@@ -148,7 +148,7 @@ class PieceReader:
 
 @dataclass(frozen=True)
 class _Aligned:
-    """Some sentences cut into pieces, without special tokens, and their words' ranges among them."""
+    """Pieces of some sentences, without special tokens, and the range of each word among them."""
 
     ids: Ids
     piece_starts: Integers
@@ -176,7 +176,7 @@ def _align_chunk(sentences: Sentences, reader: PieceReader, low: int, high: int)
         characters = code_points("\n".join(texts))
     except UnicodeEncodeError:
         raise _surrogate_error(sentences, texts, low) from None
-    # Whoever calls the model's tokenizer with padding or truncation leaves it so.
+    # A call of the model's tokenizer with padding or truncation leaves these set.
     reader.backend.no_padding()
     reader.backend.no_truncation()
     encodings = reader.backend.encode_batch(texts, add_special_tokens=False)
@@ -197,8 +197,8 @@ def _align_chunk(sentences: Sentences, reader: PieceReader, low: int, high: int)
     is_mark = np.isin(ids, reader.marker_ids)
     first, last = words_to_pieces((spans[:, 0], spans[:, 1]), (starts, ends), ~is_mark)
     is_space = (starts == ends) & ((offsets[:, 0] < offsets[:, 1]) | np.isin(ids, reader.space_ids))
-    # A mark may be given the character after the white space that it stands for; one that a normaliser makes of a
-    # visible character, such as a free accent, stands for that.
+    # The offsets of a mark may be those of the character after the white space that it stands for; one that a
+    # normaliser makes of a visible character, such as a free accent, stands for that.
     is_space |= is_mark & follow_spaces(starts, characters)
     return _Aligned(ids, piece_starts, first, last, gaps_in_words(first, last, is_space))
 
@@ -212,7 +212,7 @@ def _surrogate_error(sentences: Sentences, texts: list[str], low: int) -> Corpus
 
 
 class _Collected:
-    """Windows and word places of the chunks read so far."""
+    """Collects the windows, and the places of words in them, chunk by chunk."""
 
     def __init__(self, sentences: Sentences, reader: PieceReader) -> None:
         self._sentences, self._reader = sentences, reader
@@ -228,7 +228,7 @@ class _Collected:
         self._n_unknown = 0
 
     def add(self, low: int, high: int, aligned: _Aligned, on_long: OnLong) -> None:
-        """Lay out the windows of sentences ``low:high`` and place their words in them."""
+        """Add the windows of sentences ``low:high`` and the places of their words."""
         n_pieces = np.diff(aligned.piece_starts)
         words = self._sentences.starts[low : high + 1]
         word_sentence = np.repeat(np.arange(high - low), np.diff(words))
@@ -243,43 +243,43 @@ class _Collected:
         more_sentences, more_starts = [sentence], [start]
         n_windows = len(sentence)
         for number in np.flatnonzero(n_pieces > self._reader.capacity):
-            own = slice(int(words[number] - words[0]), int(words[number + 1] - words[0]))
+            within = slice(int(words[number] - words[0]), int(words[number + 1] - words[0]))  # the sentence's words
             if on_long != "window":
-                self._refuse_long(low + int(number), int(n_pieces[number]), own, on_long, reasons)
+                self._refuse_long(low + int(number), int(n_pieces[number]), within, on_long, reasons)
                 continue
             base = aligned.piece_starts[number]
             starts, chosen = windows_of(
                 int(n_pieces[number]),
-                aligned.first[own] - base,
-                aligned.last[own] - base,
+                aligned.first[within] - base,
+                aligned.last[within] - base,
                 capacity=self._reader.capacity,
             )
-            chosen = np.where(has_pieces[own], chosen, -1)
-            for word in np.flatnonzero(has_pieces[own] & (chosen < 0)) + own.start:
+            chosen = np.where(has_pieces[within], chosen, -1)
+            for word in np.flatnonzero(has_pieces[within] & (chosen < 0)) + within.start:
                 length = int(aligned.last[word] - aligned.first[word])
                 reasons[int(word)] = f"its {length} pieces are more than a window of {self._reader.capacity} holds"
-            window[own] = np.where(chosen >= 0, chosen + n_windows, -1)
+            window[within] = np.where(chosen >= 0, chosen + n_windows, -1)
             more_sentences.append(np.full(len(starts), number))
             more_starts.append(starts + base)
             n_windows += len(starts)
         self._write(low, aligned, window, np.concatenate(more_sentences), np.concatenate(more_starts), n_pieces)
         self._skip(low, int(words[0]), reasons)
 
-    def _refuse_long(self, number: int, length: int, own: slice, on_long: OnLong, reasons: dict[int, str]) -> None:
-        """What a sentence that does not fit comes to when it is not to be read in windows."""
+    def _refuse_long(self, number: int, length: int, words: slice, on_long: OnLong, reasons: dict[int, str]) -> None:
+        """Raise an error for a sentence that does not fit, or note why its words are skipped."""
         capacity, name = self._reader.capacity, self._sentences.id(number)
         if on_long == "error":
             raise ModelError(
                 f"sentence {quoted(name)} has {length} pieces, the model takes {capacity}: read it in windows "
                 "(--on-long window) or leave it out (--on-long skip)"
             )
-        for word in range(own.start, own.stop):
+        for word in range(words.start, words.stop):
             reasons[word] = f"its sentence has {length} pieces, the model takes {capacity}"
 
     def _write(
         self, low: int, aligned: _Aligned, window: Integers, sentence: Integers, start: Integers, n_pieces: Integers
     ) -> None:
-        """Add windows in the order of their sentences; ``window`` numbers them in the order given."""
+        """Add windows in the order of their sentences; ``window [word]`` refers to them in the order of ``start``."""
         order = np.lexsort((start, sentence))
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
@@ -288,13 +288,13 @@ class _Collected:
         prefix, suffix = self._reader.prefix, self._reader.suffix
         self._ids.append(_lay_out(aligned.ids, start, length, prefix, suffix))
         self._gaps.append(_lay_out(aligned.gaps, start, length, np.zeros_like(prefix), np.zeros_like(suffix)))
-        self._lengths.append(length + len(self._reader.prefix) + len(self._reader.suffix))
+        self._lengths.append(length + len(prefix) + len(suffix))
         self._window_sentence.append(sentence + low)
         placed = np.flatnonzero(window >= 0)
-        own_window = rank[window[placed]]
+        ranks = rank[window[placed]]
         word = placed + int(self._sentences.starts[low])
-        shift = len(self._reader.prefix) - start[own_window]
-        self._word_window[word] = own_window + self._n_windows
+        shift = len(prefix) - start[ranks]
+        self._word_window[word] = ranks + self._n_windows
         self._word_first[word] = aligned.first[placed] + shift
         self._word_last[word] = aligned.last[placed] + shift
         self._n_windows += len(order)
@@ -309,7 +309,7 @@ class _Collected:
             self._skipped.append(SkippedWord(number, sentence, self._sentences.word(number), reasons[word]))
 
     def pieces(self) -> Pieces:
-        """All that was collected."""
+        """The collected columns."""
         lengths = np.concatenate([np.zeros(1, dtype=np.int64), *self._lengths])
         nothing = np.zeros(0, dtype=np.int32)
         return Pieces(

@@ -18,13 +18,13 @@ from bertology.errors import ModelError
 Init = Literal["pretrained", "random", "random_blocks"]
 """Weights of a model: as they were trained; all drawn anew; or fresh blocks over the trained embeddings."""
 
-# What the families call the same thing; of an encoder-decoder the encoder's own count comes first.
+# Names of the same field in different families; the encoder's part of an encoder-decoder comes first.
 _LAYERS = ("encoder_layers", "num_hidden_layers", "n_layer", "num_layers", "n_layers")
 _DIM = ("hidden_size", "d_model", "n_embd", "dim")
 _MOST_LAYERS, _MOST_DIMENSIONS = 1_000, 1 << 20
 """Far beyond any encoder: a damaged number must not make one be built."""
 _HEADS = ("encoder_attention_heads", "num_attention_heads", "n_head", "num_heads", "n_heads")
-# Where a file lay and which version wrote it say nothing about what it computes.
+# Where a file was and which version wrote it do not change what it computes.
 _NOT_CONTENT = frozenset(
     {"_name_or_path", "name_or_path", "transformers_version", "tokenizer_file", "special_tokens_map_file", "is_local"}
     | {"local_files_only", "_commit_hash"}
@@ -36,21 +36,21 @@ class ModelSource:
     """A model's files on this machine."""
 
     name: str
-    """As the person wrote it."""
+    """As it was given to :func:`resolve_model`."""
     folder: Path
     """A folder in Hugging Face layout: ``config.json``, tokenizer files, weights."""
     revision: str | None = None
-    """The commit it was taken from, for a model of the hub."""
+    """The commit, for a model of the hub."""
 
     @property
     def title(self) -> str:
-        """What people read: a folder's own name."""
+        """The name in tables: of a folder its last component."""
         return folder_name(self.name)
 
 
 @dataclass(frozen=True)
 class ModelShape:
-    """The size of an encoder, as its configuration tells it."""
+    """The size of an encoder, from its configuration."""
 
     n_layers: int
     """Blocks; hidden states are numbered 0 (embeddings) to ``n_layers``."""
@@ -65,11 +65,11 @@ class ModelShape:
 def model_shape(source: ModelSource) -> ModelShape:
     """The number of layers, their width and heads, and the family of a model.
 
-    Read from ``config.json`` alone. A field that the file leaves to the library's default is looked up there, which
-    is the only case that imports transformers.
+    Read from ``config.json`` alone. The default of a field that the file leaves out is looked up in transformers, which
+    is imported in this case only.
 
     Raises:
-        ModelError: the configuration is missing or does not tell.
+        ModelError: the configuration is missing or incomplete.
     """
     config = read_config(source.folder)
     family = config.get("model_type")
@@ -79,7 +79,7 @@ def model_shape(source: ModelSource) -> ModelShape:
     if None in values:
         defaults = _defaults(source, config)
         values = [
-            given or _first_of(defaults, names) for given, names in zip(values, (_LAYERS, _DIM, _HEADS), strict=True)
+            value or _first_of(defaults, names) for value, names in zip(values, (_LAYERS, _DIM, _HEADS), strict=True)
         ]
     for value, what, names in zip(values, ("layers", "hidden size", "heads"), (_LAYERS, _DIM, _HEADS), strict=True):
         if value is None:
@@ -123,8 +123,8 @@ def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: i
 
     Args:
         source: the model's files.
-        init: with ``"random"`` the weights do not enter; in their place stand the seed and the versions of the
-            libraries that draw them; with ``"random_blocks"`` both enter.
+        init: with ``"random"`` the seed and the versions of the libraries that draw the weights are hashed instead of
+            the weights; with ``"random_blocks"`` both are.
         seed: seed of the random weights; without effect on pretrained ones.
 
     Raises:
@@ -154,7 +154,7 @@ def _content(value: dict[str, Any]) -> bytes:
 
 
 def _json_content(path: Path) -> bytes:
-    """What a tokenizer file says: its settings for ``*_config.json``, its bytes' hash otherwise."""
+    """Content of a tokenizer file: its settings for ``*_config.json``, the hash of its bytes otherwise."""
     if not path.name.endswith("_config.json"):
         return _file_digest(path).encode()
     value = read_model_json(path)

@@ -1,4 +1,4 @@
-"""Load an encoder: tokenizer, weights or fresh ones, and the checks that none of it is silently wrong."""
+"""Load an encoder: its tokenizer, its weights or fresh ones, and checks that nothing is silently wrong."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def load_encoder(
     Args:
         name_or_source: ``pocket``, a folder, a hub id, or what :func:`resolve_model` made of one.
         init: ``"random"`` gives the same architecture with fresh weights as its authors initialise it: the
-            random-encoder baseline. ``"random_blocks"`` gives fresh blocks over the pretrained embeddings, which mix
-            words without having learnt how (Proj0 of Hewitt & Manning 2019, section 4.1).
+            random-encoder baseline. ``"random_blocks"`` gives fresh blocks over the pretrained embeddings (Proj0 of
+            Hewitt & Manning 2019, section 4.1).
         seed: seed of fresh weights; the global generators are left as they were.
         dtype: ``"float32"``, ``"bfloat16"`` (pays where :func:`bfloat16_is_fast`) or ``"float16"``.
         device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"mps"``.
         trust_remote_code: run Python code that comes with the model.
         revision: branch, tag or commit of a hub model.
-        attention: ``"eager"`` computes attention so that maps can be had without switching over.
-        max_pieces: read in windows of at most this many pieces, special tokens included, instead of as many as the
-            model takes.
+        attention: ``"eager"`` computes attention so that maps are available without switching implementations.
+        max_pieces: length of a window in pieces, special tokens included; the most that the model takes when left
+            out.
 
     Raises:
         NameNotFoundError: there is no such model.
-        ModelError: the model cannot be loaded as asked; one line says why and what to do.
+        ModelError: the model cannot be loaded with these options.
         SignalError: a weight is NaN or infinite.
     """
     source = resolve_model(name_or_source, revision=revision) if isinstance(name_or_source, str) else name_or_source
@@ -130,7 +130,7 @@ def load_classifier(name_or_source: str | ModelSource, *, device: str = "auto", 
 
 
 def load_reader(source: ModelSource, *, trust_remote_code: bool = False, max_pieces: int | None = None) -> PieceReader:
-    """What cuts text into an encoder's pieces: its tokenizer and the shape of its modules, without its weights.
+    """The tokenizer of an encoder, ready to align words to pieces, without the encoder's weights.
 
     Args:
         source: the model's files.
@@ -151,13 +151,13 @@ def load_reader(source: ModelSource, *, trust_remote_code: bool = False, max_pie
     return piece_reader(source, tokenizer, _body_of(skeleton), max_pieces=max_pieces)
 
 
-def _check_choice(what: str, given: str, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise ModelError(f"unknown {what} {given!r}: give {', '.join(known)}")
+def _check_choice(what: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ModelError(f"unknown {what} {value!r}: give {', '.join(known)}")
 
 
 def _check_files(source: ModelSource, init: Init, dtype: torch.dtype) -> int | None:
-    """Refuse a folder with files missing or cut short before anything is read from it.
+    """Check that no file is missing or cut short, before anything is read.
 
     Returns:
         Bytes that the weights take while they are read, as they are stored and as they are kept; None for fresh ones.
@@ -227,16 +227,16 @@ def _load_model(
 
 
 def _copy_embeddings(source: ModelSource, pretrained: Any, fresh: Any) -> None:
-    """Give a fresh model all that the pretrained one has below its blocks."""
-    there, here = (dict(_body_of(model).named_modules()) for model in (pretrained, fresh))
-    parts = [name for name in _BELOW_BLOCKS if name in there]
+    """Copy all modules below the blocks from a pretrained model to a fresh one."""
+    source_modules, fresh_modules = (dict(_body_of(model).named_modules()) for model in (pretrained, fresh))
+    parts = [name for name in _BELOW_BLOCKS if name in source_modules]
     if not parts:
         raise ModelError(
             f"{source.folder}: random_blocks keeps a model's embeddings, and it is not known where those of a "
             f"{pretrained.config.model_type} end; take init random"
         )
     for name in parts:
-        here[name].load_state_dict(there[name].state_dict())
+        fresh_modules[name].load_state_dict(source_modules[name].state_dict())
 
 
 def _claims_masked_lm_head(config: Any) -> bool:
@@ -244,7 +244,7 @@ def _claims_masked_lm_head(config: Any) -> bool:
 
     if config.is_encoder_decoder or type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
         return False
-    # A model "for pre-training" carries the head beside another one, except that ELECTRA's is a discriminator.
+    # A model "for pre-training" has the head and another one, except that ELECTRA's is a discriminator.
     endings = ("ForMaskedLM",) if config.model_type == "electra" else ("ForMaskedLM", "ForPreTraining")
     return any(name.endswith(endings) for name in config.architectures or ())
 
@@ -257,8 +257,8 @@ def _body_of(model: Any) -> nn.Module:
 
 
 def _names_in_body(model: Any) -> set[str]:
-    own = {id(parameter) for parameter in _body_of(model).parameters()}
-    return {name for name, parameter in model.named_parameters(remove_duplicate=False) if id(parameter) in own}
+    in_body = {id(parameter) for parameter in _body_of(model).parameters()}
+    return {name for name, parameter in model.named_parameters(remove_duplicate=False) if id(parameter) in in_body}
 
 
 def _check_nothing_missing(source: ModelSource, model: Any, missing: set[str]) -> None:
@@ -277,23 +277,23 @@ def _take_apart(source: ModelSource, shape: ModelShape, model: Any, *, has_head:
     body: Any = _body_of(model)
     body.config.use_cache = False
     blocks = find_blocks(body, n_layers=shape.n_layers, family=shape.family)
-    found = (len(blocks), body.config.hidden_size, body.config.num_attention_heads)
-    if found != (shape.n_layers, shape.dim, shape.n_heads):
+    loaded = (len(blocks), body.config.hidden_size, body.config.num_attention_heads)
+    if loaded != (shape.n_layers, shape.dim, shape.n_heads):
         raise ModelError(
-            f"{source.folder}: the loaded model has {found[0]} layers of {found[1]} with {found[2]} heads, where its "
-            f"config.json reads as {shape.n_layers} of {shape.dim} with {shape.n_heads}: not supported"
+            f"{source.folder}: the loaded model has {loaded[0]} layers of {loaded[1]} with {loaded[2]} heads, where "
+            f"its config.json reads as {shape.n_layers} of {shape.dim} with {shape.n_heads}: not supported"
         )
     check_unfamiliar(body, blocks, family=shape.family)
     return LoadedModel(body, blocks, model if has_head else None)
 
 
 def _check_weights(encoder: Encoder) -> None:
-    """Refuse weights that hold NaN or infinity, by the first signal that they spoil.
+    """Check that all weights are finite; where one is not, name the first layer and head with a signal that shows it.
 
-    Signals alone do not show them all: a fused attention may take a row of NaN for one that attends to nothing.
+    Signals alone do not show every such weight: fused attention may take a row of NaN for one that attends to nothing.
 
     Raises:
-        SignalError: a weight is not finite; the layer and head that it spoils first are named where one shows it.
+        SignalError: a weight is NaN or infinite.
     """
     weight = damaged_weight(encoder.model.outermost, left_out="pooler.")  # part of no signal
     if weight is None:
@@ -311,5 +311,5 @@ def _check_weights(encoder: Encoder) -> None:
     except ModelError as error:
         if isinstance(error, SignalError):
             raise
-    # Nothing that was tried shows it, or the family gives no maps.
+    # No signal shows it, or the family gives no maps.
     raise SignalError(f"model {encoder.name}: {refused_weight(weight)}")

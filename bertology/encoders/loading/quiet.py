@@ -1,4 +1,4 @@
-"""Loading without chatter: library notes off, and whatever a library raises in one line."""
+"""Model libraries kept quiet while they load, and their errors turned into one line."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from bertology.errors import BertologyError, ModelError
 def quiet_loading() -> Iterator[None]:
     """Silence progress bars, warnings and log lines of the model libraries inside the block.
 
-    What matters about a load (missing weights, a vocabulary that does not fit) is checked and raised by the caller;
-    nothing is left to a log line.
+    What matters (missing weights, a vocabulary that does not fit) is checked and raised by the caller.
     """
     with warnings.catch_warnings():
-        # First of all: importing what the others need may warn as well, in a notebook of missing widgets.
+        # Before the imports below, which may warn as well (in a notebook, of missing widgets).
         warnings.simplefilter("ignore")
         with quiet_download(), _transformers_quiet():
             yield
@@ -27,10 +26,10 @@ def quiet_loading() -> Iterator[None]:
 
 @contextlib.contextmanager
 def one_line(what: str, *, remedy: str) -> Iterator[None]:
-    """Turn whatever a library raises of a model's files into one line.
+    """Turn the errors that a library raises for a model's files into one line.
 
     Each architecture validates in its own way, broken files show as errors of every kind, and the tokenizers library
-    raises bare exceptions and panics; errors for want of memory stay as they are.
+    raises bare exceptions and panics. Errors for lack of memory pass unchanged.
 
     Args:
         what: file or folder, and what cannot be done with it.

@@ -46,20 +46,20 @@ _WAIT_SECONDS = 10.0
 
 
 def known_models() -> Mapping[str, str]:
-    """Names that can be given as they are, each with one line; any other hub id or folder does as well."""
+    """Some names of models, each with one line; any other hub id or folder can be given as well."""
     return _KNOWN
 
 
 def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
-    """Find a model's files, downloading them where the hub has to be asked.
+    """Find the files of a model, or download them from the hub.
 
     Args:
         name: ``pocket``, a folder in Hugging Face layout, or a hub id (``bert-base-uncased``, ``org/name``).
         revision: branch, tag or commit of a hub id.
 
     Raises:
-        NameNotFoundError: there is no such model; the nearest known names are told.
-        ModelError: the folder is not a model's, or the hub cannot be reached and the model is not in its cache.
+        NameNotFoundError: there is no such model; the message names the nearest known ones.
+        ModelError: the folder is not that of a model, or the hub cannot be reached and the model is not in its cache.
     """
     path = Path(name).expanduser()
     if name == POCKET or path.is_dir():
@@ -83,26 +83,26 @@ def _unknown(name: str, why: str) -> NameNotFoundError:
 
 
 def _pocket_folder() -> Path:
-    # By name, since the pocket package is built on this one.
+    # By name, so that no model but the embedded one needs that package.
     return Path(import_module("bertology.pocket").model_folder())
 
 
 def _fetch(
     name: str, *, revision: str | None, known: bool, unknown: Callable[[str], BertologyError]
 ) -> tuple[Path, str | None]:
-    """The folder of a hub model's files and the commit they are of.
+    """The folder of the files of a hub model, and their commit.
 
-    Weights in safetensors are taken where the model has them, pickled ones only where it has no others. With
-    ``HF_HUB_OFFLINE`` set the cache alone is asked.
+    Weights in safetensors are preferred; pickled ones are taken where there are no others. With ``HF_HUB_OFFLINE`` set
+    only the cache is used.
 
     Args:
         name: hub id.
         revision: branch, tag or commit; the main branch when left out.
-        known: whether the name is one of those listed, so that its absence is a matter of the connection.
-        unknown: makes the error for a name that is not known, given what the hub had to say to it.
+        known: whether the name is a listed one, so that only the connection can be to blame if it is not found.
+        unknown: makes the error for a name that is not found, from the reason.
 
     Raises:
-        NameNotFoundError: the hub has no such model, or cannot be asked about a name that looks like a short one.
+        NameNotFoundError: the hub has no such model, or cannot be reached and the name is no listed one.
         ModelError: the hub cannot be reached, refuses, or has no such revision.
     """
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
@@ -119,7 +119,7 @@ def _fetch(
     except RepositoryNotFoundError:
         raise unknown("the hub has none of that name that you may read") from None
     except Exception as error:
-        # Connection, file and the hub's own errors alike: whatever kept the files away, the person sees one line.
+        # Errors of the connection, of files and of the hub itself: each becomes one line.
         if not known and "/" not in name:
             raise unknown(f"the hub cannot be asked for others ({_reason(error)})") from None
         at = f" at {revision}" if revision else ""
@@ -132,9 +132,9 @@ def _fetch(
 def _answers(name: str, revision: str | None) -> bool:
     """Whether the hub answers in time; false where it does not but the cache has the model.
 
-    Asked first because the download itself would wait for a silent hub without end.
+    Tried first because the download itself would wait for a silent hub without end.
     """
-    from huggingface_hub import HfApi
+    from huggingface_hub import HfApi, try_to_load_from_cache
     from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 
     try:
@@ -142,19 +142,11 @@ def _answers(name: str, revision: str | None) -> bool:
     except (RepositoryNotFoundError, RevisionNotFoundError):
         raise
     except Exception:
-        # No answer, or a hub in trouble. What the cache has will do; without it, this is the error to report.
-        if not _is_cached(name, revision):
+        # No answer, or an error of the hub: the cache will do; without it, this is the error to report.
+        if not isinstance(
+            try_to_load_from_cache(name, "config.json", cache_dir=_cache_folder(), revision=revision), str
+        ):
             raise
-        return False
-    return True
-
-
-def _is_cached(name: str, revision: str | None) -> bool:
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
-    try:
-        _download(name, revision, ("config.json",), offline=True)
-    except LocalEntryNotFoundError:
         return False
     return True
 
@@ -177,7 +169,7 @@ def _download(name: str, revision: str | None, patterns: tuple[str, ...], offlin
 
 
 def _offline() -> bool:
-    # Read when asked, not when the hub's library was imported, so that setting it later still counts.
+    # Read at each call, not when the hub's library was imported, so that setting it later still counts.
     return any(
         os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"}
         for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
@@ -196,7 +188,7 @@ def _place() -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Why the hub gave nothing, in a few words."""
+    """Why the hub gave no files, in a few words."""
     if _offline():
         return "not in its cache, and HF_HUB_OFFLINE is set"
     line = (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,4 +1,4 @@
-"""Load a tokenizer and find out what alignment has to know of it."""
+"""Load a tokenizer, check it against its model, and find the properties that alignment depends on."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def load_tokenizer(source: ModelSource, *, trust_remote_code: bool = False) -> A
 
 
 def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pieces: int | None) -> PieceReader:
-    """What tokenising needs to know of a tokenizer and its model, after checking that they fit each other.
+    """The :class:`PieceReader` of a tokenizer and its model, after checking that they belong together.
 
     Raises:
-        ModelError: the vocabulary does not fit the weights, knows no plain word, or ``max_pieces`` is out of range.
+        ModelError: the vocabulary does not fit the weights, has no plain word, or ``max_pieces`` is out of range.
     """
     backend = tokenizer.backend_tokenizer
     with one_line(f"{source.folder}: its tokenizer cannot be used", remedy="save it again"):
