@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,72 +39,10 @@ class Treebank:
 
 
 TREEBANKS: dict[str, Treebank] = {
-    "ud:en_ewt": Treebank(
-        "UD_English-EWT",
-        "15d613d8447b3478787d4c278730a1e48a945efb",
-        "en_ewt",
-        {
-            "train": "3fb78e2b55482c8ee00caa653af436c88c9e5bc9a73ce26e4ae3ddc79d2b7e7b",
-            "dev": "531a54ff90d6ab12201c5a50c3e78e6ddac4de69abc4bce5d275d3cd29efe2b6",
-            "test": "e266e515a0a7547657ed3d90d9ba46487d6bd251f27ad4269d4e8a427c8555cd",
-        },
-        "English Web Treebank: weblogs, newsgroups, e-mail, reviews, answers",
-        "en",
-        "CC BY-SA 4.0",
-        "Silveira et al. 2014, A Gold Standard Dependency Corpus for English (LREC)",
-    ),
-    "ud:en_pud": Treebank(
-        "UD_English-PUD",
-        "f16eba4ae7f3d161870ed320676c5088b8fa476c",
-        "en_pud",
-        {"test": "c80584f2bc2b31d5bada78a1136f9feec7ac49e5e18898db02dea434b5b8f0aa"},
-        "English part of the Parallel UD treebanks: news, Wikipedia",
-        "en",
-        "CC BY-SA 3.0",
-        "Zeman et al. 2017, CoNLL 2017 Shared Task: Multilingual Parsing from Raw Text to Universal Dependencies",
-    ),
-    "ud:fr_sequoia": Treebank(
-        "UD_French-Sequoia",
-        "f5b049600c89d2cf15ebbec860f75d703884d32b",
-        "fr_sequoia",
-        {
-            "train": "56424954edf9d20a4d1184e37bfe931fb7c64da82bf2a587b4f35b828d79d767",
-            "dev": "a5138dc5e8886484c2f8919e97113f56b9e4329e5cf2a999c021d6ee45e8b45d",
-            "test": "a650e7a223fe191009ded17cedae740659449be20354bd68205c376de4ddef2d",
-        },
-        "French Sequoia: Europarl, regional news, Wikipedia, medicine",
-        "fr",
-        "LGPL-LR",
-        "Candito & Seddah 2012, Le corpus Sequoia (TALN)",
-    ),
-    "ud:de_gsd": Treebank(
-        "UD_German-GSD",
-        "297fcf350481058d0737a27f0f8fd03b2eadd67a",
-        "de_gsd",
-        {
-            "dev": "00431f2624cbbf66796c097a9303bbc8f8e8ca88ef35c4c5664aa396b2d674c9",
-            "test": "bceb8e867ba3ee7f1449d44fb31538d63a514f07e6763e7d9a5ffe794407bed4",
-        },
-        "German GSD: reviews, news, Wikipedia",
-        "de",
-        "CC BY-SA 4.0",
-        "McDonald et al. 2013, Universal Dependency Annotation for Multilingual Parsing (ACL)",
-    ),
-    "ud:es_gsd": Treebank(
-        "UD_Spanish-GSD",
-        "57c045644664e5c1e169263cc4e3b95e40c078ba",
-        "es_gsd",
-        {
-            "dev": "d5018974cb6a4adb03435f76ac4914a388f4fc763b35b6c4a6a2dc27874b0dff",
-            "test": "37612cb7cc13eab62e6f95b06504a31f252ecc56acb52a06d142bf872318b872",
-        },
-        "Spanish GSD: blogs, news, reviews, Wikipedia",
-        "es",
-        "CC BY-SA 4.0",
-        "McDonald et al. 2013, Universal Dependency Annotation for Multilingual Parsing (ACL)",
-    ),
+    name: Treebank(**fields)
+    for name, fields in tomllib.loads(Path(__file__).with_name("treebanks.toml").read_text(encoding="utf-8")).items()
 }
-"""What there is by name. Only files whose hash is known are offered, so a treebank may lack its train split here."""
+"""The treebanks known by name."""
 
 
 def treebank_is_cached(treebank: Treebank) -> bool:

@@ -24,7 +24,13 @@ from bertology.measures._comparisons import (
     seed_spread,
     selectivity,
 )
-from bertology.measures._layers import center_of_gravity, expected_layer, kl_from_uniform, over_layers
+from bertology.measures._layers import (
+    center_of_gravity,
+    differential_scores,
+    expected_layer,
+    kl_from_uniform,
+    over_layers,
+)
 from bertology.measures._metric import CountKind, Metric, head_metric
 from bertology.measures._metrics import (
     METRICS,
@@ -74,6 +80,7 @@ __all__ = [
     "count_label_sets",
     "count_labels",
     "count_trees",
+    "differential_scores",
     "expected_layer",
     "find_metric",
     "fraction_mask",

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import entropy
 
-from bertology.measures import center_of_gravity, expected_layer, kl_from_uniform
-from bertology.measures._layers import differential_scores
+from bertology.measures import center_of_gravity, differential_scores, expected_layer, kl_from_uniform
 
 
 def test_center_of_gravity_by_hand() -> None:

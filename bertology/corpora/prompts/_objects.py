@@ -7,8 +7,10 @@ and Forbes et al. (2019), *Do Neural Language Representations Learn Physical Com
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Final, Literal
 
 from bertology.corpora.prompts._numbers import drawn_order
 
@@ -16,37 +18,8 @@ LEAST_RATIO = 10
 """How many times as large or heavy the one must be as the other."""
 _FAR = 100
 
-_THINGS = """
-ant 0.005 0.000005 | bee 0.015 0.0001 | fly 0.008 0.00002 | spider 0.02 0.0005 | mouse 0.1 0.02 | rat 0.3 0.3
-bird 0.2 0.1 | cat 0.5 4 | dog 0.8 20 | sheep 1.3 70 | cow 2.5 600 | horse 2.5 500
-elephant 6 5000 | whale 20 50000 | snake 1.5 3 | frog 0.08 0.05 | fish 0.4 1 | bear 2 250
-coin 0.02 0.005 | needle 0.04 0.0005 | nail 0.06 0.005 | key 0.06 0.02 | ring 0.02 0.005 | button 0.015 0.001
-pen 0.14 0.01 | pencil 0.17 0.006 | spoon 0.15 0.04 | knife 0.2 0.1 | fork 0.18 0.04 | cup 0.1 0.25
-bowl 0.18 0.4 | bottle 0.3 0.6 | book 0.25 0.5 | letter 0.2 0.01 | newspaper 0.4 0.2 | hammer 0.3 0.7
-phone 0.15 0.2 | camera 0.13 0.6 | laptop 0.35 2 | lamp 0.5 2 | chair 0.9 6 | table 1.5 30
-bed 2 60 | sofa 2.1 60 | door 2 25 | window 1.3 20 | piano 1.5 250 | bicycle 1.8 14
-motorcycle 2.2 200 | car 4.5 1400 | bus 12 12000 | truck 10 15000 | train 200 400000 | plane 40 50000
-boat 8 2000 | ship 200 50000000 | house 12 150000 | church 40 5000000 | castle 100 100000000 | tower 80 20000000
-bridge 200 10000000 | mountain 5000 1e12 | tree 15 3000 | flower 0.4 0.02 | leaf 0.08 0.001
-seed 0.004 0.00005 | apple 0.08 0.2 | grape 0.02 0.005 | cherry 0.02 0.008 | potato 0.1 0.2 | melon 0.25 3
-egg 0.06 0.06 | cake 0.25 1 | cookie 0.06 0.02 | sandwich 0.15 0.2 | hat 0.3 0.1 | shoe 0.3 0.4 | shirt 0.7 0.2
-ladder 3 10 | bucket 0.3 1 | tent 3 8 | lake 3000 10000000000 | stadium 250 200000000 | planet 1e7 6e24
-"""
-"""Name, longest side in metres, weight in kilograms."""
+_TABLES: Final[dict[str, str]] = tomllib.loads(Path(__file__).with_name("objects.toml").read_text(encoding="utf-8"))
 
-_AFFORDANCES = """
-eat: apple sandwich cookie carrot pizza potato burger salad
-drink: juice coffee milk tea wine beer lemonade whiskey
-read: book letter newspaper magazine novel poem article report
-wear: shirt hat coat jacket dress sweater scarf uniform
-drive: car truck taxi van tractor jeep bus ambulance
-climb: tree mountain ladder hill wall rope cliff stairs
-sing: song tune hymn melody carol anthem ballad lullaby
-spend: money cash dollar salary savings allowance profits wages
-play: piano guitar violin trumpet drums flute cello saxophone
-cook: rice soup pasta beans stew spaghetti noodles spinach
-"""
-"""Actions, and things with which one does that and not the action that rivals it."""
 _EXCHANGED = (("eat", "read"), ("drink", "drive"), ("wear", "sing"), ("climb", "spend"), ("play", "cook"))
 """Actions that rival one another: no thing of the one is a thing of the other."""
 _COMPARED = (
@@ -90,7 +63,7 @@ class ObjectItem:
 
 def things() -> tuple[Thing, ...]:
     """All objects with their size and weight."""
-    rows = [row.split() for line in _THINGS.strip().splitlines() for row in line.split("|")]
+    rows = [row.split() for line in _TABLES["things"].strip().splitlines() for row in line.split("|")]
     return tuple(Thing(name, float(size), float(weight)) for name, size, weight in rows)
 
 
@@ -123,7 +96,7 @@ def affordance_items() -> tuple[ObjectItem, ...]:
     Actions rival one another in pairs (*eat* and *read*), and so do their objects: *apple* is asked with *eat* for
     right and *read* for wrong, *book* the other way about. A constant answer is right half the time.
     """
-    objects = dict(line.split(": ") for line in _AFFORDANCES.strip().splitlines())
+    objects = dict(line.split(": ") for line in _TABLES["affordances"].strip().splitlines())
     items = []
     for one, other in _EXCHANGED:
         for thing, counterpart in zip(objects[one].split(), objects[other].split(), strict=True):
