@@ -187,8 +187,14 @@ def test_no_sub_packages_of_one_package_import_each_other() -> None:
 
 
 def test_the_core_never_imports_probes() -> None:
-    wrong = [path for path in modules("bertology") if any(name.split(".")[0] == "probes" for name in imported(path))]
-    assert not wrong
+    names = {"probes", "bertology_probes"}
+    assert not [path for path in modules("bertology") if any(name.split(".")[0] in names for name in imported(path))]
+
+
+def test_probes_are_imported_by_the_name_under_which_they_are_installed() -> None:
+    assert (ROOT / "bertology_probes").resolve() == ROOT / "probes", "bertology_probes should be a link to probes"
+    other = re.compile(r"^\s*(from|import) probes\b", re.MULTILINE)
+    assert not [path for path in modules("probes", "tests") if other.search(path.read_text(encoding="utf-8"))]
 
 
 def test_probes_import_only_what_a_third_party_may() -> None:
@@ -232,12 +238,12 @@ def probe_files() -> list[str]:
 def test_every_probe_has_a_test_file_and_an_entry_point(name: str) -> None:
     assert (ROOT / f"tests/probes/test_{name}.py").is_file()
     points = project()["project"]["entry-points"]["bertology.probes"]
-    assert any(value.split(":")[0] == f"probes.{name}" for value in points.values())
+    assert any(value.split(":")[0] == f"bertology_probes.{name}" for value in points.values())
 
 
 def test_every_entry_point_has_a_probe_file() -> None:
     points = project()["project"]["entry-points"]["bertology.probes"]
-    assert {value.split(":")[0] for value in points.values()} == {f"probes.{name}" for name in probe_files()}
+    assert {value.split(":")[0] for value in points.values()} == {f"bertology_probes.{name}" for name in probe_files()}
 
 
 @pytest.mark.parametrize("group", sorted(project()["project"]["entry-points"]))

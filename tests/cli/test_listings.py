@@ -32,9 +32,9 @@ def test_a_broken_plugin_is_shown_and_hides_no_other(
     (tmp_path / "broken_plugin.py").write_text("raise RuntimeError('first line\\nsecond line')")
     monkeypatch.syspath_prepend(str(tmp_path))
     points = [
-        EntryPoint("pos.v1", "probes.pos:PROBE", "bertology.probes"),
+        EntryPoint("pos.v1", "bertology_probes.pos:PROBE", "bertology.probes"),
         EntryPoint("pos.v2", "broken_plugin:PROBE", "bertology.probes"),
-        EntryPoint("nameless", "probes.pos:PROBE", "bertology.probes"),
+        EntryPoint("nameless", "bertology_probes.pos:PROBE", "bertology.probes"),
     ]
     monkeypatch.setattr("bertology._registry.entry_points", lambda group: points)
     outcome = bertology("tasks")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from bertology.errors import BertologyError, CorpusError
-from probes.comparisons import PROBE
+from bertology_probes.comparisons import PROBE
 
 
 @pytest.mark.parametrize(

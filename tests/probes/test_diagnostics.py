@@ -11,7 +11,7 @@ from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError
 from bertology.pocket import model_folder
 from bertology.probing import ClozeItem
-from probes.diagnostics import PROBE
+from bertology_probes.diagnostics import PROBE
 
 SETS = {
     "cprag": """item\tcontext_s1\tcontext_s2\texpected\twithin_category\tbetween_category\tconstraint

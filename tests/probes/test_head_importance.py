@@ -8,7 +8,7 @@ from bertology.activations import silent
 from bertology.encoders import load_encoder, masked_lm_loss
 from bertology.errors import FitError, ModelError, NameNotFoundError
 from bertology.pocket import load_corpus
-from probes.head_importance import PROBE
+from bertology_probes.head_importance import PROBE
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from bertology.errors import FitError
 from bertology.results._head_grids import best_head_grid
 from bertology.results._head_tables import head_tables
 from bertology.runner import ProbeRequest, run_probes
-from probes.head_patterns import PROBE
+from bertology_probes.head_patterns import PROBE
 
 
 def shares(encoder, sentences, **settings):

@@ -13,7 +13,7 @@ from bertology.encoders import Encoder, load_encoder
 from bertology.errors import BertologyError, CorpusError
 from bertology.pocket import candidates, facts, model_folder
 from bertology.probing import ClozeItem, ClozeItems, LeftOut
-from probes.lama import PROBE
+from bertology_probes.lama import PROBE
 
 LAMA = PROBE.default
 VARIANTS = ("paraphrases", "negated", "misprimed")

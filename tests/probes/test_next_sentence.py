@@ -6,7 +6,7 @@ import pytest
 
 from bertology.errors import CorpusError
 from bertology.pocket import pretraining_documents
-from probes.next_sentence import PROBE
+from bertology_probes.next_sentence import PROBE
 
 
 def test_pairs_of_a_text(tmp_path):

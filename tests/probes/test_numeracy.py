@@ -6,7 +6,7 @@ import pytest
 
 from bertology.errors import BertologyError, CorpusError
 from bertology.pocket import model_folder
-from probes.numeracy import PROBE
+from bertology_probes.numeracy import PROBE
 
 
 @pytest.mark.parametrize(

@@ -342,7 +342,7 @@ def test_random_weights_know_nothing_of_the_pocket_world(asking: Asking) -> None
 def test_changes_follow_the_word_that_each_layer_puts_first(asking: Asking, tmp_path: Path) -> None:
     found = asking("lama:negated", "pocket", max_items=2, layers="-1")
     kept = read_predictions(tmp_path / "run", found.rows[0].cell_id)
-    from probes.lama import Negated
+    from bertology_probes.lama import Negated
 
     items = {item.id: item for item in Negated().items("pocket").items}
     for place, name in enumerate(kept.item_ids):

@@ -74,7 +74,7 @@ from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel
 import bertology.readouts, bertology.encoders.loading.load
 from bertology.activations import _extract
 from bertology.runner.experiment import _compute, _dask_tasks
-import probes.chunk, probes.pos
+import bertology_probes.chunk, probes.pos
 
 # What stays as it is need not be copied by every child.
 gc.collect()
