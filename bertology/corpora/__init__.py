@@ -5,7 +5,7 @@
 """
 
 from bertology.corpora._corpus import Corpus
-from bertology.corpora._named import corpus_at_hand, known_corpora, load_corpus, no_columns
+from bertology.corpora._named import corpus_is_available, known_corpora, load_corpus, no_columns
 from bertology.corpora._sentence import MultiwordToken, Sentence, Target
 from bertology.corpora._sentences import Sentences, WordLayer
 from bertology.corpora.formats._words import english_sentence
@@ -20,7 +20,7 @@ __all__ = [
     "Target",
     "WordLayer",
     "annotate_text",
-    "corpus_at_hand",
+    "corpus_is_available",
     "english_sentence",
     "from_docs",
     "known_corpora",

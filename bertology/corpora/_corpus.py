@@ -29,13 +29,13 @@ class Corpus:
     such labels are marked *silver*."""
     reference: str | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
-    """What was unusual in its files, how often, and where."""
+    """Irregularities in its files, how often they occur, and where."""
     skipped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What was left out of it by kind, each with its place (``file:line`` or a sentence's id)."""
+    """What was skipped, by kind, each with its place (``file:line`` or a sentence's id)."""
 
     @property
     def is_silver(self) -> bool:
-        """Whether the labels were made by a program."""
+        """Whether the labels are predictions of a program."""
         return self.annotator is not None
 
     def __getitem__(self, split: str) -> Sentences:
@@ -53,7 +53,7 @@ class Corpus:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the content of all splits; the name does not enter."""
+        """Hash of the content of all splits, independent of the name."""
         return digest(part.encode() for name in sorted(self.splits) for part in (name, self[name].fingerprint))
 
 
@@ -62,7 +62,7 @@ _WORDLESS = "_"
 
 
 def join_corpora(annotation: Corpus, words: Corpus) -> Corpus:
-    """The sentences of a treebank with what another corpus says about them, joined by ``sent_id``.
+    """The sentences of a treebank with the annotation of another corpus, joined by ``sent_id``.
 
     Text, words and all annotation are those of ``words``; of ``annotation`` come the targets, and those layers that
     the treebank lacks. A split holds the sentences of that split of ``annotation``, in its order, wherever the
@@ -105,9 +105,9 @@ def join_corpora(annotation: Corpus, words: Corpus) -> Corpus:
     )
 
 
-def _named(corpus: Corpus, told: Mapping[str, T]) -> dict[str, T]:
-    """What is told of one corpus by kind, so that both may tell of the same kind."""
-    return {f"{corpus.name}: {kind}": found for kind, found in told.items()}
+def _named(corpus: Corpus, notes: Mapping[str, T]) -> dict[str, T]:
+    """Notes by kind, prefixed with the corpus, since both corpora may have notes of one kind."""
+    return {f"{corpus.name}: {kind}": note for kind, note in notes.items()}
 
 
 def _joined(

@@ -1,4 +1,4 @@
-"""Files of corpora: their lines, the splits that their names state, and a record of what was unusual in them."""
+"""Files of corpora: their lines, the splits that their names state, and a record of irregularities in them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _UD_FILE = re.compile(r"(?P<treebank>(?P<language>[a-z]{2,3})_[a-z0-9]+)-ud-(tra
 
 
 def split_of(path: Path) -> str | None:
-    """The split that a file's name speaks of: the one part of it, between characters that are no letters, that does.
+    """The split that a file's name states, by one of its words (the parts between characters that are no letters).
 
-    ``en_ewt-ud-dev.conllu``, ``emerging.dev.conll`` and ``eng.testa`` are ``dev``; ``latest.txt`` is none.
+    ``en_ewt-ud-dev.conllu``, ``emerging.dev.conll`` and ``eng.testa`` are ``dev``; ``latest.txt`` states none.
     """
     found = {_SPLIT_OF[part] for part in re.split(r"[^a-z]+", path.name.lower()) if part in _SPLIT_OF}
     return found.pop() if len(found) == 1 else None
@@ -43,19 +43,19 @@ def treebank_of(path: Path) -> tuple[str, str] | None:
 def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str, list[Path]]:
     """The files of each split at ``path``, a folder or one file.
 
-    One file is the split its name speaks of, else ``test``. In a folder a treebank may come in pieces
+    One file is the split that its name states, else ``test``. In a folder a treebank may come in pieces
     (``cs_pdt-ud-train-c.conllu``, ``…-train-l.conllu``), which belong together.
 
     Args:
         path: where to look.
-        suffixes: ends of the names of files in a folder that may be meant.
-        what: what such a file is, for the message.
+        suffixes: suffixes of the files of a folder that are considered.
+        what: format of the files, for the message.
 
     Returns:
         ``train``, ``dev``, ``test`` as far as there are, each with its files in order of name.
 
     Raises:
-        CorpusError: a folder has no such file, none whose name speaks of a split, or two that would be the same.
+        CorpusError: a folder has no such file, none whose name states a split, or two of the same split.
     """
     if not path.is_dir():
         return {split_of(path) or "test": [path]}
@@ -82,18 +82,18 @@ def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str
 
 
 def files_in(folder: Path, suffixes: Collection[str]) -> list[Path]:
-    """The files of a folder whose names end so, in order of name."""
+    """The files of a folder with one of the suffixes, in order of name."""
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in suffixes and path.is_file())
 
 
 def one_in_ten(length: int) -> dict[str, list[int]]:
-    """Splits of what has none: of ten in a row the ninth is for dev and the tenth for test."""
+    """Splits of items that have none: of each ten in a row the ninth is for dev and the tenth for test."""
     parts = {"train": range(8), "dev": (8,), "test": (9,)}
     return {split: [i for i in range(length) if i % 10 in places] for split, places in parts.items()}
 
 
 def corpus_name(path: Path) -> str:
-    """What to call the corpus at ``path``."""
+    """The name of the corpus at ``path``: of a file without its suffix, of a folder as it is."""
     return path.stem if path.is_file() else path.resolve().name
 
 
@@ -105,7 +105,7 @@ def language_of(files: Mapping[str, Iterable[Path]]) -> str | None:
 
 
 def text_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file with their line feeds, one at a time; a byte order mark is taken off.
+    """The lines of a UTF-8 file with their line feeds, one at a time; a byte order mark is removed.
 
     Raises:
         CorpusError: there is no such file, it is no regular one or cannot be read, or a line is not UTF-8.
@@ -119,7 +119,7 @@ def text_lines(path: Path) -> Iterator[str]:
 
 
 def _not_utf8(path: Path) -> CorpusError:
-    """The error for the first line that does not decode, found by reading once more by line."""
+    """The error for the first line that does not decode, for which the file is read again by line."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
@@ -134,7 +134,7 @@ _LISTED = 10
 
 
 class Oddities:
-    """Counts of what was unusual, each with the place where it was first seen; of what was left out, all places."""
+    """Counts of irregularities, each with the place of the first; of skipped items all places."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -142,16 +142,16 @@ class Oddities:
         self._skipped: dict[str, list[str]] = {}
 
     def note(self, kind: str, where: str, *, times: int = 1) -> None:
-        """Count something of ``kind`` (a phrase a person understands), seen at ``where`` (``file:line``)."""
+        """Count an irregularity of a ``kind``, a phrase for people to read, at ``where`` (``file:line``)."""
         self._counts[kind] = self._counts.get(kind, 0) + times
         self._first.setdefault(kind, where)
 
     def skip(self, kind: str, where: str) -> None:
-        """Count something of ``kind`` that was left out, and keep ``where`` it stands (``file:line`` or an id)."""
+        """Count a skipped item of a ``kind`` and keep its place ``where`` (``file:line`` or an id)."""
         self._skipped.setdefault(kind, []).append(where)
 
     def notes(self) -> dict[str, str]:
-        """Kind → how often, and where first, or for what was left out the first places; the notes of a corpus."""
+        """By kind, the number and the place of the first, or of skipped items the first places; notes of a corpus."""
         notes = {kind: f"{count}, first at {self._first[kind]}" for kind, count in self._counts.items()}
         for kind, places in self._skipped.items():
             more = f" and {len(places) - _LISTED} more" if len(places) > _LISTED else ""
@@ -159,5 +159,5 @@ class Oddities:
         return notes
 
     def skipped(self) -> dict[str, tuple[str, ...]]:
-        """Kind → every place of what was left out."""
+        """By kind, every place of a skipped item."""
         return {kind: tuple(places) for kind, places in self._skipped.items()}

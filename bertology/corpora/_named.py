@@ -42,7 +42,7 @@ _KINDS = (
 
 
 def known_corpora() -> Mapping[str, str]:
-    """The names that :func:`load_corpus` knows, each with one line on what it is."""
+    """The names that :func:`load_corpus` knows, each with a one-line description."""
     known = {name: description for name, (_, description) in _EMBEDDED.items()}
     for name, treebank in TREEBANKS.items():
         known[name] = f"{treebank.description} ({', '.join(treebank.sha256)}; {treebank.licence})"
@@ -50,28 +50,28 @@ def known_corpora() -> Mapping[str, str]:
 
 
 def load_corpus(name_or_path: str | Path, *, columns: str | Sequence[str] | None = None) -> Corpus:
-    """A corpus by its name or by where it lies.
+    """A corpus by its name or path.
 
-    A name comes first (write ``./pocket`` for a folder of that name): ``pocket``, ``pocket:20000`` with so many
+    Names take precedence (write ``./pocket`` for a folder of that name): ``pocket``, ``pocket:20000`` with so many
     training sentences, or a treebank such as ``ud:en_ewt``, downloaded when it is first used. Otherwise a path: a
-    folder with a file a split, or one file. What a file is, is told by the end of its name and its first lines:
+    folder with a file for each split, or one file. The format is recognised by the suffix and the first lines:
     CoNLL-U, with the columns of Universal PropBank or without; ``.spacy``; trees in brackets; CoNLL-2012; SemEval-2010
     Task 8; hard pronouns as of DPR and WSC273; one word and its tags a line; or plain text of one sentence a line (for
     extraction only).
 
-    Two things are said in the name itself:
+    Two options are part of the name:
 
-    - ``path/to/spr1#proto_roles``: what to call the targets of edge JSONL, whose files do not say it.
+    - ``path/to/spr1#proto_roles``: the name of the targets of edge JSONL, which its files do not state.
     - ``path/to/UP_English-EWT+path/to/ud_english_ewt``: the targets of the first (Universal PropBank, Universal NER …)
       joined by ``sent_id`` to the words and annotation of the second (see :func:`join_corpora`).
 
     Args:
         name_or_path: the name, file or folder.
-        columns: what the columns of column files hold, as ``"form,xpos,chunk"``; seen from the file when left out.
+        columns: contents of the columns of column files, as ``"form,xpos,chunk"``; inferred when left out.
 
     Raises:
         NameNotFoundError: no corpus of that name.
-        CorpusError: no such path, or what lies there cannot be read as a corpus.
+        CorpusError: there is no such path, or it cannot be read as a corpus.
         StoreError: the cache cannot be written.
     """
     parts = _joined_parts(name_or_path)
@@ -101,12 +101,12 @@ def _load(name_or_path: str | Path, *, columns: str | Sequence[str] | None = Non
 
 
 def no_columns(columns: str | Sequence[str], name: str) -> CorpusError:
-    """The error for names of columns that are given with a corpus that is no column file."""
+    """The error for column names given with a corpus that is no column file."""
     return CorpusError(f"columns={quoted(columns)} is for column files; leave it out for {cut_path(name)}")
 
 
 def _joined_parts(name_or_path: str | Path) -> tuple[str, str] | None:
-    """The two corpora that ``one+other`` names, unless there is a path so called."""
+    """The two corpora that ``one+other`` names, unless there is a path of that name."""
     left, plus, right = str(name_or_path).partition(_JOIN)
     if not plus or exists(name_or_path):
         return None
@@ -116,13 +116,13 @@ def _joined_parts(name_or_path: str | Path) -> tuple[str, str] | None:
 
 
 def _with_layer(name_or_path: str | Path) -> tuple[Path, str | None]:
-    """The path, and the name of targets that may stand after ``#``, unless there is a path so called."""
+    """The path, and the name of targets after ``#`` if any, unless there is a path of that name."""
     path = given_path(name_or_path, error=CorpusError)
     bare, mark, layer = str(name_or_path).rpartition(_LAYER)
     return (given_path(bare, error=CorpusError), layer) if mark and bare and not path.exists() else (path, None)
 
 
-def corpus_at_hand(name_or_path: str | Path) -> bool:
+def corpus_is_available(name_or_path: str | Path) -> bool:
     """Whether :func:`load_corpus` would find a corpus on this machine, without downloading anything."""
     text = str(name_or_path)
     if text in TREEBANKS:
@@ -133,7 +133,7 @@ def corpus_at_hand(name_or_path: str | Path) -> bool:
         return True
     left, plus, right = text.partition(_JOIN)
     if plus:
-        return bool(left and right) and corpus_at_hand(left) and corpus_at_hand(right)
+        return bool(left and right) and corpus_is_available(left) and corpus_is_available(right)
     bare, _, _ = text.rpartition(_LAYER)
     return bool(bare) and exists(bare)
 
@@ -162,14 +162,14 @@ def _in_folder(folder: Path, *, joined: bool) -> Corpus:
     if found is None:
         inside = [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
         if len(inside) == 1 and (found := _seen_in(inside[0], joined=joined)):
-            return replace(found, name=corpus_name(folder))  # as SemEval and DPR come: all in a folder data/
+            return replace(found, name=corpus_name(folder))  # as SemEval and DPR are distributed: all in a folder data/
     if found is None:
         raise CorpusError(f"{folder}: no corpus in this folder; it should hold {_KINDS}")
     return found
 
 
 def _seen_in(folder: Path, *, joined: bool) -> Corpus | None:
-    """The corpus whose files lie in a folder, by the first kind of which there are some."""
+    """The corpus in a folder, in the first format of which it has files."""
     if treebank := files_in(folder, [".conllu"]):
         return load_propbank(folder, joined=joined) if looks_like_propbank(treebank[0]) else load_conllu(folder)
     if files_in(folder, [".spacy"]):
@@ -215,8 +215,8 @@ def _no_layer(path: Path, file: Path) -> CorpusError:
 
 
 def _no_such(name_or_path: str | Path, path: Path) -> Exception:
-    """The error for a path that is not there: near names beside it, or near names of corpora."""
-    # Path drops a leading "./", by which a person says that they mean a path.
+    """The error for a missing path, with similar names in its folder or similar names of corpora."""
+    # Path drops a leading "./", which marks a path as opposed to a name.
     written_as_path = isinstance(name_or_path, Path) or str(name_or_path).startswith(".")
     looks_like_path = written_as_path or len(path.parts) > 1 or path.suffix
     if not looks_like_path:

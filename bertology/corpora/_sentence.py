@@ -1,4 +1,4 @@
-"""One annotated sentence: natural text, words with their places in it, and what is said about them."""
+"""One annotated sentence: natural text, words with their positions in it, and their annotation."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Target:
 
     span1: tuple[int, int]
     label: str | tuple[str, ...]
-    """One label, or, where a target may have any number of them, all that it has."""
+    """One label; or all labels of the target, where it may have any number of them."""
     span2: tuple[int, int] | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels that hold, whether one is asked for or many."""
+        """All labels of the target, as a tuple."""
         return (self.label,) if isinstance(self.label, str) else self.label
 
 
@@ -41,10 +41,10 @@ class MultiwordToken:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence as people wrote it, and its words.
+    """A sentence as it was written, and its words.
 
-    ``spans[i]`` is where word ``i`` stands in ``text`` (code points, end exclusive). Words of one multiword
-    token that do not spell it share the token's span.
+    ``spans[i]`` is the position of word ``i`` in ``text`` (code points, end exclusive). Words of one multiword
+    token that do not spell it have the span of the token.
     """
 
     id: str
@@ -65,8 +65,8 @@ class Sentence:
     empty_nodes: tuple[str, ...] = ()
     """CoNLL-U lines of empty nodes (``8.1``), verbatim."""
     derived: frozenset[str] = frozenset()
-    """Names of those ``targets`` that follow by rule from other annotation, as entities do from IOB tags. They say
-    nothing that is not said before, so they do not enter the fingerprint."""
+    """Names of those ``targets`` that follow by rule from other annotation, as entities do from IOB tags. They add no
+    information and are not part of the fingerprint."""
 
     def __len__(self) -> int:
         return len(self.words)
@@ -90,7 +90,7 @@ class Sentence:
 
         Args:
             words: the syntactic words, in order.
-            id: the sentence's name in its corpus.
+            id: identifier of the sentence in its corpus.
             space_after: for each word, whether a space follows it (all true when left out). Inside a multiword
                 token only the value at its last word counts.
             multiword: tokens written as one; their ``form`` is what the text shows.
@@ -115,7 +115,7 @@ class Sentence:
 
 
 def _place(tokens: Sequence[str], spaced: Sequence[bool]) -> tuple[str, list[tuple[int, int]]]:
-    """The text of ``tokens``, without a space at its end, and where each token stands in it."""
+    """The text of ``tokens``, without a space at its end, and the position of each token in it."""
     spans: list[tuple[int, int]] = []
     pieces: list[str] = []
     start = 0
@@ -135,7 +135,7 @@ def _place(tokens: Sequence[str], spaced: Sequence[bool]) -> tuple[str, list[tup
 def _place_multiword(
     words: Sequence[str], spaced: Sequence[bool], multiword: Sequence[MultiwordToken]
 ) -> tuple[str, list[tuple[int, int]]]:
-    """The text of words of which some are written as one, and where each word stands in it."""
+    """The text of words of which some are written as one, and the position of each word in it."""
     starts_token = {token.first: token for token in multiword}
     tokens: list[str] = []
     members: list[Sequence[str]] = []
@@ -156,7 +156,7 @@ def _place_multiword(
 
 
 def _spans_inside(form: str, words: Sequence[str], start: int) -> list[tuple[int, int]]:
-    """Where each word stands in a token that begins at ``start``: its own part if the words spell the token."""
+    """The positions of words in a token that begins at ``start``: their own parts if they spell the token."""
     if "".join(words).casefold() == form.casefold() and sum(map(len, words)) == len(form):
         spans = []
         for word in words:

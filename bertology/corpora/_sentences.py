@@ -19,13 +19,13 @@ from bertology.corpora._sentence import MultiwordToken, Sentence, Target
 Integers = NDArray[np.int64]
 
 _Extras = tuple[Mapping[str, tuple[Target, ...]], tuple[MultiwordToken, ...], tuple[str, ...], frozenset[str]]
-"""What few sentences have: span-level annotation, multiword tokens, empty nodes, names of derived targets."""
+"""Annotation that few sentences have: spans, multiword tokens, empty nodes, names of derived targets."""
 
 _NO_EXTRAS: _Extras = ({}, (), (), frozenset())
 _NOT_ANALYSIS = frozenset({"misc", "deps"})
-"""Layers that are kept but name nothing a probe reads, and so do not enter the fingerprint."""
+"""Layers that are kept but used by no probe, and so are not part of the fingerprint."""
 _SPACE_RULE = b"white space inside a word belongs to no word"
-"""Enters the fingerprint of texts with such words alone: their vectors were once means over that white space too."""
+"""Part of the fingerprint of texts with such words only: their vectors were once means over that white space too."""
 _MARK = "\0"
 _ID_MARK, _TEXT_MARK = _MARK + "i", _MARK + "t"
 
@@ -77,12 +77,12 @@ class Sentences(Sequence[Sentence]):
 
     @property
     def n_words(self) -> int:
-        """How many words there are in all."""
+        """Number of words in all sentences."""
         return int(self.starts[-1])
 
     @cached_property
     def sentence_of_word(self) -> Codes:
-        """``[word]`` number of the sentence each word stands in."""
+        """``[word]`` number of the sentence of each word."""
         return np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.starts))
 
     def __len__(self) -> int:
@@ -139,22 +139,22 @@ class Sentences(Sequence[Sentence]):
 
     @property
     def target_layers(self) -> tuple[str, ...]:
-        """Names of the span-level annotation there is, in order."""
+        """Names of the span-level annotation, sorted."""
         return tuple(sorted({name for targets, *_ in self._extras.values() for name in targets}))
 
     def targets(self, layer: str) -> Iterator[tuple[int, tuple[Target, ...]]]:
-        """The number of each sentence that has span-level annotation of that name, and its targets."""
+        """The number and the targets of each sentence that has span-level annotation of that name."""
         # In order of sentences: targets may have been added to some later.
         for number, (targets, *_) in sorted(self._extras.items()):
             if targets.get(layer):
                 yield number, targets[layer]
 
     def with_derived(self, name: str, targets: Mapping[int, tuple[Target, ...]]) -> Sentences:
-        """The same sentences with targets that follow by rule from their annotation; the fingerprint stays.
+        """The same sentences with targets that follow by rule from their annotation; the fingerprint is unchanged.
 
         Args:
-            name: what to call the targets.
-            targets: by number of sentence; those of that name that a sentence has already are put out of place.
+            name: name of the targets.
+            targets: by number of sentence; they replace targets of that name that a sentence has.
         """
         other = copy.copy(self)
         other._extras = dict(self._extras)
@@ -168,7 +168,7 @@ class Sentences(Sequence[Sentence]):
         return self._texts[number]
 
     def id(self, number: int) -> str:
-        """The name of sentence ``number`` in its corpus."""
+        """The identifier of sentence ``number`` in its corpus."""
         return self._ids[number]
 
     def word(self, number: int) -> str:
@@ -177,7 +177,7 @@ class Sentences(Sequence[Sentence]):
 
     @cached_property
     def text_fingerprint(self) -> str:
-        """Hash of what a model reads and where words are in it, whatever is annotated."""
+        """Hash of the input of a model, text and positions of words, independent of annotation."""
         rule = [_SPACE_RULE] if self._has_space_in_words() else []
         return digest([*self._texts.parts(), self.starts.data, self.char_spans.tobytes(), *rule])
 
@@ -244,13 +244,13 @@ class WordLayer:
     """One word-level annotation layer of many sentences: ``values[codes[i]]`` for word ``i``, −1 for none."""
 
     packed: NDArray[np.signedinteger[Any]]
-    """``[word]`` the codes, in no more bytes than they need."""
+    """``[word]`` the codes, in the narrowest integer type."""
     values: tuple[str, ...]
     """Distinct values in order of first appearance."""
 
     @cached_property
     def codes(self) -> Codes:
-        """``[word]`` the codes, in a type one can reckon with; made when first asked for, then kept."""
+        """``[word]`` the codes as int32, made at first use and kept."""
         return self.packed.astype(np.int32, copy=False)
 
     @cached_property
@@ -284,7 +284,7 @@ class StringColumn:
 
 
 class _CodeOf(dict[str | None, int]):
-    """A vocabulary that grows by what it is asked for: codes in order of first appearance, −1 for ``None``."""
+    """A vocabulary that grows at look-up: codes in order of first appearance, −1 for ``None``."""
 
     def __init__(self) -> None:
         super().__init__({None: -1})

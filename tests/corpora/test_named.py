@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bertology.corpora import Corpus, Sentence, Sentences, corpus_at_hand, known_corpora, load_corpus
+from bertology.corpora import Corpus, Sentence, Sentences, corpus_is_available, known_corpora, load_corpus
 from bertology.errors import CorpusError, NameNotFoundError
 
 LINE = "1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n\n"
@@ -173,18 +173,18 @@ def test_a_path_with_a_plus_or_a_hash_is_a_path(tmp_path):
     folder.mkdir()
     (folder / "test.conllu").write_text(LINE)
     assert load_corpus(folder).name == "c+d#e"
-    assert corpus_at_hand(folder)
+    assert corpus_is_available(folder)
 
 
 def test_what_is_at_hand(tmp_path, made_pocket):
     (tmp_path / "test.jsonl").write_text(EDGE)
-    assert corpus_at_hand(f"{tmp_path}#srl")
-    assert corpus_at_hand(f"{tmp_path}+{tmp_path}/test.jsonl")
-    assert corpus_at_hand(f"{tmp_path}+pocket")
-    assert not corpus_at_hand(f"{tmp_path}+nowhere")
-    assert not corpus_at_hand("nowhere#srl")
-    assert not corpus_at_hand("+")
-    assert not corpus_at_hand("#")
+    assert corpus_is_available(f"{tmp_path}#srl")
+    assert corpus_is_available(f"{tmp_path}+{tmp_path}/test.jsonl")
+    assert corpus_is_available(f"{tmp_path}+pocket")
+    assert not corpus_is_available(f"{tmp_path}+nowhere")
+    assert not corpus_is_available("nowhere#srl")
+    assert not corpus_is_available("+")
+    assert not corpus_is_available("#")
 
 
 def test_columns_and_joins_do_not_go_together(tmp_path):

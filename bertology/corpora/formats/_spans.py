@@ -20,7 +20,7 @@ _OTHER_SCHEMES = re.compile(r"[SELUMW]-\S+")
 
 
 class NotIob(ValueError):  # noqa: N818 - turned into a CorpusError by whoever knows file and line
-    """A tag that fits no scheme: ``word`` is its number, the message says why."""
+    """A tag that fits no scheme, with the number of its ``word``."""
 
     def __init__(self, word: int, message: str) -> None:
         super().__init__(message)
@@ -111,16 +111,16 @@ def entities_in(sentences: Sentences) -> dict[int, tuple[Target, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A span of words that speaks of something."""
+    """A span of words that refers to an entity."""
 
     span: Span
     entity: str
-    """The same for all mentions of the same thing."""
+    """Identifier shared by all mentions of the entity."""
     type: str = ""
 
 
 def coreference(mentions: Iterable[Mention]) -> tuple[Target, ...]:
-    """Every pair of mentions in a sentence, the earlier first: ``"1"`` where they mean the same thing, else ``"0"``.
+    """Every pair of mentions in a sentence, the earlier first: ``"1"`` if they corefer, else ``"0"``.
 
     Mentions inside one another are pairs too, as in Tenney et al. 2019 (section 3).
     """

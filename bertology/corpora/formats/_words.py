@@ -104,7 +104,7 @@ def _tokenizer() -> Tokenizer:
 
 
 def english_words(text: str) -> list[Span]:
-    """Where each word of a text stands in it (code points, end exclusive); a masked place is one word."""
+    """The position of each word in a text (code points, end exclusive); a mask is one word."""
     return [(token.idx, token.idx + len(token)) for token in _tokenizer()(text) if not token.text.isspace()]
 
 

@@ -242,7 +242,7 @@ def cells_of(line: str, *, tabbed: bool) -> list[str]:
 
 
 def layout_told(columns: str | Sequence[str], path: Path) -> Layout:
-    """The layout that a person states, as ``"form,xpos,chunk"`` or a sequence of names.
+    """The layout given by the user, as ``"form,xpos,chunk"`` or a sequence of names.
 
     Raises:
         CorpusError: a name is no name of a column, stands twice, there is no ``form``, or there are more or fewer names
@@ -272,7 +272,7 @@ def layout_told(columns: str | Sequence[str], path: Path) -> Layout:
 
 
 def layout_seen(path: Path) -> Layout:
-    """The layout that the first lines of a file show.
+    """The layout inferred from the first lines of a file.
 
     A first column that numbers words is ``id``, the next ``form``. Then columns of IOB tags are ``chunk`` when their
     types are those of CoNLL-2000, else ``ner``; one of universal part-of-speech tags is ``upos``; a single other one
@@ -309,7 +309,7 @@ def layout_seen(path: Path) -> Layout:
 
 
 def looks_like_columns(path: Path) -> bool:
-    """Whether a text file reads as one word a line with its tags, rather than as running text."""
+    """Whether a text file has one word with its tags on each line, rather than running text."""
     rows, blanks = _sample(path)
     if not rows:
         return False

@@ -37,17 +37,17 @@ class AgreementPair:
     bad: str
     """The form of the other number."""
     frame: str
-    """What items have in common that are not independent."""
+    """Identifier shared by items that are not independent."""
     structure: str = ""
-    """The construction; empty if the source does not tell."""
+    """The construction; empty if the source does not state it."""
     n_attractors: int | None = None
-    """How many nouns of the other number stand between subject and form; None if the source does not tell."""
+    """How many nouns of the other number stand between subject and form; None if the source does not state it."""
     blind: str = ""
     """The text with the subject masked too, and what agrees with it before the form; empty if they are not known."""
 
     @property
     def attractors(self) -> str:
-        """``0 attractors``, ``1 attractor`` …; empty if the source does not tell."""
+        """``0 attractors``, ``1 attractor`` …; empty if the source does not state it."""
         return "" if self.n_attractors is None else _attractors(self.n_attractors)
 
 
@@ -103,7 +103,7 @@ def _marvin_linzen(path: Path) -> Iterator[AgreementPair | Unasked]:
 
 
 def _not_agreement(stimulus: Stimulus) -> str:
-    """Why a mask at one word cannot ask it; empty if it can."""
+    """Why a single mask cannot test the item; empty if it can."""
     construction = stimulus.construction
     if construction is not None and construction.polarity:
         return "negative polarity, which is no agreement"

@@ -28,34 +28,34 @@ _LICENSED = {"Y": True, "N": False}
 
 @dataclass(frozen=True, slots=True)
 class PragmaticItem:
-    """Of CPRAG-102: two sentences, the last without its last word, and three words that could be that."""
+    """An item of CPRAG-102: two sentences, the second without its last word, and three candidates for that word."""
 
     id: str
     first: str
     second: str
-    """Up to the word that is asked for."""
+    """Up to the word to be predicted."""
     expected: str
     within_category: str
     between_category: str
     constraint: Literal["high", "low"]
-    """How far the context decides the word, by what people said."""
+    """How strongly the context constrains the word, by human judgements."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoleItem:
-    """Of ROLE-88: a context up to its verb."""
+    """An item of ROLE-88: a context up to its verb."""
 
     id: str
     """``61-a``; ``61-b`` has the same words with the roles reversed."""
     context: str
     expected: tuple[str, ...]
-    """What people said most often. Of a verb with its particle (*worked for*), both words."""
+    """The most frequent human completions. Of a verb with its particle (*worked for*), both words."""
     target: str
     """The verb that fits the roles of ``a``, the same in both contexts."""
 
     @property
     def pair(self) -> str:
-        """What it has in common with the context of reversed roles."""
+        """Identifier shared with the context of reversed roles."""
         return self.id.rpartition("-")[0]
 
     @property
@@ -66,7 +66,7 @@ class RoleItem:
 
 @dataclass(frozen=True, slots=True)
 class NegationItem:
-    """Of NEG-136: a context and its negation, with the word that makes each true; the other's word makes it false."""
+    """An item of NEG-136: a context and its negation, with the word that makes each true and the other false."""
 
     id: str
     affirmative: str
@@ -74,19 +74,19 @@ class NegationItem:
     true_if_affirmative: str
     true_if_negated: str
     licensed: bool | None
-    """Whether the negated sentence is one that people would say; None for the simple ones (*A robin is a bird*)."""
+    """Whether the negated sentence is pragmatically natural; None for the simple ones (*A robin is a bird*)."""
 
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """What was found of the three sets; those that are not there are empty."""
+    """The items of the three sets; a missing set is empty."""
 
     pragmatic: tuple[PragmaticItem, ...] = ()
     roles: tuple[RoleItem, ...] = ()
     negation: tuple[NegationItem, ...] = ()
     """The simple ones, then the natural ones."""
     files: Mapping[str, Path] = field(default_factory=dict)
-    """Where each set was found, by its name."""
+    """The file of each set, by name."""
 
 
 def read_diagnostics(path: str | Path) -> Diagnostics:

@@ -68,7 +68,7 @@ def sentences_field(found: Mapping[str, Any], field: str, where: str) -> str:
 
 
 def mask_trouble(text: str) -> str:
-    """Why a text cannot be asked for the word at its mask; empty if it can."""
+    """Why the word at the mask of a text cannot be predicted; empty if it can."""
     count = len(_SPELLINGS.findall(text))
     if count == 1:
         return ""
@@ -111,10 +111,10 @@ SUBJECT, OBJECT = "[X]", "[Y]"
 
 
 def checked_template(template: str, where: str) -> str:
-    """The template itself.
+    """The template, checked.
 
     Raises:
-        CorpusError: one of the two places is not in it, or more than once.
+        CorpusError: it lacks ``[X]`` or ``[Y]``, or has one of them more than once.
     """
     for place, what in ((SUBJECT, "subject"), (OBJECT, "object")):
         if template.count(place) != 1:
@@ -135,14 +135,14 @@ def prompt_of(template: str, subject: str) -> str:
 def blind_prompt_of(template: str) -> str:
     """The template with a mask for its subject, too; empty where the object comes first.
 
-    Of a blind text the last mask is asked about, which would then be the subject's.
+    The answer to a blind text is read at its last mask, which would then be that of the subject.
     """
     return prompt_of(template, MASK) if template.index(SUBJECT) < template.index(OBJECT) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Unasked:
-    """An item that its source has and that cannot be asked, and why."""
+    """An item of a source that cannot be scored, and the reason."""
 
     id: str
     group: str

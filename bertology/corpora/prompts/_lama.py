@@ -54,14 +54,14 @@ _WRITTEN = {"Squad": "SQuAD"}
 
 @dataclass(frozen=True, slots=True)
 class LamaFact:
-    """A fact, and the prompt that asks for its object."""
+    """A fact as a prompt whose mask is its object."""
 
     id: str
-    """Where it stands: relation or set, and line."""
+    """Relation or set, and line."""
     group: str
     """The relation as tables show it, or the set if it has none."""
     subject: str
-    """Empty where the set tells none (SQuAD)."""
+    """Empty where the set has none (SQuAD)."""
     answer: str
     """The object, as it is written."""
     text: str
@@ -97,15 +97,16 @@ def read_lama(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[Unasked, ..
 
     Objects that name a relation (``predicate_id`` of T-REx, ``pred`` of Google-RE: ``/people/person/place_of_birth``)
     are put into its template: T-REx's from ``relations.jsonl``, which lies in the folder or at most two above the
-    files. Others (SQuAD, ConceptNet) have ``masked_sentences``, which are asked as they stand, several joined; those
-    of Google-RE are not used, as they are not in the paper. A subject with several objects is as many facts, each
-    asked for itself. Objects are kept as written, years too: which of them a model can answer is the model's matter.
+    files. Others (SQuAD, ConceptNet) have ``masked_sentences``, which are used as they are, several joined; those
+    of Google-RE are not used, as they are not in the paper. A subject with several objects is as many facts.
+    Objects are kept as written, years too: which of them are in the vocabulary depends on the model.
 
     Args:
         path: LAMA's folder, its ``data`` folder, one of the four sets, or one JSONL file.
 
     Returns:
-        The facts, and what cannot be asked: empty labels, a mask in a subject's name, sentences without just one mask.
+        The facts, and items that cannot be scored: empty labels, a mask in a subject's name, sentences without exactly
+        one mask.
 
     Raises:
         CorpusError: there is no such file, a line is broken or lacks a field, or a relation is unknown.
@@ -153,7 +154,7 @@ def _relations_file(path: Path) -> Path | None:
 def _facts(
     file: Path, relations: Mapping[str, LamaRelation], relations_file: Path | None
 ) -> Iterator[tuple[LamaFact, str]]:
-    """The facts of a file, each with why it cannot be asked, if so."""
+    """The facts of a file, each with the reason why it cannot be scored, if any."""
     for number, plain in json_objects(file):
         where = f"{file}:{number}"
         answer = text_field(plain, "obj_label", where)
@@ -211,7 +212,7 @@ _PARAREL_LAYOUT = f"give ParaRel's data folder, with {_FACTS} and {_PATTERNS}, o
 
 @dataclass(frozen=True, slots=True)
 class ParaphrasedFact:
-    """A fact, and prompts that ask for its object in different words."""
+    """A fact as several prompts of different wording whose mask is its object."""
 
     id: str
     """Relation and line."""
@@ -230,8 +231,8 @@ def read_pararel(path: str | Path) -> tuple[tuple[ParaphrasedFact, ...], tuple[U
         path: its folder, the ``data`` folder in it, that of the facts, or one file of facts.
 
     Returns:
-        The facts, and what cannot be asked: facts of relations with fewer than two patterns (nothing to be consistent
-        with; the paper leaves these relations out, too), empty labels, a mask in a subject's name.
+        The facts, and items that cannot be scored: facts of relations with fewer than two patterns (the paper leaves
+        these relations out, too), empty labels, a mask in a subject's name.
 
     Raises:
         CorpusError: the folder is another, a line is broken or lacks a field, or a pattern lacks ``[X]`` or ``[Y]``.

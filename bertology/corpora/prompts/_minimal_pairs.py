@@ -21,11 +21,11 @@ _SUFFIXES = (".jsonl", ".tsv")
 
 @dataclass(frozen=True, slots=True)
 class MinimalPair:
-    """Two sentences that differ as little as can be, one of them grammatical."""
+    """Two sentences that differ minimally, one of them grammatical."""
 
     id: str
     kind: PairKind
-    """Whose set it is from."""
+    """The set it is from."""
     group: str
     """BLiMP's paradigm (``UID``), or Marvin & Linzen's case."""
     good: str
@@ -33,7 +33,7 @@ class MinimalPair:
     bad: str
     """The other one."""
     frame: str
-    """What pairs have in common that are not independent."""
+    """Identifier shared by pairs that are not independent."""
     term: str = ""
     """BLiMP's phenomenon (``linguistics_term``): *island_effects*."""
     field: str = ""
@@ -51,7 +51,7 @@ def read_minimal_pairs(path: str | Path) -> Iterator[MinimalPair | Unasked]:
       where it does not reach the item, ``(intrusive)``. Frames are the subject and the words that differ: the rest of
       each sentence is crossed with these. Sentences stay as they are, lower-case and without a period.
 
-    A pair of twice the same sentence cannot be asked (BLiMP has seven).
+    A pair of twice the same sentence cannot be scored (BLiMP has seven).
 
     Raises:
         CorpusError: a file or line is not as it should be.
@@ -108,7 +108,7 @@ _NUMBER = re.compile(r"(sing|plur)_(MS|IS|ES)(?=_|$)")
 
 @dataclass(frozen=True, slots=True)
 class Construction:
-    """What a case of theirs is."""
+    """A construction of Marvin & Linzen."""
 
     name: str
     """As Goldberg (2019, Table 3) calls it."""
@@ -144,7 +144,7 @@ CONSTRUCTIONS: Mapping[str, Construction] = {
 
 @dataclass(frozen=True, slots=True)
 class Stimulus:
-    """An item of theirs: a grammatical sentence and one or two that are not."""
+    """An item of Marvin & Linzen: a grammatical sentence and one or two ungrammatical ones."""
 
     id: str
     case: str
@@ -152,11 +152,11 @@ class Stimulus:
     sentences: tuple[str, ...]
     """The grammatical one first, then the ungrammatical one; of negative polarity items, another such one."""
     construction: Construction | None
-    """What the case is; None if it is none of theirs."""
+    """The construction of the case; None for an unknown case."""
 
     @property
     def n_attractors(self) -> int | None:
-        """How many nouns of the other number stand between subject and form; None if that is not said."""
+        """How many nouns of the other number stand between subject and form; None if unknown."""
         construction = self.construction
         if construction is None or construction.polarity:
             return None
@@ -165,7 +165,7 @@ class Stimulus:
         return _opposed(self.condition)
 
     def subject_place(self, words: Sequence[str]) -> int | None:
-        """Where, in the words of a sentence of it, the noun stands that decides; None if that is not known."""
+        """The position of the subject noun among the words of its sentence; None if unknown."""
         if self.construction is None:
             return None
         place = 1  # the first noun, after *the*, *no*, *most* or *few*
@@ -188,7 +188,7 @@ class Stimulus:
         return " ".join([subject, "/".join(sorted(differing))]).strip()
 
     def blind(self, masked: Sequence[str]) -> str:
-        """A masked sentence with its subject masked too, and what agrees with it; empty if that is not known."""
+        """A masked sentence with its subject masked too, and what agrees with it; empty if unknown."""
         construction, place = self.construction, self.subject_place(masked)
         if construction is None or place is None:
             return ""

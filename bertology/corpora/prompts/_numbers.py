@@ -1,4 +1,4 @@
-"""Number items of our own making: digits for a word, the largest and smallest of a list, sums.
+"""Number items made by rule: digits for a word, the largest and smallest of a list, sums.
 
 The questions are those of Wallace et al. (2019), *Do NLP Models Know Numbers?*, section 3; the items are made here by
 the rules that stand with each function, and are the same on every machine.
@@ -41,14 +41,14 @@ class NumberItem:
 
     id: str
     frame: str
-    """What items have in common that are not independent: the number, the list, the sum."""
+    """Identifier shared by items that are not independent: the number, the list, the sum."""
     group: str
     text: str
     answer: str
     rivals: tuple[str, ...]
     """Other numbers that could be mistaken for it."""
     blind: str
-    """The prompt without the numbers that decide; the last mask is the one that is asked about."""
+    """The prompt without the numbers that decide; its last mask is the one to predict."""
 
 
 def number_word(value: int) -> str:
@@ -147,7 +147,7 @@ T = TypeVar("T")
 
 
 def drawn_order(things: Sequence[T], seed: str) -> list[T]:
-    """The things in an order that the seed decides and nothing else.
+    """The things in a random order that depends on the seed only.
 
     Args:
         things: what is brought into another order; no two places are alike, whatever stands there.
@@ -158,7 +158,7 @@ def drawn_order(things: Sequence[T], seed: str) -> list[T]:
 
 
 def shuffled_words(words: Sequence[str], seed: str) -> list[str]:
-    """The words in an order that is not the one they are in.
+    """The words in a random order other than the given one.
 
     Raises:
         ValueError: they are all the same, or there are fewer than two.
@@ -179,8 +179,8 @@ def check_made(source: str, *, pocket: str) -> None:
     """Raise :class:`CorpusError` unless ``source`` is :data:`MADE`.
 
     Args:
-        source: what was asked for.
-        pocket: why the pocket world has no such items.
+        source: the corpus requested.
+        pocket: the reason why the pocket world has no such items.
     """
     if source == MADE:
         return

@@ -15,7 +15,7 @@ from typing import Final, Literal
 from bertology.corpora.prompts._numbers import drawn_order
 
 LEAST_RATIO = 10
-"""How many times as large or heavy the one must be as the other."""
+"""Least ratio of the sizes or weights of a pair."""
 _FAR = 100
 
 _TABLES: Final[dict[str, str]] = tomllib.loads(Path(__file__).with_name("objects.toml").read_text(encoding="utf-8"))
@@ -48,17 +48,17 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class ObjectItem:
-    """A prompt with a right word and a wrong one."""
+    """A prompt with a correct word and a distractor."""
 
     id: str
     frame: str
-    """What items have in common that are not independent: the two objects."""
+    """Identifier shared by items that are not independent: the two objects."""
     group: str
     text: str
     answer: str
     rival: str
     blind: str
-    """The prompt without the objects; the last mask is the one that is asked about."""
+    """The prompt without the objects; its last mask is the one to predict."""
 
 
 def things() -> tuple[Thing, ...]:

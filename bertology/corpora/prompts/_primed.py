@@ -20,7 +20,7 @@ _LAYOUT = (
 
 @dataclass(frozen=True, slots=True)
 class PrimedFact:
-    """A fact, the prompt that asks for its object, and the same prompt negated or after a misleading word."""
+    """A fact as a prompt, and the same prompt negated or after a misleading word."""
 
     id: str
     """Set, relation, and the line of the first file that has it."""
@@ -29,7 +29,7 @@ class PrimedFact:
     relation: str
     """``P19``, ``place_of_birth``; empty where the whole set is one file of that name."""
     subject: str
-    """Empty where the set tells none (SQuAD)."""
+    """Empty where the set has none (SQuAD)."""
     answer: str
     text: str
     """The prompt, with ``{mask}`` for the object."""
@@ -37,7 +37,7 @@ class PrimedFact:
     """The same, negated; empty where the source has none."""
     misprimed: Mapping[str, str]
     """The same after a wrong word and a question mark, by how that was chosen: ``high-ranked``, ``low-ranked``,
-    ``random``; empty where the source does not tell."""
+    ``random``; empty where the source does not state it."""
 
     @property
     def group(self) -> str:
@@ -54,7 +54,7 @@ def read_primed(path: str | Path) -> tuple[tuple[PrimedFact, ...], tuple[Unasked
         path: its folder, the ``data`` folder in it, any folder below, or one JSONL file.
 
     Returns:
-        The facts, and what cannot be asked: empty labels, sentences without just one mask.
+        The facts, and items that cannot be scored: empty labels, sentences without just one mask.
 
     Raises:
         CorpusError: there is no such file, a line is broken or lacks a field, or a fact is negated in two ways.
@@ -80,7 +80,7 @@ def read_primed(path: str | Path) -> tuple[tuple[PrimedFact, ...], tuple[Unasked
 
 
 def _facts(file: Path) -> Iterator[tuple[str, PrimedFact, str]]:
-    """The facts of a file with their places, and why each cannot be asked, if so."""
+    """The facts of a file with their places, and the reason why each cannot be scored, if any."""
     name, kind = _set_and_kind(file)
     stem = file.name.removesuffix(".jsonl").removesuffix("_random")
     relation = "" if stem.lower() == name.replace("-", "").lower() else stem

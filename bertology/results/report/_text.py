@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
 from bertology._inputs import is_numeral
-from bertology.corpora import Corpus, Sentences, corpus_at_hand, load_corpus
+from bertology.corpora import Corpus, Sentences, corpus_is_available, load_corpus
 from bertology.errors import BertologyError
 from bertology.results._grid import answers_itself
 from bertology.results._view import LayerTable
@@ -114,7 +114,7 @@ def _of_sentences(run: Run) -> list[LayerTable]:
 
 def _look_in(asked: AskedCorpus, fingerprint: str, load: Callable[[AskedCorpus], Corpus]) -> Corpus | str:
     """A corpus if it is the one looked for, else the reason why it is not taken."""
-    if not corpus_at_hand(asked.name):
+    if not corpus_is_available(asked.name):
         return f"corpus {asked.name} is not on this machine; name its place with --corpus"
     try:
         corpus = load(asked)

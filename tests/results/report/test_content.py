@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bertology._page import embedded_json
-from bertology.corpora import corpus_at_hand, load_corpus
+from bertology.corpora import corpus_is_available, load_corpus
 from bertology.results import Results, confusion, per_label_scores, read_results
 from bertology.results.report import read_runs, render_report, write_report
 from bertology.results.report._details import MOST_CONFUSED, MOST_LABELS, item_budget
@@ -232,8 +232,8 @@ def test_corpora_are_found_as_the_run_asked_for_them(made_up, tiny_corpus, tmp_p
 
 
 def test_a_treebank_that_is_not_here_is_not_fetched(run, made_up, tmp_path):
-    assert corpus_at_hand("pocket")
-    assert not corpus_at_hand("ud:en_ewt")
+    assert corpus_is_available("pocket")
+    assert not corpus_is_available("ud:en_ewt")
     folder = renamed(made_up(("pos",)), corpus="ud:en_ewt").save(tmp_path / "ewt", tables=(), plots=())
     reason = payload(page_of(folder))["questions"][0]["entries"][0]["details"]["noText"]
     assert reason == "corpus ud:en_ewt is not on this machine; name its place with --corpus"
