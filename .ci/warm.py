@@ -34,7 +34,7 @@ IMPORTED = (
     "bertology.cli._app",
     "bertology.encoders.loading.load",
     "bertology.readouts",
-    "bertology.runner.experiment",
+    "bertology.runner",
 )
 
 

@@ -20,13 +20,15 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 from benchmarks._common import Line, seconds, show
 from benchmarks.extraction import own_cache
-from bertology.runner.experiment import Experiment, RunOptions, resolve_work, run_experiment
+from bertology.runner import RunOptions, resolve_work, run_experiment
+from bertology.runner.experiment import Experiment
 
 _MODELS = 5
 _TASKS = ("pos", "xpos", "chunk", "deprel")
@@ -101,23 +103,21 @@ def trivial(folder: Path, n_cells: int) -> Experiment:
 def bare_work(experiment: Experiment) -> None:
     """Fit and predict every unit of an experiment, one after another, and keep nothing."""
     from bertology.activations import silent
-    from bertology.runner._fit import fit_group
-    from bertology.runner._plan import Group
-    from bertology.runner._run import extract_splits, opener
-    from bertology.runner._task_data import TaskData
-    from bertology.runner.experiment._compute import one_thread
+    from bertology.families.tasks import Job
+    from bertology.runner._signals import extract_splits, one_thread, open_encoder
 
     entries: dict[Any, Any] = {}
     for unit in resolve_work(experiment).units:
-        plan, part = unit.plan, unit.part
-        for group in (part, *part.draws) if isinstance(part, Group) else ():
-            key = id(plan), group.weights
+        pair = unit.plan.pair
+        for group in unit.draws:
+            key = id(pair), group.weights
             if key not in entries:
-                encoder = opener(plan, group.weights, "cpu")
-                entries[key] = extract_splits(plan, group.weights, encoder, lambda _: silent)
-            data = TaskData.of(group.probe, plan.splits)
-            with one_thread(), patch("bertology.runner._fit.write_cell"):
-                fit_group(group, data, entries[key], Path(), plan=plan, device="cpu", progress=silent)
+                entries[key] = extract_splits(pair, group.weights, "cpu", lambda _: silent)
+            encoder = partial(open_encoder, pair, group.weights, "cpu")
+            with one_thread(), patch("bertology.families.labels._fit.write_cell"):
+                for _, error in unit.family.compute([group], Job(Path(), pair, "cpu", silent, encoder, entries[key])):
+                    if error is not None:
+                        raise error
 
 
 def _tiny_model(folder: Path) -> Path:

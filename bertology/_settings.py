@@ -6,15 +6,18 @@ import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, to_json
 
 from bertology._names import name_not_found
 from bertology._yaml import Place, Written, parse_yaml
 from bertology.errors import BertologyError, FitError, cut, quoted
 
+Text = Annotated[str, Field(strict=True, min_length=1)]
+Whole = Annotated[int, Field(strict=True)]
+Truth = Annotated[bool, Field(strict=True)]
 Model = TypeVar("Model", bound=BaseModel)
 Path = tuple[str | int, ...]
 """The keys and numbers that lead to a setting."""

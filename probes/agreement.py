@@ -48,7 +48,6 @@ class Agreement(ClozeProbe):
     question = _QUESTION
     reference = _REFERENCE
     asks = "choices"
-    readout = "masked_lm.v1"
     asks = "choices"
     metrics = ("choice_accuracy", "micro_choice_accuracy")
 

@@ -30,7 +30,6 @@ class Comparisons(ClozeProbe):
     kind: str
     version = 1
     reference = _REFERENCE
-    readout = "masked_lm.v1"
     asks = "choices"
     metrics = ("choice_accuracy", "micro_choice_accuracy")
 

@@ -185,7 +185,6 @@ class PsycholinguisticDiagnostics(ClozeProbe):
     kind: str
     version = 1
     reference = _REFERENCE
-    readout = "masked_lm.v1"
 
     @property
     def task(self) -> str:

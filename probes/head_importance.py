@@ -43,7 +43,6 @@ class HeadImportance(GateProbe):
     version = 1
     question = "What does the model lose, in restoring masked words, without each of its heads?"
     reference = "Michel et al. 2019"
-    readout = "gates.v1"
     metrics = (
         head_metric("importance", "mean |gradient| of the loss at the head's gate, over the layer's ℓ2 norm"),
         head_metric("gradient_bits", "mean |gradient| of the loss at the head's gate"),

@@ -42,7 +42,6 @@ class HeadPatterns(AttentionProbe):
     version = 2
     question = "What does each head's map look like: vertical, diagonal, both, block, or none of these?"
     reference = "Kovaleva et al. 2019, §4.1"
-    readout = "attention.v1"
     metrics = (head_metric("pattern_share", "maps of one class, divided by all maps of the head"),)
     level = "piece"
     norms = False

@@ -61,7 +61,6 @@ class Roles(AttentionProbe):
     version = 1
     question = "Does a head look at a neighbour, along one relation, or at rare words?"
     reference = "Voita et al. 2019, §5"
-    readout = "attention.v1"
     metrics = (head_metric("role_share", "share of words whose maximum lies where the role has it"),)
     level = "word"
     pairs = False

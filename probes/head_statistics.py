@@ -34,7 +34,6 @@ class Statistics(AttentionProbe):
     version = 1
     question = "What does each head look at, how sharply, and how far away?"
     reference = "Clark et al. 2019, §3"
-    readout = "attention.v1"
     metrics = (
         head_metric("attention_mass", "mean attention of words to a kind of unit, over words that have such a unit"),
         head_metric("argmax_share", "share of words whose most attended word stands at an offset, in words"),

@@ -58,7 +58,6 @@ class _OfSingleHeads(AttentionProbe):
     """What the first three questions have in common."""
 
     version = 1
-    readout = "attention.v1"
     level = "word"
     pairs = False
     norms = False
@@ -180,7 +179,6 @@ class Parser(GateProbe):
     version = 1
     question = "Do all heads together say which word hangs from which?"
     reference = "Clark et al. 2019, §5"
-    readout = "gates.v1"
     metrics = (head_metric("attention_uas", "share of words whose head is named, roots and punctuation left out"),)
     chooses = False
 

@@ -49,7 +49,6 @@ class Lama(ClozeProbe):
     version = 1
     question = _QUESTION
     reference = _REFERENCE
-    readout = "masked_lm.v1"
     asks = "answers"
     metrics = ("p_at_1", "p_at_10", "mrr", "micro_p_at_1", *_BY_TYPE)
 
@@ -89,7 +88,6 @@ class Paraphrases(ClozeProbe):
     version = 1
     question = "Is a fact completed by the same word, however it is put?"
     reference = "Elazar et al. 2021"
-    readout = "masked_lm.v1"
     asks = "answers"
     metrics = ("consistency", "p_at_1", "all_right")
 
@@ -125,7 +123,6 @@ class Negated(ClozeProbe):
     version = 1
     question = "Does another word complete a fact when it is negated?"
     reference = "Kassner & Schütze 2020"
-    readout = "masked_lm.v1"
     asks = "changes"
     metrics = ("moved", "probability_lost")
 
@@ -169,7 +166,6 @@ class Misprimed(ClozeProbe):
     version = 1
     question = "Is a fact completed rightly after a wrong word and a question mark?"
     reference = "Kassner & Schütze 2020"
-    readout = "masked_lm.v1"
     asks = "answers"
     metrics = ("p_at_1", "micro_p_at_1")
 

@@ -31,7 +31,6 @@ class MinimalPairs(ClozeProbe):
     question = "Of two sentences that hardly differ, is the grammatical one more probable?"
     reference = "Warstadt et al. 2020; Salazar et al. 2020; Marvin & Linzen 2018"
     asks = "sentences"
-    readout = "masked_lm.v1"
     asks = "sentences"
     metrics = ("choice_accuracy", "micro_choice_accuracy")
 

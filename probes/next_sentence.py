@@ -25,7 +25,6 @@ class NextSentence(ClozeProbe):
     version = 1
     question = "Does one sentence follow another?"
     reference = "Devlin et al. 2019, §3.1; Lan et al. 2020, §3.1"
-    readout = "next_sentence.v1"
     asks = "next_sentence"
     metrics = ("choice_accuracy", "micro_choice_accuracy")
 

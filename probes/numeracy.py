@@ -36,7 +36,6 @@ class Numeracy(ClozeProbe):
     kind: str
     version = 1
     reference = _REFERENCE
-    readout = "masked_lm.v1"
     asks = "choices"
     metrics = ("choice_accuracy", "micro_choice_accuracy", "p_at_1")
 

@@ -33,7 +33,7 @@ import gc, json, os, signal, sys, tempfile
 
 import joblib.externals.loky.process_executor, pyarrow.dataset, pyarrow.parquet, torch, sklearn.linear_model
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel
-import bertology.runner.experiment, bertology.readouts, bertology.encoders.loading.load, bertology.activations._extract
+import bertology.runner, bertology.readouts, bertology.encoders.loading.load, bertology.activations._extract
 import bertology.cli._app, bertology.pocket.training._pretrain, bertology_probes.chunk, bertology_probes.pos
 from bertology.cli import main
 
@@ -55,7 +55,8 @@ def die_at_write(left):
 
 def be(job):
     os.close(3)
-    os.dup2(os.open(job["stderr"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+    for stream, number in (("stdout", 1), ("stderr", 2)):
+        os.dup2(os.open(job[stream], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     os.environ.update(job["environment"])
     tempfile.tempdir = None
     if job["die_at_write"]:
@@ -98,6 +99,11 @@ class Running:
         return status
 
     @property
+    def output(self) -> str:
+        """What it wrote to standard output."""
+        return (self.folder / "stdout").read_text()
+
+    @property
     def errors(self) -> str:
         """What it wrote to standard error."""
         return (self.folder / "stderr").read_text()
@@ -121,6 +127,7 @@ class Commands:
         job = {
             "arguments": [str(argument) for argument in arguments],
             "environment": {"BERTOLOGY_CACHE": str(folder / "cache"), "TMPDIR": str(folder / "tmp")},
+            "stdout": str(folder / "stdout"),
             "stderr": str(folder / "stderr"),
             "die_at_write": die_at_write,
         }

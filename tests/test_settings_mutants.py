@@ -13,8 +13,9 @@ import yaml
 from bertology._yaml import Place, parse_yaml
 from bertology.errors import BertologyError
 from bertology.pocket import load_settings
-from bertology.runner.experiment import fewest_cells, load_experiment
-from bertology.runner.experiment._slurm import read_profile
+from bertology.runner import fewest_cells
+from bertology.runner.engines._slurm import read_profile
+from bertology.runner.experiment import load_experiment
 from tests.long_numbers import dumped
 from tests.mutations import accepted, mutated_bytes, mutated_tree
 
@@ -42,7 +43,7 @@ PROFILE = (
 def resolved(path: Path) -> object:
     """An experiment, and what is made of it before any name is looked up."""
     found = load_experiment(path)
-    return found.plain(), found.layer_spec, [task.readings for task in found.tasks], fewest_cells(found)
+    return found.plain(), found.layer_spec, [task.configs for task in found.tasks], fewest_cells(found)
 
 
 READERS: dict[str, tuple[str, Callable[[Path], object]]] = {

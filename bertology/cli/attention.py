@@ -76,7 +76,7 @@ def attention(
 
 def _sentence(text: str | None, gold: str | None, name: str | None, columns: str | None) -> str | Sentence:
     from bertology.errors import CorpusError, quoted
-    from bertology.runner import sentence_of_corpus
+    from bertology.parsing import sentence_of_corpus
 
     if (gold is None) != (name is None):
         raise typer.BadParameter("--gold names a treebank and --sentence the id of its sentence: give both or neither")

@@ -13,7 +13,7 @@ import typer
 from bertology.cli._confirm import confirm
 
 if TYPE_CHECKING:
-    from bertology.runner.experiment import RunSummary, Shard, Work
+    from bertology.runner import RunSummary, Shard, Work
 
 MOST_CELLS = 100_000
 
@@ -69,7 +69,7 @@ def run(
     recorded and does not stop the others. Several processes may run the same experiment into the same folder.
     """
     from bertology.activations import BarProgress, silent
-    from bertology.runner.experiment import ClusterChoice, RunOptions, Shard, run_experiment
+    from bertology.runner import ClusterChoice, RunOptions, Shard, run_experiment
 
     part, cluster = Shard.parse(shard), ClusterChoice(scheduler, slurm, patience)
     cluster.check(engine.value)
@@ -90,7 +90,7 @@ def run(
 
 def plan(file: File, *, out: Out = None, set_: Changes = None) -> None:
     """Say what an experiment comes to, what of it is finished, and what the rest takes; computes nothing."""
-    from bertology.runner.experiment import estimate
+    from bertology.runner import estimate
 
     work = _resolved(file, set_ or (), yes=True)
     typer.echo(estimate(work, out or Path("runs") / work.experiment.name).to_text(), nl=False)
@@ -105,7 +105,8 @@ def schema() -> None:
 
 def _resolved(file: Path, changes: list[str] | tuple[str, ...], *, yes: bool, part: Shard | None = None) -> Work:
     """The experiment with every name found; asks before a grid that no one may have meant."""
-    from bertology.runner.experiment import fewest_cells, load_experiment, resolve_work
+    from bertology.runner import fewest_cells, resolve_work
+    from bertology.runner.experiment import load_experiment
 
     experiment = load_experiment(file, changes=changes)
     fewest = fewest_cells(experiment)

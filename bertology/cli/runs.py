@@ -18,7 +18,7 @@ def merge(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the merged run.")],
 ) -> None:
     """Put the shards of an experiment together; computes nothing, and needs neither models nor corpora."""
-    from bertology.runner.experiment import merge_runs
+    from bertology.runner import merge_runs
 
     results = merge_runs(runs, out)
     cells = len({row.cell_id for row in results.rows})
@@ -27,7 +27,7 @@ def merge(
 
 def verify(run: Run) -> None:
     """Compare every file of a run with its checksum; exit status 1 if something was altered."""
-    from bertology.runner.experiment import verify_run
+    from bertology.runner import verify_run
 
     problems = verify_run(run)
     for line in problems:
@@ -48,8 +48,8 @@ def rerun(
 ) -> None:
     """Repeat a run from its own record and say which numbers moved; exit status 1 if any did."""
     from bertology._files import real_path
-    from bertology.runner.experiment import RunOptions
-    from bertology.runner.experiment import rerun as repeat
+    from bertology.runner import RunOptions
+    from bertology.runner import rerun as repeat
 
     found = repeat(run, out or run.with_name(f"{real_path(run).name}-again"), options=RunOptions(jobs=jobs))
     for line in found.moved[:_MOST_LINES]:

@@ -70,7 +70,7 @@ def tree(
     The probe is fitted on the treebank the first time, and kept.
     """
     from bertology.activations import BarProgress, silent
-    from bertology.runner import ParseRequest, parse
+    from bertology.parsing import ParseRequest, parse
 
     _check_ending(out)
     request = ParseRequest(
@@ -95,7 +95,7 @@ def tree(
 
 
 def _sentence(text: str | None, name: str | None, corpus: str, columns: str | None, *, is_split: bool) -> Sentence:
-    from bertology.runner import sentence_of_corpus, sentence_of_text
+    from bertology.parsing import sentence_of_corpus, sentence_of_text
 
     if (text is None) == (name is None):
         raise typer.BadParameter("give a sentence, or the id of one with --sentence")

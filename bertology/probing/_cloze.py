@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Literal
 
 from bertology._files import canonical_json, digest
+from bertology.cloze import AnswerForm
 from bertology.errors import CorpusError, quoted
 from bertology.probing._contract import Probe
 
@@ -162,12 +163,20 @@ def _lacks(item: ClozeItem, asks: ClozeAsks) -> str:
     return ""
 
 
+@dataclass(frozen=True, kw_only=True)
 class ClozeProbe(Probe):
     """A question put to the head of a masked language model: prompts and answers in, scores by layer out.
 
-    Subclasses are frozen dataclasses without state. They say what is asked (:meth:`items`) and how it is scored;
-    reading the model, every layer through its head, baselines, intervals and tables are the core's.
+    Subclasses are frozen dataclasses without state. They define the items (:meth:`items`) and how they are scored;
+    the family runs the model, with every layer through its head, and makes baselines, intervals and tables.
     """
+
+    form: AnswerForm | None = None
+    """How words of several pieces and sentences are scored; ``one_piece`` for words and ``original`` for sentences when
+    left out. See :data:`bertology.cloze.AnswerForm`."""
+    vocabulary: str | None = None
+    """A file of words, one a line, among which answers are ranked, such as those that several models share (Petroni et
+    al. 2019, section 4.1.2); the model's own vocabulary when left out."""
 
     @property
     @abstractmethod

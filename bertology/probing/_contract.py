@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Self
 
+from bertology._settings import checked_settings
 from bertology.corpora import Sentences
 from bertology.measures import Metric, find_metric
 from bertology.probing._examples import Examples
@@ -36,11 +39,6 @@ class Probe(ABC):
 
     @property
     @abstractmethod
-    def readout(self) -> str:
-        """Registered name of the readout unless another is asked for: ``linear.v1``."""
-
-    @property
-    @abstractmethod
     def metrics(self) -> tuple[str | Metric, ...]:
         """Registered metrics by name, or metrics of its own; the main one, by which layers are ranked, first."""
 
@@ -53,6 +51,18 @@ class Probe(ABC):
         """
         return tuple(find_metric(metric) for metric in self.metrics)
 
+    def with_settings(self, settings: Mapping[str, Any]) -> Self:
+        """The same question with other settings.
+
+        Raises:
+            NameNotFoundError: there is no such setting.
+            FitError: a setting is of another kind than it should be.
+        """
+        what_it_is = (name for kind in type(self).__mro__ for name in getattr(kind, "__abstractmethods__", ()))
+        chosen = checked_settings(settings, type(self), owner=f"task {self.task}", fixed=frozenset(what_it_is))
+        # That a probe is a dataclass is part of the contract, which types cannot say of an abstract class.
+        return dataclasses.replace(self, **chosen) if chosen else self  # type: ignore[type-var]
+
 
 class RepresentationProbe(Probe):
     """A question put to word vectors: can this label be read off them, and in which layer?
@@ -60,6 +70,11 @@ class RepresentationProbe(Probe):
     Subclasses are frozen dataclasses without state. They say what is asked (:meth:`examples`) and how it is scored;
     reading the encoder, fitting every layer at once, controls, intervals and tables are the core's.
     """
+
+    @property
+    @abstractmethod
+    def readout(self) -> str:
+        """Registered name of the readout unless another is asked for: ``linear.v1``."""
 
     @abstractmethod
     def examples(self, sentences: Sentences) -> Examples:

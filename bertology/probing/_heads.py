@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 from numpy import int64
 from numpy.typing import NDArray
 
-from bertology._settings import checked_settings
 from bertology.corpora import Sentences
 from bertology.probing._contract import Probe
 
@@ -37,18 +35,6 @@ class HeadProbe(Probe):
     @abstractmethod
     def chooses(self) -> bool:
         """Whether a table names the best head: then dev is read as well, heads are chosen on it and scored on test."""
-
-    def with_settings(self, settings: Mapping[str, Any]) -> Self:
-        """The same question with other settings.
-
-        Raises:
-            NameNotFoundError: there is no such setting.
-            FitError: a setting is of another kind than it should be.
-        """
-        what_it_is = (name for kind in type(self).__mro__ for name in getattr(kind, "__abstractmethods__", ()))
-        chosen = checked_settings(settings, type(self), owner=f"task {self.task}", fixed=frozenset(what_it_is))
-        # That a probe is a dataclass is part of the contract, which types cannot say of an abstract class.
-        return dataclasses.replace(self, **chosen) if chosen else self  # type: ignore[type-var]
 
 
 class AttentionProbe(HeadProbe):

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from bertology.readouts._base import FitReport, FittedReadout, Predictions, Readout, Targets
     from bertology.readouts._erasure import ErasedFeatures, ErasedSpans, Erasure, fit_erasure, random_erasure
     from bertology.readouts._features import ArrayFeatures, FeatureSource
-    from bertology.readouts._heads import MaskedLmReadout, NextSentenceReadout
     from bertology.readouts._spans import ArraySpans, PooledSpans, SpanSource
     from bertology.readouts.codelength._code import Codelength, online_codelength, variational_codelength
     from bertology.readouts.edge._readouts import EdgeReadout
@@ -40,8 +39,6 @@ __all__ = [
     "FittedReadout",
     "FittedStructural",
     "LinearReadout",
-    "MaskedLmReadout",
-    "NextSentenceReadout",
     "PooledSpans",
     "Predictions",
     "ProbeOrigin",

@@ -30,14 +30,14 @@ class ReadoutKind:
 
     name: str
     """Registered name, with its version: ``linear.v2``."""
-    make: str | Callable[..., Settings] | None
+    make: str | Callable[..., Settings]
     """The frozen dataclass of the readout, whose fields are its settings; or where to import it from, as
     ``"module:object"``, which keeps planning quick where the module imports torch."""
     about: str = ""
     """One line: what is fitted, with the paper it comes from."""
-    reads: Literal["words", "spans", "trees", "prompts", "maps", "gates"] = "words"
+    reads: Literal["words", "spans", "trees"] = "words"
     """``words``: one vector an item. ``spans``: the vectors of all words in an item's spans. ``trees``: the vectors of
-    whole sentences, whose trees are decoded. The others name what a model's own head or attention heads compute."""
+    whole sentences, whose trees are decoded."""
     columns: Literal["layer", "below", "all"] = "layer"
     """What one score describes: one layer, a layer with all layers below it, or all layers together."""
     has_posterior: bool = False
@@ -93,8 +93,7 @@ def get_readout(name: str, **settings: Any) -> Readout:
 
     readout = make_readout(name, **settings)
     if not isinstance(readout, Readout):
-        what = {"trees": "finds trees", "prompts": "answers texts"}[readout_kind(readout.name).reads]
-        raise FitError(f"readout {readout.name} {what}: it cannot read labels")
+        raise FitError(f"readout {readout.name} finds trees: it cannot read labels")
     return readout
 
 
@@ -112,8 +111,6 @@ def make_readout(name: str, **settings: Any) -> Settings:
     from bertology._settings import checked_settings
 
     kind = readout_kind(name)
-    if kind.make is None:
-        raise FitError(f"readout {kind.name} is about attention heads: it reads no vectors")
     make = _imported(kind.make) if isinstance(kind.make, str) else kind.make
     checked = checked_settings(settings, make, owner=f"readout {kind.name}", fixed=frozenset(kind.fixed))
     return make(**checked, **kind.fixed)

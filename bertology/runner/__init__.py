@@ -1,24 +1,36 @@
-"""From what a person asks to tidy tables; whatever is finished is not computed again."""
+"""From a request or an experiment to tidy tables; whatever is finished is not computed again."""
 
-from bertology.runner._parse import ParseRequest, parse, read_tree, sentence_of_corpus, sentence_of_text
-from bertology.runner._plan import make_plan
-from bertology.runner._reading import Reading, sweep
-from bertology.runner._request import CONTROLS, ProbeRequest, parse_controls, parse_layers, parse_names
-from bertology.runner._run import run_probes
+from bertology.families.readout_config import ReadoutConfig, sweep
+from bertology.families.request import CONTROLS, ProbeRequest, parse_controls, parse_layers, parse_names
+from bertology.runner._estimate import estimate
+from bertology.runner._merge import merge_runs
+from bertology.runner._plan import Plan, make_plan
+from bertology.runner._run import RunOptions, RunSummary, run_experiment, run_probes
+from bertology.runner._verify import rerun, verify_run
+from bertology.runner._work import Shard, Work, fewest_cells, resolve_work
+from bertology.runner.engines._cluster import ClusterChoice
 
 __all__ = [
     "CONTROLS",
-    "ParseRequest",
+    "ClusterChoice",
+    "Plan",
     "ProbeRequest",
-    "Reading",
+    "ReadoutConfig",
+    "RunOptions",
+    "RunSummary",
+    "Shard",
+    "Work",
+    "estimate",
+    "fewest_cells",
     "make_plan",
-    "parse",
+    "merge_runs",
     "parse_controls",
     "parse_layers",
     "parse_names",
-    "read_tree",
+    "rerun",
+    "resolve_work",
+    "run_experiment",
     "run_probes",
-    "sentence_of_corpus",
-    "sentence_of_text",
     "sweep",
+    "verify_run",
 ]

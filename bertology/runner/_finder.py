@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
-from bertology._inputs import exists, given_path, read_text
+from bertology._inputs import exists, given_path
 from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentences, annotate_text, load_corpus, no_columns
 from bertology.encoders import ModelShape, ModelSource, model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, CorpusError, quoted
+from bertology.families.registry import family_of
+from bertology.families.request import Init, ProbeRequest
+from bertology.families.splits import Splits, TaskItems, choose_splits, splits_to_read
 from bertology.measures import METRICS
-from bertology.probing import ClozeItems, ClozeProbe, HeadProbe, Probe, RepresentationProbe, get_probe
-from bertology.runner._request import ProbeRequest
-from bertology.runner._task_data import Splits, choose_splits, splits_to_read
-
-Init = Literal["pretrained", "random", "random_blocks"]
+from bertology.probing import Probe, get_probe
 
 
 class Finder:
@@ -28,7 +26,7 @@ class Finder:
         self._models: dict[tuple[str, str | None], tuple[ModelSource, ModelShape]] = {}
         self._fingerprints: dict[tuple[Path, Init, int], str] = {}
         self._splits: dict[tuple[object, ...], tuple[Corpus, Splits]] = {}
-        self._prompts: dict[tuple[str, str, int | None], ClozeItems] = {}
+        self._items_of: dict[tuple[str, str, int | None], TaskItems | None] = {}
 
     def probe(self, task: str) -> Probe:
         """The probe of a task: :func:`bertology.probing.get_probe`."""
@@ -70,50 +68,43 @@ class Finder:
         return found
 
     def corpus(self, request: ProbeRequest, probes: Sequence[Probe]) -> Corpus:
-        """The corpus that probes read; where all of them ask texts of their own, only what it is called."""
-        if all(isinstance(probe, ClozeProbe) for probe in probes):
+        """The corpus that probes read; where all of them have items of their own, only its name."""
+        if not splits_read(probes):
             return prompts_corpus(request.corpus, columns=request.columns)
         return find_corpus(request.corpus, annotate=request.annotate, columns=request.columns)
 
     def splits(self, corpus: Corpus, probes: Sequence[Probe], request: ProbeRequest) -> Splits:
-        """What of a corpus is fitted on, chosen by and scored on, and what cloze probes ask.
+        """The splits of a corpus that probes read, and the items that they bring themselves.
 
         Raises:
-            CorpusError: a probe finds nothing to ask.
+            CorpusError: a probe finds no item.
         """
         tasks = tuple(probe.task for probe in probes)
         key = (id(corpus), request.train_split, request.test_split, request.max_items, tasks)
         if key not in self._splits:
-            fits = any(isinstance(probe, RepresentationProbe) for probe in probes)
-            heads = [probe for probe in probes if isinstance(probe, HeadProbe)]
-            if fits:
-                found = choose_splits(corpus, train=request.train_split, test=request.test_split)
-            elif heads:
-                found = splits_to_read(corpus, test=request.test_split, choose=any(probe.chooses for probe in heads))
+            needed = splits_read(probes)
+            if "train" in needed:
+                splits = choose_splits(corpus, train=request.train_split, test=request.test_split)
+            elif needed:
+                splits = splits_to_read(corpus, test=request.test_split, choose="dev" in needed)
             else:
-                found = Splits(_NO_SENTENCES, _NO_SENTENCES, _NO_SENTENCES, ())
-            prompts = {
-                probe.task: self._items(probe, request.corpus, request.max_items)
-                for probe in probes
-                if isinstance(probe, ClozeProbe)
-            }
+                splits = Splits(_NO_SENTENCES, _NO_SENTENCES, _NO_SENTENCES, ())
+            items = {probe.task: self._items(probe, request.corpus, request.max_items) for probe in probes}
             # The corpus is kept as well, so that no other can come to have its id.
-            self._splits[key] = (corpus, replace(found, prompts=prompts))
+            own = {task: found for task, found in items.items() if found is not None}
+            self._splits[key] = (corpus, replace(splits, items=own))
         return self._splits[key][1]
 
-    def _items(self, probe: ClozeProbe, source: str, most: int | None) -> ClozeItems:
+    def _items(self, probe: Probe, source: str, most: int | None) -> TaskItems | None:
         key = probe.task, source, most
-        if key not in self._prompts:
-            try:
-                items = probe.items(source)
-                items.check(probe.asks)
-            except CorpusError as error:
-                raise CorpusError(f"task {probe.task}: {error}") from error
-            if most is not None:
-                as_wholes = any(metric.count_kind == "agreement" for metric in probe.scores)
-                items = items.some_of_each_group(most, whole_clusters=as_wholes)
-            self._prompts[key] = items
-        return self._prompts[key]
+        if key not in self._items_of:
+            self._items_of[key] = family_of(probe).items(probe, source, most=most)
+        return self._items_of[key]
+
+
+def splits_read(probes: Sequence[Probe]) -> frozenset[str]:
+    """The splits of a corpus that some of the probes read."""
+    return frozenset(split for probe in probes for split in family_of(probe).splits_read(probe))
 
 
 _NO_SENTENCES = Sentences()
@@ -152,17 +143,3 @@ def find_corpus(name: str, *, annotate: str | None = None, columns: str | None =
         for name, places in parts.items()
     }
     return replace(whole, splits=splits)
-
-
-def read_vocabulary(path: str) -> tuple[str, ...]:
-    """The words of a file, one a line.
-
-    Raises:
-        CorpusError: there is no such file, or no word in it.
-    """
-    file = given_path(path, error=CorpusError)
-    lines = read_text(file, error=CorpusError, missing="it should be a vocabulary, one word a line").splitlines()
-    words = tuple(dict.fromkeys(filter(None, map(str.strip, lines))))
-    if not words:
-        raise CorpusError(f"vocabulary {file}: no word in it; write one a line")
-    return words

@@ -1,37 +1,112 @@
-"""The main job: a request in, results out; whatever is already there is not computed again."""
+"""From an experiment, or a request, to its tables; whatever is finished is not computed again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
-from functools import cache
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from bertology._files import cache_folder, canonical_json, write_atomically
+from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, explained_write_errors
 from bertology._temporary import sweep
-from bertology.activations import Entry, Progress, Recipe, silent
-from bertology.corpora import Corpus, Sentences
-from bertology.probing import ClozeProbe, HeadProbe, RepresentationProbe
-from bertology.results import Results
-from bertology.runner._assemble import Assembler
-from bertology.runner._cells import all_finished
-from bertology.runner._draws import Weights
-from bertology.runner._fit import fit_group, write_baselines
-from bertology.runner._heads import read_heads, write_head_baselines
-from bertology.runner._plan import BaselineCells, Group, Plan, make_plan
-from bertology.runner._prompts import GetEncoder, ask_group, write_majority
-from bertology.runner._readable import recipe_for
-from bertology.runner._request import ProbeRequest
-from bertology.runner._sources import erased_data
-from bertology.runner._task_data import TaskData
+from bertology.activations import silent
+from bertology.corpora import Corpus
+from bertology.errors import BertologyError
+from bertology.families.request import ProbeRequest
+from bertology.families.rows import failed_rows
+from bertology.families.tasks import BaselineCells, Scoring, Tables
+from bertology.results import PredictionFolder, Results, read_results
+from bertology.runner._folder import RunFolder, failure_of, finished, git_state
+from bertology.runner._plan import make_plan
+from bertology.runner._signals import ProgressFor
+from bertology.runner._unit import Unit
+from bertology.runner._work import Shard, Work, in_order, resolve_work, work_of_plan
+from bertology.runner.engines import EngineName, device_of, open_engine
+from bertology.runner.engines._cluster import ClusterChoice
+from bertology.runner.engines._local import Engine, Job
+from bertology.runner.experiment._settings import Experiment
 
-if TYPE_CHECKING:
-    from bertology.encoders import Encoder
-
-ProgressFor = Callable[[str], Progress]
+_RESULTS = "results.parquet"
 
 
+@dataclass(frozen=True)
+class RunOptions:
+    """How an experiment is run; nothing here decides what comes out."""
+
+    engine: EngineName = "joblib"
+    """``joblib``: several processes of this machine; ``threads``: threads of this one; ``serial``: this process alone;
+    ``dask``: workers of a cluster."""
+    jobs: int | None = None
+    """Processes of this machine, or threads; as many as processors when left out."""
+    cluster: ClusterChoice = field(default_factory=ClusterChoice)
+    """Which workers ``dask`` gives its work to; processes that it starts on this machine when left out."""
+    shard: Shard = field(default_factory=Shard)
+    retry_failed: bool = False
+    """Try again what could not be computed."""
+    fail_fast: bool = False
+    """Stop at the first failure; with ``serial``, there and then."""
+    echo: Callable[[str], None] = lambda _: None
+    """Called with a line on each unit that is done."""
+    progress: ProgressFor = lambda _: silent
+    """Gives the progress display of a job from its label."""
+
+    def __post_init__(self) -> None:
+        self.cluster.check(self.engine)
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What a run came to."""
+
+    folder: Path
+    n_cells: int
+    """Of the experiment, or of the shard."""
+    n_computed: int
+    """Computed now; the others were there."""
+    failures: tuple[str, ...]
+    """One line on each unit that could not be computed."""
+    wall_s: float
+
+
+@explained_system_errors()
+def run_experiment(
+    experiment: Experiment, out: Path, *, work: Work | None = None, options: RunOptions | None = None
+) -> RunSummary:
+    """Compute what an experiment asks, or find it in the folder, and write its tables.
+
+    Args:
+        experiment: what is asked.
+        out: the run's folder. Several processes may work in it at once.
+        work: the experiment resolved, if that has been done.
+        options: how to run it.
+
+    Raises:
+        BertologyError: something asked for is not there, or the folder cannot be used. What fails later, while it is
+            computed, is recorded and listed in the summary.
+    """
+    clock, options = time.perf_counter(), options or RunOptions()
+    work = work or resolve_work(experiment, part=options.shard)
+    # Names are resolved, and settings of readouts checked, before a folder is made.
+    units = work.shard(options.shard)
+    folder = RunFolder(out)
+    session = _Session(work, folder, options)
+    if not out.exists():
+        session.find_device(units)
+    folder.open(work)
+    session.compute()
+    failures = tuple(
+        f"{unit.title}: {reason}"
+        for unit in units
+        if not finished(out, unit) and (reason := failure_of(out, unit)) is not None
+    )
+    wall = time.perf_counter() - clock
+    _write_tables(work, folder, session, wall)
+    return RunSummary(out, sum(len(unit.cells) for unit in units), session.n_computed, failures, wall)
+
+
+@explained_system_errors()
 def run_probes(
     request: ProbeRequest,
     *,
@@ -40,166 +115,192 @@ def run_probes(
     experiment: str = "probe",
     progress: ProgressFor = lambda _: silent,
 ) -> Results:
-    """Compute what a request asks for, or read it where it has been computed.
+    """Compute what a request asks for, or find it where it has been computed: an experiment of one model and corpus.
 
     Cells are written as they are finished, so that a killed run goes on where it was.
 
     Args:
         request: what is asked.
         corpus: the corpus itself, instead of the one the request names.
-        out: the run's folder; one in the cache, named by the content of the run, when left out.
-        experiment: what the rows are filed under.
+        out: the run's folder; a folder in the cache, named by the content of the run, when left out.
+        experiment: the column ``experiment`` of the rows.
         progress: gives the progress display of a job from its label.
 
     Raises:
         BertologyError: something asked for cannot be done.
     """
-    plan = make_plan(request, corpus=corpus)
-    run = out if out is not None else cache_folder() / "runs" / plan.run_id
-    write_atomically(run / "request.json", canonical_json(asdict(request)), remedy=_remedy(out))
-    sweep(cache_folder(), run, *run.glob("*"))
+    clock, plan = time.perf_counter(), make_plan(request, corpus=corpus)
+    work = work_of_plan(plan, name=experiment)
+    path = out if out is not None else cache_folder() / "runs" / plan.run_id
+    folder, options = RunFolder(path), RunOptions(engine="threads", retry_failed=True, progress=progress)
+    session = _Session(work, folder, options, raises=True)
+    # Everything that can be wrong with a request is found before anything is computed.
+    remedy = "name another folder in BERTOLOGY_CACHE" if out is None else "name another folder with --out"
+    with explained_write_errors(path, remedy=remedy):
+        is_new = not path.is_dir()
+    for unit in work.units:
+        if unit.draws and (is_new or not finished(path, unit)):
+            unit.family.check(plan.pair, unit.probe, plan.configs_of(unit.probe))
+    if out is not None:
+        folder.open(work)
+    else:
+        with explained_write_errors(path, remedy=remedy):
+            path.mkdir(parents=True, exist_ok=True)
+        sweep(cache_folder(), path, *path.glob("*"))
     notify = progress("").note
     for note in plan.notes:
         notify(note)
-    baselines = [found for found in plan.baselines if not all_finished(run, found.cells.values())]
-    groups = [left for group in plan.families if (left := left_of(run, group)) is not None]
-    # All that can be wrong with a request is found before anything is computed.
-    unfinished = {found.probe.task for found in baselines} | {group.probe.task for group in groups}
-    data = {
-        probe.task: TaskData.of(probe, plan.splits)
-        for probe in plan.probes
-        if probe.task in unfinished and isinstance(probe, RepresentationProbe)
-    }
-    for task in dict.fromkeys(group.reading.erase for group in groups if group.reading.erase is not None):
-        erased_data(task, plan.splits)
-    device = check_components(groups, device=request.device) if groups else ""
-    for found in baselines:
-        write_baselines_of(found, plan, run, data=data.get(found.probe.task))
-    for weights in plan.fingerprints:
-        of_weights = [group for group in groups if group.weights == weights]
-        _compute(plan, weights, of_weights, data, run, device, progress)
-    results = Assembler(run, experiment).of_plan(plan)
+    session.compute()
+    results = None
     if out is not None:
-        results.save(run)
-    return results
+        results = _write_tables(work, folder, session, time.perf_counter() - clock)
+    return results or _assemble(work, path, work.units, ())
 
 
-def _compute(
-    plan: Plan,
-    weights: Weights,
-    groups: Sequence[Group],
-    data: Mapping[str, TaskData],
-    run: Path,
-    device: str,
-    progress: ProgressFor,
-) -> None:
-    """Compute the groups of one set of weights of the model."""
-    get_encoder = opener(plan, weights, device)
-    # One reading of the model is for all tasks.
-    reads = any(group.probe.task in data for group in groups)
-    entries = extract_splits(plan, weights, get_encoder, progress) if reads else {}
-    who = called(plan, weights)
-    for group in groups:
-        label = f"{who}, {group.probe.task}"
-        if group.probe.task in data:
-            found = data[group.probe.task]
-            fit_group(group, found, entries, run, plan=plan, device=device, progress=progress(label))
-        elif isinstance(group.probe, ClozeProbe):
-            ask_group(group, run, plan=plan, get_encoder=get_encoder, device=device, progress=progress(label))
-    heads = [group for group in groups if isinstance(group.probe, HeadProbe)]
-    if heads:
-        # All that is asked of maps is asked in one pass.
-        label = f"{who}, heads"
-        display = progress(label)
-        for _, error in read_heads(heads, run, plan=plan, get_encoder=get_encoder, device=device, progress=display):
-            if error is not None:
-                raise error
+class _Session:
+    """One process's share of a run."""
+
+    def __init__(self, work: Work, folder: RunFolder, options: RunOptions, *, raises: bool = False) -> None:
+        self._work, self._folder, self.options, self._raises = work, folder, options, raises
+        self.n_computed = 0
+        self.device = ""
+        self.started = datetime.now(UTC)
+
+    def find_device(self, pending: Sequence[Unit]) -> None:
+        """Choose what to compute units on; raises where it, or a setting of a readout, is not there."""
+        options, device = self.options, self._work.experiment.device
+        self.device = device_of(options.engine, pending, device=device, cluster=options.cluster)
+
+    def compute(self) -> None:
+        """Compute what is not there yet."""
+        pending = [unit for unit in self._work.shard(self.options.shard) if self._is_pending(unit)]
+        if not pending:
+            return
+        self.find_device(pending)
+        options = self.options
+        for note in dict.fromkeys(note for plan in self._work.plans for note in plan.notes):
+            options.echo(f"note    {note}")
+        with open_engine(
+            options.engine,
+            jobs=options.jobs,
+            device=self.device,
+            cluster=options.cluster,
+            run=self._folder.path,
+            echo=options.echo,
+        ) as engine:
+            busy = self._stage(pending, engine, wait=False)
+            if busy:
+                # By now, whoever computed these has finished them or has gone.
+                self._stage(busy, engine, wait=True)
+
+    def _is_pending(self, unit: Unit) -> bool:
+        if finished(self._folder.path, unit):
+            return False
+        return self.options.retry_failed or failure_of(self._folder.path, unit) is None
+
+    def _stage(self, units: Sequence[Unit], engine: Engine, *, wait: bool) -> list[Unit]:
+        """Compute units; those another process computes are returned, or none where a failure ends it all."""
+        job = Job(self._folder.path, self.device, wait, self._is_pending, self.options.progress)
+        busy = []
+        with closing(engine(units, job)) as outcomes:
+            for number, outcome in outcomes:
+                unit = units[number]
+                if isinstance(outcome, Exception):
+                    if not self._keep_on(unit, outcome):
+                        return []
+                elif outcome == "busy":
+                    busy.append(unit)
+                elif outcome == "computed":
+                    self.n_computed += len(unit.cells)
+                    self.options.echo(f"done    {unit.title}")
+        return busy
+
+    def _keep_on(self, unit: Unit, error: Exception) -> bool:
+        self.options.echo(f"failed  {unit.title}")
+        is_bug = self.options.engine == "serial" and not isinstance(error, BertologyError)
+        if self._raises or (self.options.fail_fast and is_bug):
+            raise error
+        return not self.options.fail_fast
 
 
-def write_baselines_of(found: BaselineCells, plan: Plan, run: Path, *, data: TaskData | None) -> None:
-    """Compute the baselines of a task, of whatever kind, and write their cells into ``run``.
+def _write_tables(work: Work, folder: RunFolder, session: _Session, wall: float) -> Results | None:
+    """Write the tables of all units that are done, whoever did them; nothing where they are written already.
 
-    Args:
-        found: the cells.
-        plan: what they are part of.
-        run: the run's folder.
-        data: the items, of a task that has vectors read.
+    Returns:
+        What is written; None if nothing is.
     """
-    if isinstance(found.probe, ClozeProbe):
-        write_majority(found, plan.splits.prompts[found.probe.task], run)
-    elif isinstance(found.probe, HeadProbe):
-        write_head_baselines(found, plan.splits, run, reading=plan.readings_of(found.probe)[0])
-    else:
-        write_baselines(found, data or TaskData.of(found.probe, plan.splits), run)
-
-
-def left_of(run: Path, group: Group) -> Group | None:
-    """What is left to fit in folder ``run`` of a group and those that are fitted with it; None if nothing is."""
-    left = [one for one in group.family if not all_finished(run, one.cells.values())]
-    return replace(left[0], others=tuple(left[1:])) if left else None
-
-
-def _remedy(out: Path | None) -> str:
-    return "name another folder in BERTOLOGY_CACHE" if out is None else "name another folder with --out"
-
-
-def check_components(groups: Iterable[Group], *, device: str) -> str:
-    """The device to compute on; raises where it, or a readout, is not there."""
-    from bertology._devices import choose_device
-    from bertology.readouts import make_readout
-
-    for group in groups:
-        for one in group.family:
-            if isinstance(one.probe, HeadProbe):
-                continue  # its settings were checked when it was planned
-            make_readout(one.readout.name, **one.reading.settings)
-    return str(choose_device(device))
-
-
-def called(plan: Plan, weights: Weights) -> str:
-    """What a progress display calls the plan's model with these weights."""
-    if weights.init != "random":
-        return plan.source.title
-    return f"random {plan.source.title}" + (f" (seed {weights.seed})" if weights.seed else "")
-
-
-def recipe_of(plan: Plan, weights: Weights, sentences: Sentences) -> Recipe:
-    """What decides the vectors of a split."""
-    return recipe_for(plan.request, plan.fingerprints[weights], sentences)
-
-
-def encoder_of(plan: Plan, weights: Weights, device: str) -> Encoder:
-    """The plan's model with these weights, loaded."""
-    from bertology.encoders import load_encoder
-
-    request = plan.request
-    return load_encoder(
-        plan.source,
-        init=weights.init,
-        seed=weights.seed,
-        dtype=request.dtype,
-        device=device,
-        trust_remote_code=request.trust_remote_code,
-        max_pieces=request.max_pieces,
-    )
-
-
-def opener(plan: Plan, weights: Weights, device: str) -> GetEncoder:
-    """Gives the plan's model with these weights: loaded once, and only when it is first needed."""
-    return cache(lambda: encoder_of(plan, weights, device))
-
-
-def extract_splits(plan: Plan, weights: Weights, get_encoder: GetEncoder, progress: ProgressFor) -> dict[str, Entry]:
-    """The stored vectors of every split from these weights of the plan's model, read where they are not yet."""
-    from bertology.activations import extract
-
-    return {
-        split: extract(
-            get_encoder,
-            sentences,
-            recipe=recipe_of(plan, weights, sentences),
-            layers=plan.layers,
-            progress=progress(f"{called(plan, weights)}, {split}"),
+    shard, outputs = session.options.shard, work.experiment.outputs
+    units = work.shard(shard)
+    with folder.lock("tables"):
+        done = [unit for unit in units if finished(folder.path, unit)]
+        failed = [unit for unit in units if unit not in done and failure_of(folder.path, unit) is not None]
+        asked = digest([canonical_json(work.experiment.plain())])
+        made_of = digest([canonical_json([work.experiment.plain(), *([u.key for u in us] for us in (done, failed))])])
+        record, there = folder.record(), (folder.path / _RESULTS).exists()
+        # What another experiment left in this folder is no part of this one.
+        parts = dict(record.get("parts") or {}) if record.get("asked") == asked and there else {}
+        known = record["tables"] if shard.is_whole else parts.get(str(shard))
+        if not done or (known == made_of and there and not session.n_computed):
+            return None
+        results = _assemble(work, folder.path, done, failed)
+        own = {cell.id for unit in units for cell in unit.cells}
+        if not shard.is_whole and record.get("asked") == asked and there:
+            results = _with_other_parts(work, results, read_results(folder.path), own)
+        # Without a layer's score there is nothing to look at yet.
+        shown = any(row.layer is not None and row.status == "ok" for row in results.rows)
+        results.save(folder.path, tables=outputs.tables if shown else (), plots=outputs.plots if shown else ())
+        folder.seal(None if shard.is_whole else own)
+        folder.add_session(
+            {
+                "started_utc": session.started.isoformat(timespec="seconds"),
+                "wall_s": round(wall, 3),
+                "engine": session.options.engine,
+                "shard": str(shard),
+                "device": session.device,
+                "cells_computed": session.n_computed,
+                "git": git_state(),
+            },
+            asked=asked,
+            tables=made_of if shard.is_whole else None,
+            parts={} if shard.is_whole else {**parts, str(shard): made_of},
         )
-        for split, sentences in plan.splits.by_name.items()
-    }
+        return results
+
+
+def _with_other_parts(work: Work, mine: Results, there: Results, own: Collection[str]) -> Results:
+    """The results of one part put to those of others that are in the same folder already.
+
+    Cells of other parts cannot be told by their names here, since that would take the content of all models.
+    """
+    models = {row.model for row in mine.rows}
+    others = [row for row in there.rows if row.cell_id not in own or row.model not in models]
+    rows = in_order(work.experiment, (*mine.rows, *others), tasks=work.task_places)
+    compared = [row for row in there.comparisons if row.cell_a not in own]
+    return Results(rows, (*mine.comparisons, *compared), mine.predictions)
+
+
+def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit]) -> Results:
+    """The rows of units: of an experiment in the order in which it names models and tasks."""
+    statistics = work.experiment.statistics
+    fits, baselines = list[Tables](), list[Tables]()
+    for unit in (*done, *failed):
+        scoring = Scoring(
+            run,
+            unit.plan.pair,
+            work.experiment.name,
+            n_resamples=statistics.resamples,
+            seed=statistics.seed,
+            compare_layers=statistics.compare_layers,
+        )
+        if isinstance(unit.part, BaselineCells):
+            if unit in done:
+                baselines.append(unit.family.baseline_rows(unit.part, scoring))
+        elif unit in done:
+            fits += [unit.family.rows(draws, scoring) for draws in unit.by_config]
+        else:
+            fits += [failed_rows(unit.family, cells, scoring) for draws in unit.by_config for cells in draws]
+    parts = (*fits, *baselines)
+    rows = tuple(row for part in parts for row in part.rows)
+    if not work.is_request:
+        rows = in_order(work.experiment, rows, tasks=work.task_places)
+    return Results(rows, tuple(row for part in parts for row in part.comparisons), PredictionFolder(run))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,8 @@ import pytest
 from bertology import probe as probe_function
 from bertology.corpora import Sentences, load_corpus, write_conllu
 from bertology.errors import CorpusError
-from bertology.runner.experiment import load_experiment, resolve_work
+from bertology.runner import resolve_work
+from bertology.runner.experiment import load_experiment
 
 Command = Callable[..., Any]
 COLUMNS = "form,lemma,upos,xpos"
@@ -43,7 +43,8 @@ def test_columns_of_the_command_line(probe: Command, corpus: Path, tmp_path: Pat
     out = tmp_path / "run"
     outcome = probe("--corpus", corpus, "--columns", COLUMNS, "--format", "json", "--out", out)
     assert outcome.status == 0, outcome.err
-    assert json.loads((out / "request.json").read_text())["columns"] == COLUMNS
+    (asked,) = load_experiment(out / "experiment.yaml").corpora
+    assert asked.columns == COLUMNS
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_columns_of_the_corpus_that_is_scored(corpus: Path, tiny_corpus: Path, t
     path.write_text(f"{text}  test_on: {corpus}\n  test_on_columns: {COLUMNS}\n")
     work = resolve_work(load_experiment(path))
     (plan,) = work.plans
-    assert len(plan.splits.by_name["test"]) == 30
+    assert len(plan.pair.splits.by_name["test"]) == 30
     path.write_text(f"{text}  test_on_columns: {COLUMNS}\n")
     with pytest.raises(Exception, match=re.escape("test_on_columns says what the columns of test_on hold, which is")):
         load_experiment(path)

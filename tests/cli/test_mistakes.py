@@ -235,7 +235,7 @@ def test_a_file_for_a_folder(probe: Command, tmp_path: Path) -> None:
 def test_a_read_only_folder(probe: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     refuse_writes(monkeypatch, tmp_path / "run", code)
     line = probe("--out", tmp_path / "run").one_line()
-    where = tmp_path / "run" / "request.json"
+    where = tmp_path / "run" / "run.json"
     assert line == f"cannot write {where} ({os.strerror(code)}): name another folder with --out"
 
 

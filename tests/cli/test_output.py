@@ -70,8 +70,9 @@ def test_what_a_folder_holds(two_layers: Command, tmp_path: Path) -> None:
     assert outcome.out == two_layers("--format", "csv").out
     assert outcome.err == f"tables and plots in {tmp_path / 'run'}\n"
     names = {path.name for path in (tmp_path / "run").iterdir()}
-    files = {"results.parquet", "comparisons.parquet", "layers.md", "layers.png", "layers.svg", "request.json"}
-    assert names == {*files, "cells", "predictions"}
+    files = {"results.parquet", "comparisons.parquet", "layers.md", "layers.png", "layers.svg"}
+    about = {"experiment.yaml", "run.json", "checksums.json"}
+    assert names == {*files, *about, "cells", "predictions", "locks"}
     results = read_results(tmp_path / "run")
     cells = {row.cell_id for row in results.rows}
     assert {path.stem for path in (tmp_path / "run" / "cells").iterdir()} == cells

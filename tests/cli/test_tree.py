@@ -22,7 +22,7 @@ SENTENCE = "The old farmers near the river see the dog ."
 @pytest.fixture(scope="module")
 def fitted(tiny_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache in which the probe of layer 1 is fitted, and a run of it."""
-    from bertology.runner import ParseRequest, parse, sentence_of_text
+    from bertology.parsing import ParseRequest, parse, sentence_of_text
 
     folder = tmp_path_factory.mktemp("fitted")
     with pytest.MonkeyPatch.context() as patch:
@@ -42,7 +42,7 @@ def tree(
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("the probe is fitted again")
 
-    monkeypatch.setattr("bertology.runner._run.fit_group", refuse)
+    monkeypatch.setattr("bertology.families.trees.fit_trees", refuse)
 
     def run(*arguments: str | Path) -> Any:
         plain = {"--model": tiny_bert, "--corpus": tiny_corpus, "--layer": "1"}

@@ -13,7 +13,7 @@ import pytest
 
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.results import ResultRow
-from bertology.runner import ProbeRequest, Reading, run_probes
+from bertology.runner import ProbeRequest, ReadoutConfig, run_probes
 
 N_WORDS, SENTENCE_LENGTH = 24, 6
 SIZES = {"train": 50, "dev": 15, "test": 40}
@@ -63,8 +63,8 @@ def ask(tiny_bert: Path) -> Callable[..., dict[str, ResultRow]]:
     """The scores of a task read off the embeddings, by metric; the readout has settings of its own if any are given."""
 
     def run(task: str, corpus: Corpus, **settings: Any) -> dict[str, ResultRow]:
-        readings = {task: (Reading(settings=settings),)}
-        request = ProbeRequest(tasks=(task,), model=str(tiny_bert), layers="0", controls=(), readings=readings)
+        readings = {task: (ReadoutConfig(settings=settings),)}
+        request = ProbeRequest(tasks=(task,), model=str(tiny_bert), layers="0", controls=(), configs=readings)
         return {row.metric: row for row in run_probes(request, corpus=corpus).rows}
 
     return run

@@ -11,8 +11,7 @@ from bertology.corpora import Corpus
 from bertology.encoders import load_encoder
 from bertology.pocket import load_corpus
 from bertology.probing import get_probe
-from bertology.runner import ProbeRequest, run_probes
-from bertology.runner._reading import Reading
+from bertology.runner import ProbeRequest, ReadoutConfig, run_probes
 
 PROBE: Any = get_probe("head_statistics")
 
@@ -26,7 +25,7 @@ def test_rows_are_the_statistics(tiny_bert: Path, norms: bool) -> None:
         tasks=("head_statistics",),
         model=str(tiny_bert),
         controls=(),
-        readings={"head_statistics": (Reading(settings={"with_norms": norms}),)},
+        configs={"head_statistics": (ReadoutConfig(settings={"with_norms": norms}),)},
     )
     rows = run_probes(request, corpus=Corpus("small", {"test": text})).rows
     assert {row.metric for row in rows} <= {metric.name for metric in PROBE.scores}

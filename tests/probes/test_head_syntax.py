@@ -17,8 +17,7 @@ from bertology.errors import BertologyError, CorpusError, NameNotFoundError
 from bertology.measures import bootstrap_ratio
 from bertology.pocket import load_corpus
 from bertology.probing import AttentionProbe, GateProbe, get_probe
-from bertology.runner import ProbeRequest, run_probes
-from bertology.runner._reading import Reading
+from bertology.runner import ProbeRequest, ReadoutConfig, run_probes
 from tests.attention.planted import planted_ratios, random_trees
 
 UP, DOWN = "dependent → head", "head → dependent"
@@ -238,8 +237,8 @@ def test_the_parser_is_scored_on_what_it_was_not_fitted_to(tiny_bert: Path) -> N
     asked = get_probe("head_syntax:parser")
     assert isinstance(asked, GateProbe)
     corpus = Corpus("small", {"test": load_corpus()["test"][:60]})
-    reading = Reading(settings={"max_epochs": 4, "most_sentences": 40})
-    request = ProbeRequest(tasks=(asked.task,), model=str(tiny_bert), readings={asked.task: (reading,)})
+    reading = ReadoutConfig(settings={"max_epochs": 4, "most_sentences": 40})
+    request = ProbeRequest(tasks=(asked.task,), model=str(tiny_bert), configs={asked.task: (reading,)})
     rows = {str(row.group): row for row in run_probes(request, corpus=corpus).rows}
     assert set(rows) == {"attention", "attention and words", "next word"}
     n_words = {row.n_items for row in rows.values()}

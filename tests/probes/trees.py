@@ -11,8 +11,7 @@ import numpy as np
 
 from bertology.corpora import Corpus, Sentence, Sentences
 from bertology.results import ResultRow
-from bertology.runner import ProbeRequest, run_probes
-from bertology.runner._reading import Reading
+from bertology.runner import ProbeRequest, ReadoutConfig, run_probes
 from tests.probes.conftest import make_sentence
 
 SETTINGS: dict[str, Any] = {"rank": 16, "learning_rate": 0.02, "batch_sentences": 10, "max_epochs": 25}
@@ -51,6 +50,6 @@ def _sentence(name: str, words: list[str], parts: list[int]) -> Sentence:
 
 def ask_trees(task: str, model: Path, corpus: Corpus) -> dict[str, ResultRow]:
     """The scores of a task read off the embeddings, by metric."""
-    reading = Reading("structural", SETTINGS)
-    request = ProbeRequest(tasks=(task,), model=str(model), layers="0", controls=(), readings={task: (reading,)})
+    reading = ReadoutConfig("structural", SETTINGS)
+    request = ProbeRequest(tasks=(task,), model=str(model), layers="0", controls=(), configs={task: (reading,)})
     return {row.metric: row for row in run_probes(request, corpus=corpus).rows}

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from bertology import read_results
-from bertology.runner.experiment import verify_run
+from bertology.runner import verify_run
 
 KEPT = Path(__file__).parent / "kept"
 FOLDERS = sorted(KEPT.iterdir(), key=lambda folder: folder.name)

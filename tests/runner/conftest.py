@@ -13,11 +13,12 @@ import pytest
 
 from bertology.activations import WordVectors, silent
 from bertology.corpora import Corpus
+from bertology.families.task_data import TaskData
+from bertology.families.tasks import FitCells
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
 from bertology.runner._plan import Plan
-from bertology.runner._run import extract_splits, opener
-from bertology.runner._task_data import TaskData
+from bertology.runner._signals import extract_splits
 from tests import commands
 from tests.probes.conftest import planted as planted
 from tests.probes.conftest import planted_spans as planted_spans
@@ -104,6 +105,11 @@ def noise(planted: Callable[..., Corpus]) -> Corpus:
     return planted("upos", ("NOUN", "VERB", "ADJ"), signal=False)
 
 
+def fits_of(plan: Plan) -> tuple[FitCells, ...]:
+    """What a plan fits: each readout configuration on each draw of weights."""
+    return tuple(cells for draws in plan.fits for group in draws for cells in group.members)
+
+
 Vectors = Callable[[Plan, TaskData], dict[str, WordVectors]]
 
 
@@ -112,10 +118,11 @@ def vectors() -> Vectors:
     """By split the stored vectors of a task's words under the plan's own model."""
 
     def read(plan: Plan, data: TaskData) -> dict[str, WordVectors]:
-        (weights,) = plan.fingerprints
-        entries = extract_splits(plan, weights, opener(plan, weights, "cpu"), lambda _: silent)
+        (weights,) = plan.pair.fingerprints
+        entries = extract_splits(plan.pair, weights, "cpu", lambda _: silent)
         return {
-            split: WordVectors(entries[split], items.words, layers=plan.layers) for split, items in data.items.items()
+            split: WordVectors(entries[split], items.words, layers=plan.pair.layers)
+            for split, items in data.items.items()
         }
 
     return read

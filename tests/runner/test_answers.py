@@ -12,9 +12,8 @@ from bertology.activations import silent
 from bertology.cloze import Prompt, ask, vocabulary_ids
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ClozeError
+from bertology.families.cloze._answers import Asked
 from bertology.probing import ClozeItem, ClozeItems
-from bertology.readouts import MaskedLmReadout
-from bertology.runner._answers import Asked
 from tests.cloze.conftest import encoder as encoder
 from tests.cloze.conftest import tiny as tiny
 
@@ -34,7 +33,7 @@ def test_words_of_a_vocabulary_are_the_entries_they_are_at_their_place(
     words = ("day", "fox", "over", "lazy")
     items = tuple(item(number, text, "day") for number, text in enumerate(texts))
     asked = ClozeItems(items, vocabularies={"g": words})
-    found = Asked(ours, (ours.n_layers,), MaskedLmReadout()).answers("answers", asked, silent)
+    found = Asked(ours, (ours.n_layers,)).answers("answers", asked, silent)
     for number, text in enumerate(texts):
         before = text.partition("{mask}")[0]
         entries = vocabulary_ids(ours, words, before=before)[0]
@@ -50,7 +49,7 @@ def test_words_of_a_vocabulary_are_the_entries_they_are_at_their_place(
 
 def test_other_right_answers_take_one_place_each_however_often_they_are_named() -> None:
     ours = load_encoder("pocket")
-    asking = Asked(ours, (ours.n_layers,), MaskedLmReadout())
+    asking = Asked(ours, (ours.n_layers,))
     best = ask(ours, [Prompt(TEXT)], top=6).top_ids[0, 0]
     first, second, third, _, fifth, _ = ours.tokenizer.convert_ids_to_tokens(best.tolist())
     ignored = [(), (first,), (first, first), (first, first.upper()), (first, second, third), (fifth,)]
@@ -63,7 +62,7 @@ def test_other_right_answers_take_one_place_each_however_often_they_are_named() 
 
 def test_rivals_may_stand_in_a_text_of_their_own() -> None:
     ours = load_encoder("pocket")
-    asking = Asked(ours, (0, ours.n_layers), MaskedLmReadout())
+    asking = Asked(ours, (0, ours.n_layers))
     other = "The {mask} see the king ."
     found = asking.answers("choices", ClozeItems((item(0, rivals=("king", "cat"), other=other),)), silent)
     right = ask(ours, [Prompt(TEXT, ("dog",))], layers=(0, ours.n_layers)).values[:, 0]
@@ -84,7 +83,7 @@ def test_settings_that_would_change_nothing_are_refused(
     asks: str, settings: dict[str, str], words: tuple[str, ...], told: str
 ) -> None:
     ours = load_encoder("pocket")
-    asking = Asked(ours, (1,), MaskedLmReadout(**settings), vocabulary=words)  # type: ignore[arg-type]
+    asking = Asked(ours, (1,), **settings, vocabulary=words)  # type: ignore[arg-type]
     items = ClozeItems((item(0, rivals=("cat",), other="The {mask} runs ."),))
     with pytest.raises(ClozeError, match=told):
         asking.answers(asks, items, silent)  # type: ignore[arg-type]

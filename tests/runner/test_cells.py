@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from bertology.families.cells import Cell, is_finished, read_cell, write_cell
 from bertology.results import Predictions, read_labels, read_predictions
-from bertology.runner._cells import Cell, is_finished, read_cell, write_cell
 
 CELL = Cell({"task": "pos"})
 

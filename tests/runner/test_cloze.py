@@ -16,11 +16,9 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from bertology.cloze import pseudo_log_likelihood
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, FitError
+from bertology.families.cloze._ask import kind_of, read_vocabulary
 from bertology.results import ResultRow, Results, layer_tables, read_outcomes, read_predictions
-from bertology.runner import ProbeRequest, run_probes
-from bertology.runner._finder import read_vocabulary
-from bertology.runner._prompts import kind_of
-from bertology.runner._reading import Reading
+from bertology.runner import ProbeRequest, ReadoutConfig, run_probes
 
 FACTS = [
     ("dog", "king"),
@@ -197,8 +195,8 @@ def test_where_all_items_are_asked_one_majority_is_for_all_models(asking: Asking
 def test_each_reading_has_the_majority_of_its_own_items(asking: Asking, facts: Path, tmp_path: Path) -> None:
     words = tmp_path / "words.txt"
     words.write_text("dog\nking\n")
-    readings = {"lama": (Reading(), Reading(settings={"vocabulary": str(words)}))}
-    found = asking("lama", facts, controls=("majority",), layers="0,4", readings=readings)
+    readings = {"lama": (ReadoutConfig(), ReadoutConfig(settings={"vocabulary": str(words)}))}
+    found = asking("lama", facts, controls=("majority",), layers="0,4", configs=readings)
     tables = found.view().tables
     assert [table.about.n_items for table in tables] == [5, 4]
     assert [line.n_items for table in tables for line in table.baselines] == [5, 4]
@@ -233,15 +231,15 @@ def test_blind_texts_are_scored_on_the_items_of_the_layers(asking: Asking, facts
 def test_a_given_vocabulary_decides_the_places(asking: Asking, facts: Path, tmp_path: Path) -> None:
     words = tmp_path / "words.txt"
     words.write_text("dog\nking\n\ndog\n")
-    reading = {"lama": (Reading(settings={"vocabulary": str(words)}),)}
-    found = asking("lama", facts, layers="-1", readings=reading)
+    reading = {"lama": (ReadoutConfig(settings={"vocabulary": str(words)}),)}
+    found = asking("lama", facts, layers="-1", configs=reading)
     kept = read_predictions(tmp_path / "run", found.rows[0].cell_id)
     reasons = {kept.labels[kept.gold[place]]: reason for place, reason in enumerate(kept.extra["reason"])}
     assert "not in the vocabulary that was given" in reasons["house"]
     assert max(rank for rank in kept.extra["rank"]) <= 2
     assert {kept.labels[code] for code in kept.pred} <= {"dog", "king", ""}
     words.write_text("dog\nking\nhouse\n")
-    again = asking("lama", facts, layers="-1", readings=reading)
+    again = asking("lama", facts, layers="-1", configs=reading)
     assert again.rows[0].cell_id != found.rows[0].cell_id
 
 
@@ -298,8 +296,8 @@ def test_sentences_are_compared_by_their_pseudo_log_likelihood(asking: Asking, t
 
 def test_forms_are_swept_and_told_apart(asking: Asking, tmp_path: Path) -> None:
     path = pairs_file(tmp_path, PAIRS)
-    forms = tuple(Reading(settings={"form": form}) for form in ("original", "within_word_l2r"))
-    found = asking("minimal_pairs", path, layers="-1", readings={"minimal_pairs": forms})
+    forms = tuple(ReadoutConfig(settings={"form": form}) for form in ("original", "within_word_l2r"))
+    found = asking("minimal_pairs", path, layers="-1", configs={"minimal_pairs": forms})
     assert {json.loads(row.params_json)["form"] for row in found.rows} == {"original", "within_word_l2r"}
     assert [table.reading for table in layer_tables(found.rows, ())] == [
         "masked_lm.v1, form original",
@@ -360,9 +358,12 @@ def test_changes_follow_the_word_that_each_layer_puts_first(asking: Asking, tmp_
     ("chosen", "told"),
     [
         ({"readout": "linear"}, "is about what a model says of texts, which linear.v2 cannot read"),
-        ({"readings": {"lama": (Reading(codelength="online"),)}}, "nothing is fitted to it"),
-        ({"readings": {"lama": (Reading(settings={"form": "original"}),)}}, "have no place in a vocabulary"),
-        ({"readings": {"lama": (Reading(settings={"form": "backwards"}),)}}, "setting form of readout masked_lm.v1"),
+        ({"configs": {"lama": (ReadoutConfig(codelength="online"),)}}, "nothing is fitted to it"),
+        ({"configs": {"lama": (ReadoutConfig(settings={"form": "original"}),)}}, "have no place in a vocabulary"),
+        (
+            {"configs": {"lama": (ReadoutConfig(settings={"form": "backwards"}),)}},
+            "setting form of task lama",
+        ),
         ({"max_items": 0}, "max_items is 0"),
     ],
 )
@@ -373,13 +374,13 @@ def test_mistakes_are_told_in_one_line(asking: Asking, facts: Path, chosen: dict
 
 
 def test_labels_cannot_be_read_by_a_head(asking: Asking) -> None:
-    with pytest.raises(BertologyError, match=r"is about labels, which masked_lm\.v1 cannot read"):
+    with pytest.raises(BertologyError, match="unknown readout 'masked_lm'"):
         asking("pos", "pocket", readout="masked_lm")
 
 
 def test_what_texts_are_about_cannot_be_erased(asking: Asking) -> None:
     with pytest.raises(FitError, match="puts texts to the model"):
-        asking("pos", "pocket", readings={"pos": (Reading(erase="lama"),)}, layers="0")
+        asking("pos", "pocket", configs={"pos": (ReadoutConfig(erase="lama"),)}, layers="0")
 
 
 def test_a_corpus_without_anything_to_ask(asking: Asking, tmp_path: Path) -> None:

@@ -16,14 +16,13 @@ import yaml
 
 from bertology.corpora import Corpus, write_conllu
 from bertology.errors import BertologyError, FitError
+from bertology.families.task_data import TaskData
 from bertology.measures import fraction_mask
 from bertology.readouts import LinearReadout, Targets, online_codelength, variational_codelength
 from bertology.readouts.codelength._bayes import BayesReadout
 from bertology.results import read_predictions, read_results
-from bertology.runner import ProbeRequest, make_plan, run_probes
-from bertology.runner._reading import Reading
-from bertology.runner._task_data import TaskData
-from bertology.runner.experiment import RunOptions, load_experiment, run_experiment
+from bertology.runner import ProbeRequest, ReadoutConfig, RunOptions, make_plan, run_experiment, run_probes
+from bertology.runner.experiment import load_experiment
 from tests.runner.conftest import Vectors
 
 LINEAR = {"strengths": [0.1]}
@@ -35,9 +34,9 @@ EDGE = {"projection": 8, "hidden": 8, "max_epochs": 2}
 def asking(tiny_bert: Path) -> Callable[..., ProbeRequest]:
     """A request for one reading of a task."""
 
-    def request(reading: Reading, task: str = "pos", **chosen: Any) -> ProbeRequest:
+    def request(reading: ReadoutConfig, task: str = "pos", **chosen: Any) -> ProbeRequest:
         given = {"layers": "0-1", "controls": (), **chosen}
-        return ProbeRequest(tasks=(task,), model=str(tiny_bert), readings={task: (reading,)}, **given)
+        return ProbeRequest(tasks=(task,), model=str(tiny_bert), configs={task: (reading,)}, **given)
 
     return request
 
@@ -52,7 +51,7 @@ def codes_alone(
 ) -> Any:
     """The codelength of the task's own labels, as the readouts measure it of the stored vectors."""
     plan = make_plan(request, corpus=corpus)
-    data = TaskData.of(plan.probes[0], plan.splits)
+    data = TaskData.of(plan.probes[0], plan.pair.splits)
     sources = vectors(plan, data)
     labels, dev = data.targets("train")[None], data.targets("dev")[None]
     return code(
@@ -70,7 +69,7 @@ def codes_alone(
 def test_an_online_code_is_that_of_its_readout(
     asking: Callable[..., ProbeRequest], toy: Corpus, vectors: Vectors, seed: int
 ) -> None:
-    request = asking(Reading("linear", LINEAR, codelength="online"), seeds=2)
+    request = asking(ReadoutConfig("linear", LINEAR, codelength="online"), seeds=2)
     frame = run_probes(request, corpus=toy).to_pandas()
     assert set(frame.split) == {"train"}
     assert set(frame.n_items) == {300}
@@ -94,7 +93,7 @@ def test_an_online_code_is_that_of_its_readout(
 def test_a_variational_code_is_that_of_its_posterior(
     asking: Callable[..., ProbeRequest], toy: Corpus, vectors: Vectors
 ) -> None:
-    request = asking(Reading("bayes", BAYES, codelength="variational"))
+    request = asking(ReadoutConfig("bayes", BAYES, codelength="variational"))
     frame = run_probes(request, corpus=toy).to_pandas()
     code = codes_alone(request, toy, vectors, variational_codelength, BayesReadout(**BAYES))
     assert set(frame.split) == {"train"}
@@ -111,11 +110,11 @@ def test_a_variational_code_is_that_of_its_posterior(
 
 @pytest.mark.parametrize(
     "reading",
-    [Reading("linear", LINEAR, codelength="online"), Reading("bayes", BAYES, codelength="variational")],
+    [ReadoutConfig("linear", LINEAR, codelength="online"), ReadoutConfig("bayes", BAYES, codelength="variational")],
     ids=["online", "variational"],
 )
 def test_what_is_planted_is_told_shortly_and_noise_is_not(
-    asking: Callable[..., ProbeRequest], toy: Corpus, noise: Corpus, reading: Reading
+    asking: Callable[..., ProbeRequest], toy: Corpus, noise: Corpus, reading: ReadoutConfig
 ) -> None:
     request = asking(reading, layers="0", controls=("control_task",))
     told, random = (run_probes(request, corpus=corpus).to_pandas() for corpus in (toy, noise))
@@ -129,7 +128,7 @@ def test_what_is_planted_is_told_shortly_and_noise_is_not(
 
 
 def test_a_share_of_train_is_what_is_coded(asking: Callable[..., ProbeRequest], toy: Corpus, vectors: Vectors) -> None:
-    request = asking(Reading("linear", LINEAR, 0.5, codelength="online"))
+    request = asking(ReadoutConfig("linear", LINEAR, 0.5, codelength="online"))
     frame = run_probes(request, corpus=toy).to_pandas()
     clusters = np.repeat(np.arange(50), 6)
     keep = fraction_mask(clusters, 0.5, seed=0)
@@ -145,7 +144,7 @@ def test_a_share_of_train_is_what_is_coded(asking: Callable[..., ProbeRequest], 
 def test_what_is_kept_is_a_sentence_and_its_bits(
     asking: Callable[..., ProbeRequest], toy: Corpus, tmp_path: Path
 ) -> None:
-    request = asking(Reading("linear", LINEAR, codelength="online"), layers="0")
+    request = asking(ReadoutConfig("linear", LINEAR, codelength="online"), layers="0")
     frame = run_probes(request, corpus=toy, out=tmp_path / "run").to_pandas()
     rows = by_metric(frame, 0)
     kept = read_predictions(tmp_path / "run", rows["compression"].cell_id)
@@ -163,7 +162,9 @@ def test_sets_of_labels_take_a_bit_a_label_where_nothing_is_known(
     asking: Callable[..., ProbeRequest], planted_spans: Callable[..., Corpus]
 ) -> None:
     corpus = planted_spans("proto_roles", SETS, signal=True, pairs=True)
-    request = asking(Reading("edge", {**EDGE, "max_epochs": 8}, codelength="online"), "edge_proto_roles", layers="0")
+    request = asking(
+        ReadoutConfig("edge", {**EDGE, "max_epochs": 8}, codelength="online"), "edge_proto_roles", layers="0"
+    )
     frame = run_probes(request, corpus=corpus).to_pandas()
     rows = by_metric(frame, 0)
     # 50 sentences of 3 pairs, and of each pair 3 properties that hold or not.
@@ -183,13 +184,14 @@ def test_what_cannot_be_coded_is_said_in_a_line(
     corpus = planted_spans("proto_roles", SETS, signal=True, pairs=True)
     with pytest.raises(FitError, match=r"^[^\n]*bayes\.v1[^\n]*$"):
         run_probes(
-            asking(Reading("bayes", BAYES, codelength="variational"), "edge_proto_roles", layers="0"), corpus=corpus
+            asking(ReadoutConfig("bayes", BAYES, codelength="variational"), "edge_proto_roles", layers="0"),
+            corpus=corpus,
         )
     with pytest.raises(FitError, match=r"^readout ridge\.v2 gives no probabilities: choose one that does"):
-        run_probes(asking(Reading("ridge", codelength="online"), layers="0"), corpus=toy)
+        run_probes(asking(ReadoutConfig("ridge", codelength="online"), layers="0"), corpus=toy)
     for name in ("linear", "edge", "mlp"):
         with pytest.raises(BertologyError, match=r"^task pos: \w+\.v\d has no variational code: take readout bayes"):
-            run_probes(asking(Reading(name, codelength="variational"), layers="0"), corpus=toy)
+            run_probes(asking(ReadoutConfig(name, codelength="variational"), layers="0"), corpus=toy)
 
 
 # In an experiment

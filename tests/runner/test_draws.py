@@ -12,14 +12,15 @@ import pytest
 
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
+from bertology.families import labels
+from bertology.families.draws import control_seeds
+from bertology.families.registry import family_of
+from bertology.families.tasks import Weights
 from bertology.probing import get_probe
 from bertology.results import read_results
-from bertology.runner import ProbeRequest, run_probes
-from bertology.runner import _run as running
-from bertology.runner._draws import Weights, cheap_draws, control_seeds
+from bertology.runner import ProbeRequest, ReadoutConfig, RunOptions, run_experiment, run_probes
 from bertology.runner._plan import make_plan
-from bertology.runner._reading import Reading
-from bertology.runner.experiment import RunOptions, load_experiment, run_experiment
+from bertology.runner.experiment import load_experiment
 
 EWT = 254_800
 
@@ -38,8 +39,17 @@ def words(number: int) -> Any:
     return SimpleNamespace(by_name={"train": SimpleNamespace(n_words=number)})
 
 
+def n_draws(task: str, config: ReadoutConfig, size: tuple[int, int], splits: Any, *, seeds: int) -> int:
+    """Of a model of this size whose layers are all asked about."""
+    probe, model = get_probe(task), shape(*size)
+    request = ProbeRequest(seeds=seeds)
+    pair: Any = SimpleNamespace(request=request, shape=model, splits=splits, layers=tuple(range(size[0] + 1)))
+    family = family_of(probe)
+    return family.n_draws(pair, probe, family.configs(probe, [config], model))
+
+
 @pytest.mark.parametrize(
-    ("task", "reading", "size", "n_words", "seeds", "draws"),
+    ("task", "config", "size", "n_words", "seeds", "draws"),
     [
         ("pos", {}, (4, 128), 60_000, 1, 3),  # the embedded model and corpus
         ("pos", {}, (6, 384), EWT, 1, 3),  # a small encoder, a whole treebank
@@ -54,20 +64,16 @@ def words(number: int) -> Any:
     ],
 )
 def test_what_is_cheap_is_known_from_the_request(
-    task: str, reading: dict[str, Any], size: tuple[int, int], n_words: int, seeds: int, draws: int
+    task: str, config: dict[str, Any], size: tuple[int, int], n_words: int, seeds: int, draws: int
 ) -> None:
-    found = cheap_draws(
-        get_probe(task), [Reading(**reading)], shape(*size), words(n_words), deepest=size[0], seeds=seeds
-    )
-    assert found == draws
+    assert n_draws(task, ReadoutConfig(**config), size, words(n_words), seeds=seeds) == draws
 
 
 def test_cloze_items_are_counted_in_words() -> None:
-    probe = get_probe("lama")
     items = [SimpleNamespace(text="a word " * 5, other="")]
     for number, draws in ((1000, 3), (5_000_000, 1)):
-        splits: Any = SimpleNamespace(prompts={probe.task: SimpleNamespace(items=items * number)})
-        assert cheap_draws(probe, [Reading()], shape(6, 384), splits, deepest=6, seeds=1) == draws
+        splits = SimpleNamespace(items={"lama": SimpleNamespace(items=items * number)})
+        assert n_draws("lama", ReadoutConfig(), (6, 384), splits, seeds=1) == draws
 
 
 def test_random_weights_are_drawn_three_times(request_of: ProbeRequest, tmp_path: Path) -> None:
@@ -113,13 +119,13 @@ def test_more_draws_go_on_from_the_first(
     before = run_probes(one, out=tmp_path / "out").to_pandas()
     assert "one draw of random weights" in (tmp_path / "out" / "layers.md").read_text()
     fitted: list[Any] = []
-    original = running.fit_group
+    original = labels.fit
 
-    def fit(group: Any, *rest: Any, **chosen: Any) -> None:
-        fitted.append(group.weights)
-        original(group, *rest, **chosen)
+    def fit(cells: Any, job: Any) -> None:
+        fitted.append(cells.weights)
+        original(cells, job)
 
-    monkeypatch.setattr(running, "fit_group", fit)
+    monkeypatch.setattr(labels, "fit", fit)
     after = run_probes(request_of, out=tmp_path / "out").to_pandas()
     assert fitted == [Weights("random", 10_000), Weights("random", 20_000)]
     assert set(before.cell_id) < set(after.cell_id)

@@ -13,8 +13,7 @@ import pytest
 
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.pocket import load_corpus
-from bertology.runner import ProbeRequest, run_probes
-from bertology.runner._reading import Reading
+from bertology.runner import ProbeRequest, ReadoutConfig, run_probes
 
 SIZES = {"train": 160, "dev": 50, "test": 120}
 ROLES = ("A0", "A1", "A2", "AM-TMP")
@@ -72,9 +71,9 @@ def rows_of(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Callab
     """The rows of an edge task, read off the embeddings and the first layer."""
 
     def run(task: str, corpus: Corpus, codelength: str | None = None) -> pd.DataFrame:
-        reading = Reading("edge", SMALL, codelength=codelength)  # type: ignore[arg-type]
+        reading = ReadoutConfig("edge", SMALL, codelength=codelength)  # type: ignore[arg-type]
         request = ProbeRequest(
-            tasks=(task,), model=str(tiny_bert), layers="0-1", controls=("control_task",), readings={task: (reading,)}
+            tasks=(task,), model=str(tiny_bert), layers="0-1", controls=("control_task",), configs={task: (reading,)}
         )
         return run_probes(request, corpus=corpus).to_pandas()
 

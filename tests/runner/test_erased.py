@@ -13,8 +13,7 @@ import pytest
 
 from bertology.corpora import Corpus, Sentences
 from bertology.errors import CorpusError, FitError
-from bertology.runner import ProbeRequest, run_probes
-from bertology.runner._reading import Reading
+from bertology.runner import ProbeRequest, ReadoutConfig, run_probes
 
 TAGS = ("NOUN", "VERB", "ADJ")
 EDGE = {"projection": 0, "classifier": "linear", "pooling": "mean", "max_epochs": 4}
@@ -24,9 +23,9 @@ EDGE = {"projection": 0, "classifier": "linear", "pooling": "mean", "max_epochs"
 def asking(tiny_bert: Path) -> Callable[..., ProbeRequest]:
     """A request for parts of speech off the embeddings, read in several ways."""
 
-    def request(*readings: Reading, task: str = "pos", **chosen: Any) -> ProbeRequest:
+    def request(*readings: ReadoutConfig, task: str = "pos", **chosen: Any) -> ProbeRequest:
         given = {"layers": "0", "controls": (), **chosen}
-        return ProbeRequest(tasks=(task,), model=str(tiny_bert), readings={task: readings}, **given)
+        return ProbeRequest(tasks=(task,), model=str(tiny_bert), configs={task: readings}, **given)
 
     return request
 
@@ -56,9 +55,9 @@ def test_what_is_erased_is_gone_and_any_directions_are_not(
 ) -> None:
     settings: dict[str, Any] = {"strengths": [0.1]} if readout == "linear" else {**EDGE, "learning_rate": 0.02}
     readings = [
-        Reading(readout, settings),
-        Reading(readout, settings, erase="pos"),
-        Reading(readout, settings, erase="pos", eraser="random"),
+        ReadoutConfig(readout, settings),
+        ReadoutConfig(readout, settings, erase="pos"),
+        ReadoutConfig(readout, settings, erase="pos", eraser="random"),
     ]
     found = accuracies(asking(*readings), same_everywhere)
     assert found["None None"] > 0.98
@@ -79,13 +78,13 @@ def test_another_task_is_left_alone(asking: Callable[..., ProbeRequest], same_ev
         for name, sentences in same_everywhere.splits.items()
     }
     corpus = replace(same_everywhere, splits=splits)
-    found = accuracies(asking(Reading("linear", {"strengths": [0.1]}, erase="xpos")), corpus)
+    found = accuracies(asking(ReadoutConfig("linear", {"strengths": [0.1]}, erase="xpos")), corpus)
     assert found["xpos leace"] > 0.9
 
 
 def test_the_same_erasure_meets_spans_and_words(asking: Callable[..., ProbeRequest], same_everywhere: Corpus) -> None:
     # Two tasks ask about the same words, one as words and one as spans of a word, by one linear readout.
-    reading = Reading("linear", {"strengths": [0.1]}, erase="pos")
+    reading = ReadoutConfig("linear", {"strengths": [0.1]}, erase="pos")
     words = accuracies(asking(reading), same_everywhere)
     frame = run_probes(asking(reading, task="edge_pos"), corpus=same_everywhere).to_pandas()
     assert words["pos leace"] == frame[frame.metric == "micro_f1"].value.item()
@@ -107,7 +106,7 @@ def test_only_tasks_of_words_can_be_erased(
     }
     corpus = replace(toy, splits=splits)
     with pytest.raises(FitError, match=f"^task {task} cannot be erased: its items are not words of one label each$"):
-        run_probes(asking(Reading("linear", erase=task)), corpus=corpus)
+        run_probes(asking(ReadoutConfig("linear", erase=task)), corpus=corpus)
     with pytest.raises(CorpusError, match=r"^task chunk, train split: no word has a label in layer 'chunk'[^\n]*$"):
-        run_probes(asking(Reading("linear", erase="chunk")), corpus=corpus)
+        run_probes(asking(ReadoutConfig("linear", erase="chunk")), corpus=corpus)
     assert counted_forwards == []

@@ -16,10 +16,9 @@ from bertology.corpora import Corpus, load_corpus
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, FitError, NameNotFoundError
 from bertology.results import Results, read_results
-from bertology.runner import ProbeRequest, run_probes
+from bertology.runner import ProbeRequest, ReadoutConfig, RunOptions, Shard, merge_runs, run_experiment, run_probes
 from bertology.runner import _finder as finder
-from bertology.runner._reading import Reading
-from bertology.runner.experiment import RunOptions, Shard, load_experiment, merge_runs, run_experiment
+from bertology.runner.experiment import load_experiment
 from tests.runner.head_probes import LooksAt, Lost
 
 Asking = Callable[..., Results]
@@ -179,7 +178,7 @@ def test_one_pass_for_all_that_is_asked_of_maps(asking: Asking, monkeypatch: pyt
 
 def test_settings_are_part_of_what_is_asked(asking: Asking) -> None:
     def lost(**settings: Any) -> Results:
-        return asking("lost", readings={"lost": (Reading("gates", settings),)})
+        return asking("lost", configs={"lost": (ReadoutConfig("gates", settings),)})
 
     results = lost(times=2.0, steps=[30])
     assert of(results, head="L1H1")["value"].item() == pytest.approx(2.2)
@@ -210,7 +209,7 @@ def test_what_cannot_be_asked_is_said(asking: Asking, chosen: dict[str, str], me
 
 def test_a_text_without_what_is_asked_about_is_said(asking: Asking) -> None:
     with pytest.raises(CorpusError, match=r"task looks_at: only \d+ words: give 1000000"):
-        asking(readings={"looks_at": (Reading("attention", {"least_words": 1_000_000}),)})
+        asking(configs={"looks_at": (ReadoutConfig("attention", {"least_words": 1_000_000}),)})
 
 
 @pytest.fixture

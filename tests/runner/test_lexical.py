@@ -10,15 +10,14 @@ import pytest
 
 from bertology.corpora import Corpus, load_corpus
 from bertology.results import read_predictions
-from bertology.runner import ProbeRequest, run_probes
-from bertology.runner._reading import Reading
+from bertology.runner import ProbeRequest, ReadoutConfig, run_probes
 
 BRIEF = {"max_epochs": 9, "round_steps": 1}
 
 
 def ask(task: str, corpus: Corpus, out: Path, controls: Sequence[str] = ("lexical",), **chosen: Any) -> Any:
-    readings = {task: (Reading("edge", BRIEF),)}
-    request = ProbeRequest(tasks=(task,), layers="0-1", controls=tuple(controls), readings=readings, **chosen)
+    readings = {task: (ReadoutConfig("edge", BRIEF),)}
+    request = ProbeRequest(tasks=(task,), layers="0-1", controls=tuple(controls), configs=readings, **chosen)
     return run_probes(request, corpus=corpus, out=out).to_pandas()
 
 

@@ -13,6 +13,7 @@ from bertology.errors import BertologyError, CorpusError, NameNotFoundError
 from bertology.probing import get_probe
 from bertology.runner import ProbeRequest, make_plan
 from bertology.runner._plan import Plan
+from tests.runner.conftest import fits_of
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def request_(tiny_bert: Path, tiny_corpus: Path) -> ProbeRequest:
 def cells(plan: Plan) -> dict[tuple[object, ...], str]:
     """Cell ids by what a table calls the cell."""
     found: dict[tuple[object, ...], str] = {}
-    for group in plan.groups:
+    for group in fits_of(plan):
         found |= {(group.probe.task, group.init, *key): cell.id for key, cell in group.cells.items()}
     for of_task in plan.baselines:
         found |= {(of_task.probe.task, control): cell.id for control, cell in of_task.cells.items()}
@@ -207,9 +208,9 @@ def test_raw_text_is_labelled_and_split(request_: ProbeRequest, pipeline: Path, 
     text = tmp_path / "raw.txt"
     text.write_text(" ".join(f"The {animal} sees a dog ." for animal in ["cat", "cow"] * 15))
     plan = make_plan(replace(request_, corpus=str(text), annotate=str(pipeline)))
-    assert {name: len(split) for name, split in plan.splits.by_name.items()} == {"train": 24, "dev": 3, "test": 3}
-    assert plan.corpus.is_silver
-    assert plan.splits.test.layers["upos"].decoded(0, 6) == ("DET", "NOUN", "VERB", "DET", "NOUN", "PUNCT")
+    assert {name: len(split) for name, split in plan.pair.splits.by_name.items()} == {"train": 24, "dev": 3, "test": 3}
+    assert plan.pair.corpus.is_silver
+    assert plan.pair.splits.test.layers["upos"].decoded(0, 6) == ("DET", "NOUN", "VERB", "DET", "NOUN", "PUNCT")
 
 
 def test_too_little_raw_text_is_refused(request_: ProbeRequest, pipeline: Path, tmp_path: Path) -> None:

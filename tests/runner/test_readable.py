@@ -12,14 +12,21 @@ import pandas as pd
 import pytest
 
 from bertology.corpora import Corpus, Sentence, Sentences, Target, load_corpus, write_conllu
+from bertology.families.task_data import TaskData
 from bertology.measures import majority
 from bertology.probing import tree_examples
 from bertology.results import layer_tables, read_results
 from bertology.results._head_tables import head_tables
-from bertology.runner import ProbeRequest, make_plan, run_probes
-from bertology.runner._reading import Reading
-from bertology.runner._task_data import TaskData
-from bertology.runner.experiment import Experiment, RunOptions, resolve_work, run_experiment
+from bertology.runner import (
+    ProbeRequest,
+    ReadoutConfig,
+    RunOptions,
+    make_plan,
+    resolve_work,
+    run_experiment,
+    run_probes,
+)
+from bertology.runner.experiment import Experiment
 from tests.runner.tree_runs import TASKS, asking
 
 NOTHING = "\u200b"
@@ -103,9 +110,9 @@ def with_mentions(sentence: Sentence) -> Sentence:
 
 def asking_heads(model: Path, task: str, **reading: Any) -> ProbeRequest:
     readout, settings, controls = HEAD_TASKS[task]
-    readings = {task: (Reading(readout, settings),)}
+    readings = {task: (ReadoutConfig(readout, settings),)}
     return ProbeRequest(
-        tasks=(task,), model=str(model), corpus="x", controls=controls, layers="1,2", readings=readings, **reading
+        tasks=(task,), model=str(model), corpus="x", controls=controls, layers="1,2", configs=readings, **reading
     )
 
 
@@ -154,7 +161,7 @@ def test_cells_of_head_baselines_go_by_what_is_read(task: str, tiny_bert: Path, 
 def test_baselines_are_fitted_to_what_is_read(tiny_bert: Path, damaged: Corpus) -> None:
     request = ProbeRequest(tasks=("pos",), model=str(tiny_bert), corpus="x", readout="ridge", **FEW)
     plan = make_plan(request, corpus=damaged)
-    data = TaskData.of(plan.probes[0], plan.splits)
+    data = TaskData.of(plan.probes[0], plan.pair.splits)
     train, test = (
         data.items[split].codes[[damaged[split].word(int(word)) != NOTHING for word in data.items[split].words]]
         for split in ("train", "test")
@@ -192,7 +199,7 @@ def test_one_word_does_not_take_its_sentence_out_of_trees(tiny_bert: Path, damag
     frame = frame_of(asking(tiny_bert, "x", "structural_distance", controls=("linear_chain",)), damaged)
     uuas = frame[frame.metric == "uuas"]
     plan = make_plan(asking(tiny_bert, "x", "structural_distance"), corpus=damaged)
-    whole = TaskData.of(plan.probes[0], plan.splits).test
+    whole = TaskData.of(plan.probes[0], plan.pair.splits).test
     short = [
         number
         for number in whole.clusters.tolist()

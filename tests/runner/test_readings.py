@@ -15,14 +15,14 @@ import pytest
 
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, FitError, NameNotFoundError
+from bertology.families.readout_config import sweep
+from bertology.families.task_data import TaskData
 from bertology.measures import expected_layer, fraction_mask
 from bertology.readouts import LinearReadout, Targets
 from bertology.readouts._features import SubsetFeatures
 from bertology.results import Results, layer_tables, read_predictions
-from bertology.runner import ProbeRequest, make_plan, run_probes
-from bertology.runner._reading import Reading, sweep
-from bertology.runner._task_data import TaskData
-from tests.runner.conftest import Vectors
+from bertology.runner import ProbeRequest, ReadoutConfig, make_plan, run_probes
+from tests.runner.conftest import Vectors, fits_of
 
 Ask = Callable[..., Results]
 
@@ -33,9 +33,9 @@ SMALL = {"projection": 8, "hidden": 8, "max_epochs": 4}
 def asking(tiny_bert: Path) -> Callable[..., ProbeRequest]:
     """A request for parts of speech, read in several ways."""
 
-    def request(*readings: Reading, **chosen: Any) -> ProbeRequest:
+    def request(*readings: ReadoutConfig, **chosen: Any) -> ProbeRequest:
         given = {"layers": "0-1", "controls": (), **chosen}
-        return ProbeRequest(tasks=("pos",), model=str(tiny_bert), readings={"pos": readings}, **given)
+        return ProbeRequest(tasks=("pos",), model=str(tiny_bert), configs={"pos": readings}, **given)
 
     return request
 
@@ -56,13 +56,15 @@ def params_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def test_cells_are_called_what_they_always_were(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
-    plan = make_plan(asking(Reading("linear"), Reading("edge.v1", SMALL), Reading("edge", SMALL)), corpus=toy)
-    linear, edge, newer = plan.groups
+    plan = make_plan(
+        asking(ReadoutConfig("linear"), ReadoutConfig("edge.v1", SMALL), ReadoutConfig("edge", SMALL)), corpus=toy
+    )
+    linear, edge, newer = fits_of(plan)
     shared = {
         "task": "pos",
         "task_version": 1,
         **{f"{split}_fingerprint": toy[split].fingerprint for split in ("train", "dev", "test")},
-        "model_fingerprint": next(iter(plan.fingerprints.values())),
+        "model_fingerprint": next(iter(plan.pair.fingerprints.values())),
         "pooling": "mean",
         "dtype": "float32",
         "stored_dtype": "float16",
@@ -76,30 +78,30 @@ def test_cells_are_called_what_they_always_were(asking: Callable[..., ProbeReque
         assert linear.cells["none", 0, layer].id == digest_of({**own, "readout": "linear.v2"})
         assert edge.cells["none", 0, layer].id == digest_of({**own, "readout": "edge.v1", "reading": SMALL})
         assert newer.cells["none", 0, layer].id == digest_of({**own, "readout": "edge.v2", "reading": SMALL})
-    (first,) = make_plan(asking(Reading("linear.v1")), corpus=toy).groups
+    (first,) = fits_of(make_plan(asking(ReadoutConfig("linear.v1")), corpus=toy))
     for layer in (0, 1):
         assert first.cells["none", 0, layer].id == digest_of({**shared, "layer": layer, "readout": "linear.v1"})
-    plain = make_plan(asking(), corpus=toy).groups
+    plain = fits_of(make_plan(asking(), corpus=toy))
     assert [group.cells for group in plain] == [linear.cells]
-    named = make_plan(ProbeRequest(**{**vars(asking()), "readout": "linear"}), corpus=toy).groups
+    named = fits_of(make_plan(ProbeRequest(**{**vars(asking()), "readout": "linear"}), corpus=toy))
     assert [group.cells for group in named] == [linear.cells]
 
 
 @pytest.mark.parametrize(
     ("reading", "added"),
     [
-        (Reading("linear", {}, 0.5), {"reading": {"fraction": 0.5}}),
-        (Reading("linear", codelength="online"), {"reading": {"codelength": "online"}}),
+        (ReadoutConfig("linear", {}, 0.5), {"reading": {"fraction": 0.5}}),
+        (ReadoutConfig("linear", codelength="online"), {"reading": {"codelength": "online"}}),
         (
-            Reading("linear", erase="chunk", eraser="random"),
+            ReadoutConfig("linear", erase="chunk", eraser="random"),
             {"reading": {"erase": "chunk", "eraser": "random"}, "erased_version": 1},
         ),
     ],
 )
 def test_what_a_reading_changes_is_in_its_name(
-    asking: Callable[..., ProbeRequest], toy: Corpus, reading: Reading, added: dict[str, Any]
+    asking: Callable[..., ProbeRequest], toy: Corpus, reading: ReadoutConfig, added: dict[str, Any]
 ) -> None:
-    (plain,), (group,) = (make_plan(asking(one), corpus=toy).groups for one in (Reading("linear"), reading))
+    (plain,), (group,) = (fits_of(make_plan(asking(one), corpus=toy)) for one in (ReadoutConfig("linear"), reading))
     for place, cell in group.cells.items():
         assert cell.identity == {**plain.cells[place].identity, **added}
         assert cell.id == digest_of(dict(cell.identity))
@@ -134,33 +136,37 @@ def test_every_combination_has_rows_and_a_table_of_its_own(asking: Callable[...,
 
 
 def test_one_way_is_asked_for_once(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
-    twice = asking(Reading("linear", fraction=0.5), Reading("linear.v2", fraction=0.5))
+    twice = asking(ReadoutConfig("linear", fraction=0.5), ReadoutConfig("linear.v2", fraction=0.5))
     with pytest.raises(
         BertologyError, match=r"^task pos is read twice by linear\.v2 fraction=0\.5: name each way once$"
     ):
         run_probes(twice, corpus=toy)
     with pytest.raises(BertologyError, match=r"^task pos is read twice by linear\.v2: name each way once$"):
-        run_probes(asking(Reading(None), Reading("linear")), corpus=toy)
+        run_probes(asking(ReadoutConfig(None), ReadoutConfig("linear")), corpus=toy)
 
 
 @pytest.mark.parametrize(
     ("reading", "error", "message"),
     [
-        (Reading("linaer"), NameNotFoundError, "unknown readout 'linaer': did you mean linear"),
+        (ReadoutConfig("linaer"), NameNotFoundError, "unknown readout 'linaer': did you mean linear"),
         (
-            Reading("mlp", {"hiden": 3}),
+            ReadoutConfig("mlp", {"hiden": 3}),
             NameNotFoundError,
             "unknown setting of readout mlp.v1 'hiden': did you mean hidden",
         ),
-        (Reading("mlp", {"hidden": "many"}), FitError, "setting hidden of readout mlp.v1 is 'many': input should be"),
         (
-            Reading("linear", {"strengths": 1.0}),
+            ReadoutConfig("mlp", {"hidden": "many"}),
+            FitError,
+            "setting hidden of readout mlp.v1 is 'many': input should be",
+        ),
+        (
+            ReadoutConfig("linear", {"strengths": 1.0}),
             FitError,
             "setting strengths of readout linear.v2 is 1.0: input should",
         ),
-        (Reading("linear", erase="poss"), NameNotFoundError, "unknown task 'poss': did you mean pos"),
+        (ReadoutConfig("linear", erase="poss"), NameNotFoundError, "unknown task 'poss': did you mean pos"),
         (
-            Reading("linear", codelength="variational"),
+            ReadoutConfig("linear", codelength="variational"),
             BertologyError,
             "task pos: linear.v2 has no variational code: take readout bayes, or online",
         ),
@@ -171,7 +177,7 @@ def test_what_is_not_there_is_found_before_anything_is_computed(
     asking: Callable[..., ProbeRequest],
     toy: Corpus,
     counted_forwards: list[int],
-    reading: Reading,
+    reading: ReadoutConfig,
     error: type[BertologyError],
     message: str,
 ) -> None:
@@ -187,7 +193,7 @@ def test_a_share_is_over_0_and_at_most_1(fraction: float) -> None:
     with pytest.raises(
         BertologyError, match=r"^fraction of the training data is .*; it should be over 0 and at most 1$"
     ):
-        Reading("linear", fraction=fraction)
+        ReadoutConfig("linear", fraction=fraction)
 
 
 # A share of train
@@ -197,10 +203,10 @@ def test_a_share_is_as_if_the_rest_were_not_there(
     asking: Callable[..., ProbeRequest], noise: Corpus, tmp_path: Path, vectors: Vectors
 ) -> None:
     settings = {"strengths": [0.1]}
-    request = asking(Reading("linear", settings, 0.4))
+    request = asking(ReadoutConfig("linear", settings, 0.4))
     plan = make_plan(request, corpus=noise)
     frame = run_probes(request, corpus=noise, out=tmp_path / "run").to_pandas()
-    data = TaskData.of(plan.probes[0], plan.splits)
+    data = TaskData.of(plan.probes[0], plan.pair.splits)
     keep = fraction_mask(data.train.clusters, 0.4, seed=0)
     assert set(frame.n_train) == {keep.sum()}
     # Sentences of six words, of which as many are taken as it takes to come to four tenths.
@@ -228,10 +234,10 @@ def test_what_a_seed_fits_on_is_counted(asking: Callable[..., ProbeRequest], toy
     short = toy["train"]
     uneven = type(short)(sentence for place, sentence in enumerate(short) if place % 7)
     corpus = Corpus("toy", {**toy.splits, "train": uneven})
-    request = asking(Reading("ridge", fraction=0.35), layers="0", seeds=4)
+    request = asking(ReadoutConfig("ridge", fraction=0.35), layers="0", seeds=4)
     frame = run_probes(request, corpus=corpus).to_pandas()
     plan = make_plan(request, corpus=corpus)
-    clusters = TaskData.of(plan.probes[0], plan.splits).train.clusters
+    clusters = TaskData.of(plan.probes[0], plan.pair.splits).train.clusters
     for seed, rows in frame.groupby("seed"):
         assert set(rows.n_train) == {int(fraction_mask(clusters, 0.35, seed=seed).sum())}
 
@@ -241,7 +247,7 @@ def test_what_a_seed_fits_on_is_counted(asking: Callable[..., ProbeRequest], toy
 
 @pytest.fixture
 def mixed(asking: Callable[..., ProbeRequest], toy: Corpus, tmp_path: Path) -> Results:
-    readings = (Reading("edge_mix", SMALL), Reading("edge_cumulative", SMALL))
+    readings = (ReadoutConfig("edge_mix", SMALL), ReadoutConfig("edge_cumulative", SMALL))
     return run_probes(asking(*readings, layers="0,1,3"), corpus=toy, out=tmp_path / "mixed")
 
 
@@ -251,14 +257,14 @@ def of(results: Results, readout: str) -> pd.DataFrame:
 
 
 def cells_of(request: ProbeRequest, corpus: Corpus) -> dict[int | None, dict[str, Any]]:
-    (group,) = make_plan(request, corpus=corpus).groups
+    (group,) = fits_of(make_plan(request, corpus=corpus))
     return {layer: dict(cell.identity) for (_, _, layer), cell in group.cells.items()}
 
 
 def test_a_mix_is_one_cell_and_tells_how_it_mixes(
     asking: Callable[..., ProbeRequest], toy: Corpus, mixed: Results
 ) -> None:
-    cells = cells_of(asking(Reading("edge_mix", SMALL), layers="0,1,3"), toy)
+    cells = cells_of(asking(ReadoutConfig("edge_mix", SMALL), layers="0,1,3"), toy)
     assert list(cells) == [None]
     assert cells[None]["mixed_layers"] == [0, 1, 3]
     assert cells[None]["layer"] is None
@@ -304,7 +310,7 @@ def test_the_expected_layer_is_that_of_the_gains(mixed: Results) -> None:
 def test_deeper_layers_change_nothing_below_them(
     asking: Callable[..., ProbeRequest], toy: Corpus, tmp_path: Path
 ) -> None:
-    readings = Reading("edge_cumulative", SMALL)
+    readings = ReadoutConfig("edge_cumulative", SMALL)
     few, more = asking(readings, layers="0-1"), asking(readings, layers="0-3")
     cells, others = cells_of(few, toy), cells_of(more, toy)
     assert {layer: others[layer] for layer in cells} == cells
@@ -320,7 +326,7 @@ def test_deeper_layers_change_nothing_below_them(
 def test_a_task_of_words_is_the_same_for_spans_of_one_word(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
     # Without a projection and with any pooling, a span of one word is that word.
     settings: dict[str, Any] = {"projection": 0, "classifier": "linear", "max_epochs": 4}
-    readings = [Reading("edge", {**settings, "pooling": pooling}) for pooling in ("mean", "first", "last")]
+    readings = [ReadoutConfig("edge", {**settings, "pooling": pooling}) for pooling in ("mean", "first", "last")]
     frame = run_probes(asking(*readings, layers="0"), corpus=toy).to_pandas()
     scores: Sequence[float] = frame[frame.metric == "accuracy"].value.tolist()
     assert len(scores) == 3
@@ -331,7 +337,7 @@ def test_fits_that_stop_early_are_told_of(
     asking: Callable[..., ProbeRequest], toy: Corpus, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hasty = {**SMALL, "max_epochs": 1}
-    run_probes(asking(Reading("edge_mix", hasty), Reading("edge", hasty)), corpus=toy)
+    run_probes(asking(ReadoutConfig("edge_mix", hasty), ReadoutConfig("edge", hasty)), corpus=toy)
     told = [line.partition("converged: ")[2] for line in capsys.readouterr().err.splitlines()]
     assert told == ["all layers of the task itself, seed 0", "layers 0, 1 of the task itself, seed 0"]
 
@@ -348,7 +354,7 @@ def test_an_end_of_the_path_that_is_best_is_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     settings = {"strengths": [1e-5, 1e-4], "extensions": extensions}
-    request = replace(asking(Reading("linear", settings)), layers="0", controls=("control_task",))
+    request = replace(asking(ReadoutConfig("linear", settings)), layers="0", controls=("control_task",))
     results = run_probes(request, corpus=toy)
     frame = results.to_pandas()
     (params,) = params_of(frame[(frame.control == "none") & (frame.metric == "accuracy")])

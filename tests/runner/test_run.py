@@ -16,9 +16,11 @@ import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
 from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
+from bertology.families import labels
+from bertology.families.provenance import Stopwatch
 from bertology.results import read_predictions, read_results
 from bertology.runner import ProbeRequest, run_probes
-from bertology.runner._provenance import Stopwatch
+from bertology.runner.experiment import load_experiment
 
 Scores = Callable[[Path], pa.Table]
 
@@ -31,6 +33,12 @@ ONE_ITEM = 0.005
 def few(tiny_bert: Path, tiny_corpus: Path) -> ProbeRequest:
     """A run that takes little: one layer and no controls."""
     return ProbeRequest(model=str(tiny_bert), corpus=str(tiny_corpus), layers="0", controls=(), random_draws=1)
+
+
+def refuse_to_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail where something is fitted, counted or read by a model from here on."""
+    for name in ("families.labels.fit", "families.labels.write_baselines", "runner.engines._local.extract_splits"):
+        monkeypatch.setattr(f"bertology.{name}", lambda *_, **__: pytest.fail("computed"))
 
 
 def frame_of(finished: Any) -> pd.DataFrame:
@@ -118,8 +126,8 @@ def test_provenance_says_with_what_and_where(finished: Any) -> None:
     assert layers.wall_s.gt(0).all()
     assert layers.started_utc.str.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00").all()
     assert set(json.loads(layers.params_json.iloc[0])) >= {"strength", "dev_accuracy", "converged", "iterations"}
-    request = json.loads((finished.out / "request.json").read_text())
-    assert request["tasks"] == ["pos", "feats:Number"]
+    experiment = load_experiment(finished.out / "experiment.yaml")
+    assert [task.name for task in experiment.tasks] == ["pos", "feats:Number"]
 
 
 @pytest.mark.parametrize(
@@ -142,8 +150,8 @@ def test_times_of_rows_add_up_to_what_was_taken(
             clock = replace(self, clock=time.perf_counter() - taken[-1])
             return Stopwatch.provenance(clock, *packages, device=device, **more)
 
-    for module in ("_fit", "_trees", "_heads", "_prompts"):
-        monkeypatch.setattr(f"bertology.runner.{module}.Stopwatch", Timed)
+    for module in ("labels._fit", "trees._fit", "heads._read", "cloze._ask"):
+        monkeypatch.setattr(f"bertology.families.{module}.Stopwatch", Timed)
     found = run_probes(replace(few, tasks=tasks, layers="1,2", **given), out=tmp_path / "run")
     assert taken
     assert found.to_pandas()["wall_s"].sum() == pytest.approx(sum(taken), rel=1e-3)
@@ -160,8 +168,7 @@ def test_a_second_run_computes_nothing(
     finished: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scores: Scores
 ) -> None:
     mine = finished.copy(tmp_path, monkeypatch)
-    for name in ("fit_group", "write_baselines", "extract_splits"):
-        monkeypatch.setattr(f"bertology.runner._run.{name}", lambda *_, **__: pytest.fail("computed again"))
+    refuse_to_compute(monkeypatch)
     again = run_probes(mine.request, out=mine.out)
     assert again.rows == finished.results.rows
     assert again.comparisons == finished.results.comparisons
@@ -211,20 +218,18 @@ def test_what_is_missing_or_damaged_is_computed_again_with_the_same_scores(
 def test_only_the_groups_that_lack_something_are_fitted_again(
     finished: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted_forwards: list[int]
 ) -> None:
-    from bertology.runner import _run
-
     mine = finished.copy(tmp_path, monkeypatch)
     frame = frame_of(finished)
     lost = frame[(frame.task == "pos") & (frame.control == "none") & (frame.init == "random")].cell_id.iloc[0]
     (mine.out / "cells" / f"{lost}.json").unlink()
     fitted = []
-    real = _run.fit_group
+    real = labels.fit
 
-    def fit_group(group: Any, *rest: Any, **options: Any) -> None:
-        fitted.append((group.probe.task, group.init))
-        real(group, *rest, **options)
+    def fit(cells: Any, job: Any) -> None:
+        fitted.append((cells.probe.task, cells.init))
+        real(cells, job)
 
-    monkeypatch.setattr(_run, "fit_group", fit_group)
+    monkeypatch.setattr(labels, "fit", fit)
     run_probes(mine.request, out=mine.out)
     assert fitted == [("pos", "random")]
     # The vectors came from the store.
@@ -371,8 +376,7 @@ def test_everything_that_can_be_wrong_is_found_before_anything_is_computed(
 ) -> None:
     from bertology.errors import BertologyError
 
-    for name in ("fit_group", "write_baselines", "extract_splits"):
-        monkeypatch.setattr(f"bertology.runner._run.{name}", lambda *_, **__: pytest.fail("computed"))
+    refuse_to_compute(monkeypatch)
     for change, message in (
         ({"readout": "linaer"}, "unknown readout 'linaer': did you mean linear"),
         ({"readout": "linear.v99"}, "unknown readout 'linear.v99': did you mean linear"),
@@ -386,7 +390,7 @@ def test_everything_that_can_be_wrong_is_found_before_anything_is_computed(
 def test_a_run_without_a_folder_is_kept_in_the_cache(few: ProbeRequest, own_cache: Path) -> None:
     results = run_probes(few)
     (run,) = (own_cache / "runs").iterdir()
-    assert {path.name for path in run.iterdir()} == {"cells", "predictions", "request.json"}
+    assert {path.name for path in run.iterdir()} == {"cells", "predictions", "locks"}
     cell = results.rows[0].cell_id
     assert results.predictions[cell].item_ids == read_predictions(run, cell).item_ids
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from bertology import activations
-from bertology.runner import ProbeRequest, run_probes
-from bertology.runner._reading import Reading
+from bertology.runner import ProbeRequest, ReadoutConfig, run_probes
 
 MOST = 512 << 20
 
@@ -33,7 +32,7 @@ def test_converted_vectors_that_a_fit_keeps_are_bounded(
         corpus=str(tiny_corpus),
         layers="0",
         controls=(),
-        readings={"edge_dependencies": (Reading("edge", small),)} if task == "edge_dependencies" else {},
+        configs={"edge_dependencies": (ReadoutConfig("edge", small),)} if task == "edge_dependencies" else {},
     )
     run_probes(request)
     assert 0 < max(kept) <= MOST

@@ -13,10 +13,9 @@ import pytest
 from sklearn.metrics import f1_score, multilabel_confusion_matrix
 
 from bertology.corpora import Corpus, Sentence
+from bertology.families.task_data import TaskData
 from bertology.results import read_predictions, split_sets
-from bertology.runner import ProbeRequest, make_plan, run_probes
-from bertology.runner._reading import Reading
-from bertology.runner._task_data import TaskData
+from bertology.runner import ProbeRequest, ReadoutConfig, make_plan, run_probes
 
 SETS = (("awareness", "volition"), ("moved",), ())
 NAMES = ["awareness", "moved", "volition"]
@@ -29,7 +28,7 @@ def asking(tiny_bert: Path) -> Callable[..., ProbeRequest]:
     """A request for a task of spans, read quickly off the embeddings."""
 
     def request(task: str, **chosen: Any) -> ProbeRequest:
-        given = {"layers": "0", "readings": {task: (Reading("edge", SMALL),)}, **chosen}
+        given = {"layers": "0", "configs": {task: (ReadoutConfig("edge", SMALL),)}, **chosen}
         return ProbeRequest(tasks=(task,), model=str(tiny_bert), **given)
 
     return request
@@ -171,7 +170,7 @@ def test_a_form_has_one_control_label_wherever_it_stands(
     corpus = replace(corpus, splits=splits)
     request = asking("edge_srl", controls=("control_task",), seeds=2)
     plan = make_plan(request, corpus=corpus)
-    data = TaskData.of(plan.probes[0], plan.splits)
+    data = TaskData.of(plan.probes[0], plan.pair.splits)
     frame = run_probes(request, corpus=corpus, out=tmp_path / "run").to_pandas()
     drawn = []
     for seed in (0, 1):

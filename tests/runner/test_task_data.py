@@ -9,10 +9,11 @@ import pytest
 
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import CorpusError, FitError
+from bertology.families.item_columns import ItemColumns
+from bertology.families.problems import Problem, targets_of
+from bertology.families.splits import Splits, choose_splits
+from bertology.families.task_data import TaskData
 from bertology.probing import get_probe
-from bertology.runner._items import ItemColumns
-from bertology.runner._problems import Problem, targets_of
-from bertology.runner._task_data import Splits, TaskData, choose_splits
 
 
 def sentence(name: str, words: str, tags: Sequence[str | None]) -> Sentence:

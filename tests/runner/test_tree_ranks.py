@@ -14,9 +14,8 @@ import torch
 
 from bertology.corpora import Corpus, load_corpus
 from bertology.results import read_results
-from bertology.runner import run_probes
-from bertology.runner._reading import Reading
-from bertology.runner.experiment import RunOptions, Shard, load_experiment, merge_runs, run_experiment, verify_run
+from bertology.runner import ReadoutConfig, RunOptions, Shard, merge_runs, run_experiment, run_probes, verify_run
+from bertology.runner.experiment import load_experiment
 from tests.runner.tree_runs import LAYERS, TASKS, Ran, asking
 
 
@@ -154,10 +153,10 @@ def test_a_request_resumes_with_the_ranks_that_are_missing(
     ran: Ran, tmp_path: Path, fitted_ranks: list[list[int]], monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("BERTOLOGY_CACHE", str(ran.cache))
-    readings = tuple(Reading("structural", {"rank": rank, "max_epochs": 2}) for rank in (3, 5))
-    request = replace(ran.request, tasks=TASKS[1:2], seeds=1, controls=(), readings={TASKS[1]: readings[:1]})
+    readings = tuple(ReadoutConfig("structural", {"rank": rank, "max_epochs": 2}) for rank in (3, 5))
+    request = replace(ran.request, tasks=TASKS[1:2], seeds=1, controls=(), configs={TASKS[1]: readings[:1]})
     run_probes(request, out=tmp_path / "run")
-    both = replace(request, readings={TASKS[1]: readings})
+    both = replace(request, configs={TASKS[1]: readings})
     found = run_probes(both, out=tmp_path / "run").to_pandas()
     assert fitted_ranks == [[3], [5]]
     assert set(ranks_of(found)) == {3, 5}

@@ -18,8 +18,7 @@ from bertology.corpora import Corpus, Sentence, Sentences, load_corpus
 from bertology.errors import BertologyError
 from bertology.readouts import TreeProbe
 from bertology.results import read_predictions
-from bertology.runner import run_probes
-from bertology.runner._reading import Reading
+from bertology.runner import ReadoutConfig, run_probes
 from tests.runner.tree_runs import LAYERS, QUICK, TASKS, Floats, Ran, asking
 
 # Definitions, word by word
@@ -248,17 +247,21 @@ def test_the_chain_of_neighbours_by_hand(ran: Ran, tiny_corpus: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "reading", "message"),
     [
-        ("structural_distance", Reading("linear"), "about trees, which linear.v2 cannot read; .* take structural.v1"),
-        ("structural_depth", Reading("edge"), "about trees, which edge.v2 cannot read"),
-        ("pos", Reading("structural"), "about labels, which structural.v1 cannot read; .* take linear.v2"),
-        ("structural_distance", Reading("structural", codelength="online"), "trees have no codelength here"),
-        ("structural_depth", Reading("structural", erase="pos"), "nothing is erased before them"),
+        (
+            "structural_distance",
+            ReadoutConfig("linear"),
+            "about trees, which linear.v2 cannot read; .* take structural.v1",
+        ),
+        ("structural_depth", ReadoutConfig("edge"), "about trees, which edge.v2 cannot read"),
+        ("pos", ReadoutConfig("structural"), "about labels, which structural.v1 cannot read; .* take linear.v2"),
+        ("structural_distance", ReadoutConfig("structural", codelength="online"), "trees have no codelength here"),
+        ("structural_depth", ReadoutConfig("structural", erase="pos"), "nothing is erased before them"),
     ],
 )
 def test_readouts_of_another_kind(
-    tiny_bert: Path, tiny_corpus: Path, task: str, reading: Reading, message: str, counted_forwards: list[int]
+    tiny_bert: Path, tiny_corpus: Path, task: str, reading: ReadoutConfig, message: str, counted_forwards: list[int]
 ) -> None:
-    request = asking(tiny_bert, str(tiny_corpus), task, readings={task: (reading,)})
+    request = asking(tiny_bert, str(tiny_corpus), task, configs={task: (reading,)})
     with pytest.raises(BertologyError, match=message) as caught:
         run_probes(request)
     assert "\n" not in str(caught.value)

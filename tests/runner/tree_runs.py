@@ -14,8 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertology.corpora import Sentence, Sentences, load_corpus
-from bertology.runner import ProbeRequest, run_probes
-from bertology.runner._reading import Reading
+from bertology.runner import ProbeRequest, ReadoutConfig, run_probes
 
 TASKS = ("structural_distance", "structural_depth", "structural_parse")
 QUICK: dict[str, Any] = {"rank": 6, "learning_rate": 0.02, "max_epochs": 4}
@@ -44,8 +43,8 @@ class Ran:
 
 
 def asking(model: Path, corpus: str, *tasks: str, settings: dict[str, Any] = QUICK, **chosen: Any) -> ProbeRequest:
-    reading = {task: (Reading("structural", settings),) for task in tasks}
-    given = {"layers": "0,2", "controls": (), "readings": reading, **chosen}
+    reading = {task: (ReadoutConfig("structural", settings),) for task in tasks}
+    given = {"layers": "0,2", "controls": (), "configs": reading, **chosen}
     return ProbeRequest(tasks=tasks, model=str(model), corpus=corpus, **given)
 
 

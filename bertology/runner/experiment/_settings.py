@@ -9,14 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_v
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from bertology._settings import Text, Truth, Whole
 from bertology.errors import cut, quoted
+from bertology.families.readout_config import ReadoutConfig, sweep
+from bertology.families.request import CONTROLS, Control, ProbeRequest
 from bertology.measures import N_RESAMPLES
-from bertology.runner._reading import Reading, sweep
-from bertology.runner._request import CONTROLS, Control
 
-Text = Annotated[str, Field(strict=True, min_length=1)]
-Whole = Annotated[int, Field(strict=True)]
-Truth = Annotated[bool, Field(strict=True)]
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -70,6 +68,23 @@ class ModelSettings(_Named):
     trust_remote_code: Truth = False
     """Run code that comes with a hub model."""
 
+    @classmethod
+    def of(cls, request: ProbeRequest, *, title: str) -> ModelSettings:
+        """The model of a request, as the tables call it."""
+        return cls(
+            name=request.model,
+            id=title,
+            init=request.init,
+            init_seed=request.init_seed,
+            revision=request.revision,
+            dtype=request.dtype,  # type: ignore[arg-type]
+            stored_dtype=request.stored_dtype,  # type: ignore[arg-type]
+            pooling=request.pooling,  # type: ignore[arg-type]
+            on_long=request.on_long,  # type: ignore[arg-type]
+            max_pieces=request.max_pieces,
+            trust_remote_code=request.trust_remote_code,
+        )
+
     @property
     def title(self) -> str:
         """What the tables call it."""
@@ -101,6 +116,18 @@ class CorpusSettings(_Named):
     items: Annotated[int, Field(strict=True, ge=1)] | None = None
     """Of what cloze tasks ask, at most so many items of each group, drawn by lot; all when left out."""
 
+    @classmethod
+    def of(cls, request: ProbeRequest) -> CorpusSettings:
+        """The corpus of a request."""
+        return cls(
+            name=request.corpus,
+            train_split=request.train_split,
+            test_split=request.test_split,
+            columns=request.columns,
+            annotate=request.annotate,
+            items=request.max_items,
+        )
+
     @model_validator(mode="after")
     def _columns_of_what(self) -> CorpusSettings:
         if self.test_on_columns is not None and self.test_on is None:
@@ -127,8 +154,22 @@ class ReadoutSettings(_Named):
     layers: Annotated[int, Field(strict=True)] | Text | tuple[Annotated[int, Field(strict=True)], ...] | None = None
     """Only these of the experiment's layers: `3`, `0-2,-1` or a list; all of them when left out."""
 
+    @classmethod
+    def of(cls, config: ReadoutConfig) -> ReadoutSettings:
+        """One readout configuration with its registered readout."""
+        return cls(
+            name=str(config.readout),
+            # A list would be a sweep over its values.
+            settings={k: [v] if isinstance(v, list | tuple) else v for k, v in config.settings.items()},
+            fraction=config.fraction,
+            codelength=config.codelength,
+            erase=config.erase,
+            eraser=config.eraser,
+            layers=config.layers,
+        )
+
     @property
-    def readings(self) -> tuple[Reading, ...]:
+    def configs(self) -> tuple[ReadoutConfig, ...]:
         """Every combination."""
         fractions = self.fraction if isinstance(self.fraction, tuple) else (self.fraction,)
         chosen = self.layers if isinstance(self.layers, tuple) else () if self.layers is None else (self.layers,)
@@ -155,10 +196,10 @@ class TaskSettings(_Named):
     """Only these corpora, by id or name; all of the experiment's when left out."""
 
     @property
-    def readings(self) -> tuple[Reading, ...]:
-        """How the task is read; empty where it is by its own readout."""
+    def configs(self) -> tuple[ReadoutConfig, ...]:
+        """Its readout configurations; empty where the task's own readout is taken."""
         chosen = self.readout if isinstance(self.readout, tuple) else (self.readout,)
-        return tuple(reading for one in chosen if one is not None for reading in one.readings)
+        return tuple(config for one in chosen if one is not None for config in one.configs)
 
 
 class StatisticsSettings(_Settings):

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from bertology.runner.experiment import RunOptions, RunSummary, load_experiment, run_experiment
+from bertology.runner import RunOptions, RunSummary, run_experiment
+from bertology.runner.experiment import load_experiment
 
 Write = Callable[..., Path]
 
@@ -73,8 +74,9 @@ import distributed, pyarrow.dataset, pyarrow.parquet, torch, sklearn.linear_mode
 from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel
 import bertology.readouts, bertology.encoders.loading.load
 from bertology.activations import _extract
-from bertology.runner.experiment import _compute, _dask_tasks
-import bertology_probes.chunk, probes.pos
+from bertology.families import labels
+from bertology.runner.engines import _dask_tasks
+import bertology_probes.chunk, bertology_probes.pos
 
 # What stays as it is need not be copied by every child.
 gc.collect()
@@ -99,10 +101,10 @@ def hang_once(folder, name):
     time.sleep(600)
 
 def install(hooks, folder):
-    real_fit, real_baselines = _compute.fit_group, _compute.write_baselines_of
+    real_fit, real_baselines = labels.fit, labels.write_baselines
     real_read = _extract.Extraction.read
     real_unpack = _dask_tasks.unpack
-    def fit_group(*args, **options):
+    def fit(*args, **options):
         log(folder, "fits")
         if "hang_in_fit" in hooks:
             hang_once(folder, "hanging")
@@ -114,16 +116,16 @@ def install(hooks, folder):
         if "slow_shards" in hooks:
             time.sleep(0.1)
         return real_read(self, number)
-    def write_baselines_of(*args, **options):
+    def write_baselines(*args, **options):
         log(folder, "baselines")
         return real_baselines(*args, **options)
-    _compute.fit_group, _compute.write_baselines_of, _extract.Extraction.read = fit_group, write_baselines_of, read
+    labels.fit, labels.write_baselines, _extract.Extraction.read = fit, write_baselines, read
     if "small_shards" in hooks:
         _extract.SHARD_BYTES, _extract.PIECES_IN_BATCH = 8_000, 128
     if "no_model" in hooks:
-        def encoder_of(plan, *rest):
+        def open_encoder(pair, *rest):
             raise RuntimeError("out of order")
-        _dask_tasks.encoder_of = encoder_of
+        _dask_tasks.open_encoder = open_encoder
 
 async def scheduler(job):
     async with distributed.Scheduler(host="127.0.0.1", port=job["port"], dashboard_address=":0") as found:

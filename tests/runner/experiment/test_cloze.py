@@ -11,16 +11,8 @@ import pytest
 import transformers
 
 from bertology.results import Results, read_results
-from bertology.runner.experiment import (
-    Experiment,
-    RunOptions,
-    Shard,
-    estimate,
-    merge_runs,
-    resolve_work,
-    run_experiment,
-    verify_run,
-)
+from bertology.runner import RunOptions, Shard, estimate, merge_runs, resolve_work, run_experiment, verify_run
+from bertology.runner.experiment import Experiment
 
 Scores = Callable[[Path], pa.Table]
 

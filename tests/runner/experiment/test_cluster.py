@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from bertology.errors import BertologyError
-from bertology.runner.experiment import ClusterChoice, RunOptions, RunSummary, load_experiment, run_experiment
+from bertology.runner import ClusterChoice, RunOptions, RunSummary, run_experiment
+from bertology.runner.experiment import load_experiment
 
 PROFILE = """\
 jobs: 2
@@ -42,7 +43,7 @@ def profile(tmp_path: Path) -> Write:
 
 
 def test_the_job_that_slurm_is_given(profile: Write) -> None:
-    from bertology.runner.experiment._slurm import read_profile
+    from bertology.runner.engines._slurm import read_profile
 
     found = read_profile(profile())
     assert found.most_workers == 8
@@ -59,7 +60,7 @@ def test_the_job_that_slurm_is_given(profile: Write) -> None:
 
 
 def test_one_worker_for_a_gpu(profile: Write) -> None:
-    from bertology.runner.experiment._slurm import read_profile
+    from bertology.runner.engines._slurm import read_profile
 
     found = read_profile(profile("jobs: 2", "jobs: {minimum: 1, maximum: 20}\nprocesses: 1"))
     assert found.most_workers == 20
@@ -121,7 +122,7 @@ def test_addresses() -> None:
 
 @pytest.mark.parametrize("package", ["distributed", "dask_jobqueue"])
 def test_what_is_not_installed_is_told(profile: Write, monkeypatch: pytest.MonkeyPatch, package: str) -> None:
-    from bertology.runner.experiment import _cluster
+    from bertology.runner.engines import _cluster
 
     monkeypatch.setattr(_cluster, "find_spec", lambda name: None if name == package else name)
     with pytest.raises(BertologyError, match=r"which is not installed: pip install 'bertology\[distributed\]'"):

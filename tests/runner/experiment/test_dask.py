@@ -14,7 +14,8 @@ import pytest
 
 from bertology.errors import BertologyError
 from bertology.results import read_results
-from bertology.runner.experiment import ClusterChoice, RunOptions, RunSummary, load_experiment, run_experiment
+from bertology.runner import ClusterChoice, RunOptions, RunSummary, run_experiment
+from bertology.runner.experiment import load_experiment
 
 Scores = Callable[[Path], pa.Table]
 Trial = tuple[Path, RunSummary]
@@ -218,7 +219,7 @@ def test_a_model_that_cannot_be_read_fails_in_its_own_cells(trial: Trial, tmp_pa
     frame = read_results(tmp_path / "run").to_pandas()
     assert set(frame[frame.status == "ok"].control) == {"majority", "word_majority"}
     record = json.loads(next((tmp_path / "run" / "cells").glob("*.failed.json")).read_text())
-    assert "encoder_of" in record["error"]["traceback"]
+    assert "open_encoder" in record["error"]["traceback"]
 
 
 def test_fits_go_to_workers_with_a_gpu(trial: Trial, tmp_path: Path, cluster: Any) -> None:
@@ -237,7 +238,7 @@ def test_a_worker_that_does_not_see_the_run_is_told(
 ) -> None:
     import contextlib
 
-    from bertology.runner.experiment import _dask
+    from bertology.runner.engines import _dask
 
     cluster.start_worker()
     monkeypatch.setattr(_dask, "_marked", lambda *_: contextlib.nullcontext("elsewhere"))
@@ -253,7 +254,7 @@ def test_a_worker_of_another_version_is_told(
 ) -> None:
     from functools import partial
 
-    from bertology.runner.experiment import _dask
+    from bertology.runner.engines import _dask
 
     cluster.start_worker()
     monkeypatch.setattr(_dask, "Errand", partial(_dask.Errand, version="0.0.9"))
@@ -264,15 +265,15 @@ def test_a_worker_of_another_version_is_told(
 def test_a_unit_travels_without_its_sentences(trial: Trial) -> None:
     from dataclasses import replace
 
-    from bertology.runner.experiment import resolve_work
-    from bertology.runner.experiment._sending import Freight, loaded
+    from bertology.runner import resolve_work
+    from bertology.runner.engines._sending import Freight, loaded
 
     work, freight, kept = resolve_work(load_experiment(trial[0])), Freight(), {}
     for unit in work.units:
-        name = freight.name(unit.plan.splits, kept.__setitem__)
+        name = freight.name(unit.plan.pair.splits, kept.__setitem__)
         sent = replace(unit, plan=freight.light(unit.plan))
         assert len(pickle.dumps(sent)) < 5_000 < len(kept[name])
         back = loaded(pickle.loads(pickle.dumps(sent)), pickle.loads(kept[name]))
         assert back.key == unit.key
-        assert back.plan.splits.test.fingerprint == unit.plan.splits.test.fingerprint
+        assert back.plan.pair.splits.test.fingerprint == unit.plan.pair.splits.test.fingerprint
     assert len(kept) == 1  # both models read the same corpus

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from bertology import attention
+from bertology.activations import silent
 from bertology.attention import arcs
 from bertology.errors import BertologyError
-from bertology.runner import _heads
-from bertology.runner.experiment import (
+from bertology.families.heads import _read as _heads
+from bertology.runner import (
     ClusterChoice,
-    Experiment,
     RunOptions,
     RunSummary,
     Shard,
@@ -26,9 +26,10 @@ from bertology.runner.experiment import (
     resolve_work,
     run_experiment,
 )
-from bertology.runner.experiment._compute import compute_units, together
-from bertology.runner.experiment._engines import Job, serial
-from bertology.runner.experiment._folder import RunFolder, finished
+from bertology.runner._compute import compute_units, together
+from bertology.runner._folder import RunFolder, finished
+from bertology.runner.engines._local import Job, serial
+from bertology.runner.experiment import Experiment
 
 Asked = Callable[..., Experiment]
 SERIAL = RunOptions(engine="serial")
@@ -241,17 +242,18 @@ def test_what_another_process_is_at_is_left_to_it(
     opened: tuple[list[Any], Path], passes: list[tuple[str, int]]
 ) -> None:
     units, run = opened
+    how: dict[str, Any] = {"device": "cpu", "progress": lambda _: silent}
     with RunFolder(run).lock(units[1].key):
-        assert compute_units(units, run, device="cpu", wait=False) == ["computed", "busy", "computed"]
+        assert compute_units(units, run, wait=False, **how) == ["computed", "busy", "computed"]
     assert passes == [("word", 3), ("word", 6)]
-    assert compute_units(units, run, device="cpu", wait=True) == ["found", "computed", "found"]
+    assert compute_units(units, run, wait=True, **how) == ["found", "computed", "found"]
     assert all(finished(run, unit) for unit in units)
 
 
 def test_units_of_workers_that_died_are_sent_alone(opened: tuple[list[Any], Path], tmp_path: Path) -> None:
     pytest.importorskip("distributed")
-    from bertology.runner.experiment._dask import _Drive
-    from bertology.runner.experiment._dask_tasks import Errand
+    from bertology.runner.engines._dask import _Drive
+    from bertology.runner.engines._dask_tasks import Errand
 
     units, run = opened
     sent: list[tuple[Any, list[Any]]] = []

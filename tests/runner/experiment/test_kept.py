@@ -18,16 +18,8 @@ from bertology._sealed import write_derived
 from bertology.errors import BertologyError
 from bertology.results import read_results, write_results
 from bertology.results.report import write_report
-from bertology.runner.experiment import (
-    RunOptions,
-    RunSummary,
-    Shard,
-    load_experiment,
-    merge_runs,
-    rerun,
-    run_experiment,
-    verify_run,
-)
+from bertology.runner import RunOptions, RunSummary, Shard, merge_runs, rerun, run_experiment, verify_run
+from bertology.runner.experiment import load_experiment
 
 Scores = Callable[[Path], pa.Table]
 Trial = tuple[Path, RunSummary]
@@ -182,7 +174,7 @@ def test_altered_and_missing_cells_are_named(run: Path) -> None:
 
 
 def test_an_alteration_that_hides_its_checksum_is_found(run: Path) -> None:
-    from bertology.runner.experiment._folder import RunFolder
+    from bertology.runner._folder import RunFolder
 
     record = sorted((run / "cells").glob("*.json"))[0]
     plain = json.loads(record.read_text())

@@ -41,7 +41,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 def test_names_and_defaults(write: Callable[..., Path]) -> None:
     found = load_experiment(write(TEXT))
     assert [model.title for model in found.models] == ["pocket", "pocket-random"]
-    assert [[reading.readout for reading in task.readings] for task in found.tasks] == [[], ["mlp"]]
+    assert [[config.readout for config in task.configs] for task in found.tasks] == [[], ["mlp"]]
     assert (found.layer_spec, found.seeds, found.chosen_controls[0]) == ("0-2", 2, "majority")
     assert found.statistics.resamples == 10_000
 

@@ -15,7 +15,8 @@ import pytest
 from bertology import read_results
 from bertology.cli import main
 from bertology.results.report import write_report
-from bertology.runner.experiment import load_experiment, run_experiment, verify_run
+from bertology.runner import run_experiment, verify_run
+from bertology.runner.experiment import load_experiment
 
 KEPT = Path(__file__).parent / "kept"
 FOLDERS = sorted(path for path in KEPT.iterdir() if path.is_dir())

@@ -13,19 +13,20 @@ import pytest
 
 from bertology import __version__
 from bertology.errors import BertologyError
+from bertology.families import labels
 from bertology.results import read_results
-from bertology.runner import ProbeRequest, run_probes
-from bertology.runner._plan import Group
-from bertology.runner.experiment import (
+from bertology.runner import (
+    ProbeRequest,
     RunOptions,
     RunSummary,
     Shard,
     estimate,
     fewest_cells,
-    load_experiment,
     resolve_work,
     run_experiment,
+    run_probes,
 )
+from bertology.runner.experiment import load_experiment
 
 Scores = Callable[[Path], pa.Table]
 SERIAL = RunOptions(engine="serial")
@@ -87,9 +88,7 @@ def test_each_model_is_read_once_for_all_tasks(
 def test_a_second_run_computes_nothing(mine: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     path, run = mine
     before = {file: file.stat().st_mtime_ns for file in run.rglob("*.*") if file.suffix != ".lock"}
-    monkeypatch.setattr(
-        "bertology.runner.experiment._compute.compute_unit", lambda *_, **__: pytest.fail("computed again")
-    )
+    monkeypatch.setattr("bertology.runner._compute.compute_unit", lambda *_, **__: pytest.fail("computed again"))
     again = run_experiment(load_experiment(path), run, options=SERIAL)
     assert (again.n_computed, again.failures) == (0, ())
     after = {file: file.stat().st_mtime_ns for file in run.rglob("*.*") if file.suffix != ".lock"}
@@ -123,7 +122,7 @@ def test_shards_cover_everything_once(trial: tuple[Path, RunSummary]) -> None:
         parts = [work.shard(Shard(number, n)) for number in range(1, n + 1)]
         assert [unit.key for part in parts for unit in part] == [unit.key for unit in work.units]
         # Baselines are next to no work.
-        fits = [sum(isinstance(unit.part, Group) for unit in part) for part in parts]
+        fits = [sum(bool(unit.draws) for unit in part) for part in parts]
         assert max(fits) - min(fits) <= 1
 
 
@@ -168,7 +167,7 @@ def test_a_failure_is_recorded_and_stops_nothing_else(
     assert "Traceback" in record["error"]["traceback"]
     # They are not tried again unless asked to be.
     tried: list[Any] = []
-    from bertology.runner.experiment import _compute
+    from bertology.runner import _compute
 
     real = _compute.compute_unit
     monkeypatch.setattr(_compute, "compute_unit", lambda unit, *a, **k: tried.append(unit) or real(unit, *a, **k))
@@ -181,14 +180,12 @@ def test_a_failure_is_recorded_and_stops_nothing_else(
 def test_what_is_mended_is_computed(
     write_experiment: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bertology.runner.experiment import _compute
-
     def fails(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("by nought")
 
     path, run = write_experiment(tmp_path), tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(_compute, "fit_group", fails)
+        patch.setattr(labels, "fit", fails)
         broken = run_experiment(load_experiment(path), run, options=SERIAL)
         assert len(broken.failures) == 4
         assert broken.failures[0].endswith("ZeroDivisionError: by nought")
@@ -205,14 +202,14 @@ def test_what_is_mended_is_computed(
 def test_a_model_that_cannot_be_read_fails_in_its_own_cells(
     write_experiment: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bertology.runner.experiment import _engines
+    from bertology.runner.engines import _local as _engines
 
     real = _engines.extract_splits
 
-    def extract_splits(plan: Any, *rest: Any) -> Any:
-        if plan.source.name == "tiny":
+    def extract_splits(pair: Any, *rest: Any) -> Any:
+        if pair.source.name == "tiny":
             raise BertologyError("out of order")
-        return real(plan, *rest)
+        return real(pair, *rest)
 
     monkeypatch.setattr(_engines, "extract_splits", extract_splits)
     summary = run_experiment(load_experiment(write_experiment(tmp_path)), tmp_path / "run", options=SERIAL)
@@ -228,7 +225,7 @@ def test_a_process_that_is_killed_is_told_in_one_line(
     import os
     import signal
 
-    from bertology.runner.experiment import _engines
+    from bertology.runner.engines import _local as _engines
 
     def deadly(*_: Any, **__: Any) -> None:  # inside of the test, so that it reaches the processes by value
         os.kill(os.getpid(), signal.SIGKILL)
@@ -347,7 +344,7 @@ def test_an_estimate_before_and_after(mine: tuple[Path, Path], tmp_path: Path, m
     assert "nothing is left to do" in done.to_text()
     monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "empty"))
     before = estimate(work, tmp_path / "elsewhere")
-    n_words = sum(split.n_words for split in work.plans[0].splits.by_name.values())
+    n_words = sum(split.n_words for split in work.plans[0].pair.splits.by_name.values())
     for pair in before.pairs:
         assert pair.vectors == pair.vectors_missing == n_words * 2 * 32 * 2  # layers, width, bytes
     assert before.seconds > 0

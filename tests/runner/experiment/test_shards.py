@@ -11,21 +11,19 @@ import pytest
 
 from bertology.errors import BertologyError
 from bertology.results import read_results
-from bertology.runner import _finder
-from bertology.runner._plan import Group
-from bertology.runner.experiment import (
-    Experiment,
+from bertology.runner import (
     RunOptions,
     RunSummary,
     Shard,
+    _finder,
     estimate,
-    load_experiment,
     merge_runs,
     resolve_work,
     run_experiment,
     verify_run,
 )
-from bertology.runner.experiment._work import places_of
+from bertology.runner._work import places_of
+from bertology.runner.experiment import Experiment, load_experiment
 
 Scores = Callable[[Path], pa.Table]
 Trial = tuple[Path, RunSummary]
@@ -192,7 +190,7 @@ def test_models_of_one_architecture_share_their_random_control(tiny_bert: Path, 
 def test_a_plan_of_very_many_cells_names_none_of_them(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bertology.runner._cells import Cell
+    from bertology.families.cells import Cell
 
     monkeypatch.setenv("BERTOLOGY_CACHE", str(tmp_path / "cache"))
     work = resolve_work(many(fresh(tiny_bert, 10), seeds=100))
@@ -200,5 +198,5 @@ def test_a_plan_of_very_many_cells_names_none_of_them(
     monkeypatch.setattr(Cell, "id", property(lambda cell: named.append(cell) or f"{id(cell)}"))
     found = estimate(work, tmp_path / "run")
     assert found.n_cells == work.n_cells == 10 * 2 * (4 * 100 * 2) + 4
-    groups = sum(isinstance(unit.part, Group) for unit in work.units)
+    groups = sum(bool(unit.draws) for unit in work.units)
     assert len(named) <= 2 * (groups + 2)

@@ -1,0 +1,1 @@
+"""How each kind of question is planned, computed, scored and estimated; :mod:`~bertology.families.contract` first."""

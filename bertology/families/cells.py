@@ -1,0 +1,158 @@
+"""Cells: one score each of a table to be, named by the hash of all that decides it, one JSON a cell."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from bertology._files import canonical_json, digest, signature, write_atomically
+from bertology.results import HeadSums, Predictions, write_head_sums, write_predictions
+
+CELL_FORMAT = 1
+_FOLDER = "cells"
+KEPT = "probes"
+"""The folder of a run in which families keep what is fitted, under the name of its cell."""
+_Signature = tuple[int, int, int]
+# Predictions whose checksum this process has seen to be right, by their path: what they were and what it is.
+_CHECKED: dict[str, tuple[_Signature, str]] = {}
+# Records that this process has believed, by their path, with their predictions.
+_BELIEVED: dict[str, tuple[_Signature, _Signature]] = {}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One task read from one layer of one model with one readout and seed; or a baseline that reads no layer."""
+
+    identity: Mapping[str, Any]
+    """All that decides the numbers: fingerprints, versions, settings. No names, no places, no time."""
+
+    @cached_property
+    def id(self) -> str:
+        """Hash of the identity, 32 hexadecimal digits."""
+        return digest([canonical_json({"cell_format": CELL_FORMAT, **self.identity})])
+
+
+@dataclass(frozen=True)
+class CellRecord:
+    """What is kept of a finished cell."""
+
+    cell_id: str
+    identity: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    """Counts of items, skips and labels; the fit's strength and convergence."""
+    provenance: Mapping[str, Any]
+    predictions_sha256: str
+    notes: tuple[str, ...] = field(default=())
+    """What a person should know of it."""
+
+
+def columns_of(record: CellRecord) -> dict[str, Any]:
+    """What all rows of a cell have in common, by column of ``results.parquet``."""
+    facts, provenance = dict(record.facts), record.provenance
+    # By group they belong to some of the rows.
+    facts.pop("groups", None)
+    return {
+        "cell_id": record.cell_id,
+        "skip_reasons": json.dumps(facts.pop("skip_reasons"), sort_keys=True),
+        "params_json": json.dumps(facts.pop("params", {}), sort_keys=True),
+        **facts,
+        "versions": json.dumps(provenance["versions"], sort_keys=True),
+        "device": provenance.get("device"),
+        "wall_s": provenance["wall_s"],
+        "started_utc": provenance.get("fit_started_utc"),
+        "predictions_sha256": record.predictions_sha256,
+    }
+
+
+def read_cell(run: Path, cell: Cell) -> CellRecord | None:
+    """The record of ``cell`` in folder ``run``.
+
+    ``None`` where it is missing or half written, or where its predictions are not those it was written with: their
+    checksum is taken once by each process, and again when the file has changed.
+    """
+    record_path, path = _record_path(run, cell.id), _predictions_path(run, cell.id)
+    try:
+        # Before they are read: what changes while it is being read is read once more.
+        signatures = signature(record_path), signature(path)
+        with open(record_path, "rb") as file:  # noqa: PTH123
+            plain = json.loads(file.read())
+        record = CellRecord(**{**plain, "notes": tuple(plain["notes"])})
+        whole = record.cell_id == cell.id and record.predictions_sha256 == predictions_checksum(run, cell.id)
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
+    if not whole:
+        return None
+    _BELIEVED[record_path] = signatures
+    return record
+
+
+def is_finished(run: Path, cell: Cell) -> bool:
+    """Whether :func:`read_cell` has a record; asked again, it looks only whether the files are still the same."""
+    record_path = _record_path(run, cell.id)
+    try:
+        signatures = signature(record_path), signature(_predictions_path(run, cell.id))
+    except FileNotFoundError:
+        return False
+    return _BELIEVED.get(record_path) == signatures or read_cell(run, cell) is not None
+
+
+def predictions_checksum(run: Path, cell_id: str) -> str:
+    """SHA-256 of a cell's predictions.
+
+    Raises:
+        FileNotFoundError: there are none.
+    """
+    path = _predictions_path(run, cell_id)
+    now = signature(path)
+    known = _CHECKED.get(path)
+    if known is not None and known[0] == now:
+        return known[1]
+    with open(path, "rb") as file:  # noqa: PTH123
+        checksum = hashlib.sha256(file.read()).hexdigest()
+    _CHECKED[path] = (now, checksum)
+    return checksum
+
+
+def all_finished(run: Path, cells: Iterable[Cell]) -> bool:
+    """Whether folder ``run`` has the records of all ``cells``."""
+    return all(is_finished(run, cell) for cell in cells)
+
+
+def write_cell(
+    run: Path,
+    cell: Cell,
+    predictions: Predictions | Sequence[HeadSums],
+    *,
+    facts: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+    notes: tuple[str, ...] = (),
+) -> None:
+    """Write a cell's predictions, or sums, then its record, which makes it finished."""
+    if isinstance(predictions, Predictions):
+        checksum = write_predictions(run, cell.id, predictions)
+    else:
+        checksum = write_head_sums(run, cell.id, predictions)
+    record = {
+        "cell_id": cell.id,
+        "identity": dict(cell.identity),
+        "facts": dict(facts),
+        "provenance": dict(provenance),
+        "predictions_sha256": checksum,
+        "notes": list(notes),
+    }
+    content = json.dumps(record, indent=1, ensure_ascii=False).encode()
+    write_atomically(run / _FOLDER / f"{cell.id}.json", content, remedy="name another folder with --out")
+
+
+# As text: of a thousand cells, each asked about several times, the making of paths is most of the time.
+def _record_path(run: Path, cell_id: str) -> str:
+    return f"{run}/{_FOLDER}/{cell_id}.json"
+
+
+def _predictions_path(run: Path, cell_id: str) -> str:
+    return f"{run}/predictions/{cell_id}.parquet"

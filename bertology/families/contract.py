@@ -1,0 +1,161 @@
+"""What a task family is: how one kind of question is planned, computed, scored and estimated.
+
+A family is one object, registered under a name in the entry-point group ``bertology.families``. Planning, engines,
+resuming and tables are the same for all of them (:mod:`bertology.runner`) and know no family by name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from bertology.encoders import ModelShape
+from bertology.families.readable import Reasons, Windows
+from bertology.families.readout_config import ReadoutConfig
+from bertology.families.request import Init
+from bertology.families.splits import TaskItems
+from bertology.families.tasks import BaselineCells, CellGrid, Cost, FitCells, FitGroup, Job, Pair, Scoring, Tables
+from bertology.probing import Probe
+
+SplitName = Literal["train", "dev", "test"]
+
+
+class Family(ABC):
+    """How one kind of question is answered, for every probe of that kind.
+
+    A family has no state. What a probe or a corpus lacks is raised as a :class:`bertology.BertologyError` by the method
+    that finds it, in one line that names the task.
+    """
+
+    # Which questions, and what they need.
+
+    @abstractmethod
+    def answers(self, probe: Probe) -> bool:
+        """Whether the probe is of this kind; it is of exactly one family's."""
+
+    @property
+    @abstractmethod
+    def reads_vectors(self) -> bool:
+        """Whether it needs the stored hidden states of the corpus, which are extracted before anything is computed."""
+
+    @abstractmethod
+    def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:
+        """The splits of the corpus that the task needs; none for a task with items of its own."""
+
+    @abstractmethod
+    def items(self, probe: Probe, source: str, *, most: int | None) -> TaskItems | None:
+        """Items of the probe's own, which are not sentences of a corpus.
+
+        Args:
+            probe: the question.
+            source: name or path of where they come from.
+            most: at most so many items of each group.
+        """
+
+    @abstractmethod
+    def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
+        """The readout configurations that are asked for, each with its registered readout and checked.
+
+        Raises:
+            BertologyError: one does not fit the task or the model.
+        """
+
+    @abstractmethod
+    def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
+        """The configurations in their order, those in one place that share their passes over the data.
+
+        Configurations may come as they are written in an experiment, unchecked.
+        """
+
+    @abstractmethod
+    def check_settings(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        """Raise what is wrong with settings, as far as :meth:`configs` does not find it without torch."""
+
+    @abstractmethod
+    def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        """Raise what would keep the task from being computed, as far as it can be known without the model's weights."""
+
+    # Which cells there are.
+
+    @abstractmethod
+    def asks_random_weights(self, probe: Probe) -> bool:
+        """Whether random weights are a control of the task."""
+
+    @abstractmethod
+    def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
+        """The most draws of random weights that the task takes, as a person asked for them or as cheap ones are."""
+
+    @abstractmethod
+    def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
+        """What decides the numbers of a task and of its baselines, besides its name and version: data fingerprints."""
+
+    @abstractmethod
+    def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+        """The cells of a readout configuration on weights of one initialisation."""
+
+    @abstractmethod
+    def fewest_columns(self, probe: Probe, config: ReadoutConfig | None, *, layers: int, seeds: int) -> int:
+        """The fewest cells of a readout configuration (None: the task's own), before any model or corpus is known."""
+
+    @abstractmethod
+    def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
+        """The baselines of a task among the controls that are asked for."""
+
+    @abstractmethod
+    def baseline_identity(self, config: ReadoutConfig) -> dict[str, Any]:
+        """What decides the numbers of baselines besides :meth:`task_identity`, given the first configuration."""
+
+    @abstractmethod
+    def unreadable(self, pair: Pair, probe: Probe) -> tuple[Mapping[str, Reasons], Windows]:
+        """What the model cannot read of the splits of a task, and so its baselines are not scored on."""
+
+    # How they are computed.
+
+    @abstractmethod
+    def pass_key(self, group: FitGroup) -> Hashable | None:
+        """What groups on the same weights have in common that are computed in one pass; None: each by itself."""
+
+    @abstractmethod
+    def compute(self, groups: Sequence[FitGroup], job: Job) -> Iterator[tuple[FitGroup, Exception | None]]:
+        """Compute groups of one :meth:`pass_key` and write their cells, each as it is finished.
+
+        Yields:
+            Each group when its cells are written, or with what went wrong, which does not stop the others.
+        """
+
+    @abstractmethod
+    def compute_baselines(self, baselines: BaselineCells, job: Job) -> None:
+        """Compute baselines and write their cells."""
+
+    # How they become rows.
+
+    @abstractmethod
+    def task_columns(self, pair: Pair, probe: Probe) -> dict[str, Any]:
+        """Columns of all rows of a task: ``corpus_fingerprint``, ``split``, ``language``, ``annotation``."""
+
+    @abstractmethod
+    def fit_columns(self, pair: Pair, cells: FitCells) -> dict[str, Any]:
+        """Further columns of the rows of a readout configuration, such as ``pooling``."""
+
+    @abstractmethod
+    def main_metric(self, cells: FitCells, control: str) -> str:
+        """The metric by which cells of a control are named where they could not be computed."""
+
+    @abstractmethod
+    def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
+        """The rows and comparisons of a readout configuration, on each draw of its weights."""
+
+    @abstractmethod
+    def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> Tables:
+        """The rows of baselines."""
+
+    # What they will cost.
+
+    @abstractmethod
+    def cost(self, pair: Pair, groups: Sequence[FitGroup]) -> Cost:
+        """What computing groups of one :meth:`pass_key` takes, but for the extraction of vectors.
+
+        Raises:
+            BertologyError: they cannot be computed, as :meth:`check` finds.
+        """

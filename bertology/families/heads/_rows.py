@@ -1,0 +1,78 @@
+"""From finished cells about attention heads to tidy rows: every ratio with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bertology.families.cells import Cell, columns_of, read_cell
+from bertology.families.tasks import Scoring
+from bertology.measures import ratio_intervals
+from bertology.probing import Probe
+from bertology.results import HeadSums, ResultRow, read_head_sums
+
+
+def head_rows(
+    cells: Iterable[tuple[int | None, Cell]], probe: Probe, shared: Mapping[str, Any], scoring: Scoring
+) -> Iterator[ResultRow]:
+    """The rows of the cells of a task, or of one of its baselines.
+
+    Args:
+        cells: with the layer of each; None for one that belongs to no layer.
+        probe: the question, for what its metrics are.
+        shared: columns that all rows have in common; ``split`` is that of ``test``.
+        scoring: the run's folder and the resampling.
+    """
+    better = {metric.name: metric.higher_is_better for metric in probe.scores}
+    main = probe.scores[0].name
+    for layer, cell in cells:
+        record = read_cell(scoring.run, cell)
+        if record is None:
+            raise RuntimeError(f"cell {cell.id} is not finished")
+        of_cell = {**shared, **columns_of(record), "layer": layer}
+        kept = read_head_sums(scoring.run, cell.id)
+        for split in dict.fromkeys(sums.split for sums in kept):
+            where = {"split": shared["split"] if split == "test" else split}
+            some = [sums for sums in kept if sums.split == split]
+            for row in _ratio_rows(some, {**of_cell, **where}, scoring):
+                metric = row["metric"]
+                yield ResultRow(**row, higher_is_better=better.get(metric, True), main_metric=metric == main)
+
+
+def _ratio_rows(kept: Sequence[HeadSums], shared: Mapping[str, Any], scoring: Scoring) -> Iterator[dict[str, Any]]:
+    """The columns of each ratio of one split of one cell; all of them are drawn from the same clusters."""
+    n_clusters = 1 + max((int(sums.clusters[-1]) for sums in kept if len(sums.clusters)), default=0)
+    n_rows = sum(len(sums.over) for sums in kept)
+    over, under = np.zeros((n_rows, n_clusters)), np.zeros((n_rows, n_clusters))
+    first = 0
+    for sums in kept:
+        over[first : first + len(sums.over), sums.clusters] = sums.over
+        under[first : first + len(sums.over), sums.clusters] = sums.under
+        first += len(sums.over)
+    found = ratio_intervals(over, under, n_resamples=scoring.n_resamples, seed=scoring.seed)
+    place = 0
+    for sums in kept:
+        for number in range(len(sums.over)):
+            yield {
+                **shared,
+                **_counted(sums, number, shared),
+                "group": sums.group or None,
+                "head": f"L{shared['layer']}H{number + 1}" if sums.unit == "head" else None,
+                "metric": sums.metric,
+                "value": float(found.values[place]),
+                "stderr": float(found.stderr[place]),
+                "ci_low": float(found.ci_low[place]),
+                "ci_high": float(found.ci_high[place]),
+                "ci_method": found.ci_methods[place],
+            }
+            place += 1
+
+
+def _counted(sums: HeadSums, place: int, of_cell: Mapping[str, Any]) -> dict[str, int]:
+    """Items and clusters of one ratio, where what it divides by is a number of items; else those of the whole."""
+    under = sums.under[place]
+    if not np.array_equal(under, np.round(under)):
+        return {name: of_cell[name] for name in ("n_items", "n_clusters")}
+    return {"n_items": int(under.sum()), "n_clusters": int(np.count_nonzero(under))}

@@ -1,0 +1,119 @@
+"""Labels of words and spans: read off vectors by a fitted readout, or told as a code."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bertology.encoders import ModelShape
+from bertology.errors import BertologyError
+from bertology.families.draws import n_draws
+from bertology.families.labels._fit import fit, write_baselines
+from bertology.families.labels._rows import count, metrics_of, tables, with_accuracy
+from bertology.families.labels._sources import erased_data
+from bertology.families.readout_config import ReadoutConfig
+from bertology.families.request import Init
+from bertology.families.scoring import Counts
+from bertology.families.task_data import task_data
+from bertology.families.tasks import BaselineCells, CellGrid, Cost, FitCells, FitGroup, Job, Pair, Scoring, Tables
+from bertology.families.vectors import VectorFamily, checked_configs, training_memory, vector_identity
+from bertology.measures import Metric
+from bertology.probing import Probe, RepresentationProbe, get_probe
+from bertology.readouts import readout_kind
+
+_BASELINES = {"words": ("majority", "word_majority"), "spans": ("majority", "word_majority", "lexical")}
+# Passes over the training data that a fit takes, roughly.
+_PASSES = 100
+
+
+class Labels(VectorFamily):
+    """Can a label of a word or span be read off its vectors, and in which layer?"""
+
+    def answers(self, probe: Probe) -> bool:
+        """Whether its items have labels."""
+        return isinstance(probe, RepresentationProbe) and readout_kind(probe.readout).reads in _BASELINES
+
+    def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
+        """Any readout of words or spans."""
+        assert isinstance(probe, RepresentationProbe)
+        configs = checked_configs(probe, asked, about="labels", reads=tuple(_BASELINES), width=shape.dim)
+        for config in configs:
+            if config.codelength == "variational" and not readout_kind(str(config.readout)).has_posterior:
+                raise BertologyError(
+                    f"task {probe.task}: {config.readout} has no variational code: take readout bayes, or online"
+                )
+        return configs
+
+    def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        """The corpus has the labels, and those of tasks that are to be erased."""
+        task_data(probe, pair.splits)
+        for task in dict.fromkeys(config.erase for config in configs if config.erase is not None):
+            erased_data(task, pair.splits)
+
+    def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
+        """Three where single words are read and the corpus is small for the model."""
+        is_quick = all(readout_kind(str(one.readout)).reads == "words" and not one.codelength for one in configs)
+        n_words = pair.request.seeds * sum(split.n_words for split in pair.splits.by_name.values())
+        return n_draws(pair, float(n_words), is_quick=is_quick)
+
+    def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+        """Every layer, or with mixtures what they mix, with the control task where the model is no control itself."""
+        kind, layers = readout_kind(str(config.readout)), pair.layers_of(config)
+        columns: tuple[int | None, ...] = (None,) if kind.columns == "all" else layers
+        mixed: dict[int | None, Mapping[str, Any]] = {}
+        if kind.columns != "layer":
+            mixed = {
+                layer: {"mixed_layers": [below for below in layers if layer is None or below <= layer]}
+                for layer in columns
+            }
+        erased = {} if config.erase is None else {"erased_version": get_probe(config.erase).version}
+        with_control = "control_task" in pair.request.controls and init == pair.request.init
+        controls = ("none", "control_task") if with_control else ("none",)
+        return CellGrid(controls, pair.request.seeds, columns, layers, {**vector_identity(pair), **erased}, mixed)
+
+    def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
+        """The most frequent label, that of the word's form, and of spans what their words tell."""
+        assert isinstance(probe, RepresentationProbe)
+        return tuple(name for name in _BASELINES[readout_kind(probe.readout).reads] if name in controls)
+
+    def compute_group(self, group: FitGroup, job: Job) -> None:
+        """Fit its readouts, of which there is one."""
+        for cells in group.members:
+            fit(cells, job)
+
+    def compute_baselines(self, baselines: BaselineCells, job: Job) -> None:
+        """From the labels and words of the training split."""
+        write_baselines(baselines, task_data(baselines.probe, job.pair.splits), job.run)
+
+    def fit_columns(self, pair: Pair, cells: FitCells) -> dict[str, Any]:
+        """How vectors are pooled; a code is of the training split."""
+        of_train = {"split": pair.request.train_split} if cells.config.codelength else {}
+        return {"pooling": pair.request.pooling, **of_train}
+
+    def main_metric(self, cells: FitCells, control: str) -> str:
+        """Of control tasks accuracy, or how short their code is."""
+        own = control != "control_task" or cells.config.codelength
+        return metrics_of(cells)[0].name if own else "accuracy"
+
+    def count(self, run: Path, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+        """Counts of labels."""
+        return count(run, ids, metrics)
+
+    def task_metrics(self, probe: Probe) -> tuple[Metric, ...]:
+        """Its metrics, and accuracy among them."""
+        return with_accuracy(probe)
+
+    def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
+        """Scores with selectivity."""
+        return tables(self, draws, scoring)
+
+    def cost(self, pair: Pair, groups: Sequence[FitGroup]) -> Cost:
+        """Passes over the training items."""
+        data = task_data(groups[0].probe, pair.splits)
+        n_cells = sum(len(group.cells) for group in groups)
+        flops = 4.0 * _PASSES * len(data.train) * pair.shape.dim * len(data.labels) * n_cells
+        return Cost(flops, training_memory(pair, len(data.train)), len(data.test))
+
+
+FAMILY = Labels()

@@ -1,0 +1,162 @@
+"""What a person asks for, checked before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from bertology._names import name_not_found
+from bertology.errors import BertologyError, NameNotFoundError, quoted
+from bertology.families.readout_config import ReadoutConfig
+
+Control = Literal[
+    "majority",
+    "word_majority",
+    "lexical",
+    "linear_chain",
+    "random",
+    "control_task",
+    "blind",
+    "offset",
+    "nearest",
+    "head_match",
+    "rule",
+]
+CONTROLS: tuple[Control, ...] = get_args(Control)
+Init = Literal["pretrained", "random", "random_blocks"]
+_MOST_SEEDS = 100_000
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "pooling": ("mean", "first", "last"),
+    "dtype": ("float32", "bfloat16", "float16"),
+    "stored_dtype": ("float16", "float32"),
+    "on_long": ("window", "error", "skip"),
+    "init": ("pretrained", "random", "random_blocks"),
+}
+
+
+def parse_names(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Names in a text with commas, or as they are."""
+    parts = names.split(",") if isinstance(names, str) else names
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+def parse_controls(controls: str | Sequence[str]) -> tuple[str, ...]:
+    """Controls by name: ``all``, ``none``, or some of them with commas; ``-`` and ``_`` are the same."""
+    names = parse_names(controls)
+    if names in (("all",), ("none",)):
+        return CONTROLS if names == ("all",) else ()
+    return tuple(name.replace("-", "_") for name in names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeRequest:
+    """Tasks put to the layers of one model on one corpus.
+
+    Raises:
+        BertologyError: a setting is not among its choices.
+    """
+
+    tasks: tuple[str, ...] = ("pos",)
+    model: str = "pocket"
+    corpus: str = "pocket"
+    layers: str = "all"
+    """``all``, or numbers and ranges with commas: ``0-6``, ``3,5,-1``."""
+    seeds: int = 1
+    """Seed 0 is the training split as it is; each further seed draws as many of its sentences with replacement."""
+    controls: tuple[str, ...] = CONTROLS
+    readout: str | None = None
+    """Registered readouts, with commas, instead of the probe's own."""
+    pooling: str = "mean"
+    dtype: str = "float32"
+    stored_dtype: str = "float16"
+    on_long: str = "window"
+    max_pieces: int | None = None
+    device: str = "auto"
+    train_split: str = "train"
+    test_split: str = "test"
+    max_items: int | None = None
+    """Of what cloze tasks ask, so many items of each group, drawn by lot; all when left out."""
+    columns: str | None = None
+    """What the columns of column files hold: ``form,xpos,chunk``, ``_`` for one to leave out; seen from the file when
+    left out."""
+    annotate: str | None = None
+    """A spaCy pipeline that labels the corpus, then a raw text file; its labels are silver."""
+    revision: str | None = None
+    trust_remote_code: bool = False
+    model_id: str | None = None
+    """What the tables call the model; ``model`` when left out."""
+    init: Init = "pretrained"
+    """``random``: ask fresh weights themselves, not as a control beside pretrained ones; ``random_blocks``: pretrained
+    embeddings under fresh blocks, which mix words without having learnt how (Proj0 of Hewitt & Manning 2019)."""
+    init_seed: int = 0
+    """Seed of those fresh weights; the draws of the control ``random`` have the seeds 0, 10000, 20000 …"""
+    random_draws: int | Literal["auto"] = "auto"
+    """Draws of random weights that the control ``random`` is the mean of; ``auto``: three where that is cheap
+    (:func:`bertology.families.draws.cheap_draws`), else one. Tasks about attention heads have one."""
+    configs: Mapping[str, tuple[ReadoutConfig, ...]] = field(default_factory=dict)
+    """By task, its readout configurations, instead of ``readout``."""
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise name_not_found(name.replace("_", " "), getattr(self, name), choices)
+        for control in self.controls:
+            if control not in CONTROLS:
+                raise name_not_found("control", control, CONTROLS)
+        if not self.tasks:
+            raise BertologyError("no task is asked for; `bertology tasks` lists them")
+        if self.seeds < 1:
+            raise BertologyError(f"seeds is {self.seeds}; it should be at least 1")
+        if self.seeds > _MOST_SEEDS:
+            raise BertologyError(f"seeds is {quoted(self.seeds)}; it should be at most {_MOST_SEEDS:,}")
+        if self.random_draws != "auto" and (not isinstance(self.random_draws, int) or self.random_draws < 1):
+            raise BertologyError(f"random_draws is {self.random_draws!r}; it should be auto, or a number of at least 1")
+        if self.max_items is not None and self.max_items < 1:
+            raise BertologyError(f"max_items is {self.max_items}; it should be at least 1")
+        if self.max_pieces is not None and self.max_pieces < 8:
+            raise BertologyError(f"max_pieces is {self.max_pieces}; it should be at least 8")
+
+    def configs_of(self, task: str) -> tuple[ReadoutConfig, ...]:
+        """The readout configurations of a task, at least one."""
+        names = parse_names(self.readout) if self.readout else (None,)
+        return self.configs.get(task) or tuple(ReadoutConfig(name) for name in names)
+
+
+def parse_layers(spec: str | Sequence[int], n_layers: int) -> tuple[int, ...]:
+    """Layers as numbers, ascending: 0 the embeddings, 1…``n_layers`` the blocks.
+
+    Args:
+        spec: ``all``; or numbers and ranges with commas, negative ones counted from the last layer (−1); or numbers.
+        n_layers: how many blocks the model has.
+
+    Raises:
+        NameNotFoundError: a layer that the model does not have, or a text that names none.
+    """
+    if isinstance(spec, str) and spec.strip().lower() == "all":
+        return tuple(range(n_layers + 1))
+    parts = spec.split(",") if isinstance(spec, str) else [str(layer) for layer in spec]
+    found = sorted({layer for part in parts for layer in _expand(part.strip(), n_layers)})
+    if not found:
+        raise _no_layer(str(spec), n_layers)
+    return tuple(found)
+
+
+def _expand(part: str, n_layers: int) -> range:
+    try:
+        first, dash, last = part.partition("-") if not part.startswith("-") else (part, "", "")
+        low = int(first)
+        high = int(last) if dash else low
+    except ValueError:
+        raise _no_layer(part, n_layers) from None
+    low, high = (value + n_layers + 1 if value < 0 else value for value in (low, high))
+    if not 0 <= low <= high <= n_layers:
+        raise _no_layer(part, n_layers)
+    return range(low, high + 1)
+
+
+def _no_layer(part: str, n_layers: int) -> NameNotFoundError:
+    return NameNotFoundError(
+        f"layer {quoted(part)}: the model has layers 0 (embeddings) to {n_layers}; "
+        f"write all, numbers or ranges such as 0-{n_layers} or 1,-1"
+    )

@@ -1,0 +1,250 @@
+"""From scores to tidy rows: what every family's rows have in common, means over runs, and which layers differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from bertology.families.cells import columns_of
+from bertology.families.contract import Family
+from bertology.families.scoring import Column, Mean, Scored
+from bertology.families.tasks import BaselineCells, FitCells, Pair, Scoring, Tables
+from bertology.measures import Bootstrap, Metric, compare, over_runs
+from bertology.probing import Probe
+from bertology.results import ComparisonRow, ResultRow, comparison_rows, mean_of, score_of
+
+
+def task_columns(family: Family, probe: Probe, scoring: Scoring) -> dict[str, Any]:
+    """Columns that all rows of a task have in common."""
+    return {
+        "experiment": scoring.experiment,
+        "task": probe.task,
+        "task_version": f"v{probe.version}",
+        "corpus": scoring.pair.corpus.name,
+        **family.task_columns(scoring.pair, probe),
+    }
+
+
+def corpus_columns(pair: Pair) -> dict[str, Any]:
+    """Columns of rows about the sentences of a corpus."""
+    return {
+        "corpus_fingerprint": pair.corpus.fingerprint,
+        "split": pair.request.test_split,
+        "language": pair.corpus.language,
+        "annotation": "silver" if pair.corpus.is_silver else "gold",
+    }
+
+
+def fit_columns(family: Family, cells: FitCells, scoring: Scoring) -> dict[str, Any]:
+    """Columns that all rows of a readout configuration on one set of weights have in common."""
+    pair = scoring.pair
+    name, _, version = cells.readout.rpartition(".")
+    return {
+        **task_columns(family, cells.probe, scoring),
+        "model": pair.source.name,
+        "model_fingerprint": pair.fingerprints[cells.weights],
+        "init": cells.init,
+        "init_seed": None if cells.init == "pretrained" else cells.weights.seed,
+        "n_layers": pair.shape.n_layers,
+        "readout": name,
+        "readout_version": version,
+        "dtype": pair.request.dtype,
+        **family.fit_columns(pair, cells),
+    }
+
+
+def baseline_columns(family: Family, baselines: BaselineCells, scoring: Scoring) -> dict[str, Any]:
+    """Columns that all rows of a task's baselines have in common."""
+    # Leaving out what a model cannot read makes a baseline that model's own.
+    model = scoring.pair.source.name if baselines.unreadable else None
+    return {**task_columns(family, baselines.probe, scoring), "model": model}
+
+
+def failed_rows(family: Family, cells: FitCells, scoring: Scoring) -> Tables:
+    """One row without a score for each cell that could not be computed."""
+    shared = fit_columns(family, cells, scoring)
+    nothing: dict[str, Any] = dict.fromkeys(("n_train", "n_items", "n_clusters", "n_classes"), 0)
+    if cells.config.changes:
+        # By this the rows are told from those of other configurations of the task.
+        nothing["params_json"] = json.dumps({"settings": cells.config.changes}, sort_keys=True)
+    return Tables(
+        tuple(
+            ResultRow(
+                **shared,
+                **nothing,
+                cell_id=cell.id,
+                status="failed",
+                control=control,  # type: ignore[arg-type]
+                seed=seed,
+                layer=layer,
+                metric=family.main_metric(cells, control),
+                main_metric=control == "none",
+            )
+            for (control, seed, layer), cell in cells.cells.items()
+        )
+    )
+
+
+ByControl = Mapping[str, Sequence[Mapping[int, Column]]]
+"""Columns by control, draw of weights and seed."""
+MoreRows = Callable[[str, ByControl, Sequence[Mapping[str, Any]]], Iterable[ResultRow]]
+
+
+def scored_tables(
+    family: Family,
+    draws: Sequence[FitCells],
+    columns: Sequence[Mapping[tuple[str, int], Column]],
+    scoring: Scoring,
+    *,
+    metrics: Sequence[Scored],
+    more: MoreRows = lambda *_: (),
+    is_ranked: bool = True,
+) -> Tables:
+    """Scores on each draw of weights, their means, and the comparisons of layers.
+
+    Args:
+        family: whose cells they are.
+        draws: one readout configuration on each draw of its weights.
+        columns: by draw its scored columns, by control and seed.
+        scoring: what they are scored by.
+        metrics: the main metric first.
+        more: further rows of a control, given it, all columns and what the rows of each draw have in common.
+        is_ranked: whether one layer can be better than another.
+    """
+    first, shared = draws[0], [fit_columns(family, one, scoring) for one in draws]
+    by_control: ByControl = {
+        control: [{seed: one for (of, seed), one in by_seed.items() if of == control} for by_seed in columns]
+        for control in dict.fromkeys(control for control, _ in columns[0])
+    }
+    rows: list[ResultRow] = []
+    for control, of_control in by_control.items():
+        rows += run_rows(of_control, shared, {"control": control}, metrics)
+        rows += more(control, by_control, shared)
+    is_compared = scoring.compare_layers and is_ranked and first.init == scoring.pair.request.init
+    compared = _compare_layers(first, by_control, metrics[0].name, scoring) if is_compared else []
+    return Tables.of(rows, compared)
+
+
+def run_rows(
+    columns: Sequence[Mapping[int, Column]],
+    shared: Sequence[Mapping[str, Any]],
+    where: Mapping[str, Any],
+    metrics: Sequence[Scored],
+) -> Iterator[ResultRow]:
+    """The rows of the same cells in several runs: by draw of weights and seed.
+
+    Args:
+        columns: by draw and seed.
+        shared: what the rows of each draw have in common.
+        where: what all have in common.
+        metrics: that they are scored by.
+    """
+    mean = Mean.of([list(by_seed.values()) for by_seed in columns])
+    for by_seed, of_draw in zip(columns, shared, strict=True):
+        for seed, column in by_seed.items():
+            for place, layer in enumerate(column.layers):
+                about = {**of_draw, **where, "seed": seed, "layer": layer}
+                yield from cell_rows(column, place, about, metrics=metrics, mean=mean)
+
+
+def cell_rows(
+    column: Column, place: int, where: Mapping[str, Any], *, metrics: Sequence[Scored], mean: Mean | None = None
+) -> list[ResultRow]:
+    """One row a metric of one cell, with what is known of the mean over all runs of it."""
+    record = column.records[place]
+    groups = record.facts.get("groups", {})
+    shared = {**where, **columns_of(record)}
+    # A difference of scores, such as selectivity, is no metric of its own; more of it is better.
+    better = {metric.name: metric.higher_is_better for metric in metrics}
+    main = metrics[0].name if metrics else ""
+    rows = [
+        ResultRow(
+            **shared,
+            higher_is_better=better.get(name, True),
+            main_metric=where["control"] != "control_task" and name == main,
+            **score_of(scores, place),
+            **(mean_of(mean.scores[name], place, n_runs=mean.n_runs) if mean else {}),
+        )
+        for name, scores in column.scores.items()
+    ]
+    which = {metric.name: metric.which for metric in metrics if isinstance(metric, Metric) and metric.which}
+    rows = [
+        _of_some(row, [groups[group] for group in groups if which[row.metric](group)], column.scores[row.metric])
+        if row.metric in which
+        else row
+        for row in rows
+    ]
+    rows = [_of_entering(row, column.n_entering.get(row.metric, row.n_items)) for row in rows]
+    of_whole = {row.metric: row for row in rows}
+    for (name, group), scores in column.by_group.items():
+        n_items, n_clusters, n_skipped = groups[group]
+        counted = {"n_items": n_items, "n_clusters": n_clusters, "n_skipped": n_skipped, "skip_reasons": "{}"}
+        of_mean = mean_of(mean.by_group[name, group], place, n_runs=mean.n_runs) if mean else {}
+        rows.append(replace(of_whole[name], group=group, **counted, **score_of(scores, place), **of_mean))
+    return [*rows, *_empty_groups(groups, of_whole.get(main))]
+
+
+def _of_entering(row: ResultRow, n_entering: int) -> ResultRow:
+    """A row of a metric of whole sentences that some of them have nothing to say to."""
+    n_left = row.n_items - n_entering
+    if not n_left:
+        return row
+    reasons = {**json.loads(row.skip_reasons), f"no part of {row.metric}": n_left}
+    return replace(
+        row,
+        n_items=n_entering,
+        n_clusters=n_entering,
+        n_skipped=row.n_skipped + n_left,
+        skip_reasons=json.dumps(reasons, sort_keys=True),
+    )
+
+
+def _of_some(row: ResultRow, groups: Sequence[Sequence[int]], scores: Bootstrap) -> ResultRow:
+    """A row about some of the groups, with their own counts."""
+    n_items, n_skipped = (sum(group[place] for group in groups) for place in (0, 2))
+    return replace(row, n_items=n_items, n_clusters=scores.n_clusters, n_skipped=n_skipped, skip_reasons="{}")
+
+
+def _empty_groups(groups: Mapping[str, Sequence[int]], row: ResultRow | None) -> Iterator[ResultRow]:
+    """A row without a score for each group of which no item could be scored."""
+    if row is None or len(groups) < 2:
+        return
+    for group, (n_items, n_clusters, n_skipped) in groups.items():
+        if not n_items:
+            yield replace(
+                row,
+                group=group,
+                n_items=n_items,
+                n_clusters=n_clusters,
+                n_skipped=n_skipped,
+                skip_reasons="{}",
+                value=None,
+                **NO_INTERVALS,
+            )
+
+
+NO_INTERVALS: Mapping[str, Any] = {
+    **dict.fromkeys(("stderr", "ci_low", "ci_high", "ci_method"), None),
+    **dict.fromkeys(("mean", "mean_stderr", "mean_ci_low", "mean_ci_high", "mean_ci_method"), None),
+    "n_runs": 1,
+}
+
+
+def _compare_layers(cells: FitCells, by_control: ByControl, metric: str, scoring: Scoring) -> list[ComparisonRow]:
+    """All pairs of layers on the task's main metric, corrected together; with several seeds the means over them.
+
+    Layers are resampled together: the same sentences and the same seeds for both of a pair.
+    """
+    if len(cells.layers) < 2:
+        return []
+    pair, of_task = scoring.pair, list(by_control["none"][0].values())
+    scores = over_runs([column.scores[metric] for column in of_task])
+    compared = compare(scores.values, scores.replicates, n_clusters=scores.n_clusters, by_run=scores.by_run)
+    name = f"{cells.probe.task} on {pair.corpus.name}: layers of {pair.source.name} by {metric}"
+    if len(pair.request.configs_of(cells.probe.task)) > 1:
+        name += f", {cells.readout}" + "".join(f" {k}={v}" for k, v in cells.config.changes.items())
+    ids = [cell.id for cell in of_task[0].cells]
+    layers = [layer for layer in of_task[0].layers if layer is not None]
+    return list(comparison_rows(compared, family=name, metric=metric, cells=ids, layers=layers))

@@ -1,0 +1,183 @@
+"""From finished cells to scores with intervals: cells that share their items are counted and resampled together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.families.cells import Cell, CellRecord, read_cell
+from bertology.families.tasks import BaselineCells, FitCells, Scoring
+from bertology.measures import Bootstrap, Metric, bootstrap, mean_over_seeds, over_runs
+
+# Bytes of the counts of several seeds that are scored together.
+_TOGETHER = 1 << 26
+
+
+class Scored(Protocol):
+    """What scores are called, and which way is up."""
+
+    @property
+    def name(self) -> str:
+        """As in the column ``metric``."""
+        ...
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether more is better."""
+        ...
+
+
+@dataclass(frozen=True)
+class Column:
+    """Finished cells that share their items, scored together: the layers of one control and seed."""
+
+    cells: tuple[Cell, ...]
+    layers: tuple[int | None, ...]
+    records: tuple[CellRecord, ...]
+    scores: Mapping[str, Bootstrap]
+    by_group: Mapping[tuple[str, str], Bootstrap] = field(default_factory=dict)
+    """Of items that stand in groups, by metric and group."""
+    n_entering: Mapping[str, int] = field(default_factory=dict)
+    """By metric how many sentences enter it, of metrics that not every sentence enters."""
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean over several runs of the same cells, and its intervals over runs and sentences."""
+
+    n_runs: int
+    scores: Mapping[str, Bootstrap]
+    by_group: Mapping[tuple[str, str], Bootstrap] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, columns: Sequence[Sequence[Column]]) -> Mean | None:
+        """Of columns by draw of weights and seed; None of a single one.
+
+        Several seeds of each of several draws are averaged within the draw, which is then what is resampled.
+        """
+        n_runs = sum(map(len, columns))
+        if n_runs < 2:
+            return None
+
+        def mean(found: Sequence[Sequence[Bootstrap]]) -> Bootstrap:
+            return over_runs(found[0] if len(found) == 1 else [mean_over_seeds(runs) for runs in found])
+
+        first = columns[0][0]
+        return cls(
+            n_runs,
+            {name: mean([[one.scores[name] for one in of_draw] for of_draw in columns]) for name in first.scores},
+            {key: mean([[one.by_group[key] for one in of_draw] for of_draw in columns]) for key in first.by_group},
+        )
+
+
+Counts = tuple[NDArray[Any], tuple[str, ...]]
+"""``[layer, cluster, label, kind]`` counts, and the labels."""
+Count = Callable[[Path, Sequence[str], Sequence[Metric]], Counts]
+"""Counts what metrics are made of, in the predictions of cells (by id) in a run's folder that share their items."""
+
+
+def score_fits(
+    cells: FitCells, scoring: Scoring, *, count: Count, metrics: Mapping[str, Sequence[Metric]]
+) -> dict[tuple[str, int], Column]:
+    """Columns by control and seed.
+
+    Args:
+        cells: all layers, controls and seeds of one readout configuration.
+        scoring: by what they are scored.
+        count: reads and counts the predictions.
+        metrics: by control.
+    """
+    columns: dict[tuple[str, int], Column] = {}
+    for control in dict.fromkeys(control for control, _, _ in cells.cells):
+        seeds = tuple(dict.fromkeys(seed for of, seed, _ in cells.cells if of == control))
+        by_seed = [tuple(cells.cells[control, seed, layer] for layer in cells.layers) for seed in seeds]
+        scored = _scored(by_seed, cells.layers, scoring, count, metrics[control])
+        columns |= {(control, seed): column for seed, column in zip(seeds, scored, strict=True)}
+    return columns
+
+
+def score_baselines(
+    baselines: BaselineCells, scoring: Scoring, *, count: Count, metrics: Sequence[Metric]
+) -> dict[str, Column]:
+    """Columns by baseline."""
+    return {
+        control: next(_scored([(cell,)], (None,), scoring, count, metrics)) for control, cell in baselines.cells.items()
+    }
+
+
+def records_of(run: Path, cells: Sequence[Cell]) -> tuple[CellRecord, ...]:
+    """The records of finished cells."""
+    records = [(cell, read_cell(run, cell)) for cell in cells]
+    for cell, record in records:
+        if record is None:
+            raise RuntimeError(f"cell {cell.id} is not finished")
+    return tuple(record for _, record in records if record is not None)
+
+
+def _scored(
+    problems: Sequence[tuple[Cell, ...]],
+    layers: tuple[int | None, ...],
+    scoring: Scoring,
+    count: Count,
+    metrics: Sequence[Metric],
+) -> Iterator[Column]:
+    """A column for each of several problems; those with counts of one shape are resampled together."""
+    waiting: list[_Counted] = []
+    for cells in problems:
+        counts, labels = count(scoring.run, [cell.id for cell in cells], metrics)
+        counted = _Counted(cells, records_of(scoring.run, cells), counts, labels)
+        if waiting and not waiting[0].goes_with(counted, len(waiting) + 1):
+            yield from _resampled(waiting, layers, scoring, metrics)
+            waiting = []
+        waiting.append(counted)
+    yield from _resampled(waiting, layers, scoring, metrics)
+
+
+def _resampled(
+    problems: Sequence[_Counted], layers: tuple[int | None, ...], scoring: Scoring, metrics: Sequence[Metric]
+) -> Iterator[Column]:
+    counts = np.concatenate([problem.counts for problem in problems])
+    labels = problems[0].labels
+    scores = bootstrap(counts, metrics, labels=labels, n_resamples=scoring.n_resamples, seed=scoring.seed)
+    for number, problem in enumerate(problems):
+        places = slice(number * len(layers), (number + 1) * len(layers))
+        own = {name: _columns_of(whole, places) for name, whole in scores.items()}
+        entering = {
+            metric.name: int(metric.enters(problem.counts[0], labels).sum()) for metric in metrics if metric.enters
+        }
+        yield Column(problem.cells, layers, problem.records, own, n_entering=entering)
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """Finished cells that share their items, and what was found, claimed and missed in each."""
+
+    cells: tuple[Cell, ...]
+    records: tuple[CellRecord, ...]
+    counts: NDArray[Any]
+    """``[layer, cluster, label, kind]``"""
+    labels: tuple[str, ...]
+
+    def goes_with(self, other: _Counted, n: int) -> bool:
+        """Whether both are resampled in one go, ``n`` of their size."""
+        alike = self.labels == other.labels and self.counts.shape == other.counts.shape
+        return alike and n * self.counts.nbytes <= _TOGETHER
+
+
+def _columns_of(scores: Bootstrap, places: slice) -> Bootstrap:
+    """Some of the columns of a bootstrap."""
+    return replace(
+        scores,
+        values=scores.values[places],
+        stderr=scores.stderr[places],
+        ci_low=scores.ci_low[places],
+        ci_high=scores.ci_high[places],
+        ci_methods=scores.ci_methods[places],
+        replicates=scores.replicates[:, places],
+        jackknife=scores.jackknife[:, places],
+    )

@@ -1,0 +1,110 @@
+"""The sentences that a task is fitted on, chosen by and scored on, and the items that it brings itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from bertology._names import name_not_found
+from bertology.corpora import Corpus, Sentences
+from bertology.errors import BertologyError, CorpusError, quoted
+
+_HELD_OUT_EVERY = 10
+T = TypeVar("T")
+
+
+class TaskItems(Protocol):
+    """Items of a task's own, such as the prompts of a cloze task."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything in them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The sentences of each split, and the items that tasks bring themselves."""
+
+    train: Sentences
+    dev: Sentences
+    test: Sentences
+    notes: tuple[str, ...]
+    items: Mapping[str, Any] = field(default_factory=dict)
+    """By task, items of its own."""
+    chosen_on: str = "dev"
+    """What the corpus calls the split that is used to choose."""
+    _prepared: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def by_name(self) -> Mapping[str, Sentences]:
+        """``train``, ``dev`` and ``test``, whatever the corpus calls them."""
+        return {"train": self.train, "dev": self.dev, "test": self.test}
+
+    def prepared(self, key: Any, make: Callable[[], T]) -> T:
+        """What ``make`` gives, made once for each key in this process and kept as long as the splits are.
+
+        A :class:`bertology.BertologyError` is kept as well and raised again.
+        """
+        if key not in self._prepared:
+            try:
+                self._prepared[key] = make()
+            except BertologyError as error:
+                self._prepared[key] = error
+        made: T = self._prepared[key]
+        if isinstance(made, BertologyError):
+            raise made
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is made of the sentences is made again where they are sent to.
+        return {**self.__dict__, "_prepared": {}}
+
+
+def choose_splits(corpus: Corpus, *, train: str, test: str) -> Splits:
+    """The three splits of ``corpus``; without a dev split every tenth training sentence is held out in its place.
+
+    Raises:
+        NameNotFoundError: there is no train or test split of that name.
+        CorpusError: one split would do two jobs, or is too small.
+    """
+    for role, name in (("train", train), ("test", test)):
+        if name not in corpus:
+            remedy = f"choose one to {role} on by --{role}-split, or give a corpus that has it"
+            raise name_not_found(f"split of corpus {corpus.name}", name, corpus.splits, remedy=remedy)
+    if train == test:
+        raise CorpusError(
+            f"split {quoted(train)} cannot both train and test: choose another by --train-split or --test-split"
+        )
+    if "dev" in corpus and "dev" not in (train, test):
+        return Splits(corpus[train], corpus["dev"], corpus[test], ())
+    whole = corpus[train]
+    held_out = set(range(_HELD_OUT_EVERY - 1, len(whole), _HELD_OUT_EVERY))
+    if not held_out:
+        raise CorpusError(
+            f"split {quoted(train)} of {corpus.name} has {len(whole)} sentences: too few to hold some out"
+        )
+    kept = Sentences(whole[i] for i in range(len(whole)) if i not in held_out)
+    note = f"no dev split: every {_HELD_OUT_EVERY}th sentence of {train} is held out to choose the strength by"
+    return Splits(kept, Sentences(whole[i] for i in sorted(held_out)), corpus[test], (note,))
+
+
+def splits_to_read(corpus: Corpus, *, test: str, choose: bool) -> Splits:
+    """The splits of ``corpus`` where nothing is fitted: what is scored and, to choose by, dev or else train.
+
+    Raises:
+        NameNotFoundError: there is no test split of that name.
+    """
+    if test not in corpus:
+        remedy = "choose another by --test-split, or give a corpus that has it"
+        raise name_not_found(f"split of corpus {corpus.name}", test, corpus.splits, remedy=remedy)
+    nothing = Sentences()
+    if not choose:
+        return Splits(nothing, nothing, corpus[test], ())
+    to_choose = next((name for name in ("dev", "train") if name in corpus and name != test), None)
+    if to_choose is None:
+        note = f"{corpus.name} has no split to choose heads on: they are chosen on {test}, which flatters them"
+        return Splits(nothing, nothing, corpus[test], (note,))
+    notes = () if to_choose == "dev" else (f"no dev split: heads are chosen on {to_choose}",)
+    return Splits(nothing, corpus[to_choose], corpus[test], notes, chosen_on=to_choose)

@@ -1,0 +1,216 @@
+"""One task on one corpus: items of every split under one numbering of labels and word forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.corpora import Sentences
+from bertology.errors import CorpusError, FitError, quoted
+from bertology.families.splits import Splits
+from bertology.measures import control_labels
+from bertology.probing import Examples, Probe, RepresentationProbe, TreeExamples
+
+Integers = NDArray[np.int64]
+Labels = NDArray[np.int64] | NDArray[np.bool_]
+# What is kept of converted vectors between passes over the training data; what does not fit is read again.
+TRAIN_MEMORY = 256 << 20
+# The same for readouts of spans, which read a pass in a fraction of the time that they compute on it.
+SPAN_MEMORY = 512 << 20
+# Between the spans of an item's form: no word has a line break in it.
+_SPAN = "\n"
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """The items of one probe in all splits."""
+
+    probe: RepresentationProbe
+    splits: Splits
+    items: Mapping[str, Examples]
+    """By split: ``train``, ``dev`` and ``test``."""
+    labels: tuple[str, ...]
+    """Labels of train in order of first appearance, then those only seen elsewhere."""
+    n_train_labels: int
+
+    @classmethod
+    def of(cls, probe: RepresentationProbe, splits: Splits) -> TaskData:
+        """The items of every split.
+
+        Raises:
+            CorpusError: a split has no such labels.
+            FitError: train has fewer than two labels.
+        """
+        found = {name: _ask(probe, name, sentences) for name, sentences in splits.by_name.items()}
+        for name, examples in found.items():
+            if (examples.n_spans, examples.is_multi_label) != (found["train"].n_spans, found["train"].is_multi_label):
+                raise CorpusError(f"task {probe.task}: the items of the {name} split are not of the kind of train's")
+        # Only labels that occur count: a vocabulary may list more.
+        seen = dict.fromkeys(_occurring(found["train"]))
+        if len(seen) < 2:
+            raise FitError(
+                f"task {probe.task}: train has the one label {quoted(next(iter(seen)))}; give data with two or more"
+            )
+        every = dict(seen)
+        for name in ("dev", "test"):
+            every.update(dict.fromkeys(_occurring(found[name])))
+        labels = tuple(every)
+        return cls(probe, splits, {name: _renumbered(e, labels) for name, e in found.items()}, labels, len(seen))
+
+    @property
+    def trees(self) -> Mapping[str, TreeExamples] | None:
+        """The items by split where they are whole sentences with trees; None where they are not."""
+        found = {name: examples for name, examples in self.items.items() if isinstance(examples, TreeExamples)}
+        return found or None
+
+    @property
+    def train(self) -> Examples:
+        """Items to fit on, labels numbered as in ``labels``."""
+        return self.items["train"]
+
+    @property
+    def test(self) -> Examples:
+        """Items to score on, labels numbered as in ``labels``."""
+        return self.items["test"]
+
+    def without(self, skipped: Mapping[str, Mapping[int, str]]) -> TaskData:
+        """The same task without the items that need some words, which are counted as skipped.
+
+        Args:
+            skipped: by split, words and the reason why each is left out, and with it the items that it is part of; of
+                trees the other words stay, see :meth:`TreeExamples.without_words`.
+
+        Raises:
+            CorpusError: a split has no item left.
+        """
+        items: dict[str, Examples] = {}
+        for name, examples in self.items.items():
+            words = skipped.get(name, {})
+            if isinstance(examples, TreeExamples):
+                items[name] = examples.without_words(words)
+            else:
+                items[name] = _without_words(examples, words)
+            if not len(items[name]):
+                reason = next(iter(items[name].skipped))
+                raise CorpusError(f"task {self.probe.task}: no word of the {name} split has a vector ({reason})")
+        return replace(self, items=items)
+
+    @cached_property
+    def n_unseen_label(self) -> int:
+        """Test items with a label that train does not have; trees are no labels to have been seen."""
+        if self.trees is not None:
+            return 0
+        if self.test.is_multi_label:
+            return int(self.test.codes[:, self.n_train_labels :].any(axis=1).sum())
+        return int((self.test.codes >= self.n_train_labels).sum())
+
+    def targets(self, split: str) -> Labels:
+        """What to fit on or choose by.
+
+        Returns:
+            ``[item]`` labels, −1 for one that train does not have; or ``[item, label]`` which of train's labels each
+            item has.
+        """
+        codes = self.items[split].codes
+        if codes.ndim == 2:
+            return codes[:, : self.n_train_labels]
+        return np.where(codes < self.n_train_labels, codes, -1)
+
+    def control(self, split: str, *, seed: int) -> Labels:
+        """Labels of the control task, as :meth:`targets` (Hewitt & Liang 2019): drawn as often as train's own.
+
+        Every form has one label wherever it stands; of items of several words, or two spans, the form is all of them.
+        Where an item may have several labels, whole sets of them are drawn.
+        """
+        forms, vocabulary = self._forms[split]
+        own = self.targets("train")
+        if own.ndim == 1:
+            return control_labels(forms, vocabulary, np.bincount(own, minlength=self.n_train_labels), seed=seed)
+        sets, times = np.unique(own, axis=0, return_counts=True)
+        return np.asarray(sets[control_labels(forms, vocabulary, times, seed=seed)], dtype=np.bool_)
+
+    def word_forms(self) -> tuple[Integers, Integers, int]:
+        """Forms of train and test items under train's numbering (−1 for forms it lacks), and their number."""
+        train, known = self._forms["train"]
+        test, forms = self._forms["test"]
+        number = {form: place for place, form in enumerate(known)}
+        to_train = np.array([number.get(form, -1) for form in forms], dtype=np.int64)
+        return train, to_train[test], len(number)
+
+    @cached_property
+    def _forms(self) -> Mapping[str, tuple[Integers, Sequence[str]]]:
+        """For each split ``[item]`` the place of each item's form in the split's vocabulary of forms."""
+        return {name: _forms_of(examples, self.splits.by_name[name]) for name, examples in self.items.items()}
+
+
+def task_data(probe: Probe, splits: Splits) -> TaskData:
+    """The items of a probe of words, spans or sentences, made once for these splits.
+
+    Raises:
+        CorpusError: a split has no such labels.
+        FitError: train has fewer than two labels, or the probe is not about sentences of a corpus.
+    """
+    if not isinstance(probe, RepresentationProbe):
+        raise FitError(f"task {probe.task} puts texts to the model: its items have no vectors that could be read")
+    return splits.prepared(("task data", probe.task, probe.version), lambda: TaskData.of(probe, splits))
+
+
+def _forms_of(examples: Examples, sentences: Sentences) -> tuple[Integers, Sequence[str]]:
+    forms = sentences.forms
+    if examples.are_words:
+        return forms.codes[examples.words].astype(np.int64), forms.values
+    code_of: dict[tuple[tuple[int, ...], ...], int] = {}
+    words = forms.codes.tolist()
+    codes = [
+        code_of.setdefault(tuple(tuple(words[first:last]) for first, last in spans), len(code_of))
+        for spans in examples.spans.tolist()
+    ]
+    vocabulary = [_SPAN.join(" ".join(forms.values[w] for w in span) for span in spans) for spans in code_of]
+    return np.array(codes, dtype=np.int64), vocabulary
+
+
+def _without_words(examples: Examples, skipped: Mapping[int, str]) -> Examples:
+    """The items that need none of some words; the others are counted by the reason of their first such word."""
+    missing = np.array(sorted(skipped), dtype=np.int64)
+    reasons = np.full(len(examples), "", dtype=object)
+    for span in range(examples.n_spans - 1, -1, -1):
+        first = np.searchsorted(missing, examples.spans[:, span, 0])
+        inside = first < np.searchsorted(missing, examples.spans[:, span, 1])
+        for item in np.flatnonzero(inside).tolist():
+            reasons[item] = skipped[int(missing[first[item]])]
+    for reason in sorted(set(reasons) - {""}):
+        keep = reasons != reason
+        examples, reasons = examples.subset(keep, reason=reason), reasons[keep]
+    return examples
+
+
+def _ask(probe: RepresentationProbe, split: str, sentences: Sentences) -> Examples:
+    try:
+        examples = probe.examples(sentences)
+    except CorpusError as error:
+        raise CorpusError(f"task {probe.task}, {split} split: {error}") from error
+    if not len(examples):
+        raise CorpusError(f"task {probe.task}: the {split} split has no item; give a corpus that has some")
+    return examples
+
+
+def _occurring(examples: Examples) -> list[str]:
+    """The labels that items have, in order of first use."""
+    if examples.is_multi_label:
+        return [examples.values[code] for code in np.flatnonzero(examples.codes.any(axis=0)).tolist()]
+    distinct, first = np.unique(examples.codes, return_index=True)
+    return [examples.values[code] for code in distinct[np.argsort(first)].tolist()]
+
+
+def _renumbered(examples: Examples, labels: tuple[str, ...]) -> Examples:
+    number = {label: place for place, label in enumerate(labels)}
+    table = np.array([number.get(value, -1) for value in examples.values], dtype=np.int64)
+    if not examples.is_multi_label:
+        return replace(examples, codes=table[examples.codes], values=labels)
+    codes = np.zeros((len(examples), len(labels)), dtype=np.bool_)
+    codes[:, table[table >= 0]] = examples.codes[:, table >= 0]
+    return replace(examples, codes=codes, values=labels)

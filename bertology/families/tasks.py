@@ -1,0 +1,261 @@
+"""What task families work on: a model and a corpus, the cells of a task, and what computing and scoring need."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bertology.activations import Entry, Progress, Recipe
+from bertology.corpora import Corpus, Sentences
+from bertology.encoders import ModelShape, ModelSource
+from bertology.errors import BertologyError
+from bertology.families.cells import Cell
+from bertology.families.readable import Reasons, Windows, recipe_for, unreadable_words, windows_of_words
+from bertology.families.readout_config import ReadoutConfig
+from bertology.families.request import Init, ProbeRequest, parse_layers
+from bertology.families.splits import Splits
+from bertology.measures import N_RESAMPLES
+from bertology.probing import Probe
+from bertology.results import ComparisonRow, ResultRow
+
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder
+
+PIECES_A_WORD = 1.3
+"""Of running text, roughly."""
+CellKey = tuple[str, int, int | None]
+"""Control, seed and layer; the layer is None for a score that belongs to no single layer."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weights of a model: pretrained ones, or a draw of random ones."""
+
+    init: Init
+    seed: int = 0
+    """Of random weights; 0 for pretrained ones."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One model and one corpus, resolved: everything but the tasks."""
+
+    request: ProbeRequest
+    source: ModelSource
+    shape: ModelShape
+    corpus: Corpus
+    splits: Splits
+    layers: tuple[int, ...]
+    """The layers that are asked about."""
+    fingerprints: Mapping[Weights, str]
+    """Of the model, by weights; those of the model that was asked for come first."""
+
+    @property
+    def inits(self) -> tuple[Init, ...]:
+        """The initialisations of the model, in order."""
+        return tuple(dict.fromkeys(weights.init for weights in self.fingerprints))
+
+    def layers_of(self, config: ReadoutConfig) -> tuple[int, ...]:
+        """The layers that a readout configuration reads.
+
+        Raises:
+            NameNotFoundError: the model has no such layer.
+            BertologyError: a layer is not among those that are asked about.
+        """
+        if config.layers is None:
+            return self.layers
+        chosen = parse_layers(config.layers, self.shape.n_layers)
+        others = [layer for layer in chosen if layer not in self.layers]
+        if others:
+            raise BertologyError(
+                f"readout {config.title} is to read layer {others[0]}, which is not among the layers asked about: "
+                "name it in layers too"
+            )
+        return chosen
+
+    def recipe(self, weights: Weights, sentences: Sentences) -> Recipe:
+        """What decides the stored vectors of a split."""
+        return recipe_for(self.request, self.fingerprints[weights], sentences)
+
+    def called(self, weights: Weights) -> str:
+        """What a progress display calls the model with these weights."""
+        if weights.init != "random":
+            return self.source.title
+        return f"random {self.source.title}" + (f" (seed {weights.seed})" if weights.seed else "")
+
+    @cached_property
+    def unreadable(self) -> Mapping[str, Reasons]:
+        """By split the words that the model cannot read, for splits that have some."""
+        fingerprint = next(iter(self.fingerprints.values()))  # pieces are the same for all weights
+        try:
+            return unreadable_words(
+                self.splits.by_name, self.request, self.source, fingerprint=fingerprint, layers=self.layers
+            )
+        except BertologyError:
+            return {}  # The cells that read the model or the text report what is wrong with it.
+
+    @cached_property
+    def windows(self) -> tuple[Mapping[str, Reasons], Windows]:
+        """By split, dev and test, the words that the model cannot read, and the windows of the others."""
+        splits = {name: self.splits.by_name[name] for name in ("dev", "test")}
+        try:
+            return windows_of_words(splits, self.request, self.source)
+        except BertologyError:
+            return {}, {}  # as above
+
+
+@dataclass(frozen=True)
+class CellGrid:
+    """The cells of one readout configuration of a task on one set of weights, before they are named."""
+
+    controls: tuple[str, ...]
+    """``none`` for the task itself, and the controls that are computed with it."""
+    n_seeds: int
+    columns: tuple[int | None, ...]
+    """What has a score: each layer, or None for a score that belongs to no single layer."""
+    layers_read: tuple[int, ...]
+    """The layers whose signal is read."""
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    """What decides the numbers besides task, weights, readout, dtype, control, seed and layer."""
+    column_identity: Mapping[int | None, Mapping[str, Any]] = field(default_factory=dict)
+    """The same of single columns."""
+
+    def __len__(self) -> int:
+        return len(self.controls) * self.n_seeds * len(self.columns)
+
+
+@dataclass(frozen=True)
+class FitCells:
+    """The cells of one readout configuration of a task on one set of weights: all layers, controls and seeds."""
+
+    probe: Probe
+    config: ReadoutConfig
+    """With the readout's registered name."""
+    weights: Weights
+    cells: Mapping[CellKey, Cell]
+    layers_read: tuple[int, ...]
+
+    @property
+    def init(self) -> Init:
+        """How the model's weights were made."""
+        return self.weights.init
+
+    @property
+    def layers(self) -> tuple[int | None, ...]:
+        """What has a score: each layer, or None for a score that belongs to no single layer."""
+        return tuple(dict.fromkeys(layer for _, _, layer in self.cells))
+
+    @property
+    def readout(self) -> str:
+        """Registered name of the readout."""
+        return str(self.config.readout)
+
+
+@dataclass(frozen=True)
+class FitGroup:
+    """Cells fitted together: readout configurations of one task that share their passes over the data."""
+
+    members: tuple[FitCells, ...]
+
+    @property
+    def probe(self) -> Probe:
+        """The probe of the task."""
+        return self.members[0].probe
+
+    @property
+    def weights(self) -> Weights:
+        """The weights of the model."""
+        return self.members[0].weights
+
+    @property
+    def init(self) -> Init:
+        """How the model's weights were made."""
+        return self.weights.init
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells of all members."""
+        return tuple(cell for member in self.members for cell in member.cells.values())
+
+    def without(self, is_finished: Callable[[FitCells], bool]) -> FitGroup | None:
+        """The members that are not finished; None if all are."""
+        left = tuple(member for member in self.members if not is_finished(member))
+        return replace(self, members=left) if left else None
+
+
+@dataclass(frozen=True)
+class BaselineCells:
+    """The cells of a task's baselines, which read no signal of the model."""
+
+    probe: Probe
+    config: ReadoutConfig
+    """The first readout configuration of the task, whose settings a baseline may need."""
+    cells: Mapping[str, Cell]
+    """By baseline."""
+    unreadable: Mapping[str, Reasons] = field(default_factory=dict)
+    """By split the words that the model cannot read, which are left out of the baselines as well. Empty where the model
+    reads every word: then the cells are those of any model."""
+    windows: Windows = field(default_factory=dict, compare=False)
+    """By split the windows in which the model reads its words, for baselines that depend on them."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What computing needs, besides the cells."""
+
+    run: Path
+    """The run's folder."""
+    pair: Pair
+    device: str
+    progress: Progress
+    get_encoder: Callable[[], Encoder]
+    """The model with the weights of the groups, loaded when it is first needed."""
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+    """By split the stored vectors; empty for families that read none."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What computing some cells will take; rough."""
+
+    flops: float
+    """Floating-point operations."""
+    memory: float = 0.0
+    """Bytes that vectors take while a fit runs."""
+    items: int = 0
+    """Items of which a cell keeps predictions."""
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What finished cells are scored by, besides their family."""
+
+    run: Path
+    """The run's folder."""
+    pair: Pair
+    experiment: str
+    """The column ``experiment`` of the rows."""
+    n_resamples: int = N_RESAMPLES
+    """Of the bootstrap over sentences."""
+    seed: int = 0
+    """Of the resampling."""
+    compare_layers: bool = True
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Rows of one part of a run."""
+
+    rows: tuple[ResultRow, ...]
+    comparisons: tuple[ComparisonRow, ...] = ()
+
+    @classmethod
+    def of(cls, rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow] = ()) -> Tables:
+        """All rows of some cells; the time of a cell is shared among its rows."""
+        times = Counter(row.cell_id for row in rows)
+        shared = (replace(row, wall_s=None if row.wall_s is None else row.wall_s / times[row.cell_id]) for row in rows)
+        return cls(tuple(shared), tuple(comparisons))

@@ -1,0 +1,109 @@
+"""Trees of whole sentences: structural probes, and the trees that their distances and depths make."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from bertology.encoders import ModelShape
+from bertology.errors import BertologyError
+from bertology.families.draws import n_draws
+from bertology.families.readout_config import ReadoutConfig
+from bertology.families.request import Init
+from bertology.families.rows import scored_tables
+from bertology.families.scoring import Counts, score_fits
+from bertology.families.task_data import task_data
+from bertology.families.tasks import BaselineCells, CellGrid, Cost, FitCells, FitGroup, Job, Pair, Scoring, Tables
+from bertology.families.trees._fit import fit_trees, write_chains
+from bertology.families.vectors import VectorFamily, checked_configs, training_memory, vector_identity
+from bertology.measures import Metric, count_trees
+from bertology.probing import Probe, RepresentationProbe
+from bertology.readouts import readout_kind
+from bertology.results import read_labels, read_scores
+
+# Passes over the data that a fit takes, roughly, and the rank unless another is asked for.
+_EPOCHS, _RANK = 30, 64
+
+
+class Trees(VectorFamily):
+    """Is the tree of a sentence in the geometry of its words' vectors, and in which layer?"""
+
+    def answers(self, probe: Probe) -> bool:
+        """Whether its items are sentences with trees."""
+        return isinstance(probe, RepresentationProbe) and readout_kind(probe.readout).reads == "trees"
+
+    def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
+        """Any readout of trees, of a rank that the model's vectors have; no codelength, nothing erased."""
+        assert isinstance(probe, RepresentationProbe)
+        configs = checked_configs(probe, asked, about="trees", reads=("trees",), width=shape.dim)
+        for config in configs:
+            if config.codelength is not None or config.erase is not None:
+                raise BertologyError(
+                    f"task {probe.task}: trees have no codelength here, and nothing is erased before them"
+                )
+        return configs
+
+    def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        """The corpus has trees."""
+        task_data(probe, pair.splits)
+
+    def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
+        """One unless more are asked for."""
+        return n_draws(pair, 0, is_quick=False)
+
+    def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+        """Every layer and seed; a control task there is not, as trees are no labels that could be memorised."""
+        layers = pair.layers_of(config)
+        return CellGrid(("none",), pair.request.seeds, layers, layers, vector_identity(pair))
+
+    def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
+        """A chain of neighbouring words."""
+        return tuple(name for name in ("linear_chain",) if name in controls)
+
+    def compute_group(self, group: FitGroup, job: Job) -> None:
+        """Fit all ranks at once."""
+        fit_trees(group, job)
+
+    def compute_baselines(self, baselines: BaselineCells, job: Job) -> None:
+        """Chains of neighbouring words."""
+        write_chains(baselines, job)
+
+    def fit_columns(self, pair: Pair, cells: FitCells) -> dict[str, Any]:
+        """How vectors are pooled."""
+        return {"pooling": pair.request.pooling}
+
+    def main_metric(self, cells: FitCells, control: str) -> str:
+        """The first of the task."""
+        return cells.probe.scores[0].name
+
+    def count(self, run: Path, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+        """Edges, depths or arcs that gold and predicted trees share."""
+        kept = read_labels(run, ids)
+        agreement, _ = read_scores(run, ids)
+        return count_trees(kept.gold, kept.pred, kept.labels, agreement, count_kind=metrics[0].count_kind)
+
+    def task_metrics(self, probe: Probe) -> tuple[Metric, ...]:
+        """Its metrics."""
+        return probe.scores
+
+    def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
+        """Scores by the task's metrics."""
+        metrics = draws[0].probe.scores
+        columns = [score_fits(one, scoring, count=self.count, metrics={"none": metrics}) for one in draws]
+        return scored_tables(self, draws, columns, scoring, metrics=metrics)
+
+    def cost(self, pair: Pair, groups: Sequence[FitGroup]) -> Cost:
+        """Epochs over the training words, by rank."""
+        data = task_data(groups[0].probe, pair.splits)
+        spans = data.train.spans[:, 0]
+        n_words = int((spans[:, 1] - spans[:, 0]).sum())
+        flops = sum(
+            4.0 * _EPOCHS * n_words * pair.shape.dim * int(cells.config.settings.get("rank", _RANK)) * len(cells.cells)
+            for group in groups
+            for cells in group.members
+        )
+        return Cost(flops, training_memory(pair, len(data.train)), len(data.test))
+
+
+FAMILY = Trees()

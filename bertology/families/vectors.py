@@ -1,0 +1,158 @@
+"""What families that fit readouts to stored vectors have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bertology.errors import BertologyError
+from bertology.families.contract import Family, SplitName
+from bertology.families.readable import Reasons, Windows
+from bertology.families.readout_config import ReadoutConfig
+from bertology.families.rows import baseline_columns, cell_rows, corpus_columns
+from bertology.families.scoring import Counts, score_baselines
+from bertology.families.task_data import TRAIN_MEMORY
+from bertology.families.tasks import BaselineCells, FitGroup, Job, Pair, Scoring, Tables
+from bertology.measures import Metric
+from bertology.probing import Probe, RepresentationProbe
+from bertology.readouts import readout_kind
+
+
+def checked_configs(
+    probe: RepresentationProbe, asked: Sequence[ReadoutConfig], *, about: str, reads: Sequence[str], width: int
+) -> tuple[ReadoutConfig, ...]:
+    """Configurations with their registered readouts.
+
+    Args:
+        probe: whose readout is taken where none is named.
+        asked: as a person wrote them.
+        about: what the items of the task have, for people.
+        reads: kinds of readouts that fit.
+        width: of the model's vectors.
+
+    Raises:
+        NameNotFoundError: there is no such readout.
+        BertologyError: a readout is of another kind, or has a setting that does not fit the model.
+    """
+    configs = []
+    for config in asked:
+        kind = readout_kind(config.readout or probe.readout)
+        if kind.reads not in reads:
+            raise BertologyError(
+                f"task {probe.task} is about {about}, which {kind.name} cannot read; "
+                f"leave the readout out, or take {probe.readout}"
+            )
+        if (problem := kind.settings_problem(config.settings, width)) is not None:
+            raise BertologyError(f"task {probe.task}: {problem}")
+        configs.append(replace(config, readout=kind.name))
+    return tuple(configs)
+
+
+def vector_identity(pair: Pair) -> dict[str, Any]:
+    """What decides the vectors, besides model, corpus and dtype."""
+    return {name: getattr(pair.request, name) for name in ("pooling", "stored_dtype", "on_long")}
+
+
+class VectorFamily(Family):
+    """A family that fits readouts to the stored vectors of the sentences of a corpus."""
+
+    @abstractmethod
+    def compute_group(self, group: FitGroup, job: Job) -> None:
+        """Fit a group and write its cells."""
+
+    @abstractmethod
+    def count(self, run: Path, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+        """Counts that metrics are made of, in the predictions of cells in a run's folder that share their items."""
+
+    @abstractmethod
+    def task_metrics(self, probe: Probe) -> tuple[Metric, ...]:
+        """What the task and its baselines are counted for."""
+
+    @property
+    def reads_vectors(self) -> bool:
+        """Hidden states are extracted first."""
+        return True
+
+    def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:
+        """All three."""
+        return ("train", "dev", "test")
+
+    def items(self, probe: Probe, source: str, *, most: int | None) -> None:
+        """None: items are words, spans or sentences of the corpus."""
+
+    def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
+        """Those that differ in nothing but the setting that their readout declares as ``fitted_together``."""
+        assert isinstance(probe, RepresentationProbe)
+        groups: dict[str, list[ReadoutConfig]] = {}
+        for place, config in enumerate(configs):
+            kind = readout_kind(config.readout or probe.readout)
+            others = {name: value for name, value in config.settings.items() if name != kind.fitted_together}
+            alike = replace(config, readout=kind.name, settings=others)
+            key = str(place) if kind.fitted_together is None else f"{alike.key} {alike.layers}"
+            groups.setdefault(key, []).append(config)
+        return tuple(map(tuple, groups.values()))
+
+    def check_settings(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        """Readouts have such settings."""
+        from bertology.readouts import make_readout
+
+        for config in configs:
+            make_readout(str(config.readout), **config.settings)
+
+    def asks_random_weights(self, probe: Probe) -> bool:
+        """Always."""
+        return True
+
+    def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
+        """Fingerprints of all splits."""
+        return {f"{name}_fingerprint": split.fingerprint for name, split in pair.splits.by_name.items()}
+
+    def fewest_columns(self, probe: Probe, config: ReadoutConfig | None, *, layers: int, seeds: int) -> int:
+        """A score for each layer and seed; one for each seed with mixtures of all layers."""
+        is_mixed = config is not None and readout_kind(str(config.readout)).columns == "all"
+        return (1 if is_mixed else layers) * seeds
+
+    def baseline_identity(self, config: ReadoutConfig) -> dict[str, Any]:
+        """Nothing more."""
+        return {}
+
+    def unreadable(self, pair: Pair, probe: Probe) -> tuple[Mapping[str, Reasons], Windows]:
+        """Words without a vector."""
+        return pair.unreadable, {}
+
+    def pass_key(self, group: FitGroup) -> None:
+        """Each by itself."""
+
+    def compute(self, groups: Sequence[FitGroup], job: Job) -> Iterator[tuple[FitGroup, Exception | None]]:
+        """Fit one group after the other."""
+        for group in groups:
+            try:
+                self.compute_group(group, job)
+            except Exception as error:
+                yield group, error
+            else:
+                yield group, None
+
+    def task_columns(self, pair: Pair, probe: Probe) -> dict[str, Any]:
+        """Those of the corpus."""
+        return corpus_columns(pair)
+
+    def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> Tables:
+        """Scores by the task's metrics."""
+        shared = baseline_columns(self, baselines, scoring)
+        metrics = self.task_metrics(baselines.probe)
+        columns = score_baselines(baselines, scoring, count=self.count, metrics=metrics)
+        rows = [
+            row
+            for control, column in columns.items()
+            for row in cell_rows(column, 0, {**shared, "control": control}, metrics=baselines.probe.scores)
+        ]
+        return Tables.of(rows)
+
+
+def training_memory(pair: Pair, n_items: int) -> float:
+    """Bytes of converted vectors that a fit keeps between its passes over the training items."""
+    return min(TRAIN_MEMORY, n_items * len(pair.layers) * pair.shape.dim * 4)

@@ -1,0 +1,272 @@
+"""What a run keeps beside its cells: what was asked, of what, with what, when, and what could not be computed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import traceback
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from bertology import __version__
+from bertology._files import (
+    cache_folder,
+    canonical_json,
+    explained_write_errors,
+    read_json,
+    shortened,
+    write_atomically,
+)
+from bertology._memory import is_out_of_memory, shortage
+from bertology._sealed import CHECKSUMS, changed_checksums, file_sha256
+from bertology._temporary import sweep
+from bertology._yaml import to_yaml
+from bertology.errors import BertologyError
+from bertology.families.cells import KEPT, Cell, all_finished, predictions_checksum
+from bertology.families.provenance import versions
+from bertology.runner._unit import Unit
+from bertology.runner._work import Work
+from bertology.runner.experiment._load import load_experiment
+from bertology.runner.experiment._settings import Experiment
+
+FORMAT = 1
+RECORD = "run.json"
+ASKED = "experiment.yaml"
+_OLD_REQUEST = "request.json"
+"""What ``bertology probe --out`` wrote instead of a record and an experiment before it made whole run folders."""
+_OWN_CHECKSUM = "sha256"
+_REMEDY = "name another folder with --out"
+OF_CELLS = ("cells", "predictions", KEPT)
+"""Folders with files of single cells."""
+
+
+@dataclass(frozen=True)
+class _Content:
+    """Fingerprints by name."""
+
+    models: dict[str, str]
+    corpora: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Record:
+    """What ``run.json`` is read as; of what stands in it besides nothing is used."""
+
+    format: int
+    bertology: str
+    experiment: str
+    content: _Content
+    sessions: list[dict[str, Any]]
+    tables: str | None
+    asked: str | None = None
+    parts: dict[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one run."""
+
+    path: Path
+
+    def open(self, work: Work) -> None:
+        """Make the folder, or go on in one that this version made; leave what was asked in it.
+
+        Raises:
+            BertologyError: something else is in the folder.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise BertologyError(f"{self.path} is a file: {_REMEDY}")
+        sweep(self.path)  # A process that was killed before it had made a record leaves a temporary file.
+        is_old = (self.path / _OLD_REQUEST).is_file() and not (self.path / RECORD).exists()
+        if self.path.is_dir() and any(self.path.iterdir()) and not is_old:
+            record = self.record()
+            if record["bertology"] != __version__:
+                made = f"made by bertology {record['bertology']}, this is {__version__}"
+                raise BertologyError(f"{self.path}: {made}; {_REMEDY}, or install that version to go on")
+        else:
+            with explained_write_errors(self.path, remedy=_REMEDY):
+                self.path.mkdir(parents=True, exist_ok=True)
+            self._write_record(self._fresh_record(work))
+            (self.path / _OLD_REQUEST).unlink(missing_ok=True)
+        sweep(cache_folder(), self.path, *self.path.glob("*"))
+        with self.lock("record"):
+            record = self.record()
+            asked = to_yaml(work.experiment.plain()).encode()
+            content: dict[str, dict[str, str]] = work.content
+            if not work.part.is_whole and self._asked() == asked:
+                # Other parts of the same experiment may have been here.
+                content = {kind: {**record["content"][kind], **found} for kind, found in content.items()}
+            self._write(ASKED, asked)
+            if record["content"] != content:
+                self._write_record({**record, "content": content})
+
+    def _asked(self) -> bytes:
+        path = self.path / ASKED
+        return path.read_bytes() if path.exists() else b""
+
+    def record(self) -> dict[str, Any]:
+        """What ``run.json`` says.
+
+        Raises:
+            BertologyError: the folder is not a run's, or is one of another format.
+        """
+        path = self.path / RECORD
+        if not path.exists():
+            hint = f"it has no {RECORD}" if self.path.is_dir() else "there is no such folder"
+            raise BertologyError(f"{self.path} is not the folder of a run ({hint}): check the path")
+        what = "the record of a run"
+        record: dict[str, Any] = read_json(path, what=what, form=dict[str, Any], remedy=_REMEDY)
+        made = shortened(record.get("bertology", "something else"))
+        other = BertologyError(f"{path}: written by bertology {made} in a form that {__version__} does not read")
+        if record.get("format") != FORMAT or "bertology" not in record:
+            raise other
+        try:
+            read_json(path, what=what, form=_Record, remedy=_REMEDY)
+        except BertologyError:
+            if made != __version__:
+                raise other from None
+            raise
+        if record.get(_OWN_CHECKSUM, _checksum_of(record)) != _checksum_of(record):
+            raise BertologyError(f"{path}: altered, it is not what its own checksum is of; {_REMEDY}")
+        return record
+
+    def experiment(self) -> Experiment:
+        """The experiment as it was resolved."""
+        self.record()
+        path = self.path / ASKED
+        asked = load_experiment(path)
+        # Versions that did not record how many draws of random weights there are had one.
+        is_recorded = "\nrandom_draws:" in path.read_text(encoding="utf-8")
+        return asked if is_recorded else asked.model_copy(update={"random_draws": 1})
+
+    def add_session(self, session: Mapping[str, Any], **about: Any) -> None:
+        """Note that work was done here, and what the tables are made of."""
+        with self.lock("record"):
+            record = self.record()
+            self._write_record({**record, "sessions": [*record["sessions"], dict(session)], **about})
+
+    def adopt(self, record: Mapping[str, Any], *, asked_in: Path) -> None:
+        """Make this the folder of a run whose record is known, and which was asked for in folder ``asked_in``."""
+        self._write(ASKED, (asked_in / ASKED).read_bytes())
+        self._write_record(record)
+
+    def lock(self, name: str, *, wait: bool = True) -> FileLock:
+        """A lock that a process holds while it computes something, gone when it ends however it ends."""
+        folder = self.path / "locks"
+        with explained_write_errors(folder, remedy=_REMEDY):
+            folder.mkdir(parents=True, exist_ok=True)
+        return FileLock(folder / f"{name}.lock", timeout=-1 if wait else 0)
+
+    def seal(self, cells: Collection[str] | None = None) -> None:
+        """Keep a checksum of every file that is part of the results.
+
+        Args:
+            cells: of the files of cells only these; what was kept of others stays.
+        """
+        paths = {str(path.relative_to(self.path)): path for path in self.files()}
+        with changed_checksums(self.path, remedy=_REMEDY, anew=True) as found:
+            for name in [name for name in found if cells is None or "/" not in name or _cell_of(name) in cells]:
+                del found[name]
+            for name, path in paths.items():
+                if cells is None or "/" not in name or _cell_of(name) in cells:
+                    found[name] = self._checksum(path)
+
+    def _checksum(self, path: Path) -> str:
+        # Of predictions it has been taken already, when their cells were believed.
+        is_of_cell = path.parent.name == "predictions" and path.suffix == ".parquet"
+        return predictions_checksum(self.path, path.stem) if is_of_cell else file_sha256(path)
+
+    def files(self) -> list[Path]:
+        """Every file of the results, and whatever else is among those of cells; not what is about the run itself."""
+        top = [path for path in self.path.iterdir() if path.is_file() and path.name not in (RECORD, CHECKSUMS)]
+        below = [path for folder in OF_CELLS for path in (self.path / folder).glob("*")]
+        return sorted(path for path in (*top, *below) if not path.name.startswith("."))
+
+    def _write(self, name: str, content: bytes) -> None:
+        write_atomically(self.path / name, content, remedy=_REMEDY)
+
+    def _write_record(self, record: Mapping[str, Any]) -> None:
+        content = {**record, _OWN_CHECKSUM: _checksum_of(record)}
+        self._write(RECORD, json.dumps(content, indent=1, ensure_ascii=False).encode())
+
+    def _fresh_record(self, work: Work) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "bertology": __version__,
+            "experiment": work.experiment.name,
+            "versions": versions("torch", "transformers", "numpy", "scikit-learn"),
+            "git": git_state(),
+            "content": work.content,
+            "sessions": [],
+            "tables": None,
+        }
+
+
+def _checksum_of(record: Mapping[str, Any]) -> str:
+    """Of a record's content, however it is laid out in its file."""
+    plain = {key: value for key, value in record.items() if key != _OWN_CHECKSUM}
+    return hashlib.sha256(canonical_json(plain)).hexdigest()
+
+
+def _cell_of(name: str) -> str:
+    """The cell that a file below the run's folder belongs to."""
+    return name.rpartition("/")[2].partition(".")[0]
+
+
+def git_state() -> dict[str, Any] | None:
+    """Commit of the repository that the command is given in, and whether files differ from it; None outside of one."""
+    try:
+        commit, changed = (
+            subprocess.run(["git", *words], capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return {"commit": commit, "changed_files": len(changed.splitlines())}
+
+
+def finished(run: Path, unit: Unit) -> bool:
+    """Whether all cells of a unit are there."""
+    return all_finished(run, unit.cells)
+
+
+def failure_of(run: Path, unit: Unit) -> str | None:
+    """Why a unit could not be computed when it was tried last, in one line."""
+    for cell in unit.cells:
+        try:
+            return str(json.loads(_failure_path(run, cell).read_text(encoding="utf-8"))["error"]["message"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            continue
+    return None
+
+
+def write_failure(run: Path, unit: Unit, error: Exception) -> str:
+    """Record in each cell of a unit that is not finished why it is not; the reason in one line."""
+    plain = shortage("these cells", error) if is_out_of_memory(error) else " ".join(str(error).split())
+    message = plain if isinstance(error, BertologyError) else f"{type(error).__name__}: {plain}"
+    about = {
+        "type": type(error).__name__,
+        "message": message,
+        "traceback": "".join(traceback.format_exception(error)),
+    }
+    for cell in unit.cells:
+        record = {"cell_id": cell.id, "identity": dict(cell.identity), "status": "failed", "error": about}
+        record["versions"] = versions("torch", "transformers", "numpy", "scikit-learn")
+        content = json.dumps(record, indent=1, ensure_ascii=False).encode()
+        write_atomically(_failure_path(run, cell), content, remedy=_REMEDY)
+    return message
+
+
+def forget_failures(run: Path, cells: Iterable[Cell]) -> None:
+    """Take away the records of failures that have been mended."""
+    for cell in cells:
+        _failure_path(run, cell).unlink(missing_ok=True)
+
+
+def _failure_path(run: Path, cell: Cell) -> Path:
+    return run / "cells" / f"{cell.id}.failed.json"

@@ -1,0 +1,121 @@
+"""One run of several: the parts that jobs of an array computed apart, put together without computing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bertology._files import explained_system_errors, write_atomically
+from bertology.errors import BertologyError
+from bertology.results import ComparisonRow, PredictionFolder, ResultRow, Results, read_results
+from bertology.runner._folder import OF_CELLS, RunFolder
+from bertology.runner._work import in_order, same_but_for_names
+from bertology.runner.experiment._settings import Experiment
+
+_REMEDY = "name another folder with --out"
+_Key = tuple[Any, ...]
+
+
+@explained_system_errors()
+def merge_runs(runs: Sequence[Path], out: Path) -> Results:
+    """Put the parts of one experiment together into folder ``out``.
+
+    Args:
+        runs: folders of runs of the same experiment, on the same data and models, such as its shards.
+        out: a folder that is not there yet, or empty.
+
+    Raises:
+        BertologyError: the runs are not of one experiment, contradict each other, or ``out`` is taken.
+    """
+    folders = [RunFolder(run) for run in runs]
+    records = [folder.record() for folder in folders]
+    _check_alike(folders, records)
+    content = _content(folders, records)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise BertologyError(f"{out} is not empty: {_REMEDY}")
+    rows: dict[_Key, ResultRow] = {}
+    comparisons: dict[_Key, ComparisonRow] = {}
+    for folder in folders:
+        found = read_results(folder.path)
+        for row in found.rows:
+            _put_row(rows, row, folder.path)
+        comparisons.update({(row.family, row.cell_a, row.cell_b): row for row in found.comparisons})
+        _copy_files(folder.path, out)
+    experiment, merged = folders[0].experiment(), RunFolder(out)
+    _check_names(experiment, rows.values())
+    ordered = in_order(experiment, rows.values())
+    results = Results(ordered, tuple(comparisons.values()), PredictionFolder(out))
+    outputs = experiment.outputs
+    shown = any(row.layer is not None for row in results.rows)
+    results.save(out, tables=outputs.tables if shown else (), plots=outputs.plots if shown else ())
+    sessions = [session for record in records for session in record["sessions"]]
+    about = {"content": content, "sessions": sessions, "tables": None, "parts": {}}
+    merged.adopt({**records[0], **about}, asked_in=folders[0].path)
+    merged.seal()
+    return results
+
+
+def _check_alike(folders: Sequence[RunFolder], records: Sequence[Mapping[str, Any]]) -> None:
+    first = folders[0].experiment()
+    for folder, record in zip(folders[1:], records[1:], strict=True):
+        mine, theirs = first.plain(), folder.experiment().plain()
+        differing = sorted(key for key in mine if mine[key] != theirs[key])
+        if differing:
+            where = f"{folders[0].path} and {folder.path}"
+            raise BertologyError(f"{where} are not of one experiment: they differ in {', '.join(differing)}")
+        if record["bertology"] != records[0]["bertology"]:
+            raise _made_of_different("versions of bertology", folders[0], folder)
+
+
+def _content(folders: Sequence[RunFolder], records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Fingerprints of all models and corpora; each part knows those that it was made of."""
+    content: dict[str, dict[str, str]] = {"models": {}, "corpora": {}}
+    told: dict[tuple[str, str], RunFolder] = {}
+    for folder, record in zip(folders, records, strict=True):
+        for kind, found in content.items():
+            for name, fingerprint in record["content"][kind].items():
+                if found.setdefault(name, fingerprint) != fingerprint:
+                    raise _made_of_different("models or corpora", told[kind, name], folder)
+                told.setdefault((kind, name), folder)
+    return content
+
+
+def _made_of_different(what: str, one: RunFolder, other: RunFolder) -> BertologyError:
+    return BertologyError(f"{one.path} and {other.path} were made of different {what}: run one again")
+
+
+def _check_names(experiment: Experiment, rows: Iterable[ResultRow]) -> None:
+    """That no two models are the same but for their names, which no part can know of the others."""
+    fresh = {model.title for model in experiment.models if model.init != "pretrained"}
+    owners: dict[str, ResultRow] = {}
+    # Baselines are of no model, though models that cannot read all of a text have rows of them of their own.
+    for row in (row for row in rows if row.init is not None):
+        known = owners.setdefault(row.cell_id, row)
+        controls = all(found.init == "random" and found.model not in fresh for found in (known, row))
+        if known.model != row.model and not controls:
+            raise same_but_for_names(*(f"{found.task} on {found.corpus}, {found.model}" for found in (known, row)))
+
+
+def _put_row(rows: dict[_Key, ResultRow], row: ResultRow, where: Path) -> None:
+    """Add a row; parts may have cells in common, of which the first stays."""
+    # Models of one architecture share the cells of their random weights, and each has rows of its own; the majority
+    # among the items that could be asked of a model is a row of that model's first cell.
+    key = (row.cell_id, row.control, row.metric, row.group, row.model, row.head, row.split)
+    known = rows.get(key)
+    if known is None or known.status == "failed":
+        rows[key] = row
+    elif row.status == "ok" and known.value != row.value:
+        told = f"{row.metric} of cell {row.cell_id} is {known.value} in one and {row.value} in {where}"
+        raise BertologyError(f"the runs contradict each other: {told}; `bertology verify` says which was altered")
+
+
+def _copy_files(run: Path, out: Path) -> None:
+    for folder in OF_CELLS:
+        for path in sorted((run / folder).glob("[!.]*")):
+            target = out / folder / path.name
+            if not target.exists():
+                write_atomically(target, path.read_bytes(), remedy=_REMEDY)
+    for failed in (out / "cells").glob("*.failed.json"):
+        if (out / "cells" / failed.name.replace(".failed", "")).exists():
+            failed.unlink()

@@ -1,0 +1,146 @@
+"""Whether a run's files are what was written, and whether its numbers come out again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertology._files import explained_system_errors, read_json, shortened
+from bertology._sealed import file_sha256, read_checksums
+from bertology.errors import BertologyError
+from bertology.families.cells import Cell
+from bertology.results import ResultRow, read_result_rows, reading_of
+from bertology.runner._folder import RECORD, RunFolder
+from bertology.runner._run import RunOptions, RunSummary, run_experiment
+
+_SCORES = ("value", "stderr", "ci_low", "ci_high", "n_items", "n_train", "predictions_sha256")
+
+
+@explained_system_errors()
+def verify_run(run: Path) -> tuple[str, ...]:
+    """What is not as it was written in a run's folder, a line each; nothing if all is well.
+
+    Every file's checksum is compared with that taken when the tables were written, every cell's name with the hash of
+    what it says it is, and every cell's predictions with the checksum in its record and in the table.
+
+    Raises:
+        BertologyError: the folder is not a run's, or its tables were never written.
+    """
+    folder = RunFolder(run)
+    try:
+        record = folder.record()
+    except BertologyError as error:
+        if not (run / RECORD).is_file():
+            raise
+        record, problems = {}, [str(error)]
+    else:
+        problems = []
+    checksums = read_checksums(run)
+    if checksums is None:
+        raise BertologyError(f"{run}: its tables were never written; run it to its end first")
+    if record and checksums.format > 1 and "sha256" not in record:
+        problems.append(f"{RECORD}: altered (it lacks its own checksum)")
+    there = {str(path.relative_to(run)): path for path in folder.files()}
+    for name, path in there.items():
+        if path.is_symlink() or not path.is_file():
+            problems.append(f"{name}: {'a link' if path.is_symlink() else 'a folder'} among the files of cells")
+        elif name not in checksums.sha256:
+            problems.append(f"{name}: not there when the tables were written")
+        elif checksums.is_altered(run, name):
+            problems.append(f"{name}: altered")
+    problems += [f"{name}: missing" for name in checksums.sha256 if name not in there]
+    problems += _cell_problems(run)
+    return tuple(sorted(dict.fromkeys(problems)))
+
+
+@dataclass(frozen=True)
+class _CellFile:
+    """What the record of a cell is read as here."""
+
+    cell_id: str
+    identity: dict[str, Any]
+    predictions_sha256: str | None = None
+
+
+def _cell_problems(run: Path) -> list[str]:
+    problems = []
+    sums: dict[str, str | None] = {}
+    for path in sorted(path for path in (run / "cells").glob("*.json") if path.is_file()):
+        name = f"cells/{path.name}"
+        try:
+            record: _CellFile = read_json(path, what="the record of a cell", form=_CellFile)
+        except BertologyError:
+            problems.append(f"{name}: altered (not the record of a cell)")
+            continue
+        cell_id = record.cell_id
+        sums[cell_id] = record.predictions_sha256
+        if Cell(record.identity).id != cell_id or path.name.partition(".")[0] != cell_id:
+            problems.append(f"{name}: altered (its name is not the hash of what it says it is)")
+        predictions = run / "predictions" / f"{path.name.partition('.')[0]}.parquet"
+        if sums[cell_id] is not None and predictions.is_file() and file_sha256(predictions) != sums[cell_id]:
+            problems.append(f"predictions/{predictions.name}: altered")
+    try:
+        rows = read_result_rows(run)
+    except BertologyError as error:
+        return [*problems, str(error)]
+    for row in rows:
+        if row.status == "ok" and sums.get(row.cell_id) != row.predictions_sha256:
+            problems.append(f"results.parquet: scores of other predictions than cell {shortened(row.cell_id)} has")
+    return problems
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """How a repeated run compares with the first."""
+
+    summary: RunSummary
+    n_scores: int
+    """Scores compared."""
+    moved: tuple[str, ...]
+    """A line for each score that is not exactly what it was, or is in only one of the runs."""
+
+
+@explained_system_errors()
+def rerun(run: Path, out: Path, *, options: RunOptions | None = None) -> Repetition:
+    """Run again what a run's own record says, in another folder, and compare.
+
+    Vectors that are in the store, where they are kept by the content of model and text, are not read again.
+
+    Raises:
+        BertologyError: the folder is not a run's, or ``out`` is taken.
+    """
+    experiment = RunFolder(run).experiment()
+    before = _scores(run)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise BertologyError(f"{out} is not empty: name another folder with --out")
+    summary = run_experiment(experiment, out, options=options)
+    if not (out / "results.parquet").exists():
+        raise BertologyError(f"{out}: nothing could be computed: {'; '.join(summary.failures)}")
+    after = _scores(out)
+    moved = []
+    for key in before.keys() | after.keys():
+        name = ", ".join(str(part) for part in key if part is not None)
+        if key not in after or key not in before:
+            moved.append(f"{name}: only in {run if key in before else out}")
+            continue
+        old, new = before[key], after[key]
+        changed = [f"{field} {old[field]} → {new[field]}" for field in _SCORES if old[field] != new[field]]
+        if changed:
+            moved.append(f"{name}: {', '.join(changed)}")
+    return Repetition(summary, len(before.keys() & after.keys()), tuple(sorted(moved)))
+
+
+def _scores(run: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Scores by what a person calls them, so that another fingerprint is no other score."""
+    return {_name(row): {field: getattr(row, field) for field in _SCORES} for row in read_result_rows(run)}
+
+
+def _name(row: ResultRow) -> tuple[Any, ...]:
+    layer = None if row.layer is None else f"layer {row.layer}"
+    seed = None if row.seed is None else f"seed {row.seed}"
+    weights = f"weights of seed {row.init_seed}" if row.init_seed else None
+    control = None if row.control == "none" else row.control
+    # Several readings of a task are told apart by their settings.
+    reading = reading_of(row) or None
+    return (row.task, row.corpus, row.model, row.init, weights, reading, layer, seed, control, row.metric, row.group)

@@ -1,0 +1,394 @@
+"""From an experiment to units of work: which models meet which corpora, and what is computed together."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from bertology._files import shortened
+from bertology._inputs import is_numeral
+from bertology._names import name_not_found
+from bertology.corpora import Corpus
+from bertology.errors import BertologyError, cut, quoted
+from bertology.families.registry import family_of
+from bertology.families.request import Init, ProbeRequest
+from bertology.results import ResultRow
+from bertology.runner._finder import Finder, find_corpus, prompts_corpus, splits_read
+from bertology.runner._plan import Plan, make_plan
+from bertology.runner._unit import Unit
+from bertology.runner.experiment._settings import (
+    CorpusSettings,
+    Experiment,
+    ModelSettings,
+    ReadoutSettings,
+    TaskSettings,
+)
+
+# How far from even a cut may be, in shares of a part, to keep a model in one piece.
+_NEAR = 0.1
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One part of a run that is done by several jobs."""
+
+    number: int = 1
+    of: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """``2/4`` is the second of four.
+
+        Raises:
+            BertologyError: it is not written so.
+        """
+        first, slash, last = text.partition("/")
+        if not (slash and is_numeral(first) and is_numeral(last) and 1 <= int(first) <= int(last)):
+            raise BertologyError(f"--shard {cut(text)}: write which of how many, from 1/4 to 4/4")
+        return cls(int(first), int(last))
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all there is."""
+        return self.of == 1
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a unit stands in the grid: known before any model or corpus is looked at."""
+
+    model: int
+    """Which of the experiment's models."""
+    corpus: int
+    """Which of the corpora that some task reads."""
+    init: Init | None
+    """None for the baselines of a task, which read no model: of several models the first brings them."""
+    task: int
+    """Which of the tasks of that corpus."""
+    config: int
+    """Which of the groups of readout configurations that are fitted together; 0 for its baselines."""
+    weight: int
+    """How much there is to fit, beside the others."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """An experiment, or one part of it, with every name in it resolved."""
+
+    experiment: Experiment
+    part: Shard
+    """What of it."""
+    pairs: Mapping[tuple[int, int], Plan]
+    """By the places of model and corpus, those that meet in this part."""
+
+    is_request: bool = False
+    """Whether it was asked for without an experiment file."""
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """One for each model and corpus that meet in this part, in the order of the experiment."""
+        return tuple(self.pairs.values())
+
+    @cached_property
+    def units(self) -> tuple[Unit, ...]:
+        """The units of this part, in an order that depends on the experiment alone; those of one model stand together.
+
+        Raises:
+            BertologyError: two models, or two corpora, are the same but for what they are called.
+        """
+        return self._units(self.part)
+
+    @cached_property
+    def units_of_all(self) -> tuple[Unit, ...]:
+        """As :attr:`units` if all models can read every word, which this does not find out."""
+        return self._units(self.part, looks=False)
+
+    def shard(self, shard: Shard) -> tuple[Unit, ...]:
+        """The units of one part of the experiment.
+
+        Raises:
+            BertologyError: this is another part of it.
+        """
+        if shard == self.part:
+            return self.units
+        if not self.part.is_whole:
+            raise BertologyError(f"this is part {self.part} of the experiment, not {shard}: resolve that one")
+        return self._units(shard)
+
+    def _units(self, shard: Shard, *, looks: bool = True) -> tuple[Unit, ...]:
+        units, owners, begun = list[Unit](), dict[str, Unit](), set[int]()
+        for place in places_of(self.experiment, shard):
+            plan = self.pairs[place.model, place.corpus]
+            if place.init is None:
+                if not (looks and self._is_read_whole_by_none(place)):
+                    units.append(Unit(plan, plan.baselines_of_all[place.task]))
+                continue
+            if looks and id(plan) not in begun:
+                units += [Unit(plan, found) for found in plan.baselines if found.unreadable]
+            begun.add(id(plan))
+            unit = Unit(plan, plan.fits_of(plan.probes[place.task], place.init)[place.config])
+            # Groups that have one cell in common have all.
+            firsts = [next(iter(cells.cells.values())) for draws in unit.by_config for cells in draws]
+            known = next((owner for cell in firsts if (owner := owners.setdefault(cell.id, unit)) is not unit), unit)
+            if known is not unit and not (known.is_random_control and unit.is_random_control):
+                raise same_but_for_names(known.title, unit.title)
+            units.append(unit)
+        return tuple(units)
+
+    def _is_read_whole_by_none(self, place: Place) -> bool:
+        """Whether each model has baselines of its own, as none can read every word of a corpus."""
+        found = [plan.baselines[place.task] for (_, at), plan in self.pairs.items() if at == place.corpus]
+        return len(found) == len(self.experiment.models) and all(one.unreadable for one in found)
+
+    @cached_property
+    def n_cells(self) -> int:
+        """How many cells this part has, without making them, if its models can read every word."""
+        found = 0
+        for place in places_of(self.experiment, self.part):
+            plan = self.pairs[place.model, place.corpus]
+            if place.init is None:
+                found += len(plan.baselines_of_all[place.task].cells)
+            else:
+                probe = plan.probes[place.task]
+                configs = plan.configs_together(probe)[place.config]
+                n_draws = len(plan.weights_of(probe, configs, place.init))
+                found += n_draws * sum(len(plan.grid_of(probe, one, place.init)) for one in configs)
+        return found
+
+    @cached_property
+    def task_places(self) -> Mapping[str, int]:
+        """The place of each task in the experiment, by what the tables call it."""
+        return places_of_tasks(self.experiment, Finder())
+
+    @property
+    def content(self) -> dict[str, dict[str, str]]:
+        """Fingerprints of the models and corpora of this part, by what the tables call them."""
+        pairs = [plan.pair for plan in self.plans]
+        models = {pair.source.name: next(iter(pair.fingerprints.values())) for pair in pairs}
+        return {"models": models, "corpora": {pair.corpus.name: pair.corpus.fingerprint for pair in pairs}}
+
+
+def same_but_for_names(one: str, other: str) -> BertologyError:
+    """What is told where one thing is computed twice under two names."""
+    return BertologyError(
+        f"{quoted(one)} and {quoted(other)} are the same but for their names: leave one out, or give another init_seed"
+    )
+
+
+def places_of(experiment: Experiment, shard: Shard) -> tuple[Place, ...]:
+    """The places of one part of an experiment: about as many fits as in any other part, of few models each.
+
+    The grid is cut where it is even; but where a model ends, if that is near.
+    """
+    places = tuple(_all_places(experiment))
+    if shard.is_whole:
+        return places
+    starts = [0, *itertools.accumulate(place.weight for place in places)]
+    first, last = (_cut(places, starts, number, shard.of) for number in (shard.number - 1, shard.number))
+    return places[first:last]
+
+
+def _cut(places: Sequence[Place], starts: Sequence[int], number: int, of: int) -> int:
+    """Where the first ``number`` of the parts of the grid end."""
+    if number in (0, of):
+        return len(places) * number // of
+    even = starts[-1] * number / of
+    # Of cuts as good as one another the first: the baselines of a corpus, which weigh nothing, go with what follows.
+    near = min(range(len(starts)), key=lambda at: abs(starts[at] - even))
+    ends = [at for at in range(1, len(places)) if places[at].model != places[at - 1].model]
+    of_model = min(ends, key=lambda at: abs(starts[at] - even), default=near)
+    return of_model if abs(starts[of_model] - even) <= _NEAR * starts[-1] / of else near
+
+
+def _all_places(experiment: Experiment) -> Iterator[Place]:
+    finder, by_corpus = Finder(), _tasks_by_corpus(experiment)
+    for model, settings in enumerate(experiment.models):
+        inits: tuple[Init, ...] = (settings.init,)
+        if settings.init == "pretrained" and "random" in experiment.chosen_controls:
+            inits = ("pretrained", "random")
+        for corpus, (_, tasks) in enumerate(by_corpus):
+            probes = [finder.probe(asked.name) for asked in tasks]
+            if model == 0:
+                have = [bool(family_of(probe).baselines(probe, experiment.chosen_controls)) for probe in probes]
+                yield from (Place(model, corpus, None, task, 0, 0) for task, has in enumerate(have) if has)
+            for init in inits:
+                weight = _problems(experiment, own=init == settings.init)
+                yield from (
+                    Place(model, corpus, init, task, config, weight)
+                    for task, asked in enumerate(tasks)
+                    if init == settings.init or family_of(probes[task]).asks_random_weights(probes[task])
+                    for config in range(len(family_of(probes[task]).fitted_together(probes[task], asked.configs)) or 1)
+                )
+
+
+def _problems(experiment: Experiment, *, own: bool) -> int:
+    """Fits of each layer: the task itself by seed, and its control task on what is no control itself."""
+    return experiment.seeds * (2 if own and "control_task" in experiment.chosen_controls else 1)
+
+
+def places_of_tasks(experiment: Experiment, finder: Finder) -> dict[str, int]:
+    """The place of each task in the experiment, by what the tables call it."""
+    return {finder.probe(task.name).task: place for place, task in enumerate(experiment.tasks)}
+
+
+def in_order(
+    experiment: Experiment, rows: Iterable[ResultRow], *, tasks: Mapping[str, int] | None = None
+) -> tuple[ResultRow, ...]:
+    """Rows in the order in which an experiment names its models and tasks, whoever computed them when.
+
+    Args:
+        experiment: what names them.
+        rows: in any order.
+        tasks: the place of each task, if it is at hand.
+    """
+    models = {model.title: place for place, model in enumerate(experiment.models)}
+    tasks = tasks or places_of_tasks(experiment, Finder())
+
+    def place(row: ResultRow) -> tuple[int, str, int, str]:
+        if row.task not in tasks:
+            told = f"results have rows of task {shortened(repr(row.task))}, which the experiment has not"
+            raise BertologyError(f"{told}; `bertology verify` says which files were altered")
+        return models.get(row.model or "", -1), row.corpus, tasks[row.task], row.init or ""
+
+    return tuple(sorted(rows, key=place))
+
+
+def fewest_cells(experiment: Experiment) -> int:
+    """How many cells an experiment has at least, known before any model or corpus is looked at."""
+    layers = len(experiment.layers) if isinstance(experiment.layers, tuple) else 1
+    finder = Finder()
+    probes = {task.name: finder.probe(task.name) for task in experiment.tasks}
+    of_a_model = sum(
+        family_of(probe).fewest_columns(probe, config, layers=layers, seeds=experiment.seeds)
+        for _, tasks in _tasks_by_corpus(experiment)
+        for task, probe in ((task, probes[task.name]) for task in tasks)
+        for config in task.configs or (None,)
+    )
+    return len(experiment.models) * of_a_model
+
+
+def resolve_work(experiment: Experiment, *, part: Shard | None = None) -> Work:
+    """Find every model, corpus, task and layer of an experiment, or of one part of it alone.
+
+    Of the others of a thousand models nothing is read; that they are there is for their own parts to find out.
+
+    Raises:
+        BertologyError: there is no such one.
+    """
+    part, finder = part or Shard(), Finder()
+    for task in experiment.tasks:
+        finder.probe(task.name)
+    by_corpus = _tasks_by_corpus(experiment)
+    pairs = dict.fromkeys((place.model, place.corpus) for place in places_of(experiment, part))
+    corpora = {number: _find(*by_corpus[number], finder) for number in sorted({corpus for _, corpus in pairs})}
+    names = [corpus.name for corpus in corpora.values()]
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled is not None:
+        raise BertologyError(f"two corpora are called {quoted(doubled)}: give each an id of its own")
+    plans = {}
+    for model, corpus in pairs:
+        request = _request(experiment, experiment.models[model], *by_corpus[corpus], finder)
+        plans[model, corpus] = make_plan(request, corpus=corpora[corpus], finder=finder)
+    return Work(experiment, part, plans)
+
+
+def work_of_plan(plan: Plan, *, name: str) -> Work:
+    """The experiment that a request comes to: one model, one corpus.
+
+    Args:
+        plan: the request, resolved.
+        name: of the experiment.
+    """
+    pair, request = plan.pair, plan.pair.request
+    tasks = tuple(
+        TaskSettings(name=task, readout=tuple(ReadoutSettings.of(config) for config in plan.configs_of(probe)))
+        for task, probe in zip(dict.fromkeys(request.tasks), plan.probes, strict=True)
+    )
+    experiment = Experiment(
+        name=name,
+        models=(ModelSettings.of(request, title=pair.source.name),),
+        corpora=(CorpusSettings.of(request),),
+        tasks=tasks,
+        layers=request.layers,
+        seeds=request.seeds,
+        controls=request.controls,  # type: ignore[arg-type]
+        random_draws=request.random_draws,
+        device=request.device,
+    )
+    return Work(experiment, Shard(), {(0, 0): plan}, is_request=True)
+
+
+def _tasks_by_corpus(experiment: Experiment) -> list[tuple[CorpusSettings, tuple[TaskSettings, ...]]]:
+    """Each corpus that some task reads, with those tasks."""
+    found = []
+    for corpus in experiment.corpora:
+        names = {corpus.id, corpus.name}
+        tasks = tuple(task for task in experiment.tasks if task.corpora is None or names & set(task.corpora))
+        if tasks:
+            found.append((corpus, tasks))
+    return found
+
+
+def _find(settings: CorpusSettings, tasks: Sequence[TaskSettings], finder: Finder) -> Corpus:
+    if not splits_read([finder.probe(task.name) for task in tasks]):
+        found = prompts_corpus(settings.name, columns=settings.columns)
+        return replace(found, name=settings.id) if settings.id else found
+    corpus = find_corpus(settings.name, annotate=settings.annotate, columns=settings.columns)
+    if settings.test_on is not None:
+        other = find_corpus(settings.test_on, annotate=settings.annotate, columns=settings.test_on_columns)
+        corpus = _carried_over(corpus, other, settings)
+    if settings.sentences is not None:
+        most = settings.sentences
+        corpus = replace(corpus, splits={name: found[:most] for name, found in corpus.splits.items()})
+    return replace(corpus, name=settings.id) if settings.id else corpus
+
+
+def _carried_over(corpus: Corpus, other: Corpus, settings: CorpusSettings) -> Corpus:
+    """A corpus to fit on, with the split of another to score on."""
+    split = settings.test_split
+    if split not in other:
+        remedy = "name one of them as test_split"
+        raise name_not_found(f"split of corpus {other.name}", split, other.splits, remedy=remedy)
+    kept = {name: found for name, found in corpus.splits.items() if name != split}
+    language = corpus.language if corpus.language == other.language else None
+    name = f"{corpus.name} → {other.name}"
+    notes = {**corpus.notes, "tested on": other.name}
+    return replace(corpus, name=name, splits={**kept, split: other[split]}, language=language, notes=notes)
+
+
+def _request(
+    experiment: Experiment,
+    model: ModelSettings,
+    corpus: CorpusSettings,
+    tasks: tuple[TaskSettings, ...],
+    finder: Finder,
+) -> ProbeRequest:
+    return ProbeRequest(
+        tasks=tuple(task.name for task in tasks),
+        model=model.name,
+        corpus=corpus.name,
+        layers=experiment.layer_spec,
+        seeds=experiment.seeds,
+        controls=experiment.chosen_controls,
+        pooling=model.pooling,
+        dtype=model.dtype,
+        stored_dtype=model.stored_dtype,
+        on_long=model.on_long,
+        max_pieces=model.max_pieces,
+        device=experiment.device,
+        train_split=corpus.train_split,
+        test_split=corpus.test_split,
+        revision=model.revision,
+        trust_remote_code=model.trust_remote_code,
+        model_id=model.title,
+        init=model.init,
+        init_seed=model.init_seed,
+        random_draws=experiment.random_draws,
+        max_items=corpus.items,
+        configs={finder.probe(task.name).task: task.configs for task in tasks if task.configs},
+    )

@@ -1,0 +1,56 @@
+"""Where units are computed: here, one after the other, in threads or processes of this machine, or on a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from bertology.runner._unit import Unit
+from bertology.runner.engines._cluster import ClusterChoice
+from bertology.runner.engines._local import Engine, local_engine
+
+EngineName = Literal["joblib", "threads", "serial", "dask"]
+
+
+def device_of(name: EngineName, units: Sequence[Unit], *, device: str, cluster: ClusterChoice) -> str:
+    """The device that an engine computes on; raises where it is missing, or a readout has no such setting."""
+    for unit in units:
+        for group in unit.draws[:1]:
+            unit.family.check_settings(unit.probe, [cells.config for cells in group.members])
+    from bertology._devices import choose_device
+
+    # This machine does not know what the workers of a cluster have.
+    return device if name == "dask" and not cluster.is_local else str(choose_device(device))
+
+
+@contextlib.contextmanager
+def open_engine(
+    name: EngineName, *, jobs: int | None, device: str, cluster: ClusterChoice, run: Path, echo: Callable[[str], None]
+) -> Iterator[Engine]:
+    """The engine of that name, while in the ``with`` block.
+
+    Args:
+        name: ``joblib``; ``threads`` for a few fits, which processes would take longer to start than to compute;
+            ``serial`` to see a failure where it happens; ``dask`` for the workers of a cluster.
+        jobs: processes on this machine; as many as processors when left out, one where a GPU computes.
+        device: where fits run.
+        cluster: which workers ``dask`` gives its work to.
+        run: the run's folder.
+        echo: told what a person waits for.
+    """
+    n_jobs = jobs or (_processors() if device == "cpu" else 1)
+    if name == "dask":
+        from bertology.runner.engines._dask import dask_engine
+        from bertology.runner.engines._dask_pool import open_pool
+
+        with open_pool(cluster, jobs=n_jobs, run=run, echo=echo) as pool:
+            yield dask_engine(pool)
+    else:
+        yield local_engine(name, n_jobs)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

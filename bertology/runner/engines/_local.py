@@ -1,0 +1,241 @@
+"""Engines of this machine: units one after the other, side by side in threads, or in several processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from threading import Event
+from typing import Literal
+
+from bertology._temporary import end_with_parent
+from bertology.activations import Progress, silent
+from bertology.errors import BertologyError
+from bertology.families.tasks import Weights
+from bertology.runner._compute import Numbered, Outcome, compute_units, together
+from bertology.runner._folder import write_failure
+from bertology.runner._signals import ProgressFor, extract_splits, one_thread
+from bertology.runner._unit import Unit
+from bertology.runner.engines._sending import Sent, sending
+
+Note = tuple[Progress, str]
+"""A note, and the display that shows it."""
+Outcomes = Generator[tuple[int, Outcome | Exception], None, None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What holds for all units of a run."""
+
+    run: Path
+    """The run's folder."""
+    device: str
+    """Where fits are computed and models read."""
+    wait: bool = False
+    """Wait for other processes that are at a unit; otherwise it is ``busy``."""
+    is_pending: Callable[[Unit], bool] = lambda _: True
+    """Whether a unit is still to be computed: another process may have done it in the meantime."""
+    progress: ProgressFor = lambda _: silent
+
+
+Engine = Callable[[Sequence[Unit], Job], Outcomes]
+"""Units in; the number and outcome of each as they come, vectors and all. Those no longer pending do not come."""
+
+
+def local_engine(name: Literal["joblib", "threads", "serial"], n_jobs: int) -> Engine:
+    """The engine of that name on this machine; whichever is asked for, one job is done in this process."""
+    return serial if name == "serial" or n_jobs == 1 else {"joblib": _joblib, "threads": _threads}[name](n_jobs)
+
+
+def serial(units: Sequence[Unit], job: Job) -> Outcomes:
+    """One unit after the other, in this process."""
+    for portion in portions(units):
+        ready = yield from _with_vectors(portion, job)
+        for load in together(ready):
+            yield from _computed(load, job)
+
+
+def _threads(n_threads: int) -> Engine:
+    """Fits side by side in threads of this process, each computing on one thread; everything else one by one.
+
+    Threads start at once, where processes would take longer to start than many a fit to compute. What a person learns
+    of fits comes in the order of the units, whichever ends first.
+    """
+
+    def engine(units: Sequence[Unit], job: Job) -> Outcomes:
+        for portion in portions(units):
+            loads = together((yield from _with_vectors(portion, job)))
+            # Hooks and gates belong to the one model that is open, so that its passes do not run side by side.
+            fits = [load for load in loads if load[0][1].reads_vectors]
+            for load in [load for load in loads if not load[0][1].reads_vectors]:
+                yield from _computed(load, job)
+            stopped, notes = Event(), [list[Note]() for _ in fits]
+            with ThreadPoolExecutor(n_threads) as pool, one_thread():
+                jobs = (replace(job, progress=partial(_InThread.of, job.progress, stopped, own)) for own in notes)
+                futures = [pool.submit(_computed, load, one) for load, one in zip(fits, jobs, strict=True)]
+                try:
+                    for future, own in zip(futures, notes, strict=True):
+                        outcomes = future.result()
+                        for display, text in own:
+                            display.note(text)
+                        yield from outcomes
+                finally:
+                    stopped.set()
+                    for future in futures:
+                        future.cancel()
+
+    return engine
+
+
+class _Stopped(BaseException):
+    """Ends a fit in a thread, when the run ends before it."""
+
+
+class _InThread(Progress):
+    """The progress display of a job in a thread: it keeps notes for later, and ends the job once it is stopped."""
+
+    def __init__(self, display: Progress, stopped: Event, notes: list[Note]) -> None:
+        self._display, self._stopped, self._notes = display, stopped, notes
+
+    @classmethod
+    def of(cls, progress: ProgressFor, stopped: Event, notes: list[Note], label: str) -> _InThread:
+        """The display of the job with this label."""
+        return cls(progress(label), stopped, notes)
+
+    def _shown(self) -> Progress:
+        if self._stopped.is_set():
+            raise _Stopped
+        return self._display
+
+    def start(self, total: int, *, unit: str) -> None:
+        """Show the start of a job."""
+        self._shown().start(total, unit=unit)
+
+    def advance(self, amount: int) -> None:
+        """Show an advance."""
+        self._shown().advance(amount)
+
+    def skip(self, amount: int) -> None:
+        """Show what was done before."""
+        self._shown().skip(amount)
+
+    def finish(self) -> None:
+        """Show the end."""
+        self._shown().finish()
+
+    def say(self, text: str) -> None:
+        """Show what is being done."""
+        self._shown().say(text)
+
+    def note(self, text: str) -> None:
+        """Keep a note."""
+        self._notes.append((self._shown(), text))
+
+
+def _joblib(n_jobs: int) -> Engine:
+    def engine(units: Sequence[Unit], job: Job) -> Outcomes:
+        from joblib import Parallel, delayed
+
+        with sending(job.run) as send, _explained_ends():
+            for portion in portions(units):
+                loads = together((yield from _with_vectors(portion, job)))
+                if len(loads) < 2:
+                    # Starting processes takes longer than many a fit.
+                    for load in loads:
+                        yield from _computed(load, job)
+                    continue
+                parallel = Parallel(
+                    n_jobs=min(n_jobs, len(loads)),
+                    return_as="generator_unordered",
+                    pre_dispatch="all",
+                    initializer=end_with_parent,
+                    initargs=(os.getpid(),),
+                    # What is sent is small: nothing is put into files, for which a folder would be made elsewhere.
+                    max_nbytes=None,
+                    temp_folder=tempfile.gettempdir(),
+                )
+                sent = ([(number, send(unit)) for number, unit in load] for load in loads)
+                found = parallel(delayed(_unpacked)(load, job.run, job.device, job.wait) for load in sent)
+                with contextlib.closing(found):
+                    for outcomes in found:
+                        yield from outcomes
+
+    return engine
+
+
+def portions(units: Sequence[Unit]) -> Iterator[list[Numbered]]:
+    """Numbered units by plan: what one model reads of one corpus is read once, for all its tasks."""
+    for _, portion in groupby(enumerate(units), key=lambda numbered: id(numbered[1].plan)):
+        yield list(portion)
+
+
+def _with_vectors(portion: Sequence[Numbered], job: Job) -> Generator[tuple[int, Exception], None, list[Numbered]]:
+    """Read what units need that are still pending, and return them; those whose model cannot be read are yielded."""
+    errors: dict[Weights, Exception | None] = {}
+    ready = []
+    for number, unit in [(number, unit) for number, unit in portion if job.is_pending(unit)]:
+        if unit.reads_vectors:
+            for weights in unit.weights:
+                if weights not in errors:
+                    errors[weights] = _extract(unit, weights, job)
+            error = next((error for weights in unit.weights if (error := errors[weights]) is not None), None)
+            if error is not None:
+                write_failure(job.run, unit, error)
+                yield number, error
+                continue
+        ready.append((number, unit))
+    return ready
+
+
+def _extract(unit: Unit, weights: Weights, job: Job) -> Exception | None:
+    try:
+        extract_splits(unit.plan.pair, weights, job.device, job.progress)
+    except Exception as error:
+        # A model that cannot be read is no bar to the others.
+        return error
+    return None
+
+
+@contextlib.contextmanager
+def _explained_ends() -> Iterator[None]:
+    """Processes that end: some are meant to, and of those that were killed a person learns what to do."""
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    with warnings.catch_warnings():
+        # Work that is given up after a failure, and a process that was replaced since its memory had grown.
+        for expected in (r"\d+ tasks which were still being processed", "A worker stopped while some jobs were given"):
+            warnings.filterwarnings("ignore", message=expected, category=UserWarning)
+        try:
+            yield
+        except TerminatedWorkerError as error:
+            raise BertologyError(
+                "a process of the run was killed, perhaps as memory ran out: give fewer by --jobs; "
+                "what is finished is kept, the same command goes on from here"
+            ) from error
+
+
+def _computed(load: Sequence[Numbered], job: Job) -> list[tuple[int, Outcome | Exception]]:
+    units = [unit for _, unit in load]
+    outcomes = compute_units(units, job.run, device=job.device, wait=job.wait, progress=job.progress)
+    return in_telling_order(load, outcomes)
+
+
+def in_telling_order(
+    load: Sequence[Numbered], outcomes: Iterable[Outcome | Exception]
+) -> list[tuple[int, Outcome | Exception]]:
+    """What is done first: a failure may end the run."""
+    numbered = zip((number for number, _ in load), outcomes, strict=True)
+    return sorted(numbered, key=lambda found: isinstance(found[1], Exception))
+
+
+def _unpacked(
+    load: Sequence[tuple[int, Sent]], run: Path, device: str, wait: bool
+) -> list[tuple[int, Outcome | Exception]]:
+    return _computed([(number, unit.unpacked()) for number, unit in load], Job(run, device, wait))

@@ -1,0 +1,102 @@
+"""Units on their way to other processes: the corpus they read travels apart from them, once."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from bertology._files import digest
+from bertology._temporary import temporary_folder
+from bertology.corpora import Corpus, Sentences
+from bertology.families.splits import Splits
+from bertology.runner._plan import Plan
+from bertology.runner._unit import Unit
+
+_NOTHING = Sentences()
+
+
+def light(plan: Plan) -> Plan:
+    """A plan without a sentence in it, to be sent many times; :func:`loaded` makes it whole."""
+    # What has been worked out of a plan stays behind as well, and so do the corpus's other splits.
+    pair = plan.pair
+    without = replace(
+        pair,
+        corpus=Corpus(pair.corpus.name, {}),
+        splits=Splits(_NOTHING, _NOTHING, _NOTHING, pair.splits.notes),
+        source=replace(pair.source, folder=pair.source.folder.absolute()),
+    )
+    return replace(plan, pair=without)
+
+
+def loaded(unit: Unit, splits: Splits) -> Unit:
+    """A unit whose plan was :func:`light`, with the sentences of the plan."""
+    plan = unit.plan
+    return replace(unit, plan=replace(plan, pair=replace(plan.pair, splits=splits)))
+
+
+class Freight:
+    """What units of many plans read: each corpus made ready to be sent once, however many models read it."""
+
+    def __init__(self) -> None:
+        self._packed: dict[tuple[int, ...], tuple[Splits, str]] = {}
+        self._light: dict[int, tuple[Plan, Plan]] = {}
+
+    def light(self, plan: Plan) -> Plan:
+        """The plan without its sentences."""
+        # The plan itself is kept, so that no other can come to have its id.
+        if id(plan) not in self._light:
+            self._light[id(plan)] = plan, light(plan)
+        return self._light[id(plan)][1]
+
+    def name(self, splits: Splits, keep: Callable[[str, bytes], None]) -> str:
+        """A name for the content of ``splits``; ``keep`` is told name and content when it is asked for first."""
+        key = tuple(id(read) for read in (*splits.by_name.values(), *splits.items.values()))
+        if key not in self._packed:
+            content = pickle.dumps(splits, protocol=pickle.HIGHEST_PROTOCOL)
+            name = digest([content])
+            keep(name, content)
+            self._packed[key] = splits, name
+        return self._packed[key][1]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A unit as it is sent to a process of this machine, which finds the sentences in a file."""
+
+    unit: Unit
+    file: Path
+
+    def unpacked(self) -> Unit:
+        """The unit, with its sentences."""
+        return loaded(self.unit, _splits_in(self.file))
+
+
+@lru_cache(maxsize=1)
+def _splits_in(file: Path) -> Splits:
+    splits = pickle.loads(file.read_bytes())
+    assert isinstance(splits, Splits)
+    return splits
+
+
+@contextlib.contextmanager
+def sending(run: Path) -> Iterator[Callable[[Unit], Sent]]:
+    """Make units ready for processes of this machine, which can unpack them while in the ``with`` block.
+
+    Args:
+        run: the run's folder, where the corpora are kept for so long.
+    """
+    freight = Freight()
+    with temporary_folder(run, "corpora") as folder:
+
+        def keep(name: str, content: bytes) -> None:
+            (folder / name).write_bytes(content)
+
+        def send(unit: Unit) -> Sent:
+            name = freight.name(unit.plan.pair.splits, keep)
+            return Sent(replace(unit, plan=freight.light(unit.plan)), folder / name)
+
+        yield send

@@ -1,0 +1,86 @@
+"""``probe --out`` leaves the folder of a run, as an experiment leaves it; folders of before are gone on with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bertology.errors import BertologyError
+from bertology.families import labels
+from bertology.results import read_results
+from bertology.runner import ProbeRequest, ReadoutConfig, RunOptions, rerun, run_experiment, run_probes, verify_run
+from bertology.runner.experiment import load_experiment
+
+ABOUT = ("experiment.yaml", "run.json", "checksums.json")
+
+
+@pytest.fixture
+def request_(tiny_bert: Path, tiny_corpus: Path) -> ProbeRequest:
+    configs = {"pos": (ReadoutConfig("ridge"), ReadoutConfig("linear", {"strengths": [0.1, 1.0]}, 0.5))}
+    return ProbeRequest(
+        tasks=("pos", "feats:Number"),
+        model=str(tiny_bert),
+        corpus=str(tiny_corpus),
+        layers="0-1",
+        controls=("majority",),
+        configs=configs,
+    )
+
+
+def test_it_is_verified_and_repeated_as_a_run_of_an_experiment(request_: ProbeRequest, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    results = run_probes(request_, out=run)
+    assert all((run / name).is_file() for name in ABOUT)
+    assert verify_run(run) == ()
+    (session,) = json.loads((run / "run.json").read_text())["sessions"]
+    assert session["cells_computed"] == results.to_pandas().cell_id.nunique()
+    again = rerun(run, tmp_path / "again", options=RunOptions(engine="serial"))
+    assert (again.moved, again.n_scores) == ((), len(results.rows))
+    summary = run_experiment(load_experiment(run / "experiment.yaml"), run, options=RunOptions(engine="serial"))
+    assert (summary.n_computed, summary.failures) == (0, ())
+    (run / "layers.md").write_text("better numbers")
+    assert verify_run(run) == ("layers.md: altered",)
+
+
+def test_the_version_of_a_task_that_was_asked_for_is_kept(request_: ProbeRequest, tmp_path: Path) -> None:
+    run_probes(replace(request_, tasks=("pos.v1",), configs={}, layers="0"), out=tmp_path / "run")
+    assert [task.name for task in load_experiment(tmp_path / "run" / "experiment.yaml").tasks] == ["pos.v1"]
+
+
+def test_a_folder_with_a_request_and_no_record_is_gone_on_with(
+    request_: ProbeRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    before = run_probes(request_, out=run).rows
+    for name in ABOUT:
+        (run / name).unlink()
+    (run / "request.json").write_text('{"tasks": ["pos", "feats:Number"]}')
+    monkeypatch.setattr(labels, "fit", lambda *_: pytest.fail("computed again"))
+    assert run_probes(request_, out=run).rows == before
+    assert set(read_results(run).rows) == set(before)
+    assert all((run / name).is_file() for name in ABOUT)
+    assert verify_run(run) == ()
+
+
+def test_what_a_killed_process_left_is_no_obstacle(request_: ProbeRequest, tmp_path: Path) -> None:
+    """It had made the folder and begun to write the record."""
+    from bertology._temporary import temporary_affixes
+
+    prefix, suffix = temporary_affixes("run.json")
+    host, pid, start = prefix.rstrip(".").rpartition(".")[2].split("-")[0], 2**22 + 1, 1
+    (tmp_path / "run").mkdir()
+    left = tmp_path / "run" / f".run.json.{host}-{pid}-{start}.abc{suffix}"
+    left.write_text("{")
+    run_probes(replace(request_, tasks=("pos",), configs={}, layers="0"), out=tmp_path / "run")
+    assert not left.exists()
+
+
+def test_a_folder_of_something_else_is_refused(request_: ProbeRequest, tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("mine")
+    with pytest.raises(BertologyError, match="is not the folder of a run") as raised:
+        run_probes(request_, out=tmp_path)
+    assert "\n" not in str(raised.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
