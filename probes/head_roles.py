@@ -29,8 +29,8 @@ from bertology.attention import arcs
 from bertology.corpora import Sentences
 from bertology.measures import head_metric
 from bertology.probing import AttentionProbe, HeadBaseline, Windows
-from bertology_probes._dependency_arcs import dependency_arcs
-from bertology_probes._rarest import rarest_words
+from ._dependency_arcs import dependency_arcs
+from ._rarest import rarest_words
 
 if TYPE_CHECKING:
     from bertology.attention import HeadRatios, MakeStatistic

@@ -36,8 +36,8 @@ from bertology.corpora import Sentences
 from bertology.errors import BertologyError
 from bertology.measures import head_metric
 from bertology.probing import AttentionProbe, GateProbe, HeadBaseline, HeadProbe, ProbeFamily, Windows, tree_examples
-from bertology_probes._dependency_arcs import Downward, dependency_arcs
-from bertology_probes._mentions import MentionHead, antecedents
+from ._dependency_arcs import Downward, dependency_arcs
+from ._mentions import MentionHead, antecedents
 
 if TYPE_CHECKING:
     from bertology.activations import Progress
