@@ -15,6 +15,7 @@ from bertology.corpora.prompts import Diagnostics, NegationItem, PragmaticItem, 
 from bertology.errors import BertologyError, CorpusError
 from bertology.pocket import fact_prompts, role_prompts
 from bertology.probing import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe, LeftOut, ProbeFamily
+
 from ._perturbations import PERTURBATIONS, without_subject_and_object
 
 _QUESTION = "Does it predict what people expect: by common sense, by who did what to whom, under negation?"

@@ -29,6 +29,7 @@ from bertology.attention import arcs
 from bertology.corpora import Sentences
 from bertology.measures import head_metric
 from bertology.probing import AttentionProbe, HeadBaseline, Windows
+
 from ._dependency_arcs import dependency_arcs
 from ._rarest import rarest_words
 

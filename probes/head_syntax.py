@@ -36,6 +36,7 @@ from bertology.corpora import Sentences
 from bertology.errors import BertologyError
 from bertology.measures import head_metric
 from bertology.probing import AttentionProbe, GateProbe, HeadBaseline, HeadProbe, ProbeFamily, Windows, tree_examples
+
 from ._dependency_arcs import Downward, dependency_arcs
 from ._mentions import MentionHead, antecedents
 
