@@ -14,11 +14,12 @@ from bertology._files import explained_system_errors
 from bertology._memory import explained_shortage
 from bertology.errors import BertologyError, cut
 
+_STOPPED = "bertology: stopped; what is computed is kept, the same command goes on from here"
 _INTERRUPTED = 130
 _MOST_OF_A_MESSAGE = 500
 _TERMINATED = 143
 _END_S = 5.0
-"""After SIGTERM, how long the orderly end may take; what is left then, the next start deletes."""
+"""After SIGTERM or Ctrl-C, how long the orderly end may take; what is left then, the next start deletes."""
 
 
 def main() -> None:
@@ -40,8 +41,13 @@ def main() -> None:
     except _Terminated:
         status = _TERMINATED
     if status in (_INTERRUPTED, _TERMINATED):
-        print("bertology: stopped; what is computed is kept, the same command goes on from here", file=sys.stderr)
+        print(_STOPPED, file=sys.stderr)
     sys.exit(status)
+
+
+def _end_now(status: int) -> None:
+    print(_STOPPED, file=sys.stderr, flush=True)
+    os._exit(status)
 
 
 def _discard_output() -> None:
@@ -55,20 +61,33 @@ class _Terminated(BaseException):
 
 @contextlib.contextmanager
 def _terminable() -> Iterator[None]:
-    """Raise :class:`_Terminated` on SIGTERM, so that workers are stopped and temporary files deleted on the way out."""
+    """Raise :class:`_Terminated` on SIGTERM, so that workers are stopped and temporary files deleted on the way out.
+
+    On Ctrl-C likewise, as ``KeyboardInterrupt``: fits may be computed in threads, which are waited for.
+    """
     terminated = False
 
     def terminate(*_: Any) -> None:
         nonlocal terminated
         terminated = True
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends the process at once
-        # Computing may go on in threads that are waited for, and the exception may be lost in a finalizer.
-        end = threading.Timer(_END_S, os._exit, (_TERMINATED,))
-        end.daemon = True
-        end.start()
+        end_soon(_TERMINATED)
         raise _Terminated
 
+    def interrupt(*_: Any) -> None:
+        end_soon(_INTERRUPTED)
+        raise KeyboardInterrupt
+
+    def end_soon(status: int) -> None:
+        # Computing may go on in threads that are waited for, and the exception may be lost in a finalizer.
+        end = threading.Timer(_END_S, _end_now, (status,))
+        end.daemon = True
+        end.start()
+
     before = signal.signal(signal.SIGTERM, terminate)
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    if on_interrupt is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     except BaseException:
@@ -77,6 +96,8 @@ def _terminable() -> Iterator[None]:
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
+        if on_interrupt is signal.default_int_handler:
+            signal.signal(signal.SIGINT, on_interrupt)
 
 
 def _run(arguments: list[str]) -> int:
