@@ -211,7 +211,9 @@ def _differing_text(name: str, first: Path, second: Path) -> list[str]:
     """The first line that differs, times apart; of what is no text, that it does."""
     if first.suffix in (".parquet", ".safetensors"):
         return [f"{name}: other bytes"]
-    one, two = (_TIMES.sub("", path.read_text(encoding="utf-8")).splitlines() for path in (first, second))
+    one, two = (
+        _TIMES.sub("", path.read_text(encoding="utf-8", errors="replace")).splitlines() for path in (first, second)
+    )
     for number, (old, new) in enumerate(zip(one, two, strict=False), 1):
         if old != new:
             alike = next((at for at, pair in enumerate(zip(old, new, strict=False)) if len({*pair}) > 1), 0)
