@@ -1,26 +1,27 @@
-"""What was found: tidy tables, and views of them."""
+"""Results of a run: tidy tables, and views of them.
 
-from bertology.results._cloze_predictions import ClozeOutcomes, ClozePredictions, read_outcomes
-from bertology.results._formats import View
-from bertology.results._grid_view import GridView
-from bertology.results._groups import GroupLine, GroupTable, group_scores
-from bertology.results._head_sums import HeadSums, read_head_sums, write_head_sums
-from bertology.results._labels import confusion, per_label_scores
-from bertology.results._predictions import (
+Start with ``_results.py``: :class:`Results` is what ``probe`` returns and what a folder holds. ``tables/`` has the rows
+and predictions and the files they are kept in, ``views/`` makes tables that people read from rows, ``render/`` writes
+and draws them, ``report/`` makes one HTML page of several runs, ``trees/`` draws parsed sentences.
+"""
+
+from bertology.results._results import Results, read_results
+from bertology.results._view import View
+from bertology.results.tables.head_sums import HeadSums, read_head_sums, write_head_sums
+from bertology.results.tables.predictions import (
     SET_MARK,
-    PredictedLabels,
+    ClozeOutcomes,
     PredictionFolder,
     Predictions,
-    prediction_schema,
+    cloze_predictions,
     read_labels,
+    read_outcomes,
     read_predictions,
     read_scores,
     split_sets,
     write_predictions,
 )
-from bertology.results._results import Results, read_results
-from bertology.results._rows import (
-    SCHEMA_VERSION,
+from bertology.results.tables.rows import (
     ComparisonRow,
     ResultRow,
     comparison_rows,
@@ -28,39 +29,21 @@ from bertology.results._rows import (
     reading_of,
     score_of,
 )
-from bertology.results._schema import comparison_schema, result_schema
-from bertology.results._store import read_comparison_rows, read_result_rows, write_results
-from bertology.results._view import BaselineLine, LayerLine, LayerTable, Score, layer_tables
+from bertology.results.tables.store import read_result_rows
 
 __all__ = [
-    "SCHEMA_VERSION",
     "SET_MARK",
-    "BaselineLine",
     "ClozeOutcomes",
-    "ClozePredictions",
     "ComparisonRow",
-    "GridView",
-    "GroupLine",
-    "GroupTable",
     "HeadSums",
-    "LayerLine",
-    "LayerTable",
-    "PredictedLabels",
     "PredictionFolder",
     "Predictions",
     "ResultRow",
     "Results",
-    "Score",
     "View",
+    "cloze_predictions",
     "comparison_rows",
-    "comparison_schema",
-    "confusion",
-    "group_scores",
-    "layer_tables",
     "mean_of",
-    "per_label_scores",
-    "prediction_schema",
-    "read_comparison_rows",
     "read_head_sums",
     "read_labels",
     "read_outcomes",
@@ -69,10 +52,8 @@ __all__ = [
     "read_results",
     "read_scores",
     "reading_of",
-    "result_schema",
     "score_of",
     "split_sets",
     "write_head_sums",
     "write_predictions",
-    "write_results",
 ]

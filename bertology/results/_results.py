@@ -13,20 +13,23 @@ from bertology._files import explained_system_errors
 from bertology._names import name_not_found, short_names
 from bertology._sealed import write_derived
 from bertology.errors import ResultsError
-from bertology.results._cloze_predictions import is_cloze
-from bertology.results._formats import View
-from bertology.results._groups import group_scores, group_tables
-from bertology.results._head_tables import head_tables, step_tables
-from bertology.results._labels import confusion, per_label_scores
-from bertology.results._names import named
-from bertology.results._pipeline import pipeline_lines
-from bertology.results._predictions import PredictionFolder, Predictions, write_predictions
-from bertology.results._rows import ComparisonRow, Control, ResultRow, sort_key
-from bertology.results._schema import rows_to_pandas
-from bertology.results._scores import score_frame
-from bertology.results._store import read_comparison_rows, read_result_rows, write_results
-from bertology.results._tree_items import tally_of, tree_items
-from bertology.results._view import BASELINES, layer_tables
+from bertology.results._view import View
+from bertology.results.tables.predictions import PredictionFolder, Predictions, write_predictions
+from bertology.results.tables.rows import ComparisonRow, Control, ResultRow, sort_key
+from bertology.results.tables.store import read_comparison_rows, read_result_rows, rows_to_pandas, write_results
+from bertology.results.tables.wording import named
+from bertology.results.views.frames import (
+    confusion,
+    group_scores,
+    per_label_scores,
+    score_frame,
+    tally_of,
+    tree_items,
+)
+from bertology.results.views.groups import group_tables
+from bertology.results.views.heads import head_tables, step_tables
+from bertology.results.views.layers import BASELINES, layer_tables
+from bertology.results.views.pipeline import pipeline_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,8 +77,8 @@ class Results:
             values |= {"model": full[0]} if len(full) == 1 else {}
         rows = tuple(row for row in self.rows if all(_fits(row, name, value) for name, value in values.items()))
         if not rows:
-            asked = ", ".join(f"{name} {value!r}" for name, value in values.items())
-            raise ResultsError(f"no results with {asked}: see .to_pandas() for what there is")
+            wanted = ", ".join(f"{name} {value!r}" for name, value in values.items())
+            raise ResultsError(f"no results with {wanted}: see .to_pandas() for what there is")
         cells = {row.cell_id for row in rows}
         kept = tuple(row for row in self.comparisons if row.cell_a in cells and row.cell_b in cells)
         return Results(rows, kept, self.predictions)
@@ -208,10 +211,10 @@ class Results:
         """The first row of the one cell that is meant."""
         # A baseline has no layer, and so no weights.
         init = None if control in BASELINES else init
-        found = self.only(task=task, layer=layer, init=init, control=control, **chosen)
-        seeds = [row.seed for row in found.rows if row.seed is not None]
-        draws = [row.init_seed for row in found.rows if row.init_seed is not None]
-        first = [row for row in found.rows if not seeds or row.seed == min(seeds)]
+        results = self.only(task=task, layer=layer, init=init, control=control, **chosen)
+        seeds = [row.seed for row in results.rows if row.seed is not None]
+        draws = [row.init_seed for row in results.rows if row.init_seed is not None]
+        first = [row for row in results.rows if not seeds or row.seed == min(seeds)]
         if control in BASELINES:
             # Those of the items that one model reads come before those of all items.
             first = [row for row in first if row.model is not None] or first
@@ -227,7 +230,7 @@ class Results:
                 f"task {task}, layer {layer}: no predictions kept of cell {row.cell_id}; run it with --out"
             )
         kept, tally = self.predictions[row.cell_id], tally_of(row.metric)
-        if is_cloze(kept):
+        if kept.is_cloze:
             raise ResultsError(f"task {task} has no labels: .per_group({task!r}, {layer}) tells its groups apart")
         return kept if tally == "labels" else tree_items(kept, tally)
 
@@ -273,7 +276,7 @@ class Results:
         if "csv" in tables and view.head_tables:
             files["heads.csv"] = view.heads().to_csv().encode()
         if plots:
-            from bertology.results._plot import figure_bytes
+            from bertology.results.render.plot import figure_bytes
 
             for name, figure in _figures(view).items():
                 files |= {f"{name}.{image}": figure_bytes(figure, image) for image in plots}
@@ -309,8 +312,8 @@ def read_results(folder: str | Path) -> Results:
 
 def _figures(view: View) -> dict[str, Figure]:
     """The figures there are, by the names of their files."""
-    from bertology.results._group_plot import plot_groups
-    from bertology.results._head_plot import plot_head_table, plot_step_table
+    from bertology.results.render.figures import plot_head_table, plot_step_table
+    from bertology.results.render.heatmap import plot_groups
 
     figures = {"layers": view.plot()} if view.tables else {}
     if len(view.overview) > 1:

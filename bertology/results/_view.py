@@ -1,397 +1,252 @@
-"""From tidy rows to what a person reads: a table of layers for each task, and one of layers by tasks."""
+"""Results as people read them: tables in every format, and figures."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+import io
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from bertology._names import name_not_found
-from bertology.errors import ResultsError
-from bertology.measures import Comparison, best_set, seed_spread
-from bertology.results._rows import (
-    OWN_HEADS,
-    ComparisonRow,
-    ResultRow,
-    own_baselines,
-    path_end_of,
-    reading_of,
-    reasons_of,
-    settings_of,
+from bertology.results.render.exports import (
+    grid_to_html,
+    grid_to_latex,
+    grid_to_markdown,
+    grids_to_csv,
+    tables_to_csv,
+    tables_to_json,
 )
-
-FALSE_DISCOVERY_RATE = 0.05
-BASELINES = {
-    "majority": "majority",
-    "word_majority": "word majority",
-    "lexical": "words alone",
-    "linear_chain": "linear chain",
-}
-ORACLE = "majority (oracle)"
-"""What the majority is called that is counted on the answers of the test itself, as nothing is trained."""
-BASELINE_LABELS = (BASELINES["majority"], ORACLE, *list(BASELINES.values())[1:])
-"""In the order of tables."""
-INITS = {"pretrained": "", "random_blocks": "random blocks over pretrained embeddings", "random": "random weights"}
-"""How a model's weights may have been made, and what is said of it."""
-_METRIC_ORDER = (
-    *("accuracy", "macro_f1", "micro_f1", "uuas", "dspr", "root_accuracy", "nspr", "uas", "las"),
-    *("p_at_1", "p_at_10", "mrr", "choice_accuracy", "sensitivity", "consistency", "moved", "probability_lost"),
+from bertology.results.views.grid import Grid
+from bertology.results.views.groups import GroupTable, group_grid, group_table_of
+from bertology.results.views.heads import (
+    HeadTable,
+    StepTable,
+    best_head_grid,
+    every_head_grid,
+    head_table_of,
+    step_grid,
+    step_table_of,
 )
+from bertology.results.views.layer_grid import layer_grid
+from bertology.results.views.layers import LayerTable
+from bertology.results.views.other import model_grid, seed_grid, summary_grid
+from bertology.results.views.pipeline import CUMULATIVE, PipelineLine, pipeline_grid
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+
+class _Exports(ABC):
+    """What all tables of text can be written as."""
+
+    @abstractmethod
+    def _grids(self) -> tuple[Grid, ...]: ...
+
+    def to_markdown(self) -> str:
+        """Pipe tables."""
+        return "\n".join(map(grid_to_markdown, self._grids()))
+
+    def to_latex(self) -> str:
+        """Booktabs tables, numbers aligned by siunitx, the best set in bold, captions that state the protocol."""
+        return "\n".join(map(grid_to_latex, self._grids()))
+
+    def to_html(self) -> str:
+        """Tables for a page or notebook, with all of their style inline."""
+        return "\n".join(map(grid_to_html, self._grids()))
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+
+@dataclass(frozen=True, repr=False)
+class GridView(_Exports):
+    """Tables that look across models or seeds, or at heads or groups."""
+
+    grids: tuple[Grid, ...]
+
+    def _grids(self) -> tuple[Grid, ...]:
+        return self.grids
+
+    def to_csv(self) -> str:
+        """One line a number; fractions, not percentages."""
+        return grids_to_csv(self.grids)
+
+    def __repr__(self) -> str:
+        return self.to_markdown()
 
 
 @dataclass(frozen=True)
-class Score:
-    """A value with its interval; fractions, not percentages."""
+class View(_Exports):
+    """Results as people read them: a table of layers for each task, and one of layers by tasks."""
 
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True)
-class LayerLine:
-    """One layer of one table. Of several seeds or draws of random weights, scores are means over them, with intervals
-    over runs and sentences; of rows older than schema 3, or of some of the runs, bounds are means of bounds."""
-
-    layer: int
-    main: Score | None
-    """None if its cells failed."""
-    second: Score | None
-    random_init: Score | None
-    control_task: Score | None
-    selectivity: Score | None
-    seed_spread: float | None
-    """Standard deviation over seeds of the main metric."""
-    by_seed: Mapping[int, Score]
-    """The main metric's score of each seed."""
-    in_best_set: bool | None
-    """Whether the layer is not separable from the best one; None where layers were not compared."""
-    blind: Score | None = None
-    """Of texts without what decides."""
-    strengths: tuple[float, ...] = ()
-    """The regularisation chosen on dev, scikit-learn's ``C``, of each seed that has another; of linear readouts."""
-
-
-@dataclass(frozen=True)
-class BaselineLine:
-    """A baseline that looks at no vector."""
-
-    control: str
-    label: str
-    """What tables call it."""
-    main: Score
-    second: Score | None
-    n_items: int = 0
-    """Items scored."""
-    model: str | None = None
-    """Whose items they are; None where they are those of any model."""
-
-
-@dataclass(frozen=True)
-class LayerTable:
-    """All that is said about one task, read from all layers of one model."""
-
-    task: str
-    metric: str
-    second_metric: str | None
-    control_metric: str
-    """Of the control task: accuracy, unless the task itself is not scored by it."""
-    higher_is_better: bool
-    lines: tuple[LayerLine, ...]
-    baselines: tuple[BaselineLine, ...]
-    about: ResultRow
-    """A row of the table, for what all of them share: model, corpus, readout, counts of items."""
-    skip_reasons: Mapping[str, int]
-    ci_methods: tuple[str, ...]
-    """How the main metric's intervals were made."""
-    n_seeds: int
-    n_draws: int
-    """Draws of random weights that ``random_init`` is the mean of; 0 where there is none."""
-    n_failed: int
-    """Cells without a score."""
-    path_ends: Mapping[str, tuple[int, ...]]
-    """Layers whose regularisation is at an end of the path of strengths, by end and, of random weights, with these."""
-    reading: str
-    """How the vectors were read: readout, settings, share of the training data."""
-    one_of_several: bool
-    """Whether the same task, on the same data, was read off the same model in other ways too."""
+    tables: tuple[LayerTable, ...]
+    pipelines: tuple[PipelineLine, ...] = ()
+    """Of tasks that were read by mixtures of layers."""
+    groups: tuple[GroupTable, ...] = ()
+    """Of tasks whose items are in groups."""
+    head_tables: tuple[HeadTable, ...] = ()
+    """Of tasks about attention heads."""
+    step_tables: tuple[StepTable, ...] = ()
+    """Of tasks about the whole model with more and more heads off."""
 
     @property
-    def compared(self) -> bool:
-        """Whether layers were compared, so that a best set is known."""
-        return any(line.in_best_set is not None for line in self.lines)
+    def overview(self) -> tuple[LayerTable, ...]:
+        """The tables that are laid side by side: of tasks read from single layers, those alone."""
 
+        def question(table: LayerTable) -> tuple[str | None, ...]:
+            about = table.about
+            return (about.task, about.corpus, about.split, about.model, about.pooling)
 
-def layer_tables(
-    rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow], *, metric: str | None = None
-) -> tuple[LayerTable, ...]:
-    """A table for each task, corpus, split, model and reading, in order of first appearance.
-
-    Readings of one task stand together, those with a setting that is a number in the order of these.
-
-    Args:
-        rows: of results.
-        comparisons: between layers.
-        metric: what the tables are about; each task's own main metric when left out.
-
-    Raises:
-        ResultsError: rows of different data, task or model would stand in one table.
-        NameNotFoundError: a task has no such metric.
-    """
-    _refuse_mixtures(rows)
-    rows = [row for row in rows if row.group is None and row.head is None]
-    groups: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
-    baselines: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
-    for row in rows:
-        question = (row.task, row.corpus, row.split)
-        if row.control in BASELINES:
-            baselines[question].append(row)
-        elif row.layer is not None:
-            groups[*question, row.model, row.pooling, reading_of(row)].append(row)
-    times = Counter(key[:-1] for key in groups)
-    return tuple(
-        _table(
-            group,
-            own_baselines(baselines[key[:3]], group[0].model, settings_of(group[0])),
-            comparisons,
-            metric,
-            one_of_several=times[key[:-1]] > 1,
+        single = {question(table) for table in self.tables if table.about.readout != CUMULATIVE}
+        return tuple(
+            table for table in self.tables if table.about.readout != CUMULATIVE or question(table) not in single
         )
-        for key, group in _in_natural_order(groups)
-    )
 
+    def grids(self) -> tuple[Grid, ...]:
+        """The tables as text in cells, each with its groups; the summary last, where there are several tasks."""
+        of_table = {id(groups.table): groups for groups in self.groups}
+        grids: list[Grid] = []
+        for table in self.tables:
+            grids.append(layer_grid(table))
+            if id(table) in of_table:
+                grids.append(group_grid(of_table[id(table)]))
+        grids += [summary_grid(self.overview)] if len(self.overview) > 1 else []
+        grids += [pipeline_grid(self.pipelines)] if self.pipelines else []
+        return (*grids, *map(best_head_grid, self.head_tables), *map(step_grid, self.step_tables))
 
-def _in_natural_order(
-    groups: Mapping[tuple[object, ...], list[ResultRow]],
-) -> list[tuple[tuple[object, ...], list[ResultRow]]]:
-    place: dict[tuple[object, ...], int] = {}
-    for key in groups:
-        place.setdefault(key[:-1], len(place))
-    return sorted(groups.items(), key=lambda found: (place[found[0][:-1]], natural_order(str(found[0][-1]))))
+    def _grids(self) -> tuple[Grid, ...]:
+        return self.grids()
 
+    def to_csv(self) -> str:
+        """One line a layer and baseline, or where there are only heads one a number; fractions, not percentages."""
+        if not self.tables and self.head_tables:
+            return grids_to_csv([*map(every_head_grid, self.head_tables), *map(step_grid, self.step_tables)])
+        return tables_to_csv(self.tables)
 
-def natural_order(text: str) -> list[tuple[str, float]]:
-    """What texts are sorted by so that ``rank 8`` comes before ``rank 16``."""
-    parts = re.split(r"(\d+(?:\.\d+)?)", text)
-    return [(parts[at], float(parts[at + 1]) if at + 1 < len(parts) else 0.0) for at in range(0, len(parts), 2)]
+    def to_json(self) -> str:
+        """The tables with all their fields; fractions, not percentages."""
+        return tables_to_json(self.tables, self.head_tables, self.step_tables)
 
+    def to_text(self, *, width: int = 100) -> str:
+        """As in a terminal of ``width`` columns, without colour."""
+        from rich.console import Console
 
-def _refuse_mixtures(rows: Sequence[ResultRow]) -> None:
-    """Scores on different data, tasks or weights are not comparable, whatever their names."""
-    _refuse_mixture(rows, ("task",), "task_version")
-    _refuse_mixture(rows, ("task", "corpus"), "corpus_fingerprint")
-    pretrained = [row for row in rows if row.init == "pretrained"]
-    _refuse_mixture(pretrained, ("model",), "model_fingerprint")
+        out = io.StringIO()
+        Console(file=out, width=width, no_color=True, highlight=False).print(self)
+        return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Score by layer, with intervals and baselines; several tasks side by side.
 
-def _refuse_mixture(rows: Sequence[ResultRow], within: tuple[str, ...], field: str) -> None:
-    seen: dict[tuple[str, ...], str] = {}
-    for row in rows:
-        key, value = tuple(str(getattr(row, name)) for name in within), str(getattr(row, field))
-        if seen.setdefault(key, value) != value:
-            place = ", ".join(f"{name} {part}" for name, part in zip(within, key, strict=True))
-            both = " and ".join(sorted((seen[key], value)))
-            raise ResultsError(
-                f"{place}: rows of {field} {both} cannot stand in one view; keep one with only({field}=…)"
-            )
+        Args:
+            ax: where to draw; a new figure when left out.
 
+        Raises:
+            ResultsError: several tasks for one ``ax``, or nothing to draw.
+        """
+        from bertology.results.render.plot import plot_tables
 
-def _table(
-    group: Sequence[ResultRow],
-    baselines: Sequence[ResultRow],
-    comparisons: Sequence[ComparisonRow],
-    metric: str | None,
-    *,
-    one_of_several: bool,
-) -> LayerTable:
-    scored = [row for row in group if row.value is not None and row.status == "ok"]
-    init = own_init(group)
-    own = [row for row in scored if row.init == init and row.control == "none"]
-    main, second = _metrics(own, metric, task=group[0].task)
-    layers = sorted({row.layer for row in group if row.init == init and row.layer is not None})
-    of_main = _by_layer(own, main)
-    # Labels drawn at random mean nothing but right or wrong; or how many bits they take.
-    control_metric = "accuracy" if any(row.metric == "accuracy" for row in own) else main
-    columns = {
-        "second": _by_layer(own, second) if second else {},
-        "random_init": _by_layer([r for r in scored if r.init == "random" and r.control == "none"], main)
-        if init != "random"
-        else {},
-        "control_task": _by_layer(
-            [r for r in scored if r.init == init and r.control == "control_task"], control_metric
-        ),
-        "selectivity": _by_layer([r for r in scored if r.init == init], "selectivity"),
-        "blind": _by_layer([r for r in scored if r.init == init and r.control == "blind"], main),
-    }
-    about = own[0] if own else group[0]
-    higher = next((row.higher_is_better for row in own if row.metric == main), True)
-    best = _best_layers(of_main, comparisons, main, higher_is_better=higher)
-    lines = [
-        LayerLine(
-            layer=layer,
-            main=mean_score(of_main.get(layer, ())),
-            **{name: mean_score(column.get(layer, ())) for name, column in columns.items()},
-            seed_spread=_seed_spread(of_main.get(layer, ())),
-            by_seed=_by_seed(of_main.get(layer, ())),
-            in_best_set=best.get(layer),
-            strengths=_strengths(of_main.get(layer, ())),
-        )
-        for layer in layers
-    ]
-    return LayerTable(
-        task=about.task,
-        metric=main,
-        second_metric=second,
-        control_metric=control_metric,
-        higher_is_better=higher,
-        lines=tuple(lines),
-        baselines=_baselines(baselines, main, second, oracle=about.readout in OWN_HEADS),
-        about=about,
-        skip_reasons=reasons_of([row for row in group if row.metric == main]),
-        ci_methods=_ci_methods(of_main),
-        n_seeds=len({row.seed for row in own}),
-        n_draws=len({row.init_seed for rows in columns["random_init"].values() for row in rows}),
-        path_ends=_path_ends(scored, main, init),
-        n_failed=len({row.cell_id for row in group if row.status == "failed"}),
-        reading=reading_of(about),
-        one_of_several=one_of_several,
-    )
+        if ax is None and not self.tables and self.head_tables:
+            return self.plot_heads()
+        return plot_tables(self.tables, ax=ax)
 
+    def heatmap(self) -> Figure:
+        """Layers by tasks: shades within a task, values written, the best set framed.
 
-def _path_ends(rows: Sequence[ResultRow], metric: str, init: str) -> dict[str, tuple[int, ...]]:
-    """Layers that chose an end of the path of strengths, by what is said of it."""
-    found: dict[str, set[int]] = defaultdict(set)
-    for row in rows:
-        end = path_end_of(row) if row.metric == metric and row.control == "none" else None
-        if end is not None and row.layer is not None:
-            found[end if row.init == init else f"{end}, random init"].add(row.layer)
-    return {end: tuple(sorted(layers)) for end, layers in found.items()}
+        Raises:
+            ResultsError: there is nothing to draw.
+        """
+        from bertology.results.render.heatmap import plot_heatmap
 
+        return plot_heatmap(self.overview)
 
-def own_init(rows: Sequence[ResultRow]) -> str:
-    """Which weights are asked about: where there are several, random ones are the control."""
-    found = {str(row.init) for row in rows if row.init is not None}
-    return next((init for init in INITS if init in found), "pretrained")
+    def models(self) -> GridView:
+        """Models by tasks: the best layer of each, its score and number."""
+        return GridView((model_grid(self.tables),))
 
+    def heads(self) -> GridView:
+        """Attention heads by all that is measured of them, such as relations, the best head of each marked.
 
-def _metrics(own: Sequence[ResultRow], asked: str | None, *, task: str) -> tuple[str, str | None]:
-    """The metric a table is about, and the one beside it."""
-    found = {row.metric for row in own if row.metric != "selectivity"}
-    ordered = sorted(found, key=lambda m: (_METRIC_ORDER.index(m) if m in _METRIC_ORDER else 99, m))
-    if asked is not None and asked not in found:
-        raise name_not_found(f"metric of task {task}", asked, found)
-    flagged = sorted({row.metric for row in own if row.main_metric and row.metric in found})
-    main = asked or (flagged or ordered or ["accuracy"])[0]
-    # Of the metrics there are, the one that says most beside the main one.
-    rest = [m for m in ("macro_f1", *ordered) if m in found and m != main]
-    return main, rest[0] if rest else None
+        Raises:
+            ResultsError: no score is that of a head.
+        """
+        head_table_of(self.head_tables)
+        return GridView(tuple(map(every_head_grid, self.head_tables)))
 
+    def plot_heads(self, task: str | None = None) -> Figure:
+        """The same of one task as a picture, layers by heads, a panel for each thing measured.
 
-def _by_layer(rows: Iterable[ResultRow], metric: str) -> dict[int, list[ResultRow]]:
-    """The rows of each layer, one for each seed and draw of random weights."""
-    found: dict[int, list[ResultRow]] = defaultdict(list)
-    for row in rows:
-        if row.metric == metric and row.layer is not None:
-            found[row.layer].append(row)
-    for layer, same in found.items():
-        by_run = {(row.seed, row.init_seed): row for row in same}
-        for row in same:
-            if (other := by_run[row.seed, row.init_seed]).cell_id != row.cell_id:
-                both = " and ".join(sorted((row.cell_id, other.cell_id)))
-                where = f"task {row.task}, layer {layer}, seed {row.seed}"
-                raise ResultsError(f"{where}: cells {both} give two scores; keep one with only(experiment=…)")
-    return found
+        Raises:
+            ResultsError: no score is that of a head.
+        """
+        from bertology.results.render.figures import plot_head_table
 
+        return plot_head_table(head_table_of(self.head_tables, task))
 
-def mean_score(rows: Sequence[ResultRow]) -> Score | None:
-    """The mean over runs. Where its own interval is not known, means of bounds stand for it."""
-    if not rows:
-        return None
-    first = rows[0]
-    if first.mean is not None and first.n_runs == len(rows):
-        return Score(first.mean, first.mean_ci_low, first.mean_ci_high)
+    def plot_steps(self, metric: str | None = None) -> Figure:
+        """What becomes of the whole model as heads go, or without each of its layers: lines with intervals.
 
-    def mean(values: list[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return float(np.mean(known)) if len(known) == len(values) else None
+        Args:
+            metric: of several, which; the main one when left out.
 
-    value = mean([row.value for row in rows])
-    assert value is not None  # rows without a value were left out before
-    return Score(value, mean([row.ci_low for row in rows]), mean([row.ci_high for row in rows]))
+        Raises:
+            ResultsError: nothing was measured of the whole model, or not by this metric.
+        """
+        from bertology.results.render.figures import plot_step_table
 
+        return plot_step_table(step_table_of(self.step_tables, metric))
 
-def _ci_methods(by_layer: Mapping[int, Sequence[ResultRow]]) -> tuple[str, ...]:
-    """How the intervals that :func:`mean_score` shows were made."""
-    found = {
-        row.mean_ci_method if row.mean is not None and row.n_runs == len(rows) else row.ci_method
-        for rows in by_layer.values()
-        for row in rows
-    }
-    return tuple(sorted(filter(None, found)))
+    def seeds(self) -> GridView:
+        """Layers by seeds, a table for each task."""
+        return GridView(tuple(map(seed_grid, self.tables)))
 
+    def by_group(self) -> GridView:
+        """Groups of items, such as relations or constructions, by layers, a table for each task that has them.
 
-def _strengths(rows: Sequence[ResultRow]) -> tuple[float, ...]:
-    found = {json.loads(row.params_json).get("strength") for row in rows if row.readout == "linear"}
-    return tuple(sorted(found - {None}))
+        Raises:
+            ResultsError: no task has items in groups.
+        """
+        if not self.groups:
+            group_table_of(self.groups)
+        return GridView(tuple(map(group_grid, self.groups)))
 
+    def plot_groups(self, task: str | None = None) -> Figure:
+        """The same of one task as a picture: values written, the intervals of the last layer beside them.
 
-def _seed_spread(rows: Sequence[ResultRow]) -> float | None:
-    if len(rows) < 2:
-        return None
-    return float(seed_spread(np.array([[row.value] for row in rows], dtype=np.float64))[0])
+        Args:
+            task: of several with groups, which.
 
+        Raises:
+            ResultsError: there are no groups, or those of several tables.
+        """
+        from bertology.results.render.heatmap import plot_groups
 
-def _by_seed(rows: Sequence[ResultRow]) -> dict[int, Score]:
-    found = {}
-    for row in rows:
-        if row.seed is not None and row.value is not None:
-            found[row.seed] = Score(row.value, row.ci_low, row.ci_high)
-    return dict(sorted(found.items()))
+        return plot_groups(group_table_of(self.groups, task))
 
+    def pipeline(self) -> GridView:
+        """Tasks by where in the model they are solved: centre of gravity, expected layer (Tenney et al. 2019b).
 
-def _best_layers(
-    by_layer: Mapping[int, Sequence[ResultRow]],
-    comparisons: Sequence[ComparisonRow],
-    metric: str,
-    *,
-    higher_is_better: bool,
-) -> dict[int, bool]:
-    """Which layers are in the best set; empty where layers were not compared."""
-    layers = sorted(by_layer)
-    column_of = {row.cell_id: column for column, layer in enumerate(layers) for row in by_layer[layer]}
-    unknown = float("nan")
-    ours = [
-        Comparison(
-            a=column_of[row.cell_a],
-            b=column_of[row.cell_b],
-            n_pairs=row.n_pairs,
-            diff=unknown if row.diff is None else row.diff,
-            ci_low=unknown if row.ci_low is None else row.ci_low,
-            ci_high=unknown if row.ci_high is None else row.ci_high,
-            p_raw=row.p_raw,
-            p_adj=row.p_adj,
-        )
-        for row in comparisons
-        if row.metric == metric and row.cell_a in column_of and row.cell_b in column_of
-    ]
-    if not ours:
-        return {}
-    values = [np.mean([row.value for row in by_layer[layer]]) for layer in layers]
-    inside = best_set(values, ours, q=FALSE_DISCOVERY_RATE, higher_is_better=higher_is_better)
-    return dict(zip(layers, inside.tolist(), strict=True))
+        Raises:
+            ResultsError: no task was read by a mixture of layers.
+        """
+        return GridView((pipeline_grid(self.pipelines),))
 
+    def plot_pipeline(self) -> Figure:
+        """The same as bars, with the weight and the gain of each layer.
 
-def _baselines(rows: Sequence[ResultRow], main: str, second: str | None, *, oracle: bool) -> tuple[BaselineLine, ...]:
-    found = []
-    for control, name in BASELINES.items():
-        ours = [row for row in rows if row.control == control and row.value is not None]
-        score = mean_score([row for row in ours if row.metric == main][:1])
-        if score is not None:
-            beside = mean_score([row for row in ours if row.metric == second][:1])
-            label = ORACLE if oracle and control == "majority" else name
-            found.append(BaselineLine(control, label, score, beside, ours[0].n_items, ours[0].model))
-    return tuple(found)
+        Raises:
+            ResultsError: no task was read by a mixture of layers.
+        """
+        from bertology.results.render.figures import plot_pipeline
+
+        return plot_pipeline(self.pipelines)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from bertology.results.render.terminal import render_heads, render_tables
+
+        yield render_tables(self.tables, self.overview, self.pipelines, self.groups, width=options.max_width)
+        yield render_heads(self.head_tables, self.step_tables, width=options.max_width)

@@ -10,8 +10,7 @@ from bertology.attention import PATTERNS, Scope, stream_maps
 from bertology.corpora import load_corpus
 from bertology.encoders import load_encoder
 from bertology.errors import FitError
-from bertology.results._head_grids import best_head_grid
-from bertology.results._head_tables import head_tables
+from bertology.results.views.heads import best_head_grid, head_tables
 from bertology.runner import ProbeRequest, run_probes
 from bertology_probes.head_patterns import PROBE
 

@@ -9,22 +9,15 @@ import pytest
 
 from bertology.errors import ResultsError
 from bertology.measures import bootstrap
-from bertology.results import (
-    ClozePredictions,
-    Predictions,
-    prediction_schema,
-    read_outcomes,
-    read_predictions,
-    write_predictions,
-)
-from bertology.results._cloze_predictions import is_cloze
+from bertology.results import Predictions, cloze_predictions, read_outcomes, write_predictions
+from bertology.results.tables.predictions import prediction_schema, read_predictions
 
 NAN = float("nan")
 
 
-def some(**changed):
+def columns(**changed):
     """Six items in four clusters and two groups, of which the second and the last were not scored."""
-    columns = {
+    return {
         "item_ids": [f"item-{number}" for number in range(6)],
         "cluster": np.array([0, 1, 0, 2, 2, 3]),
         "cluster_ids": ("fact a", "left", "fact b", "fact c"),
@@ -36,28 +29,33 @@ def some(**changed):
         "rival": np.array([-1.0, NAN, -2.0, -0.5, NAN, NAN]),
         "rank": np.array([1, 0, 4, 1, 300, 0]),
         "reason": ["", "'so-so' in several pieces: 3", "", "", "", "too long"],
+        **changed,
     }
-    return ClozePredictions(**{**columns, **changed})
+
+
+def some(**changed):
+    return cloze_predictions(**columns(**changed))
 
 
 def test_what_is_written_is_read_back(tmp_path):
-    said = some()
-    write_predictions(tmp_path, "cell", said.plain())
+    given = columns()
+    write_predictions(tmp_path, "cell", some())
     found = read_predictions(tmp_path, "cell")
-    assert is_cloze(found)
-    assert found.item_ids == said.item_ids
-    assert [found.cluster_ids[code] for code in found.cluster] == [said.cluster_ids[code] for code in said.cluster]
-    assert [found.labels[code] for code in found.gold] == said.gold
-    assert [found.labels[code] for code in found.pred] == said.pred
+    assert found.is_cloze
+    assert found.item_ids == given["item_ids"]
+    clusters = [given["cluster_ids"][code] for code in given["cluster"]]
+    assert [found.cluster_ids[code] for code in found.cluster] == clusters
+    assert [found.labels[code] for code in found.gold] == given["gold"]
+    assert [found.labels[code] for code in found.pred] == given["pred"]
     assert found.extra["group"] == ["capital of"] * 3 + ["born in"] * 3
-    assert found.extra["reason"] == said.reason
-    assert found.extra["rank"] == said.rank.tolist()
-    np.testing.assert_array_equal(np.array(found.score), said.score.astype(np.float32))
-    np.testing.assert_array_equal(np.array(found.extra["rival"]), said.rival.astype(np.float32))
+    assert found.extra["reason"] == given["reason"]
+    assert found.extra["rank"] == given["rank"].tolist()
+    np.testing.assert_array_equal(np.array(found.score), given["score"].astype(np.float32))
+    np.testing.assert_array_equal(np.array(found.extra["rival"]), given["rival"].astype(np.float32))
 
 
 def test_columns_are_those_of_labels_and_four_more(tmp_path):
-    write_predictions(tmp_path, "cell", some().plain())
+    write_predictions(tmp_path, "cell", some())
     schema = pq.read_schema(tmp_path / "predictions" / "cell.parquet")
     assert schema.equals(prediction_schema(cloze=True), check_metadata=False)
     assert schema.names == [*prediction_schema().names, "group", "rival", "rank", "reason"]
@@ -65,31 +63,32 @@ def test_columns_are_those_of_labels_and_four_more(tmp_path):
 
 def test_predictions_of_labels_have_no_such_columns(pos, tmp_path):
     kept = pos.predictions["pos-0-0"]
-    assert not is_cloze(kept)
+    assert not kept.is_cloze
     write_predictions(tmp_path, "cell", kept)
     assert pq.read_schema(tmp_path / "predictions" / "cell.parquet").names == prediction_schema().names
-    assert not is_cloze(read_predictions(tmp_path, "cell"))
+    assert not read_predictions(tmp_path, "cell").is_cloze
 
 
 def test_the_same_predictions_are_the_same_bytes(tmp_path):
     """Written, or read and written again, or with groups, clusters and columns in other kinds of sequences."""
-    said = some()
-    like = some(group=said.group.astype(np.int32), rank=said.rank.astype(np.int16), cluster_ids=list(said.cluster_ids))
+    said = columns()
+    others = {"group": said["group"].astype(np.int32), "rank": said["rank"].astype(np.int16)}
+    like = some(**others, cluster_ids=list(said["cluster_ids"]))
     sums = {}
-    for name, kept in (("a", said.plain()), ("b", some().plain()), ("c", like.plain())):
+    for name, kept in (("a", some()), ("b", some()), ("c", like)):
         sums[name] = write_predictions(tmp_path, name, kept)
     sums["again"] = write_predictions(tmp_path, "again", read_predictions(tmp_path, "a"))
     assert len(set(sums.values())) == 1
     for name, known in sums.items():
         assert hashlib.sha256((tmp_path / "predictions" / f"{name}.parquet").read_bytes()).hexdigest() == known
-    other = write_predictions(tmp_path, "other", some(rank=np.array([1, 0, 5, 1, 300, 0])).plain())
+    other = write_predictions(tmp_path, "other", some(rank=np.array([1, 0, 5, 1, 300, 0])))
     assert other not in sums.values()
 
 
 def test_outcomes_are_of_the_items_that_were_scored(tmp_path):
     better = some(pred=["Paris", "", "Rome", "Oslo", "Bern", ""], rank=np.array([1, 0, 1, 1, 1, 0]))
     for name, said in (("first", some()), ("second", better)):
-        write_predictions(tmp_path, name, said.plain())
+        write_predictions(tmp_path, name, said)
     found = read_outcomes(tmp_path, ["first", "second"])
     assert found.groups == ("capital of", "born in")
     assert found.rank.tolist() == [[1, 4, 1, 300], [1, 1, 1, 1]]
@@ -101,7 +100,7 @@ def test_outcomes_are_of_the_items_that_were_scored(tmp_path):
 
 
 def test_clusters_without_a_scored_item_are_none(tmp_path):
-    write_predictions(tmp_path, "cell", some().plain())
+    write_predictions(tmp_path, "cell", some())
     found = read_outcomes(tmp_path, ["cell"])
     assert found.items.n_clusters == 2
     assert found.items.cluster.tolist() == [0, 0, 1, 1]
@@ -110,7 +109,7 @@ def test_clusters_without_a_scored_item_are_none(tmp_path):
 
 def test_a_group_of_which_nothing_was_scored_is_there_and_empty(tmp_path):
     nothing = some(reason=["", "left", "", "too long", "too long", "too long"])
-    write_predictions(tmp_path, "cell", nothing.plain())
+    write_predictions(tmp_path, "cell", nothing)
     found = read_outcomes(tmp_path, ["cell"])
     assert found.groups == ("capital of", "born in")
     assert found.clusters_of(1).size == 0
@@ -131,13 +130,13 @@ def test_a_group_of_which_nothing_was_scored_is_there_and_empty(tmp_path):
     ],
 )
 def test_counts_are_those_by_hand(tmp_path, tally, by_hand):
-    write_predictions(tmp_path, "cell", some().plain())
+    write_predictions(tmp_path, "cell", some())
     counts = read_outcomes(tmp_path, ["cell"]).counts(tally)
     np.testing.assert_allclose(counts[0].sum(axis=0), by_hand)
 
 
 def test_changes_count_what_was_lost(tmp_path):
-    write_predictions(tmp_path, "cell", some(rival=np.array([0.0, NAN, -1.0, -0.5, -0.25, NAN])).plain())
+    write_predictions(tmp_path, "cell", some(rival=np.array([0.0, NAN, -1.0, -0.5, -0.25, NAN])))
     counts = read_outcomes(tmp_path, ["cell"]).counts("changes")
     lost = [1 - np.exp(-0.1) + np.exp(-1) - np.exp(-3), np.exp(-0.25) - np.exp(-7.25)]
     np.testing.assert_allclose(counts[0].sum(axis=0), [[2, 1, lost[0]], [2, 1, lost[1]]], rtol=1e-6)
@@ -155,7 +154,7 @@ def test_scores_of_a_run_are_those_of_its_predictions(facts, tmp_path):
 
 
 def test_broken_files_are_one_line(pos, tmp_path):
-    write_predictions(tmp_path, "cell", some().plain())
+    write_predictions(tmp_path, "cell", some())
     write_predictions(tmp_path, "labels", pos.predictions["pos-0-0"])
     with pytest.raises(ResultsError, match=r"labels\.parquet: no column group, reason; was it written by bertology\?"):
         read_outcomes(tmp_path, ["labels"])
@@ -169,7 +168,7 @@ def test_broken_files_are_one_line(pos, tmp_path):
 
 
 def test_predictions_are_shared_by_name_alone():
-    plain = some().plain()
+    plain = some()
     assert isinstance(plain, Predictions)
     assert set(plain.extra) == {"group", "rival", "rank", "reason"}
     assert dataclasses.replace(plain, extra={}).extra == {}

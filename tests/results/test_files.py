@@ -15,20 +15,17 @@ import pytest
 
 from bertology.errors import ResultsError, StoreError
 from bertology.results import (
-    SCHEMA_VERSION,
     ComparisonRow,
     PredictionFolder,
     ResultRow,
     Results,
-    comparison_schema,
-    prediction_schema,
-    read_predictions,
     read_result_rows,
     read_results,
-    result_schema,
     write_predictions,
-    write_results,
 )
+from bertology.results.tables.predictions import prediction_schema, read_predictions
+from bertology.results.tables.rows import SCHEMA_VERSION
+from bertology.results.tables.store import row_schema, write_results
 
 DESIGNED = {
     "results": """schema_version experiment cell_id status model model_fingerprint init layer n_layers head pooling
@@ -42,7 +39,11 @@ DESIGNED = {
 
 @pytest.mark.parametrize(
     ("table", "schema"),
-    [("results", result_schema), ("comparisons", comparison_schema), ("predictions", prediction_schema)],
+    [
+        ("results", lambda: row_schema(ResultRow)),
+        ("comparisons", lambda: row_schema(ComparisonRow)),
+        ("predictions", prediction_schema),
+    ],
 )
 def test_tables_have_the_columns_that_others_rely_on(table, schema):
     assert set(DESIGNED[table].split()) <= set(schema().names)
@@ -53,7 +54,7 @@ def test_what_is_written_is_read_back(pos, tmp_path):
     found = read_results(tmp_path)
     assert set(found.rows) == set(pos.rows)
     assert set(found.comparisons) == set(pos.comparisons)
-    assert pq.read_schema(tmp_path / "results.parquet").equals(result_schema(), check_metadata=False)
+    assert pq.read_schema(tmp_path / "results.parquet").equals(row_schema(ResultRow), check_metadata=False)
     assert {row.schema_version for row in found.rows} == {SCHEMA_VERSION}
 
 
@@ -190,7 +191,7 @@ def test_importing_brings_in_nothing_heavy():
 def test_results_hold_what_they_are_given(pos):
     assert repr(pos) == f"Results(pos: {len(pos.rows)} rows, {len(pos.comparisons)} comparisons)"
     frame = pos.to_pandas()
-    assert list(frame.columns) == result_schema().names
+    assert list(frame.columns) == row_schema(ResultRow).names
     assert len(frame) == len(pos.rows)
     assert frame["layer"].dtype == "Int64"
     assert len(pos.comparisons_to_pandas()) == len(pos.comparisons)

@@ -7,9 +7,11 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from bertology.errors import ResultsError
-from bertology.results import GroupLine, GroupTable, Results, Score
-from bertology.results._group_plot import plot_groups
-from bertology.results._plot import figure_bytes
+from bertology.results import Results
+from bertology.results.render.heatmap import plot_groups
+from bertology.results.render.plot import figure_bytes
+from bertology.results.views.groups import GroupLine, GroupTable
+from bertology.results.views.layers import Score
 
 NAMES = ("position played on team / speciality", "capital of", "official language", "country of citizenship")
 

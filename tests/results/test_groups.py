@@ -10,8 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertology.errors import BertologyError, ResultsError
-from bertology.results import GroupTable, Results, Score, group_scores, read_results
-from bertology.results._groups import group_grid
+from bertology.results import Results, read_results
+from bertology.results.views.frames import group_scores
+from bertology.results.views.groups import GroupTable, group_grid
+from bertology.results.views.layers import Score
 
 LONG = "N-1 P413 position played on team / speciality"
 

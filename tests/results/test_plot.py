@@ -14,8 +14,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from bertology.errors import ResultsError
-from bertology.results._names import brief
-from bertology.results._plot import figure_bytes, plot_tables
+from bertology.results.render.plot import figure_bytes, plot_tables
+from bertology.results.tables.wording import brief
 
 BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
 
@@ -151,7 +151,7 @@ def test_a_notebook_shows_the_figure(pos):
 
 
 def test_pyplot_is_never_imported():
-    code = "import sys, bertology.results._plot; print('matplotlib.pyplot' in sys.modules)"
+    code = "import sys, bertology.results.render.plot; print('matplotlib.pyplot' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
 
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from bertology.results import Results, read_results
-from bertology.results._view import ORACLE
+from bertology.results.views.layers import ORACLE
 from tests.results.conftest import made_up_cloze_results, made_up_results
 from tests.results.test_pipeline import mixed
 
@@ -168,8 +168,8 @@ def test_rows_of_an_older_schema_are_read_with_their_version(pos, tmp_path):
     old = Results(tuple(dataclasses.replace(row, schema_version=2, wall_s=9.0) for row in pos.rows))
     assert {row.schema_version for row in read_results(old.save(tmp_path, tables=(), plots=())).rows} == {2}
     # Cells that were fitted together repeat their time there, which is told once.
-    from bertology.results.report import read_runs
-    from bertology.results.report._provenance import provenance
+    from bertology.results.report._runs import read_runs
+    from bertology.results.report._tables import provenance
 
     started = [dataclasses.replace(row, started_utc="2025-01-01T00:00:00+00:00") for row in old.rows if row.model]
     for version, told in ((2, "18.0 s in 2 fits"), (3, f"{9 * len(started):,.1f} s in 2 fits")):

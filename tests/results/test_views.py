@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 
 from bertology.errors import NameNotFoundError, ResultsError
-from bertology.results import Results, layer_tables
+from bertology.results import Results
+from bertology.results.views.layers import layer_tables
 
 LEGEND = "not separable from the best layer (paired bootstrap, Benjamini–Hochberg q < .05)"
 

@@ -17,7 +17,8 @@ from bertology.cloze import pseudo_log_likelihood
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, FitError
 from bertology.families.cloze._ask import kind_of, read_vocabulary
-from bertology.results import ResultRow, Results, layer_tables, read_outcomes, read_predictions
+from bertology.results import ResultRow, Results, read_outcomes, read_predictions
+from bertology.results.views.layers import layer_tables
 from bertology.runner import ProbeRequest, ReadoutConfig, run_probes
 
 FACTS = [

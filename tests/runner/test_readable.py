@@ -15,8 +15,9 @@ from bertology.corpora import Corpus, Sentence, Sentences, Target, load_corpus, 
 from bertology.families.task_data import TaskData
 from bertology.measures import majority
 from bertology.probing import tree_examples
-from bertology.results import layer_tables, read_results
-from bertology.results._head_tables import head_tables
+from bertology.results import read_results
+from bertology.results.views.heads import head_tables
+from bertology.results.views.layers import layer_tables
 from bertology.runner import (
     ProbeRequest,
     ReadoutConfig,

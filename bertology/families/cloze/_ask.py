@@ -17,7 +17,7 @@ from bertology.families.cells import Cell, write_cell
 from bertology.families.provenance import Stopwatch, versions
 from bertology.families.tasks import BaselineCells, FitCells, Job
 from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut
-from bertology.results import ClozePredictions
+from bertology.results import cloze_predictions
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -161,7 +161,7 @@ def _write(
     def filled(values: Any, filling: float) -> Any:
         return np.concatenate([values[layer], np.full(len(left), filling, dtype=values.dtype)])
 
-    predictions = ClozePredictions(
+    predictions = cloze_predictions(
         item_ids=[item.id for item in everything] + [one.id for one in left],
         cluster=cluster,
         cluster_ids=tuple(clusters),
@@ -176,7 +176,7 @@ def _write(
     )
     counts = counts_of(reasons, cluster, group, tuple(groups))
     facts = {"n_train": 0, "n_classes": 0, "n_unseen_label": 0, **counts, "params": dict(params)}
-    write_cell(run, cell, predictions.plain(), facts=facts, provenance=provenance)
+    write_cell(run, cell, predictions, facts=facts, provenance=provenance)
 
 
 def counts_of(

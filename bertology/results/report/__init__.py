@@ -1,8 +1,5 @@
-"""The report: one HTML file that tells what a run, or several, found."""
+"""The report: the results of one or several runs as one HTML file. Start with ``_page.py``."""
 
-from bertology.results.report._page import render_report
-from bertology.results.report._runs import Run, read_runs
-from bertology.results.report._text import SentenceTexts, find_sentences
-from bertology.results.report._write import write_report
+from bertology.results.report._page import write_report
 
-__all__ = ["Run", "SentenceTexts", "find_sentences", "read_runs", "render_report", "write_report"]
+__all__ = ["write_report"]

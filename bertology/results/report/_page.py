@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from html import escape
+from pathlib import Path
+from typing import Any
 
 from bertology import __version__
+from bertology._files import explained_system_errors
 from bertology._page import asset, embedded_json, fill, policy
-from bertology.results.report._heads import heads_section
-from bertology.results.report._overview import overview_table
-from bertology.results.report._payload import payload
-from bertology.results.report._provenance import provenance
-from bertology.results.report._runs import Question, Run, group_questions
+from bertology._sealed import write_derived
+from bertology.errors import StoreError
+from bertology.results.report._cloze_details import cloze_details
+from bertology.results.report._details import details_of, item_budget, rounded_score
+from bertology.results.report._runs import Entry, Question, Run, group_questions, read_runs
 from bertology.results.report._summary import Summary, caveats, headline, summarise
-from bertology.results.report._text import SentenceTexts
+from bertology.results.report._tables import heads_section, overview_table, provenance
+from bertology.results.report._text import SentenceTexts, find_sentences
+from bertology.results.tables.rows import answers_itself
+from bertology.results.views.grid import decimals, is_fraction, metric_title
+from bertology.results.views.layer_grid import strength_text
+from bertology.results.views.layers import BASELINE_LABELS, LayerLine
+from bertology.results.views.other import baseline_owners
 
 _HERE = "results/report/"
 _STYLES = ("vendor/uPlot.min.css", "assets/page.css")
@@ -47,7 +56,7 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
     # Charts and details are of layers: where heads alone were asked there is nothing for their scripts to do.
     script = "\n".join(asset(_HERE + name) for name in (_SCRIPTS if questions else ()))
     theme = asset(_HERE + _THEME)
-    data = embedded_json(payload(questions, texts or SentenceTexts()))
+    data = embedded_json(_payload(questions, texts or SentenceTexts()))
     compared = any(entry.table.compared for question in questions for entry in question.entries)
     values = {
         "star": "★ cannot be told apart from the best layer of its column and model. " if compared else "",
@@ -73,8 +82,8 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
 
 
 def _summaries(questions: Sequence[Question]) -> str:
-    found = [summarise(question, entry) for question in questions for entry in question.entries]
-    cards = [_card(summary) for summary in found]
+    summaries = [summarise(question, entry) for question in questions for entry in question.entries]
+    cards = [_card(summary) for summary in summaries]
     if len(cards) <= _MOST_OPEN:
         return f'<div class="cards">{"".join(cards)}</div>'
     shown, rest = cards[:_MOST_OPEN], cards[_MOST_OPEN:]
@@ -97,7 +106,7 @@ def _card(summary: Summary) -> str:
 
 
 def _apart(questions: Sequence[Question]) -> str:
-    """Says so where one task stands on data or in versions that may not be compared."""
+    """Warns where one task was scored on different data, splits, versions or metrics."""
     tasks = [question.first.task for question in questions]
     doubled = sorted({task for task in tasks if tasks.count(task) > 1})
     if not doubled:
@@ -136,3 +145,111 @@ def _provenance(run: Run) -> str:
         f'<tr><th scope="row">{escape(heading)}</th><td>{escape(value)}</td></tr>' for heading, value in provenance(run)
     )
     return f'<h3>{escape(run.name)}</h3><div class="scroll"><table class="facts"><tbody>{rows}</tbody></table></div>'
+
+
+def _payload(questions: Sequence[Question], texts: SentenceTexts) -> dict[str, Any]:
+    """Everything that is drawn or listed on demand: scores of layers, details, sentences."""
+    sentences: dict[str, int] = {}
+    budget = item_budget(sum(len(entry.table.lines) for question in questions for entry in question.entries))
+    plain = []
+    for question in questions:
+        table = question.first
+        tables = [[(entry.label, entry.table) for entry in question.entries]]
+        owned = frozenset(label for label in BASELINE_LABELS if baseline_owners(label, tables) != (None,))
+        plain.append(
+            {
+                "label": question.label,
+                "task": table.task,
+                "metric": metric_title(table.metric),
+                "percent": is_fraction(table.metric),
+                "decimals": decimals(table.metric),
+                "isAccuracy": table.metric == "accuracy",
+                "higherIsBetter": table.higher_is_better,
+                "entries": [_entry(entry, texts, sentences, budget, owned) for entry in question.entries],
+            }
+        )
+    return {"questions": plain, "sentences": list(sentences)}
+
+
+def _entry(
+    entry: Entry, texts: SentenceTexts, sentences: dict[str, int], budget: int, owned: Collection[str]
+) -> dict[str, Any]:
+    """The table of one reader; of the baselines in ``owned`` each reader has its own."""
+    table = entry.table
+    own_head = answers_itself(table.about)
+    details = (
+        cloze_details(entry, most_items=budget, with_text=texts.allowed)
+        if own_head
+        else details_of(entry, texts, sentences, most_items=budget)
+    )
+    return {
+        "label": entry.label,
+        "run": entry.run.name,
+        "second": metric_title(table.second_metric) if table.second_metric else None,
+        "secondPercent": is_fraction(table.second_metric or ""),
+        "secondDecimals": decimals(table.second_metric or ""),
+        "seeds": table.n_seeds,
+        "compared": table.compared,
+        "lines": [_line(line) for line in table.lines],
+        "baselines": [
+            {
+                "name": f"{line.label}, {entry.label}" if line.label in owned else line.label,
+                "main": rounded_score(line.main),
+                "second": rounded_score(line.second),
+            }
+            for line in table.baselines
+        ],
+        "ownHead": own_head,
+        "details": details,
+    }
+
+
+def _line(line: LayerLine) -> dict[str, Any]:
+    return {
+        "layer": line.layer,
+        "main": rounded_score(line.main),
+        "second": rounded_score(line.second),
+        "random": rounded_score(line.random_init),
+        "control": rounded_score(line.control_task),
+        "selectivity": rounded_score(line.selectivity),
+        "blind": rounded_score(line.blind),
+        "spread": None if line.seed_spread is None else round(line.seed_spread, 6),
+        "best": line.in_best_set,
+        "strength": strength_text(line),
+    }
+
+
+@explained_system_errors()
+def write_report(
+    runs: Sequence[str | Path],
+    path: str | Path,
+    *,
+    corpora: Sequence[str] = (),
+    columns: str | None = None,
+    with_text: bool = True,
+) -> Path:
+    """Write the results of ``runs`` as one HTML file, which needs no other file and no network.
+
+    Args:
+        runs: folders that runs left.
+        path: the file to write.
+        corpora: names or paths of corpora to take sentences from; those the runs name are tried as well, as far as
+            they are on this machine.
+        columns: what the columns of ``corpora`` hold, where they are column files: ``form,xpos,chunk``.
+        with_text: whether sentences may stand in the file; otherwise only their ids do.
+
+    Returns:
+        The file.
+
+    Raises:
+        ResultsError: a folder is not a run, or a file in it is broken or was written by a newer version.
+        StoreError: the file cannot be written.
+        BertologyError: a corpus of ``corpora`` cannot be read.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise StoreError(f"cannot write {path}: it is a folder; name a file in --out")
+    read = read_runs(runs)
+    page = render_report(read, find_sentences(read, corpora=corpora, columns=columns, with_text=with_text))
+    write_derived(path.parent, {path.name: page.encode()}, remedy="name another file with --out")
+    return path

@@ -11,16 +11,16 @@ from bertology._files import real_path
 from bertology._names import short_names
 from bertology._sealed import read_checksums
 from bertology.errors import ResultsError
-from bertology.results._grid import metric_title
-from bertology.results._head_tables import HeadTable, StepTable
-from bertology.results._names import apart, named
 from bertology.results._results import Results, read_results
-from bertology.results._view import LayerTable
+from bertology.results.tables.wording import apart, named
+from bertology.results.views.grid import metric_title
+from bertology.results.views.heads import HeadTable, StepTable
+from bertology.results.views.layers import LayerTable
 
 
 @dataclass(frozen=True)
 class AskedCorpus:
-    """A corpus as a person asked for it."""
+    """A corpus as it was named in the request or experiment."""
 
     name: str
     """A name or a path."""
@@ -59,7 +59,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Question:
-    """A task on the same data, whoever answers it: only what one question's entries say may be compared."""
+    """A task on the same data, from any model or run: only scores of one question may be compared."""
 
     label: str
     entries: tuple[Entry, ...]
@@ -82,9 +82,10 @@ def read_runs(folders: Sequence[str | Path]) -> tuple[Run, ...]:
         raise ResultsError("there is no run to report: name a folder that --out left")
     results = [_results_in(path) for path in unique.values()]
     names = short_names(map(str, unique))
-    models = short_names(row.model for found in results for row in found.rows)
+    models = short_names(row.model for of_run in results for row in of_run.rows)
     return tuple(
-        _run(path, names[str(real)], found, models) for (real, path), found in zip(unique.items(), results, strict=True)
+        _run(path, names[str(real)], of_run, models)
+        for (real, path), of_run in zip(unique.items(), results, strict=True)
     )
 
 
@@ -103,13 +104,13 @@ def _results_in(folder: Path) -> Results:
     return read_results(folder)
 
 
-def _run(folder: Path, name: str, found: Results, models: Mapping[str, str]) -> Run:
-    results = replace(found, rows=named(found.rows, models))
+def _run(folder: Path, name: str, kept: Results, models: Mapping[str, str]) -> Run:
+    results = replace(kept, rows=named(kept.rows, models))
     try:
         view = results.view()
     except ResultsError as error:
         raise ResultsError(f"{folder}: {error}") from error
-    own = {models[row.model]: row.model for row in found.rows if row.model}
+    own = {models[row.model]: row.model for row in kept.rows if row.model}
     return Run(name, folder, results, own, view.tables, view.head_tables, view.step_tables, _asked_corpora(folder))
 
 
@@ -117,7 +118,7 @@ def _asked_corpora(folder: Path) -> tuple[AskedCorpus, ...]:
     """What the run's own record calls its corpora; it only helps to find sentences, so a run without one is whole."""
     import yaml
 
-    found = []
+    entries = []
     for name in ("request.json", "experiment.yaml"):
         try:
             # JSON is YAML as well.
@@ -125,14 +126,17 @@ def _asked_corpora(folder: Path) -> tuple[AskedCorpus, ...]:
         except (OSError, ValueError, yaml.YAMLError):
             continue
         if isinstance(record, dict):
-            found += [{"name": record.get("corpus"), "columns": record.get("columns")}, *_listed(record.get("corpora"))]
+            entries += [
+                {"name": record.get("corpus"), "columns": record.get("columns")},
+                *_listed(record.get("corpora")),
+            ]
     return tuple(
         AskedCorpus(
             asked["name"],
             asked.get("sentences") if isinstance(asked.get("sentences"), int) else None,
             asked.get("columns") if isinstance(asked.get("columns"), str) else None,
         )
-        for asked in found
+        for asked in entries
         if isinstance(asked.get("name"), str)
     )
 
@@ -146,7 +150,7 @@ def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
 
     Tables of different data, task versions or metrics never share a question, so nothing mixes them.
     """
-    found: dict[tuple[str, ...], list[tuple[Run, LayerTable]]] = {}
+    by_question: dict[tuple[str, ...], list[tuple[Run, LayerTable]]] = {}
     for run in runs:
         for table in run.tables:
             about = table.about
@@ -158,12 +162,12 @@ def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
                 table.metric,
                 about.annotation,
             )
-            found.setdefault(key, []).append((run, table))
-    labels = _question_labels([[table for _, table in same] for same in found.values()])
-    readers = _reader_labels([pair for same in found.values() for pair in same])
+            by_question.setdefault(key, []).append((run, table))
+    labels = _question_labels([[table for _, table in same] for same in by_question.values()])
+    readers = _reader_labels([pair for same in by_question.values() for pair in same])
     return tuple(
         Question(label, tuple(Entry(run, table, readers[run.name, id(table)]) for run, table in same))
-        for label, same in zip(labels, found.values(), strict=True)
+        for label, same in zip(labels, by_question.values(), strict=True)
     )
 
 

@@ -1,18 +1,20 @@
-"""What came out, in words: what was asked, of what, what was found, beside what, and how sure that is."""
+"""Each table in words: the question, the data, the best layers, baselines and controls, and how sure that is."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
+from bertology._registry import Registry
 from bertology.errors import BertologyError
-from bertology.probing import get_probe
-from bertology.results._grid import answers_itself, is_fraction, layer_grid, metric_title, number
-from bertology.results._names import layers_named
-from bertology.results._rows import chances_of
-from bertology.results._tree_items import tally_of
-from bertology.results._view import LayerLine, LayerTable, Score
 from bertology.results.report._runs import Entry, Question, Run
+from bertology.results.tables.rows import ResultRow, answers_itself, chances_of
+from bertology.results.tables.wording import layers_named
+from bertology.results.views.frames import tally_of
+from bertology.results.views.grid import interval_of, is_fraction, metric_title, number
+from bertology.results.views.layer_grid import layer_grid
+from bertology.results.views.layers import LayerLine, LayerTable, Score
 
 _PERCENT = "\u00a0%"
 _BASELINES_IN_WORDS = {
@@ -20,7 +22,7 @@ _BASELINES_IN_WORDS = {
     ("lexical", False): "A classifier that is given the words and their places, and no vector,",
     ("majority", True): "The most frequent answer of each group of this test, an oracle,",
 }
-"""By name and whether the model's own head is asked."""
+"""By name, and whether the model itself answers."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +51,12 @@ def headline(runs: Sequence[Run], questions: Sequence[Question]) -> str:
     prompts: dict[tuple[str, str], int] = {}
     for table in tables:
         place, about = (table.about.corpus_fingerprint, table.about.split), table.about
-        if answers_itself(table):
+        if answers_itself(table.about):
             prompts[place] = max(prompts.get(place, 0), about.n_items)
         else:
             sentences[place] = max(sentences.get(place, 0), about.n_clusters)
     scored = [
-        counted(sum(found.values()), noun) for found, noun in ((sentences, "sentence"), (prompts, "prompt")) if found
+        counted(sum(sizes.values()), noun) for sizes, noun in ((sentences, "sentence"), (prompts, "prompt")) if sizes
     ]
     models = {table.about.model for table in tables}
     ways = f" in {len(readers)} ways" if len(readers) > len(models) else ""
@@ -67,18 +69,18 @@ def headline(runs: Sequence[Run], questions: Sequence[Question]) -> str:
 
 def _headline_of_heads(runs: Sequence[Run]) -> str:
     tables = [table for run in runs for table in run.head_tables]
-    asked = len({(table.task, table.metric, line.name) for table in tables for line in table.lines})
+    things = len({(table.task, table.metric, line.name) for table in tables for line in table.lines})
     n_heads = max((len(line.heads) for table in tables for line in table.lines), default=0)
     models = {table.about.model for table in tables}
     return (
-        f"{counted(asked, 'thing')} asked of {counted(n_heads, 'attention head')} of {counted(len(models), 'model')}. "
+        f"{counted(things, 'thing')} asked of {counted(n_heads, 'attention head')} of {counted(len(models), 'model')}. "
         "What a head looks at is not what the model makes of it: attention is no explanation by itself."
     )
 
 
 def caveats(questions: Sequence[Question]) -> list[str]:
-    """What no score says, of probes that are trained and of the model's own head."""
-    own = {answers_itself(entry.table) for question in questions for entry in question.entries}
+    """What scores do not show: those of trained probes, and those of the model's own head."""
+    own = {answers_itself(entry.table.about) for question in questions for entry in question.entries}
     trained = "A probe shows what can be decoded from a layer, not that the model uses it."
     head = (
         "Where the model's own head is asked, nothing is trained. It was made to read the last layer alone: a low "
@@ -97,19 +99,19 @@ def summarise(question: Question, entry: Entry) -> Summary:
     table = entry.table
     best = _best_line(table)
     title = f"{question.label} · {entry.label}"
-    found = [("Asked", _asked(table)), ("Of what", _of_what(table))]
+    points = [("Asked", _asked(table)), ("Of what", _of_what(table))]
     if best is None or best.main is None:
         failed = f"No layer has a score: all {counted(table.n_failed, 'cell')} failed."
-        return Summary(title, metric_title(table.metric), "–", "", "no score", (*found, ("Found", failed)))
-    said = _moved(table) if _only_moves(table) else _found(table, best)
-    found += [("Found", said), ("Against", _beside(table, best)), ("How sure", _how_sure(table))]
+        return Summary(title, metric_title(table.metric), "–", "", "no score", (*points, ("Found", failed)))
+    result = _moved(table) if _only_moves(table) else _found(table, best)
+    points += [("Found", result), ("Against", _beside(table, best)), ("How sure", _how_sure(table))]
     return Summary(
         title,
         metric_title(table.metric),
         _amount(best.main.value, table.metric),
-        _interval(best.main, table.metric),
+        interval_of(best.main, table.metric),
         "" if _only_moves(table) else layers_named(_best_set(table) or [best.layer]),
-        tuple((heading, text) for heading, text in found if text),
+        tuple((heading, text) for heading, text in points if text),
     )
 
 
@@ -120,11 +122,9 @@ def _only_moves(table: LayerTable) -> bool:
 
 def _best_line(table: LayerTable) -> LayerLine | None:
     """The layer to speak of: the best one, or where none is the best the last one, the model's own answer."""
-    scored = [line for line in table.lines if line.main is not None]
     if _only_moves(table):
-        return scored[-1] if scored else None
-    sign = 1 if table.higher_is_better else -1
-    return max(scored, key=lambda line: sign * line.main.value if line.main else 0.0, default=None)
+        return next((line for line in reversed(table.lines) if line.main), None)
+    return table.best_line
 
 
 def _best_set(table: LayerTable) -> list[int]:
@@ -135,29 +135,41 @@ def _amount(value: float, metric: str) -> str:
     return f"{number(value, metric=metric)}{_PERCENT if is_fraction(metric) else ''}"
 
 
-def _interval(score: Score, metric: str) -> str:
-    if score.low is None or score.high is None:
-        return ""
-    return f"[{number(score.low, metric=metric)}, {number(score.high, metric=metric)}]"
-
-
 def _with_interval(score: Score, metric: str) -> str:
-    return f"{_amount(score.value, metric)} {_interval(score, metric)}".rstrip()
+    return f"{_amount(score.value, metric)} {interval_of(score, metric)}".rstrip()
 
 
 def _difference(value: float, metric: str) -> str:
     return f"{number(abs(value), metric=metric)}{' points' if is_fraction(metric) else ''}"
 
 
-def _asked(table: LayerTable) -> str:
-    about = table.about
-    family, colon, argument = about.task.partition(":")
+@runtime_checkable
+class _Family(Protocol):
+    """Probes that differ by an argument after a colon."""
+
+    make: Callable[[str], Any]
+    default: Any
+
+
+# The order of packages has probes after results: of an installed one nothing but its question is read here.
+_PROBES: Registry[Any] = Registry("probe", "bertology.probes", "pos.v1", lambda _, component: component)
+
+
+def _question(about: ResultRow) -> str:
+    """What a task asks, as its probe puts it; empty where that probe is not installed here."""
+    stem, _, argument = about.task.partition(":")
     try:
-        question = get_probe(f"{family}.{about.task_version}{colon}{argument}").question.strip()
+        entry = _PROBES.newest(f"{stem}.{about.task_version}")
+        probe = entry.load() if entry else None
+        if isinstance(probe, _Family):
+            probe = probe.make(argument) if argument else probe.default
     except BertologyError:
-        # A probe of another package need not be installed where its results are read.
-        question = ""
-    name = f"task {about.task}, {about.task_version}"
+        return ""
+    return "" if probe is None else str(probe.question).strip()
+
+
+def _asked(table: LayerTable) -> str:
+    question, name = _question(table.about), f"task {table.about.task}, {table.about.task_version}"
     return f"{question[:1].upper()}{question[1:].rstrip('.')} ({name})." if question else f"{name.capitalize()}."
 
 
@@ -167,7 +179,7 @@ def _of_what(table: LayerTable) -> str:
 
 
 def _moved(table: LayerTable) -> str:
-    """Of changes of the text, what the model itself says, and the layers between which it lies."""
+    """For changes of the text, the score of the last layer, and the range over all layers."""
     scored = [(line.main.value, line.layer, line.main) for line in table.lines if line.main]
     last = scored[-1]
     least, most = min(scored, key=lambda found: found[:2]), max(scored, key=lambda found: found[:2])
@@ -182,7 +194,7 @@ def _moved(table: LayerTable) -> str:
 def _found(table: LayerTable, best: LayerLine) -> str:
     assert best.main is not None
     metric, last = metric_title(table.metric), table.lines[-1]
-    has_answer = answers_itself(table) and last.layer == table.about.n_layers and last.main is not None
+    has_answer = answers_itself(table.about) and last.layer == table.about.n_layers and last.main is not None
     own = ", the model's own answer," if has_answer and best is last else ""
     parts = [f"Layer {best.layer}{own} scores best, with {metric} {_with_interval(best.main, table.metric)}."]
     same = [layer for layer in _best_set(table) if layer != best.layer]
@@ -196,7 +208,7 @@ def _found(table: LayerTable, best: LayerLine) -> str:
     if bottom.layer == 0 and bottom.main and best.layer != 0 and not bottom.in_best_set:
         gain = _difference(best.main.value - bottom.main.value, table.metric)
         # The head reads the mask there as it stands in the text, a pseudo-log-likelihood every word so.
-        blindly = "where no word has seen another" if answers_itself(table) else "which sees no context"
+        blindly = "where no word has seen another" if answers_itself(table.about) else "which sees no context"
         parts.append(f"That is {gain} better than layer 0 ({_amount(bottom.main.value, table.metric)}), {blindly}.")
     if has_answer and best is not last and last.main:
         parts.append(f"Layer {last.layer}, the model's own answer, has {_with_interval(last.main, table.metric)}.")
@@ -209,7 +221,7 @@ def _beside(table: LayerTable, best: LayerLine) -> str:
     for line in table.baselines:
         apart = best.main.value - line.main.value
         side = "above" if apart >= 0 else "below"
-        name = _BASELINES_IN_WORDS.get((line.control, answers_itself(table)), line.label.capitalize())
+        name = _BASELINES_IN_WORDS.get((line.control, answers_itself(table.about)), line.label.capitalize())
         parts.append(
             f"{name} gives {_amount(line.main.value, table.metric)}: layer {best.layer} is "
             f"{_difference(apart, table.metric)} {side}."
@@ -235,7 +247,7 @@ def _beside(table: LayerTable, best: LayerLine) -> str:
 
 def _how_sure(table: LayerTable) -> str:
     notes = {note.about: note.text for note in layer_grid(table).notes}
-    own = answers_itself(table)
+    own = answers_itself(table.about)
     parts = [f"Intervals: {notes['interval'].removeprefix('[ ] ')}."]
     if table.compared:
         same = "prompts" if own else "sentences"
@@ -253,7 +265,7 @@ def _how_sure(table: LayerTable) -> str:
 
 
 def _over_seeds(table: LayerTable) -> str:
-    if answers_itself(table):
+    if answers_itself(table.about):
         return "Nothing is trained, so that no seed could change the scores."
     spread = [line.seed_spread for line in table.lines if line.seed_spread is not None]
     if not spread:

@@ -1,4 +1,4 @@
-"""The sentences behind item ids: taken from the corpus itself, if it is at hand and is the one that was scored."""
+"""The sentences of item ids, taken from the corpus if it is on this machine and is the one that was scored."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from functools import cache, cached_property
 from bertology._inputs import is_numeral
 from bertology.corpora import Corpus, Sentences, corpus_is_available, load_corpus
 from bertology.errors import BertologyError
-from bertology.results._grid import answers_itself
-from bertology.results._view import LayerTable
 from bertology.results.report._runs import AskedCorpus, Run
+from bertology.results.tables.rows import answers_itself
+from bertology.results.views.layers import LayerTable
 
 
 @dataclass(frozen=True)
@@ -89,51 +89,51 @@ def find_sentences(
             wanted.setdefault(table.about.corpus_fingerprint, set()).add(table.about.split)
     if not with_text:
         return SentenceTexts({}, dict.fromkeys(wanted, "the report was made without text"), allowed=False)
-    found: dict[tuple[str, str], SplitText] = {}
+    splits: dict[tuple[str, str], SplitText] = {}
     for name in corpora:
-        _take(load_corpus(name, columns=columns), wanted, found)
+        _take(load_corpus(name, columns=columns), wanted, splits)
     # Of this call only: files may be others the next time.
     load = cache(_cut)
     for run in runs:
         for fingerprint in dict.fromkeys(table.about.corpus_fingerprint for table in _of_sentences(run)):
-            if any(key[0] == fingerprint for key in found):
+            if any(key[0] == fingerprint for key in splits):
                 continue
             named = next(t.about.corpus for t in run.tables if t.about.corpus_fingerprint == fingerprint)
             tried = [_look_in(asked, fingerprint, load) for asked in run.asked or (AskedCorpus(named),)]
             reasons[fingerprint] = "; ".join(reason for reason in tried if isinstance(reason, str))
             for corpus in tried:
                 if isinstance(corpus, Corpus):
-                    _take(corpus, wanted, found)
-    return SentenceTexts(found, reasons)
+                    _take(corpus, wanted, splits)
+    return SentenceTexts(splits, reasons)
 
 
 def _of_sentences(run: Run) -> list[LayerTable]:
-    """The tables whose items are words of a corpus: prompts stand in none."""
-    return [table for table in run.tables if not answers_itself(table)]
+    """The tables whose items are words of a corpus, not prompts."""
+    return [table for table in run.tables if not answers_itself(table.about)]
 
 
-def _look_in(asked: AskedCorpus, fingerprint: str, load: Callable[[AskedCorpus], Corpus]) -> Corpus | str:
+def _look_in(named: AskedCorpus, fingerprint: str, load: Callable[[AskedCorpus], Corpus]) -> Corpus | str:
     """A corpus if it is the one looked for, else the reason why it is not taken."""
-    if not corpus_is_available(asked.name):
-        return f"corpus {asked.name} is not on this machine; name its place with --corpus"
+    if not corpus_is_available(named.name):
+        return f"corpus {named.name} is not on this machine; name its place with --corpus"
     try:
-        corpus = load(asked)
+        corpus = load(named)
     except BertologyError as error:
-        return f"corpus {asked.name} cannot be read ({error})"
+        return f"corpus {named.name} cannot be read ({error})"
     if corpus.fingerprint != fingerprint:
-        return f"corpus {asked.name} as it is here is not the one that was scored; name that with --corpus"
+        return f"corpus {named.name} as it is here is not the one that was scored; name that with --corpus"
     return corpus
 
 
-def _cut(asked: AskedCorpus) -> Corpus:
+def _cut(named: AskedCorpus) -> Corpus:
     """A corpus, or the first sentences of each of its splits."""
-    corpus = load_corpus(asked.name, columns=asked.columns)
-    if asked.sentences is None:
+    corpus = load_corpus(named.name, columns=named.columns)
+    if named.sentences is None:
         return corpus
-    return replace(corpus, splits={name: split[: asked.sentences] for name, split in corpus.splits.items()})
+    return replace(corpus, splits={name: split[: named.sentences] for name, split in corpus.splits.items()})
 
 
-def _take(corpus: Corpus, wanted: Mapping[str, set[str]], found: dict[tuple[str, str], SplitText]) -> None:
+def _take(corpus: Corpus, wanted: Mapping[str, set[str]], splits: dict[tuple[str, str], SplitText]) -> None:
     for split in sorted(wanted.get(corpus.fingerprint, ())):
         if split in corpus:
-            found[corpus.fingerprint, split] = SplitText(corpus[split])
+            splits[corpus.fingerprint, split] = SplitText(corpus[split])

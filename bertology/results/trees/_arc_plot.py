@@ -1,35 +1,23 @@
-"""A sentence with its gold tree above and the predicted one below."""
+"""A sentence with its gold tree as arcs above the words and the predicted one below."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch, Polygon
+from matplotlib.patches import PathPatch, Polygon, Rectangle
 from matplotlib.path import Path
 
-from bertology.results.trees._arcs import Kind, gold_arcs, predicted_arcs
-from bertology.results.trees._canvas import (
-    BLUE,
-    GREY,
-    PALE,
-    POINTS,
-    PURPLE,
-    TEXT,
-    VERMILION,
-    Ruler,
-    blank,
-    heading,
-    score,
-    write,
-)
-from bertology.results.trees._direction import is_right_to_left
+from bertology.results.render.plot import BLUE, GREY, PALE, PURPLE, TEXT, VERMILION, LayerFigure
+from bertology.results.trees._arcs import Arc, Kind, Line, levels
 from bertology.results.trees._fonts import Fonts
-from bertology.results.trees._layout import Piece, Row, lay_out
-from bertology.results.trees._reading import TreeReading
 
+# All in points.
 WORD_SIZE, _LABEL_SIZE, _TITLE_SIZE, _SCORE_SIZE, _NOTE_SIZE = 10.0, 6.5, 10.0, 8.5, 7.5
 _MARGIN, _SIDE_MARGIN = 16.0, 58.0
 _HEADER, _SHORT_HEADER, _FOOTER, _NOTE = 40.0, 26.0, 26.0, 12.0
@@ -45,6 +33,7 @@ _CORNER = 12.0
 _ARROW = (4.6, 5.2)
 _SAMPLE = 25.0
 """Of a line in the legend, and the gap after it."""
+_INCH = 72.0
 _LINES: dict[Kind, dict[str, Any]] = {
     "both": {"color": BLUE, "linestyle": "-", "linewidth": 1.3},
     "alone": {"color": BLUE, "linestyle": "-", "linewidth": 1.3},
@@ -53,168 +42,194 @@ _LINES: dict[Kind, dict[str, Any]] = {
 }
 
 
-def draw_arcs(reading: TreeReading, *, width: float) -> Figure:
-    """See :func:`bertology.results.trees.plot_arcs`."""
-    fonts = Fonts.of(reading.words)
-    ruler = Ruler(fonts)
-    left = _MARGIN + (_SIDE_MARGIN if reading.gold else 0.0)
-    rows = _rows(reading, ruler, limit=width * POINTS - left - _MARGIN)
-    heights = [_Heights.of(row) for row in rows]
-    note, legend = fonts.note(), _Legend.of(reading, ruler)
-    footer = (_FOOTER if reading.gold else _MARGIN / 2) + (_NOTE if note else 0.0)
-    header = _HEADER if score(reading) else _SHORT_HEADER
-    height = header + sum(each.total for each in heights) + _BETWEEN_ROWS * (len(rows) - 1) + footer
-    texts = [ruler.width(heading(reading), _TITLE_SIZE, bold=True), ruler.width(score(reading), _SCORE_SIZE)]
-    texts += [ruler.width(note, _NOTE_SIZE), legend.width]
-    full = max(left + max(row.width for row in rows), _MARGIN + max(texts)) + _MARGIN
-
-    figure, ax = blank(full, height)
-    write(ax, _MARGIN, height - 14, heading(reading), fonts, size=_TITLE_SIZE, weight="bold", va="center", color=TEXT)
-    write(ax, _MARGIN, height - 28, score(reading), fonts, size=_SCORE_SIZE, va="center", color=GREY)
-    top, mirrored = height - header, is_right_to_left(reading.words)
-    if reading.gold:
-        for name, side in (("gold", 1), ("predicted", -1)):
-            y = top - heights[0].above + side * (_HALF_LINE + 4)
-            write(ax, _MARGIN, y, name, fonts, size=_SCORE_SIZE, va="center", color=GREY)
-    for row, each in zip(rows, heights, strict=True):
-        origin, way = (full - _MARGIN, -1) if mirrored else (left, 1)
-        frame = _Frame(origin, way, row.width, line=top - each.above)
-        _draw_row(ax, reading, row, each, frame, fonts)
-        top -= each.total + _BETWEEN_ROWS
-    legend.draw(ax, fonts, y=footer - 14)
-    write(ax, _MARGIN, 9, note, fonts, size=_NOTE_SIZE, va="center", color=GREY)
-    return figure
-
-
-def _rows(reading: TreeReading, ruler: Ruler, *, limit: float) -> tuple[Row, ...]:
-    """The words and their arcs: gold above and predicted below, or, without gold, predicted above, alone."""
-    gold, predicted = gold_arcs(reading), predicted_arcs(reading)
-    return lay_out(
-        [ruler.width(word, WORD_SIZE) for word in reading.words],
-        gold if reading.gold else predicted,
-        predicted if reading.gold else (),
-        limit=limit,
-        label_width=lambda label: ruler.width(label, _LABEL_SIZE),
-    )
-
-
 @dataclass(frozen=True)
-class _Heights:
-    """Of a row: its arcs above and below, in points."""
+class _Side:
+    """The arcs on one side of a row of words, and where that row stands in the figure."""
 
-    above: float
-    """From the middle of the words to the row's top."""
-    below: float
+    arcs: dict[Arc, int]
+    """The arcs that the row shows any of, with their levels."""
+    sign: int
+    """1 above the words, -1 below them."""
     step: float
 
-    @classmethod
-    def of(cls, row: Row) -> _Heights:
-        labelled = any(piece.arc.label for piece in (*row.above, *row.below))
-        step = _LABELLED_STEP if labelled else _STEP
-        above, below = (max((piece.level for piece in side), default=0) for side in (row.above, row.below))
-        return cls(_HALF_LINE + step * above + _LABEL_SIZE, _HALF_LINE + step * below + _LABEL_SIZE, step)
-
     @property
-    def total(self) -> float:
-        return self.above + self.below
+    def reach(self) -> float:
+        """From the middle of the words to the end of the row."""
+        return _HALF_LINE + self.step * max(self.arcs.values(), default=0) + _LABEL_SIZE
+
+
+def draw_arcs(
+    words: Sequence[str],
+    scored: Sequence[bool],
+    sides: Sequence[Sequence[Arc]],
+    *,
+    title: str,
+    width: float,
+    mirrored: bool,
+) -> Figure:
+    """Draw words, in rows of at most ``width`` inches, and the arcs of one or two trees.
+
+    Args:
+        words: of the sentence.
+        scored: whether each counts; the others are pale.
+        sides: the arcs above, and those below; those of gold come first where there are both.
+        title: what was read.
+        width: the most inches of a row.
+        mirrored: whether words run from right to left.
+    """
+    fonts, compared = Fonts.of(words), len(sides) == 2
+    left = _MARGIN + (_SIDE_MARGIN if compared else 0.0)
+    widths = [fonts.width(word, WORD_SIZE) for word in words]
+    line = Line.of(widths, sides, lambda label: fonts.width(label, _LABEL_SIZE))
+    rows = line.rows(width * _INCH - left - _MARGIN)
+    of_rows = [_sides(sides, row) for row in rows]
+    legend = _legend(sides) if compared else {}
+    score = _score(legend)
+    texts = [fonts.width(title, _TITLE_SIZE, bold=True), fonts.width(score, _SCORE_SIZE)]
+    texts += [fonts.width(fonts.note(), _NOTE_SIZE)]
+    texts += [sum(_SAMPLE + 16 + fonts.width(_named(*entry), _NOTE_SIZE) for entry in legend.items())]
+    full = max(left + max(map(line.length, rows)), _MARGIN + max(texts)) + _MARGIN
+    footer = (_FOOTER if compared else _MARGIN / 2) + (_NOTE if fonts.note() else 0.0)
+    header = _HEADER if score else _SHORT_HEADER
+    heights = [sum(side.reach for side in of_row) + (0 if compared else _HALF_LINE + _LABEL_SIZE) for of_row in of_rows]
+    height = header + sum(heights) + _BETWEEN_ROWS * (len(rows) - 1) + footer
+
+    ax = _page(full, height)
+    fonts.write(ax, _MARGIN, height - 14, title, size=_TITLE_SIZE, weight="bold", va="center", color=TEXT)
+    fonts.write(ax, _MARGIN, height - 28, score, size=_SCORE_SIZE, va="center", color=GREY)
+    top = height - header
+    for name, side in zip(("gold", "predicted"), of_rows[0] if compared else (), strict=False):
+        y = top - of_rows[0][0].reach + side.sign * (_HALF_LINE + 4)
+        fonts.write(ax, _MARGIN, y, name, size=_SCORE_SIZE, va="center", color=GREY)
+    for row, of_row, tall in zip(rows, of_rows, heights, strict=True):
+        begin, end = line.span(row)
+        frame = _Frame(ax, fonts, line, full - _MARGIN if mirrored else left, -1 if mirrored else 1, (begin, end))
+        frame.draw(words, scored, row, of_row, y=top - of_row[0].reach)
+        top -= tall + _BETWEEN_ROWS
+    x = _MARGIN
+    for kind, count in legend.items():
+        ax.plot([x, x + _SAMPLE - 5], [footer - 14] * 2, **_LINES[kind])
+        text = _named(kind, count)
+        fonts.write(ax, x + _SAMPLE, footer - 14, text, size=_NOTE_SIZE, va="center_baseline", color=TEXT)
+        x += _SAMPLE + 16 + fonts.width(text, _NOTE_SIZE)
+    fonts.write(ax, _MARGIN, 9, fonts.note(), size=_NOTE_SIZE, va="center", color=GREY)
+    return ax.figure  # type: ignore[return-value]
+
+
+def _page(width: float, height: float) -> Axes:
+    """Axes over all of a figure of so many points, on which a unit is a point."""
+    figure = LayerFigure(figsize=(width / _INCH, height / _INCH), dpi=200)
+    FigureCanvasAgg(figure)
+    ax = figure.add_axes((0, 0, 1, 1))
+    ax.set(xlim=(0, width), ylim=(0, height))
+    ax.set_axis_off()
+    return ax
+
+
+def _sides(sides: Sequence[Sequence[Arc]], row: range) -> list[_Side]:
+    """What a row shows of the arcs above and below."""
+    shown = [levels([arc for arc in arcs if arc.right >= row[0] and arc.left <= row[-1]]) for arcs in sides]
+    step = _LABELLED_STEP if any(arc.label for arc in itertools.chain(*shown)) else _STEP
+    return [_Side(arcs, sign, step) for arcs, sign in zip(shown, (1, -1), strict=False)]
+
+
+def _legend(sides: Sequence[Sequence[Arc]]) -> dict[Kind, int]:
+    """How many edges are in both trees, and in one alone."""
+    edges = [arc.kind for arc in {(arc.left, arc.right): arc for arcs in sides for arc in arcs if arc.length}.values()]
+    return {kind: edges.count(kind) for kind in ("both", "gold", "predicted")}
+
+
+def _named(kind: Kind, count: int) -> str:
+    return f"{'gold and predicted' if kind == 'both' else f'{kind} only'}: {count}"
+
+
+def _score(legend: dict[Kind, int]) -> str:
+    """How much of the gold tree was found; empty without one."""
+    n_gold = legend["both"] + legend["gold"] if legend else 0
+    return f"UUAS {100 * legend['both'] / n_gold:.1f}: {legend['both']} of {n_gold} gold edges" if n_gold else ""
 
 
 @dataclass(frozen=True)
 class _Frame:
-    """Where a row stands in the figure."""
+    """Where a row of words stands in the figure."""
 
+    ax: Axes
+    fonts: Fonts
+    line: Line
     origin: float
     """Where its first word begins."""
     way: int
     """1 from left to right, -1 from right to left."""
-    width: float
-    line: float
-    """The height of the words' middle."""
+    span: tuple[float, float]
+    """The part of the line that the row shows."""
 
-    def x(self, place: float | None, *, otherwise: float = 0.0) -> float:
-        return self.origin + self.way * (otherwise if place is None else place)
+    def x(self, place: float) -> float:
+        """Of the figure, from a place in the line."""
+        return self.origin + self.way * (place - self.span[0])
+
+    def draw(
+        self, words: Sequence[str], scored: Sequence[bool], row: range, sides: Sequence[_Side], *, y: float
+    ) -> None:
+        """Draw the words of a row, and what it shows of arcs."""
+        for place in row:
+            color = TEXT if scored[place] else PALE
+            # The line of letters, not their ink, so that all words stand on one line.
+            style: dict[str, Any] = {"size": WORD_SIZE, "ha": "center", "va": "baseline", "color": color}
+            self.fonts.write(self.ax, self.x(self.line.centres[place]), y - _BASELINE, words[place], **style)
+        for side, ports in zip(sides, self.line.ports, strict=True):
+            for arc in side.arcs:
+                ends = [self.line.centres[place] + ports[place, arc] for place in (arc.left, arc.right)]
+                self._draw_arc(arc, side, ends, row, y)
+
+    def _draw_arc(self, arc: Arc, side: _Side, ends: Sequence[float], row: range, y: float) -> None:
+        foot, look = y + side.sign * _HALF_LINE, _LINES[arc.kind]
+        top = foot + side.sign * side.step * side.arcs[arc]
+        # A line ends where the head of its arrow begins.
+        base = foot + side.sign * _ARROW[1]
+        feet = [base if arc.dependent == place else foot for place in (arc.left, arc.right)]
+        x0, x1 = map(self.x, ends)
+        path = _path(x0, x1, feet, top) if arc.length else Path([(x0, top), (x0, base)])
+        patch = self.ax.add_patch(PathPatch(path, fill=False, zorder=2, capstyle="butt", **look))
+        if arc.left < row[0] or arc.right > row[-1]:
+            # Only what belongs to this row: the rest is drawn in others.
+            start, end = sorted(map(self.x, (self.span[0] - _BEYOND, self.span[1] + _BEYOND)))
+            patch.set_clip_path(Rectangle((start, 0), end - start, self.ax.get_ylim()[1], transform=self.ax.transData))
+        if arc.dependent in row:
+            tip, half = (x0 if arc.dependent == arc.left else x1), _ARROW[0] / 2
+            corners = [(tip, foot), (tip - half, base), (tip + half, base)]
+            self.ax.add_patch(Polygon(corners, closed=True, color=look["color"], linewidth=0, zorder=3))
+        middle = sum(ends) / 2
+        if arc.label and self._is_home(middle, row):
+            room = self.fonts.width(arc.label, _LABEL_SIZE) / 2
+            middle = min(max(middle, self.span[0] + room), max(self.span[1] - room, self.span[0] + room))
+            box = {"boxstyle": "square,pad=0.12", "facecolor": "white", "edgecolor": "none"}
+            style: dict[str, Any] = {
+                "size": _LABEL_SIZE,
+                "ha": "center",
+                "va": "center",
+                "color": TEXT,
+                "bbox": box,
+                "zorder": 4,
+            }
+            self.fonts.write(self.ax, self.x(middle), top, arc.label, **style)
+
+    def _is_home(self, place: float, row: range) -> bool:
+        """Whether a place of the line belongs to this row, as the gap after it does."""
+        after = row[-1] + 1
+        end = self.line.span(range(after, after + 1))[0] if after < len(self.line.centres) else float("inf")
+        return (place >= self.span[0] or row[0] == 0) and place < end
 
 
-def _draw_row(ax: Axes, reading: TreeReading, row: Row, heights: _Heights, frame: _Frame, fonts: Fonts) -> None:
-    for place, centre in enumerate(row.centres, start=row.first):
-        color = TEXT if reading.scored[place] else PALE
-        # The line of letters, not their ink, so that all words stand on one line.
-        style = {"size": WORD_SIZE, "ha": "center", "va": "baseline", "color": color}
-        write(ax, frame.x(centre), frame.line - _BASELINE, reading.words[place], fonts, **style)
-    for pieces, side in ((row.above, 1), (row.below, -1)):
-        for piece in pieces:
-            _draw_piece(ax, piece, frame, side=side, step=heights.step, fonts=fonts)
+def _path(x0: float, x1: float, feet: Sequence[float], top: float) -> Path:
+    """From one foot up, along the top and down to the other foot, with round corners."""
+    across = min(_CORNER, abs(x1 - x0) / 2) * (1 if x1 > x0 else -1)
 
-
-def _draw_piece(ax: Axes, piece: Piece, frame: _Frame, *, side: int, step: float, fonts: Fonts) -> None:
-    arc, line = piece.arc, _LINES[piece.arc.kind]
-    foot = frame.line + side * _HALF_LINE
-    top = foot + side * step * piece.level
-    x0 = frame.x(piece.start, otherwise=-_BEYOND)
-    x1 = frame.x(piece.end, otherwise=frame.width + _BEYOND)
-    # A line ends where the head of its arrow begins.
-    base = foot + side * _ARROW[1]
-    feet = (base if arc.dependent == arc.left else foot, base if arc.dependent == arc.right else foot)
-    opened = (piece.start is None, piece.end is None)
-    path = _path(x0, x1, feet, top, opened=opened) if arc.length else Path([(x0, top), (x0, base)])
-    ax.add_patch(PathPatch(path, fill=False, zorder=2, capstyle="butt", **line))
-    tip = piece.start if arc.dependent == arc.left else piece.end
-    if arc.dependent is not None and tip is not None:
-        x, half = frame.x(tip), _ARROW[0] / 2
-        corners = [(x, foot), (x - half, base), (x + half, base)]
-        ax.add_patch(Polygon(corners, closed=True, color=line["color"], linewidth=0, zorder=3))
-    if piece.label_at is not None:
-        box = {"boxstyle": "square,pad=0.12", "facecolor": "white", "edgecolor": "none"}
-        style = {"size": _LABEL_SIZE, "ha": "center", "va": "center", "color": TEXT, "bbox": box, "zorder": 4}
-        write(ax, frame.x(piece.label_at), top, arc.label, fonts, **style)
-
-
-def _path(x0: float, x1: float, feet: tuple[float, float], top: float, *, opened: tuple[bool, bool]) -> Path:
-    """From one foot up, along the top and down to the other foot; an open end stays at the top."""
-    way = 1 if x1 > x0 else -1
-    across = min(_CORNER, abs(x1 - x0) / (2 - any(opened)))
-
-    def leg(x: float, foot: float, inward: int, *, is_open: bool) -> list[tuple[float, float]]:
-        if is_open:
-            return [(x, top)]
+    def leg(x: float, foot: float, inward: float) -> list[tuple[float, float]]:
         # A leg bends over its whole height where that is low.
         bend = top - min(1.0, _CORNER / abs(top - foot)) * (top - foot)
-        return [(x, foot), (x, bend), (x, top), (x + inward * across, top)]
+        return [(x, foot), (x, bend), (x, top), (x + inward, top)]
 
-    up = leg(x0, feet[0], way, is_open=opened[0])
     # The second leg is walked from the top down.
-    down = leg(x1, feet[1], -way, is_open=opened[1])[::-1]
-    codes = [Path.MOVETO, Path.LINETO, Path.CURVE3, Path.CURVE3][: len(up)]
-    codes += [Path.LINETO, Path.CURVE3, Path.CURVE3, Path.LINETO][: len(down)]
-    return Path([*up, *down], codes)
-
-
-@dataclass(frozen=True)
-class _Legend:
-    """What the three kinds of line mean, and how many edges there are of each; none without gold."""
-
-    entries: tuple[tuple[Kind, str, float], ...] = ()
-    """Each with its width."""
-
-    @classmethod
-    def of(cls, reading: TreeReading, ruler: Ruler) -> _Legend:
-        if reading.gold_edges is None:
-            return cls()
-        shared, gold, predicted = (len(each) for each in (reading.shared_edges, reading.gold_edges, reading.edges))
-        texts: dict[Kind, str] = {
-            "both": f"gold and predicted: {shared}",
-            "gold": f"gold only: {gold - shared}",
-            "predicted": f"predicted only: {predicted - shared}",
-        }
-        return cls(tuple((kind, text, ruler.width(text, _NOTE_SIZE)) for kind, text in texts.items()))
-
-    @property
-    def width(self) -> float:
-        return sum(_SAMPLE + width + 16 for _, _, width in self.entries)
-
-    def draw(self, ax: Axes, fonts: Fonts, *, y: float) -> None:
-        x = _MARGIN
-        for kind, text, width in self.entries:
-            ax.plot([x, x + _SAMPLE - 5], [y, y], **_LINES[kind])
-            write(ax, x + _SAMPLE, y, text, fonts, size=_NOTE_SIZE, va="center_baseline", color=TEXT)
-            x += _SAMPLE + width + 16
+    points = [*leg(x0, feet[0], across), *leg(x1, feet[1], -across)[::-1]]
+    rising = [Path.MOVETO, Path.LINETO, Path.CURVE3, Path.CURVE3]
+    return Path(points, [*rising, Path.LINETO, Path.CURVE3, Path.CURVE3, Path.LINETO])

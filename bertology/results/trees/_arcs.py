@@ -1,15 +1,24 @@
-"""Edges of a reading as every picture shows them: agreed upon or not, directed or not, named or not."""
+"""Edges of trees as arcs over or under the words: which tree has them, how high they rise, where the words stand."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bertology.results.trees._reading import TreeReading
-
 Kind = Literal["both", "gold", "predicted", "alone"]
-"""In which tree an edge is; alone where there is no gold tree to tell."""
+"""In which tree an edge is; alone where there is no gold tree to compare with."""
+
+# All in points.
+_GAP = 9.0
+"""Between two words."""
+_PORT = 5.0
+"""Between two arcs that end at one word."""
+_LABEL_ROOM = 13.0
+_LEAST_SPAN = 12.0
 
 
 @dataclass(frozen=True)
@@ -37,46 +46,90 @@ class Arc:
         return self.left if self.dependent == self.right else self.right
 
 
-def gold_arcs(reading: TreeReading) -> tuple[Arc, ...]:
-    """The gold edges between scored words; the root too, where the prediction has one to compare it with."""
-    if reading.gold is None or reading.gold_edges is None:
-        return ()
-    arcs = _arcs(reading, reading.gold_edges, reading.gold, reading.gold_relations, other="gold")
-    return (*arcs, *_roots(reading, reading.gold, other="gold")) if reading.heads else arcs
+def levels(arcs: Sequence[Arc]) -> dict[Arc, int]:
+    """How high each arc rises, 1 for those nearest to the words: above shorter ones that it shares a gap with."""
+    highest: dict[int, int] = defaultdict(int)
+    level_of = {}
+    # The line to the root comes last, to rise above all beside it.
+    for arc in sorted(arcs, key=lambda arc: (arc.length or math.inf, arc.left)):
+        gaps = range(arc.left, arc.right) if arc.length else range(arc.left - 1, arc.right + 1)
+        level_of[arc] = max(highest[gap] for gap in gaps) + 1
+        highest.update(dict.fromkeys(gaps, level_of[arc]))
+    return level_of
 
 
-def predicted_arcs(reading: TreeReading) -> tuple[Arc, ...]:
-    """The predicted edges, directed where the reading says how, and then the root."""
-    other: Kind = "alone" if reading.gold is None else "predicted"
-    arcs = _arcs(reading, reading.edges, reading.heads, reading.relations, other=other)
-    return (*arcs, *_roots(reading, reading.heads, other=other)) if reading.heads else arcs
+Ports = dict[tuple[int, Arc], float]
+"""Points from the middle of a word to where an arc touches it, by the word's place and the arc."""
 
 
-def _arcs(
-    reading: TreeReading,
-    edges: Sequence[tuple[int, int]],
-    heads: tuple[int, ...] | None,
-    names: tuple[str | None, ...] | None,
-    *,
-    other: Kind,
-) -> tuple[Arc, ...]:
-    shared = set(reading.shared_edges)
-    found = []
-    for left, right in edges:
-        dependent = None if heads is None else left if heads[left] == right + 1 else right
-        label = "" if names is None or dependent is None else names[dependent] or ""
-        found.append(Arc(left, right, "both" if (left, right) in shared else other, dependent, label))
-    return tuple(found)
+@dataclass(frozen=True)
+class Line:
+    """A sentence in one line, as it is before it is broken into rows."""
+
+    centres: tuple[float, ...]
+    """``[word]`` points from the beginning of the line."""
+    widths: tuple[float, ...]
+    """``[word]`` of its letters, or of the arcs that end at it."""
+    ports: tuple[Ports, ...]
+    """Of the arcs over the words, and of those under them."""
+
+    @classmethod
+    def of(cls, widths: Sequence[float], sides: Sequence[Sequence[Arc]], label_width: Callable[[str], float]) -> Line:
+        """Words side by side, moved apart where arcs need room for their labels.
+
+        Args:
+            widths: of each word, in points.
+            sides: the arcs over the words, and those under them.
+            label_width: of a label, in points.
+        """
+        ports = tuple(_ports(len(widths), arcs) for arcs in sides)
+        cells = list(widths)
+        for (place, _), shift in itertools.chain(*(of_side.items() for of_side in ports)):
+            cells[place] = max(cells[place], 2 * abs(shift))
+        gaps = [_GAP] * len(cells)
+        for arcs, of_side in zip(sides, ports, strict=True):
+            for arc in sorted((arc for arc in arcs if arc.length), key=lambda arc: (arc.length, arc.left)):
+                span = (cells[arc.left] + cells[arc.right]) / 2 + of_side[arc.right, arc] - of_side[arc.left, arc]
+                span += sum(cells[arc.left + 1 : arc.right]) + sum(gaps[arc.left : arc.right])
+                lacking = max(label_width(arc.label) + _LABEL_ROOM, _LEAST_SPAN) - span
+                for place in range(arc.left, arc.right):
+                    gaps[place] += max(0.0, lacking) / arc.length
+        ends = itertools.accumulate(map(sum, zip(cells, gaps, strict=True)))
+        centres = tuple(end - gap - cell / 2 for end, gap, cell in zip(ends, gaps, cells, strict=True))
+        return cls(centres, tuple(cells), ports)
+
+    def span(self, row: range) -> tuple[float, float]:
+        """Where the words of a row begin and end."""
+        first, last = row[0], row[-1]
+        return self.centres[first] - self.widths[first] / 2, self.centres[last] + self.widths[last] / 2
+
+    def length(self, row: range) -> float:
+        """Of a row, in points."""
+        start, end = self.span(row)
+        return end - start
+
+    def rows(self, limit: float) -> list[range]:
+        """The words of each row: rows about equally long, and no longer than ``limit`` points."""
+        everything = range(len(self.centres))
+        length = self.span(everything)[1]
+        for n_rows in itertools.count(1):
+            # A word stands in the row in which its middle lies.
+            row_of = [int(n_rows * centre / length) for centre in self.centres]
+            grouped = (list(places) for _, places in itertools.groupby(everything, row_of.__getitem__))
+            rows = [range(places[0], places[-1] + 1) for places in grouped]
+            if all(self.length(row) <= limit or len(row) == 1 for row in rows):
+                break
+        return rows
 
 
-def _roots(reading: TreeReading, heads: tuple[int, ...], *, other: Kind) -> tuple[Arc, ...]:
-    """One for a tree, none where the root is not scored."""
-    shared = set(_scored_roots(reading, reading.gold)) & set(_scored_roots(reading, reading.heads))
-    return tuple(
-        Arc(place, place, "both" if place in shared else other, place, "root")
-        for place in _scored_roots(reading, heads)
-    )
-
-
-def _scored_roots(reading: TreeReading, heads: tuple[int, ...] | None) -> list[int]:
-    return [place for place, head in enumerate(heads or ()) if head == 0 and reading.scored[place]]
+def _ports(size: int, arcs: Sequence[Arc]) -> Ports:
+    """Where each arc touches each of its words, so that arcs from one word do not cross."""
+    ports = {}
+    for place in range(size):
+        leftward = sorted((arc for arc in arcs if arc.left < arc.right == place), key=lambda arc: arc.length)
+        root = [arc for arc in arcs if arc.left == arc.right == place]
+        rightward = sorted((arc for arc in arcs if arc.right > arc.left == place), key=lambda arc: -arc.length)
+        touching = (*leftward, *root, *rightward)
+        for number, arc in enumerate(touching):
+            ports[place, arc] = _PORT * (number - (len(touching) - 1) / 2)
+    return ports

@@ -6,9 +6,12 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.font_manager import FontProperties, fontManager
 from matplotlib.ft2font import FT2Font
+from matplotlib.textpath import text_to_path
 
 _HOLLOW = "□"
 _NAMED = 6
@@ -40,16 +43,26 @@ class Fonts:
         for letter in sorted(letters):
             if ord(letter) in _characters(usual):
                 continue
-            found = _family_with(letter, tuple(families[1:]))
-            if found is None:
+            family = _family_with(letter, tuple(families[1:]))
+            if family is None:
                 missing.append(letter)
-            elif found not in families:
-                families.append(found)
+            elif family not in families:
+                families.append(family)
         return cls(tuple(families), tuple(missing))
 
     def drawable(self, text: str) -> str:
         """The text with a hollow square for each character that no font has."""
         return "".join(_HOLLOW if letter in self.missing else letter for letter in _visible(text))
+
+    def width(self, text: str, size: float, *, bold: bool = False) -> float:
+        """Points from the first letter to the last, as drawn in a size of so many points."""
+        font = FontProperties(family=list(self.families), size=size, weight="bold" if bold else "normal")
+        width, _, _ = text_to_path.get_text_width_height_descent(self.drawable(text), font, ismath=False)
+        return float(width)
+
+    def write(self, ax: Axes, x: float, y: float, text: str, **style: Any) -> None:
+        """Set text in a picture as it stands: a dollar sign begins no formula."""
+        ax.text(x, y, self.drawable(text), family=list(self.families), parse_math=False, **style)
 
     def note(self) -> str:
         """What the hollow squares stand for; empty where there are none."""

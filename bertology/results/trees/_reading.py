@@ -1,18 +1,29 @@
-"""What a probe reads of one sentence: edges, distances, depths, and the gold tree beside them where there is one."""
+"""One sentence as a structural probe parses it, compared with the gold tree where there is one, and its pictures."""
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology.errors import ResultsError
 from bertology.measures import check_tree, tree_depths, tree_distances, tree_edges
+from bertology.results.tables.wording import brief
+from bertology.results.trees._arcs import Arc, Kind
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Picture = Literal["arcs", "depths", "distances"]
 
 
 @dataclass(frozen=True, eq=False)
 class TreeReading:
-    """One sentence as a structural probe reads it (Hewitt & Manning 2019), ready to be drawn.
+    """One sentence as a structural probe parses it (Hewitt & Manning 2019), ready to be drawn.
 
     A notebook shows it as arcs over the words.
 
@@ -34,14 +45,14 @@ class TreeReading:
     depths: tuple[float, ...] | None
     """Predicted depth of each word, on the scale of edges below the root."""
     heads: tuple[int, ...] | None
-    """Predicted heads as in CoNLL-U, where depth gave the edges a direction. What
-    stands there for words that are not scored, such as -1, says nothing."""
+    """Predicted heads as in CoNLL-U, where depth gave the edges a direction; of words that are not scored any number,
+    such as -1."""
     relations: tuple[str | None, ...] | None
-    """Predicted relation of each word to its head, None where nothing is said of it."""
+    """Predicted relation of each word to its head, None where it is not known."""
     scored: tuple[bool, ...]
     """False for punctuation, which no edge touches."""
     gold_relations: tuple[str | None, ...] | None = None
-    """Gold relation of each word to its head, None where nothing is said of it."""
+    """Gold relation of each word to its head, None where it is not known."""
 
     def __post_init__(self) -> None:
         if not self.words:
@@ -113,12 +124,148 @@ class TreeReading:
         """Edges between each word and the gold root."""
         return None if self.gold is None else tuple(tree_depths(self.gold).tolist())
 
+    @property
+    def title(self) -> str:
+        """Model and layer, as pictures name them."""
+        return f"{brief(self.model)} · layer {self.layer}"
+
+    @property
+    def is_right_to_left(self) -> bool:
+        """Whether most letters are of a script that runs from right to left."""
+        kinds = [unicodedata.bidirectional(letter) for word in self.words for letter in word]
+        return sum(kind in ("R", "AL") for kind in kinds) > sum(kind == "L" for kind in kinds)
+
+    def gold_arcs(self) -> tuple[Arc, ...]:
+        """The gold edges between scored words; the root too, where the prediction has one to compare it with."""
+        if self.gold is None or self.gold_edges is None:
+            return ()
+        return self._arcs(self.gold_edges, self.gold, self.gold_relations, "gold")
+
+    def predicted_arcs(self) -> tuple[Arc, ...]:
+        """The predicted edges, directed where there are predicted heads, and then the root."""
+        return self._arcs(self.edges, self.heads, self.relations, "alone" if self.gold is None else "predicted")
+
+    def _arcs(
+        self,
+        edges: tuple[tuple[int, int], ...],
+        heads: tuple[int, ...] | None,
+        relations: tuple[str | None, ...] | None,
+        other: Kind,
+    ) -> tuple[Arc, ...]:
+        """Arcs of one tree; those that the other tree lacks are of the kind ``other``."""
+        shared, arcs = set(self.shared_edges), []
+        for left, right in edges:
+            dependent = None if heads is None else left if heads[left] == right + 1 else right
+            label = "" if relations is None or dependent is None else relations[dependent] or ""
+            arcs.append(Arc(left, right, "both" if (left, right) in shared else other, dependent, label))
+        # None where the root is not scored.
+        roots, predicted, gold = (
+            [place for place, head in enumerate(tree or ()) if head == 0 and self.scored[place]]
+            for tree in (heads, self.heads, self.gold)
+        )
+        for root in roots if self.heads else ():
+            arcs.append(Arc(root, root, "both" if root in predicted and root in gold else other, root, "root"))
+        return tuple(arcs)
+
     def __repr__(self) -> str:
         shown = " ".join(self.words)
-        found = "" if self.uuas is None else f", UUAS {100 * self.uuas:.0f} %"
-        return f"<{type(self).__name__} of {shown!r}: {self.model}, layer {self.layer}{found}>"
+        uuas = "" if self.uuas is None else f", UUAS {100 * self.uuas:.0f} %"
+        return f"<{type(self).__name__} of {shown!r}: {self.model}, layer {self.layer}{uuas}>"
 
     def _repr_svg_(self) -> str:
-        from bertology.results.trees._pictures import to_svg
-
         return to_svg(self).decode("utf-8")
+
+
+def plot_arcs(reading: TreeReading, *, width: float = 10.0) -> Figure:
+    """Draw the gold tree over the words and the predicted one under them.
+
+    Edges of both trees look alike on both sides; gold edges that are missed and predicted ones that are not gold differ
+    in colour and in the style of the line. Arrows point at dependents where a tree is directed; relations are named
+    where they are known. Without a gold tree the predicted one stands above, alone. Words of a script that runs from
+    right to left are laid out so; words that are not scored are pale.
+
+    Args:
+        reading: one sentence as a probe parses it.
+        width: the most inches of a row of words; a longer sentence is broken into rows, and arcs go on from one
+            to the next.
+
+    Raises:
+        ResultsError: the width leaves no room for words.
+    """
+    from bertology.results.trees._arc_plot import draw_arcs
+
+    if not width >= 2:
+        raise ResultsError(f"a picture of arcs cannot be {width} inches wide: give a width of 2 or more")
+    gold, predicted = reading.gold_arcs(), reading.predicted_arcs()
+    return draw_arcs(
+        reading.words,
+        reading.scored,
+        (gold, predicted) if reading.gold else (predicted,),
+        title=reading.title,
+        width=width,
+        mirrored=reading.is_right_to_left,
+    )
+
+
+def plot_depths(reading: TreeReading) -> Figure:
+    """Draw the depth of each word, gold and predicted, the root on top (Hewitt & Manning 2019, figure 3).
+
+    Raises:
+        ResultsError: the reading has no predicted depths.
+    """
+    from bertology.results.trees._plots import draw_depths
+
+    if reading.depths is None:
+        raise ResultsError("the reading has no predicted depths: read the sentence with a probe of depth too")
+    depths = reading.depths, reading.gold_depths
+    return draw_depths(reading.words, reading.scored, *depths, reading.title, mirrored=reading.is_right_to_left)
+
+
+def plot_distances(reading: TreeReading) -> Figure:
+    """Draw the distances between all words, gold and predicted, in shades of one scale.
+
+    The scale is that of the gold tree, in edges; what is predicted to lie farther apart than any two words of the
+    gold tree has the last shade. Without a gold tree the predicted distances stand alone, on their own scale.
+
+    Raises:
+        ResultsError: the reading has no predicted distances.
+    """
+    from bertology.results.trees._plots import draw_distances
+
+    if reading.distances is None:
+        raise ResultsError("the reading has no predicted distances: read the sentence with a probe of distance")
+    distances = reading.distances, reading.gold_distances
+    return draw_distances(reading.words, reading.scored, *distances, reading.title, mirrored=reading.is_right_to_left)
+
+
+_PICTURES: dict[Picture, Callable[[TreeReading], Figure]] = {
+    "arcs": plot_arcs,
+    "depths": plot_depths,
+    "distances": plot_distances,
+}
+
+
+def to_svg(reading: TreeReading, *, picture: Picture = "arcs") -> bytes:
+    """A picture as an SVG file; the same reading gives the same bytes.
+
+    Raises:
+        ResultsError: what the picture shows is missing in the reading.
+    """
+    return _bytes(reading, picture, "svg")
+
+
+def to_png(reading: TreeReading, *, picture: Picture = "arcs") -> bytes:
+    """A picture as a PNG file; the same reading gives the same bytes.
+
+    Raises:
+        ResultsError: what the picture shows is missing in the reading.
+    """
+    return _bytes(reading, picture, "png")
+
+
+def _bytes(reading: TreeReading, picture: Picture, ending: Literal["svg", "png"]) -> bytes:
+    from bertology.results.render.plot import figure_bytes
+
+    if picture not in _PICTURES:
+        raise ResultsError(f"there is no picture {picture!r}: choose one of {', '.join(_PICTURES)}")
+    return figure_bytes(_PICTURES[picture](reading), ending)

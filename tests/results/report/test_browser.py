@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from bertology.results import confusion, read_results
+from bertology.results import read_results
 from bertology.results.report import write_report
+from bertology.results.views.frames import confusion
 
 from .conftest import HOSTILE, payload, renamed
 

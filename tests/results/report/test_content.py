@@ -12,10 +12,12 @@ import pytest
 
 from bertology._page import embedded_json
 from bertology.corpora import corpus_is_available, load_corpus
-from bertology.results import Results, confusion, per_label_scores, read_results
-from bertology.results.report import read_runs, render_report, write_report
-from bertology.results.report._details import MOST_CONFUSED, MOST_LABELS, item_budget
-from bertology.results.report._layers import chosen_items
+from bertology.results import Results, read_results
+from bertology.results.report import write_report
+from bertology.results.report._details import MOST_CONFUSED, MOST_LABELS, chosen_items, item_budget
+from bertology.results.report._page import render_report
+from bertology.results.report._runs import read_runs
+from bertology.results.views.frames import confusion, per_label_scores
 
 from .conftest import HOSTILE, page_of, payload, renamed
 

@@ -13,10 +13,9 @@ from matplotlib.patches import PathPatch, Polygon
 from bertology.corpora.formats.conllu import read_conllu
 from bertology.errors import ResultsError
 from bertology.measures import tree_edges
+from bertology.results.render.plot import BLUE, PURPLE, VERMILION
 from bertology.results.trees import plot_arcs
 from bertology.results.trees._arc_plot import WORD_SIZE
-from bertology.results.trees._arcs import gold_arcs, predicted_arcs
-from bertology.results.trees._canvas import BLUE, PURPLE, VERMILION
 
 
 def drawn(figure):
@@ -55,28 +54,28 @@ def kinds(arcs):
 
 def test_edges_are_found_missed_or_invented(chef):
     shared = dict.fromkeys(((0, 1), (1, 3), (1, 5), (2, 3), (5, 7)), "both")
-    assert kinds(gold_arcs(chef)) == {**shared, (4, 5): "gold", (6, 7): "gold"}
-    assert kinds(predicted_arcs(chef)) == {**shared, (3, 4): "predicted", (5, 6): "predicted"}
+    assert kinds(chef.gold_arcs()) == {**shared, (4, 5): "gold", (6, 7): "gold"}
+    assert kinds(chef.predicted_arcs()) == {**shared, (3, 4): "predicted", (5, 6): "predicted"}
 
 
 def test_gold_has_directions_and_a_prediction_only_with_heads(chef, directed):
-    assert {(arc.head, arc.dependent) for arc in gold_arcs(chef)} >= {(5, 1), (1, 0), (7, 6)}
-    assert all(arc.head is arc.dependent is None for arc in predicted_arcs(chef))
-    found = {(arc.head, arc.dependent): arc.label for arc in predicted_arcs(directed)}
+    assert {(arc.head, arc.dependent) for arc in chef.gold_arcs()} >= {(5, 1), (1, 0), (7, 6)}
+    assert all(arc.head is arc.dependent is None for arc in chef.predicted_arcs())
+    found = {(arc.head, arc.dependent): arc.label for arc in directed.predicted_arcs()}
     assert found[3, 4] == "cop"
     assert found[1, 3] == "acl"
-    assert {arc.dependent: arc.label for arc in gold_arcs(chef)}[3] == "acl:relcl"
+    assert {arc.dependent: arc.label for arc in chef.gold_arcs()}[3] == "acl:relcl"
 
 
 def test_roots_are_compared_where_the_prediction_has_one(chef, directed):
     def roots(arcs):
         return [(arc.left, arc.kind) for arc in arcs if not arc.length]
 
-    assert roots(gold_arcs(chef)) == []
-    assert roots(gold_arcs(directed)) == roots(predicted_arcs(directed)) == [(5, "both")]
+    assert roots(chef.gold_arcs()) == []
+    assert roots(directed.gold_arcs()) == roots(directed.predicted_arcs()) == [(5, "both")]
     turned = dataclasses.replace(directed, heads=(2, 0, 4, 2, 4, 2, 6, 6, -1))
-    assert roots(gold_arcs(turned)) == [(5, "gold")]
-    assert roots(predicted_arcs(turned)) == [(1, "predicted")]
+    assert roots(turned.gold_arcs()) == [(5, "gold")]
+    assert roots(turned.predicted_arcs()) == [(1, "predicted")]
 
 
 def test_gold_stands_above_and_the_prediction_below(chef):

@@ -5,7 +5,6 @@ from matplotlib.font_manager import fontManager
 from matplotlib.ft2font import FT2Font
 
 from bertology.results.trees import plot_arcs
-from bertology.results.trees._direction import is_right_to_left
 from bertology.results.trees._fonts import Fonts
 
 
@@ -58,5 +57,5 @@ def test_what_has_no_form_is_left_out():
         (["."], False),
     ],
 )
-def test_most_letters_say_which_way_a_sentence_runs(words, expected):
-    assert is_right_to_left(words) is expected
+def test_most_letters_say_which_way_a_sentence_runs(make, words, expected):
+    assert make(tuple(range(len(words))), words=words).is_right_to_left is expected

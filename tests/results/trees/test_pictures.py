@@ -46,7 +46,7 @@ def test_depths_outside_the_tree_are_seen(chef):
 def test_distances_share_one_scale(make):
     reading = make((2, 3, 0, 3, 6, 4), noise=0.6)
     figure = plot_distances(reading)
-    gold, predicted, _ = (ax for ax in figure.axes if ax.axison)
+    gold, predicted, _ = figure.axes
     (gold_mesh,), (predicted_mesh,) = gold.collections, predicted.collections
     np.testing.assert_array_equal(gold_mesh.get_array(), reading.gold_distances)
     np.testing.assert_array_equal(predicted_mesh.get_array(), reading.distances)
@@ -71,9 +71,9 @@ def bar(figure):
 
 def test_distances_without_gold_have_their_own_scale(raw):
     figure = plot_distances(raw)
-    (mesh,) = figure.axes[1].collections
+    (mesh,) = figure.axes[0].collections
     assert mesh.get_clim() == (0, raw.distances.max())
-    assert len([ax for ax in figure.axes if ax.axison]) == 2
+    assert len(figure.axes) == 2
 
 
 def test_a_picture_that_cannot_be_drawn_says_why(chef):

@@ -1,0 +1,1 @@
+"""Views in every format: terminal, Markdown, LaTeX, HTML, CSV, JSON, figures."""

@@ -1,0 +1,246 @@
+"""Score by layer as a figure: for print, for colour-blind readers, without touching pyplot's state."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.ticker import FixedLocator, MaxNLocator
+from numpy.typing import NDArray
+
+from bertology.errors import ResultsError
+from bertology.results.tables.rows import ResultRow, answers_itself, clusters_of
+from bertology.results.tables.wording import brief
+from bertology.results.views.grid import is_fraction, metric_title, number, unit
+from bertology.results.views.layers import LayerTable, Score
+
+# Okabe & Ito's colours, told apart by colour-blind readers; markers and line styles tell them apart in grey.
+BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+GREY, PALE, TEXT = "#5A5A5A", "#8C8C8C", "#222222"
+_PANEL = (6.4, 4.2)
+_SMALL_PANEL = (4.6, 3.5)
+_LABEL_GAP = 0.062
+_MOST_TICKS = 13
+_FORMATS = {
+    "png": {"Software": None},
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+}
+
+
+class LayerFigure(Figure):
+    """A figure that a notebook shows by itself."""
+
+    def _repr_png_(self) -> bytes:
+        return figure_bytes(self, "png")
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of so many inches, laid out by what stands in it."""
+    figure = LayerFigure(figsize=(width, height), dpi=200, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def write_caption(figure: Figure, text: str) -> None:
+    """Set small text below all panels, from the left."""
+    figure.supxlabel(text, fontsize=7.5, color=GREY, x=0.01, ha="left", multialignment="left")
+
+
+def style_axes(ax: Axes) -> None:
+    """Leave only the left and bottom axis, in grey."""
+    ax.spines[["top", "right"]].set_visible(False)
+    for side in ("left", "bottom"):
+        ax.spines[side].set_color(GREY)
+
+
+@dataclass(frozen=True)
+class _Label:
+    """A name at the right end of a line."""
+
+    y: float
+    text: str
+    color: str
+    bold: bool = False
+
+
+def plot_tables(tables: Sequence[LayerTable], *, ax: Axes | None = None) -> Figure:
+    """Draw each table in a panel of its own; among several, those without scores are left out.
+
+    Raises:
+        ResultsError: several tables for one ``ax``, or no table with scores.
+    """
+    # What failed is told in its table; there is nothing of it to draw.
+    tables = [table for table in tables if any(line.main for line in table.lines)] or tables
+    if not tables:
+        raise ResultsError("there are no scores to draw")
+    if ax is not None:
+        if len(tables) > 1:
+            raise ResultsError(f"{len(tables)} tables do not fit one plot: choose one by only(task=…), or leave ax out")
+        _draw(ax, tables[0])
+        return _figure_of(ax)
+    columns = min(3, len(tables)) if len(tables) != 4 else 2
+    rows = math.ceil(len(tables) / columns)
+    width, height = _PANEL if len(tables) == 1 else _SMALL_PANEL
+    figure = new_figure(width * columns, height * rows)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for panel, table in zip(panels, tables, strict=False):
+        _draw(panel, table)
+    for panel in panels[len(tables) :]:
+        panel.remove()
+    write_caption(figure, _caption(tables))
+    return figure
+
+
+def figure_bytes(figure: Figure, ending: Literal["png", "svg", "pdf"]) -> bytes:
+    """A figure as a file's content: the same bytes for the same figure.
+
+    Raises:
+        ResultsError: the format is not known.
+    """
+    if ending not in _FORMATS:
+        raise ResultsError(f"cannot draw a plot as {ending!r}: choose one of {', '.join(_FORMATS)}")
+    out = io.BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "bertology", "pdf.fonttype": 42}):
+        figure.savefig(out, format=ending, metadata=_FORMATS[ending])
+    return out.getvalue()
+
+
+def _figure_of(ax: Axes) -> Figure:
+    figure = ax.figure
+    while isinstance(figure, SubFigure):
+        figure = figure.figure
+    return figure
+
+
+def _draw(ax: Axes, table: LayerTable) -> None:
+    scale = 100.0 if is_fraction(table.metric) else 1.0
+    layers = [line.layer for line in table.lines if line.main is not None]
+    if not layers:
+        raise ResultsError(f"task {table.task}: there are no scores to draw")
+    labels = []
+    for name, field, color, marker in (
+        ("control task", "control_task", GREEN, "^"),
+        ("blind", "blind", GREEN, "v"),
+        ("random init", "random_init", VERMILION, "s"),
+    ):
+        known = [(line.layer, getattr(line, field)) for line in table.lines if getattr(line, field) is not None]
+        if known:
+            x, scores = zip(*known, strict=True)
+            _band(ax, x, scores, color, scale)
+            y = [score.value * scale for score in scores]
+            ax.plot(x, y, color=color, marker=marker, markersize=4, linewidth=1.2, zorder=3)
+            of_another = field == "control_task" and table.metric != table.control_metric
+            labels.append(_Label(y[-1], f"{name} ({table.control_metric})" if of_another else name, color))
+    labels.append(_draw_probe(ax, table, scale))
+    _style(ax, table, layers)
+    labels += _draw_baselines(ax, table, scale)
+    _place_labels(ax, labels, x=layers[-1])
+
+
+def _draw_probe(ax: Axes, table: LayerTable, scale: float) -> _Label:
+    lines = [(line, line.main) for line in table.lines if line.main is not None]
+    x = [line.layer for line, _ in lines]
+    y = [score.value * scale for _, score in lines]
+    _band(ax, x, [score for _, score in lines], BLUE, scale)
+    ax.plot(x, y, color=BLUE, linewidth=1.8, zorder=4)
+    filled = [BLUE if line.in_best_set else "white" for line, _ in lines]
+    ax.scatter(x, y, s=34, c=filled, edgecolors=BLUE, linewidths=1.4, zorder=5)
+    return _Label(y[-1], "own head" if answers_itself(table.about) else "probe", BLUE, bold=True)
+
+
+def _band(ax: Axes, x: Sequence[int], scores: Sequence[Score], color: str, scale: float) -> None:
+    low, high = bounds_of(scores, scale)
+    if len(x) > 1:
+        ax.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0, zorder=2)
+    else:
+        ax.vlines(x, low, high, color=color, linewidth=1.2, zorder=2)
+
+
+def bounds_of(scores: Sequence[Score], scale: float) -> NDArray[np.float64]:
+    """``[2, score]`` lower and upper bounds, NaN where there are none."""
+    bounds = [(score.low, score.high) for score in scores]
+    return scale * np.array(bounds, dtype=np.float64).reshape(-1, 2).T
+
+
+def _style(ax: Axes, table: LayerTable, layers: Sequence[int]) -> None:
+    silver = ", silver labels" if table.about.annotation == "silver" else ""
+    title = f"{table.task} · {metric_title(table.metric)}{unit(table.metric)}"
+    ax.set_title(title, loc="left", fontsize=11, fontweight="bold", color=TEXT, pad=18)
+    source = f"{brief_source(table.about)}{silver}"
+    ax.annotate(
+        source, (0, 1), xytext=(0, 6), xycoords="axes fraction", textcoords="offset points", fontsize=8.5, color=GREY
+    )
+    ax.set_xlabel("layer (0: embeddings)", fontsize=9, color=TEXT)
+    ax.xaxis.set_major_locator(FixedLocator(layers) if len(layers) <= _MOST_TICKS else MaxNLocator(integer=True))
+    ax.set_xlim(min(layers) - 0.3, max(layers) + 0.3)
+    ax.tick_params(labelsize=8.5, color=GREY, labelcolor=TEXT)
+    ax.grid(axis="y", color="#E3E3E3", linewidth=0.7)
+    ax.set_axisbelow(True)
+    ax.margins(y=0.08)
+    style_axes(ax)
+
+
+def brief_source(row: ResultRow) -> str:
+    """Model, corpus and split of a row, with short names."""
+    return f"{brief(row.model)} · {brief(row.corpus)} {row.split}"
+
+
+def _draw_baselines(ax: Axes, table: LayerTable, scale: float) -> list[_Label]:
+    """Dashed lines; a baseline far below all else is named at the lower edge, not drawn to scale."""
+    labels = []
+    low, high = ax.get_ylim()
+    for baseline in sorted(table.baselines, key=lambda line: -line.main.value):
+        y = baseline.main.value * scale
+        text = f"{baseline.label} {number(baseline.main.value, metric=table.metric)}"
+        if y < low - 0.35 * (high - low):
+            labels.append(_Label(low, f"↓ {text}", GREY))
+            continue
+        dashes = (0, (1, 2)) if baseline.control == "majority" else (0, (5, 3))
+        ax.axhline(y, color=GREY, linewidth=1.0, linestyle=dashes, zorder=1)
+        labels.append(_Label(y, text, GREY))
+        low = min(low, y - 0.04 * (high - low))
+    ax.set_ylim(low, high)
+    return labels
+
+
+def _place_labels(ax: Axes, labels: Sequence[_Label], *, x: float) -> None:
+    """Names to the right of the lines' ends, moved apart where they would overlap."""
+    low, high = ax.get_ylim()
+    gap = _LABEL_GAP * (high - low)
+    ordered = sorted(labels, key=lambda label: label.y)
+    places = [label.y for label in ordered]
+    for index in range(1, len(places)):
+        places[index] = max(places[index], places[index - 1] + gap)
+    overshoot = max(0.0, places[-1] - high)
+    places[-1] -= overshoot
+    for index in range(len(places) - 2, -1, -1):
+        places[index] = min(places[index], places[index + 1] - gap)
+    for label, place in zip(ordered, places, strict=True):
+        ax.annotate(
+            label.text,
+            (1, place),
+            xytext=(6, 0),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            va="center",
+            fontsize=8.5,
+            color=label.color,
+            fontweight="bold" if label.bold else "normal",
+        )
+
+
+def _caption(tables: Sequence[LayerTable]) -> str:
+    over = dict.fromkeys(clusters_of(table.about) for table in tables)
+    parts = [f"Bands: 95 % intervals over {' or '.join(over)}."]
+    if any(table.compared for table in tables):
+        parts.insert(0, "Filled: layers not separable from the best (paired bootstrap, Benjamini–Hochberg q < .05).")
+    return "\n".join(parts)

@@ -1,0 +1,247 @@
+"""Tables of the page: layers by tasks, which sort and filter; heads with small maps; where the numbers come from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import Any
+
+from bertology.results.report._runs import Question, Run
+from bertology.results.report._summary import counted
+from bertology.results.tables.rows import ResultRow
+from bertology.results.views.grid import STAR, Grid, interval_of, layer_label, metric_title, number, unit
+from bertology.results.views.heads import HeadLine, HeadTable, best_head_grid, head_place, step_grid
+from bertology.results.views.layers import LayerLine, LayerTable, Score
+from bertology.results.views.other import baseline_rows
+
+_STAR_ROOM = '<span class="star"></span>'
+_CELL = 14
+"""Pixels of a head in a map."""
+_FAINTEST = 0.06
+_SHARED_TIME = 3
+"""The schema since which rows share the time of their fit."""
+
+
+def overview_table(questions: Sequence[Question]) -> str:
+    """Main scores of all tables; baselines below, which belong to no layer."""
+    readers = list(dict.fromkeys(entry.label for question in questions for entry in question.entries))
+    with_model = len(readers) > 1
+    heads = [_head("Model", "reader", numeric=False)] if with_model else []
+    heads.append(_head("Layer", "layer"))
+    for place, question in enumerate(questions):
+        metric = question.first.metric
+        heads.append(_head(question.label, f"q{place}", note=f"{metric_title(metric)}{unit(metric)}"))
+    body = [row for reader in readers for row in _rows(reader, questions, with_model=with_model)]
+    return "\n".join(
+        [
+            '<table id="overview-table" class="numbers sortable">',
+            '<caption class="sr-only">Main score by layer and task</caption>',
+            f"<thead><tr>{''.join(heads)}</tr></thead>",
+            f"<tbody>{''.join(body)}</tbody>",
+            f"<tfoot>{''.join(_baselines(questions, with_model=with_model))}</tfoot>",
+            "</table>",
+        ]
+    )
+
+
+def _head(text: str, key: str, *, note: str = "", numeric: bool = True) -> str:
+    below = f'<span class="unit">{escape(note)}</span>' if note else ""
+    kind = "number" if numeric else "text"
+    return (
+        f'<th scope="col" aria-sort="none" data-key="{key}" data-kind="{kind}">'
+        f'<button type="button" class="sort"><span class="name">{escape(text)}</span>{below}</button></th>'
+    )
+
+
+def _rows(reader: str, questions: Sequence[Question], *, with_model: bool) -> list[str]:
+    """A row for each layer of one reader."""
+    tables: dict[int, tuple[int, LayerTable]] = {}
+    for place, question in enumerate(questions):
+        for number_of_entry, entry in enumerate(question.entries):
+            if entry.label == reader:
+                tables[place] = (number_of_entry, entry.table)
+    lines = {
+        (place, line.layer): (entry, table, line)
+        for place, (entry, table) in tables.items()
+        for line in table.lines
+    }  # fmt: skip
+    rows = []
+    for layer in sorted({layer for _, layer in lines}):
+        cells = [f'<th scope="row" class="text" data-key="reader">{escape(reader)}</th>'] if with_model else []
+        label = f'<td class="layer" data-key="layer" data-value="{layer}">{escape(layer_label(layer))}</td>'
+        if not with_model:
+            label = label.replace("<td", '<th scope="row"').replace("</td>", "</th>")
+        cells.append(label)
+        for place in range(len(questions)):
+            line = lines.get((place, layer))
+            cells.append(_cell(place, *line) if line else _empty(place))
+        rows.append(f'<tr data-layer="{layer}" data-reader="{escape(reader)}">{"".join(cells)}</tr>')
+    return rows
+
+
+def _cell(place: int, entry: int, table: LayerTable, line: LayerLine) -> str:
+    if line.main is None:
+        return _empty(place)
+    star = f'<span class="star">{STAR if line.in_best_set else ""}</span>'
+    text = number(line.main.value, metric=table.metric)
+    what = f"{table.task}, layer {line.layer}: {text}; show details"
+    sign = 1 if table.higher_is_better else -1
+    return (
+        f'<td data-key="q{place}" data-value="{line.main.value:.6f}" data-good="{sign * line.main.value:.6f}"'
+        f"{' data-best' if line.in_best_set else ''}>"
+        f'<button type="button" class="score" data-question="{place}" data-entry="{entry}" data-layer="{line.layer}" '
+        f'aria-label="{escape(what)}">{text}</button>{star}{_interval(line.main, table.metric)}</td>'
+    )
+
+
+def _empty(place: int) -> str:
+    return f'<td data-key="q{place}" class="nothing">–</td>'
+
+
+def _interval(score: Score, metric: str) -> str:
+    interval = interval_of(score, metric)
+    return f'<span class="ci">{interval}</span>' if interval else ""
+
+
+def _baseline(place: int, score: Score, metric: str) -> str:
+    text = number(score.value, metric=metric)
+    return f'<td data-key="q{place}">{text}{_STAR_ROOM}{_interval(score, metric)}</td>'
+
+
+def _baselines(questions: Sequence[Question], *, with_model: bool) -> Iterator[str]:
+    span = ' colspan="2"' if with_model else ""
+    for name, scores in baseline_rows([[(e.label, e.table) for e in question.entries] for question in questions]):
+        cells = [
+            _baseline(place, score, questions[place].first.metric) if score else _empty(place)
+            for place, score in enumerate(scores)
+        ]
+        yield f'<tr><th scope="row"{span}>{escape(name)}</th>{"".join(cells)}</tr>'
+
+
+def heads_section(runs: Sequence[Run]) -> str:
+    """The section on heads; empty where no head was asked."""
+    parts = []
+    for run in runs:
+        name = f"{run.name}: " if len(runs) > 1 else ""
+        for table in run.head_tables:
+            parts.append(_table(best_head_grid(table), name))
+            parts.append(f'<div class="maps">{"".join(_maps(table))}</div>')
+        parts += [_table(step_grid(table), name) for table in run.step_tables]
+    if not parts:
+        return ""
+    return (
+        '<section id="heads" aria-labelledby="heads-title"><h2 id="heads-title">Attention heads</h2>'
+        '<p class="hint">In the maps a row is a layer, the lowest at the bottom, and a column a head; shades run '
+        "from the least to the greatest head of each map, and a frame marks the head that was chosen.</p>"
+        f"{''.join(parts)}</section>"
+    )
+
+
+def _table(grid: Grid, name: str) -> str:
+    head = "".join(f'<th scope="col">{escape(header)}</th>' for header in (grid.corner, *grid.headers))
+    rows = []
+    for line in grid.lines:
+        cells = []
+        for column, cell in enumerate(line.cells):
+            star = ' <span class="star">★</span>' if column in line.best else ""
+            interval = f' <span class="ci">{escape(cell.interval)}</span>' if cell.interval else ""
+            cells.append(f"<td>{escape(cell.text)}{interval}{star}</td>")
+        rows.append(f'<tr><th scope="row" class="text">{escape(line.label)}</th>{"".join(cells)}</tr>')
+    notes = "<br>".join(escape(str(note)) for note in grid.notes)
+    return (
+        f'<h3>{escape(name + grid.title)}</h3><div class="scroll" tabindex="0" role="region" '
+        f'aria-label="{escape(grid.title)}"><table class="numbers"><thead><tr>{head}</tr></thead>'
+        f'<tbody>{"".join(rows)}</tbody></table></div><p class="hint">{notes}</p>'
+    )
+
+
+def _maps(table: HeadTable) -> Iterator[str]:
+    for line in table.lines:
+        title = line.name if table.metric else metric_title(line.metric)
+        yield f"<figure>{_map(line)}<figcaption>{escape(title)}</figcaption></figure>"
+
+
+def _map(line: HeadLine) -> str:
+    """Layers by heads of one line as a picture, a title in each cell."""
+    places = {head: head_place(head) for head in line.heads}
+    layers = sorted({layer for layer, _ in places.values()})
+    n_heads = max(head for _, head in places.values())
+    values = [score.value for score in line.heads.values()]
+    least, spread = min(values), max(values) - min(values)
+    cells, side = [], _CELL - 2
+    for name, (layer, head) in places.items():
+        value = line.heads[name].value
+        shade = _FAINTEST + (1 - _FAINTEST) * ((value - least) / spread if spread > 0 else 0.0)
+        x, y = (head - 1) * _CELL, (len(layers) - 1 - layers.index(layer)) * _CELL
+        chosen = ' class="chosen"' if name == line.best.head else ""
+        cells.append(
+            f'<rect x="{x + 1}" y="{y + 1}" width="{side}" height="{side}" fill-opacity="{shade:.3f}"{chosen}>'
+            f"<title>{name} {escape(number(value, metric=line.metric))}</title></rect>"
+        )
+    width, height = n_heads * _CELL, len(layers) * _CELL
+    label = f"{line.name}: the best head is {line.best.head}"
+    return (
+        f'<svg class="map" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
+        f'aria-label="{escape(label)}">{"".join(cells)}</svg>'
+    )
+
+
+def provenance(run: Run) -> list[tuple[str, str]]:
+    """Heading and value of everything a run says of how it was made."""
+    rows = run.results.rows
+    facts = [
+        ("folder", run.name),
+        ("experiment", _all(row.experiment for row in rows)),
+        ("tables", f"schema {_all(str(row.schema_version) for row in rows)}, {counted(len(rows), 'row')}, "
+                   f"{counted(len({row.cell_id for row in rows}), 'cell')}"),
+        ("tasks", _all(f"{row.task} {row.task_version}" for row in rows)),
+        ("models", _all(f"{run.models[row.model]}, {row.init}: {row.model_fingerprint}" for row in rows if row.model)),
+        ("corpora", _all(f"{row.corpus} {row.split}: {row.corpus_fingerprint}" for row in rows)),
+        ("readouts", _all(f"{row.readout}.{row.readout_version}" for row in rows if row.readout)),
+        ("pooling", _all(row.pooling for row in rows)),
+        ("seeds", _all(None if row.seed is None else str(row.seed) for row in rows)),
+        ("device", _all(row.device for row in rows)),
+        ("dtype", _all(row.dtype for row in rows)),
+        ("versions", _versions(rows)),
+        ("intervals", _all(method for row in rows for method in (row.ci_method, row.mean_ci_method))),
+        ("started", _started(rows)),
+        ("fitting took", _took(rows)),
+        ("predictions", f"{counted(sum(row.predictions_sha256 is not None for row in _cells(rows)), 'cell')} kept, "
+                        "with SHA-256"),
+    ]  # fmt: skip
+    return [(heading, value) for heading, value in facts if value]
+
+
+def _all(values: Iterable[str | None]) -> str:
+    """The values there are, in order of first appearance."""
+    return "; ".join(dict.fromkeys(value for value in values if value))
+
+
+def _cells(rows: Sequence[ResultRow]) -> list[ResultRow]:
+    """A row of each cell."""
+    return list({row.cell_id: row for row in rows}.values())
+
+
+def _versions(rows: Sequence[ResultRow]) -> str:
+    versions: dict[str, set[str]] = {}
+    for row in rows:
+        for name, version in json.loads(row.versions).items():
+            versions.setdefault(str(name), set()).add(str(version))
+    return "; ".join(f"{name} {' and '.join(sorted(versions[name]))}" for name in sorted(versions))
+
+
+def _started(rows: Sequence[ResultRow]) -> str:
+    times = sorted({row.started_utc for row in rows if row.started_utc})
+    return times[0] if len(times) == 1 else f"{times[0]} to {times[-1]}" if times else ""
+
+
+def _took(rows: Sequence[ResultRow]) -> str:
+    """The time of all fits. Before schema 3 cells that were fitted together have the same one, counted once here."""
+    timed = [row for row in rows if row.wall_s is not None and row.started_utc]
+    jobs: dict[tuple[Any, ...], float] = {}
+    for row in timed:
+        shared = row.schema_version >= _SHARED_TIME
+        job = (row.task, row.model, row.init, row.started_utc, None if shared else row.wall_s)
+        jobs[job] = (row.wall_s or 0.0) + (jobs.get(job, 0.0) if shared else 0.0)
+    return f"{sum(jobs.values()):,.1f} s in {counted(len(jobs), 'fit')}" if jobs else ""

@@ -1,0 +1,345 @@
+"""What was predicted for every item of a cell, kept so that any other score can be computed later."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology._files import real_path, write_atomically
+from bertology._sealed import file_sha256
+from bertology.errors import ResultsError
+from bertology.measures import CountKind, Grouped
+from bertology.results.tables.store import read_parquet, to_parquet
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FOLDER = "predictions"
+SET_MARK = "|"
+"""Between the labels of an item that may have any number of them."""
+_SETS = {b"labels": b"sets"}
+CLOZE = "group", "rival", "rank", "reason"
+"""Further columns of a cloze task: see the arguments of :func:`cloze_predictions`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """The items of one cell, by column; arrays and lists may be shared between cells."""
+
+    item_ids: Sequence[str]
+    """``[item]`` such as ``sentence-id:word``"""
+    cluster: NDArray[np.integer]
+    """``[item]`` place in ``cluster_ids``"""
+    cluster_ids: Sequence[str]
+    """Sentence ids."""
+    gold: NDArray[np.integer]
+    """``[item]`` place in ``labels``"""
+    pred: NDArray[np.integer]
+    """``[item]`` place in ``labels``"""
+    score: NDArray[np.floating]
+    """``[item]`` natural log of the probability of the predicted label."""
+    labels: Sequence[str]
+    label_sets: bool = False
+    """Whether an item may have any number of labels, so that those in ``labels`` are sets: ``awareness|volition``."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Of a cloze task the further columns that :data:`CLOZE` names, ``[item]`` each."""
+
+    @property
+    def is_cloze(self) -> bool:
+        """Whether these are the predictions of a cloze task."""
+        return set(CLOZE) <= set(self.extra)
+
+
+def cloze_predictions(
+    *,
+    item_ids: Sequence[str],
+    cluster: NDArray[np.integer],
+    cluster_ids: Sequence[str],
+    group: NDArray[np.integer],
+    groups: Sequence[str],
+    gold: Sequence[str],
+    pred: Sequence[str],
+    score: NDArray[np.floating],
+    rival: NDArray[np.floating],
+    rank: NDArray[np.integer],
+    reason: Sequence[str],
+) -> Predictions:
+    """The items of one cell of a cloze task: those that were scored, and those that could not be.
+
+    Args:
+        item_ids: ``[item]``
+        cluster: ``[item]`` place in ``cluster_ids``.
+        cluster_ids: names of the clusters.
+        group: ``[item]`` place in ``groups``.
+        groups: names of the groups, such as relations or constructions.
+        gold: ``[item]`` what is correct.
+        pred: ``[item]`` what the model ranks first, or chooses; empty where an item was not scored.
+        score: ``[item]`` natural logarithm of the probability of what is correct; NaN where an item was not scored.
+        rival: ``[item]`` that of what it is compared with; NaN where there is none.
+        rank: ``[item]`` rank of what is correct, 1 for the first; 0 where it has none.
+        reason: ``[item]`` why an item was not scored; empty where it was.
+    """
+    codes, labels = _numbered((*gold, *pred))
+    extra = {
+        "group": [groups[code] for code in np.asarray(group).tolist()],
+        "rival": np.asarray(rival, dtype=np.float32),
+        "rank": np.asarray(rank, dtype=np.int32),
+        "reason": list(reason),
+    }
+    gold_codes, pred_codes = codes[: len(gold)], codes[len(gold) :]
+    return Predictions(item_ids, cluster, cluster_ids, gold_codes, pred_codes, score, labels, extra=extra)
+
+
+def split_sets(labels: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
+    """The labels that are in some of the sets, in order of first appearance, and ``[set, label]`` in which each is."""
+    sets = [label.split(SET_MARK) if label else [] for label in labels]
+    single = tuple(dict.fromkeys(label for members in sets for label in members))
+    return single, np.array([[label in members for label in single] for members in sets], dtype=np.bool_)
+
+
+@cache
+def prediction_schema(*, cloze: bool = False) -> pa.Schema:
+    """Columns of ``predictions/<cell_id>.parquet``, of a cloze task with its own."""
+    import pyarrow as pa
+
+    coded = pa.dictionary(pa.int32(), pa.string())
+    plain = [("item_id", pa.string()), ("cluster_id", coded), ("gold", coded), ("pred", coded), ("score", pa.float32())]
+    more = [("group", coded), ("rival", pa.float32()), ("rank", pa.int32()), ("reason", coded)] if cloze else []
+    return pa.schema([*plain, *more], metadata={"bertology": "predictions 1"})
+
+
+def predictions_path(folder: Path, cell_id: str) -> Path:
+    """Where a cell's predictions are kept."""
+    return folder / FOLDER / f"{cell_id}.parquet"
+
+
+def write_predictions(folder: Path, cell_id: str, predictions: Predictions) -> str:
+    """Write ``predictions/<cell_id>.parquet`` under ``folder``.
+
+    Returns:
+        The file's SHA-256, as 64 hexadecimal digits.
+    """
+    import pyarrow as pa
+
+    def coded(codes: NDArray[np.integer], values: Sequence[str]) -> pa.DictionaryArray:
+        return pa.DictionaryArray.from_arrays(codes.astype(np.int32), _texts(tuple(values)))
+
+    columns = [
+        _texts(tuple(predictions.item_ids)),
+        coded(predictions.cluster, predictions.cluster_ids),
+        coded(predictions.gold, predictions.labels),
+        coded(predictions.pred, predictions.labels),
+        pa.array(np.asarray(predictions.score, dtype=np.float32)),
+    ]
+    schema = prediction_schema(cloze=bool(predictions.extra))
+    columns += [pa.array(predictions.extra[name], schema.field(name).type) for name in CLOZE if predictions.extra]
+    if predictions.label_sets:
+        schema = schema.with_metadata({**(schema.metadata or {}), **_SETS})
+    content = to_parquet(pa.Table.from_arrays(columns, schema=schema))
+    write_atomically(predictions_path(folder, cell_id), content)
+    return hashlib.sha256(content).hexdigest()
+
+
+@lru_cache(maxsize=8)
+def _texts(values: tuple[str, ...]) -> pa.Array:
+    """Texts as Arrow has them, remembered: cells of one task share their items."""
+    import pyarrow as pa
+
+    return pa.array(values, pa.string())
+
+
+def read_columns(folder: Path, cell_id: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """A cell's predictions, or some of their columns.
+
+    Raises:
+        ResultsError: the file is missing or broken, or has no such column.
+    """
+    path = predictions_path(folder, cell_id)
+    table = read_parquet(path, what="the predictions of a cell", columns=columns)
+    wanted = prediction_schema().names if columns is None else columns
+    missing = [name for name in wanted if name not in table.column_names]
+    if missing:
+        raise ResultsError(f"{path}: no column {', '.join(missing)}; was it written by bertology?")
+    return table
+
+
+def read_predictions(folder: Path, cell_id: str) -> Predictions:
+    """The predictions of one cell.
+
+    Raises:
+        ResultsError: the file is missing or broken.
+    """
+    table = read_columns(folder, cell_id)
+    labels: dict[str, int] = {}
+    gold, pred = (_recoded(table[name], labels) for name in ("gold", "pred"))
+    clusters: dict[str, int] = {}
+    cluster = _recoded(table["cluster_id"], clusters)
+    score = table["score"].to_numpy()
+    item_ids = table["item_id"].to_pylist()
+    extra = {name: table[name].to_pylist() for name in CLOZE if name in table.column_names}
+    return Predictions(item_ids, cluster, tuple(clusters), gold, pred, score, tuple(labels), _has_sets(table), extra)
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedLabels:
+    """Gold labels of items, and what several cells predict for them: all that scores are made of."""
+
+    gold: NDArray[np.integer]
+    """``[item]`` place in ``labels``"""
+    pred: NDArray[np.integer]
+    """``[cell, item]`` place in ``labels``"""
+    cluster: NDArray[np.integer]
+    """``[item]`` number of the sentence."""
+    n_clusters: int
+    labels: tuple[str, ...]
+    label_sets: bool
+    """As in :class:`Predictions`."""
+
+
+def read_labels(folder: Path, cell_ids: Sequence[str]) -> PredictedLabels:
+    """The labels of cells that predict the very same items; nothing else is read of them.
+
+    Raises:
+        ResultsError: a file is missing or broken.
+    """
+    first = read_columns(folder, cell_ids[0], ("cluster_id", "gold", "pred"))
+    labels: dict[str, int] = {}
+    clusters: dict[str, int] = {}
+    gold, cluster = _recoded(first["gold"], labels), _recoded(first["cluster_id"], clusters)
+    pred = [_recoded(first["pred"], labels)]
+    pred += [_recoded(read_columns(folder, cell_id, ("pred",))["pred"], labels) for cell_id in cell_ids[1:]]
+    return PredictedLabels(gold, np.stack(pred), cluster, len(clusters), tuple(labels), _has_sets(first))
+
+
+def read_scores(folder: Path, cell_ids: Sequence[str]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Scores of cells for the very same items: ``[cell, item]`` the scores, and ``[item]`` the gold labels as text.
+
+    Raises:
+        ResultsError: a file is missing or broken.
+    """
+    tables = [read_columns(folder, cell_id, ("gold", "score")) for cell_id in cell_ids]
+    scores = np.stack([table["score"].to_numpy().astype(np.float64) for table in tables])
+    return scores, tuple(tables[0]["gold"].to_pylist())
+
+
+@dataclass(frozen=True, eq=False)
+class ClozeOutcomes:
+    """What several cells predict for the very same items, those left out that could not be scored."""
+
+    item_ids: tuple[str, ...]
+    """``[item]``"""
+    items: Grouped
+    groups: tuple[str, ...]
+    pred: NDArray[np.int64]
+    """``[cell, item]`` number of what the model ranks first."""
+    score: NDArray[np.float64]
+    """``[cell, item]``"""
+    rival: NDArray[np.float64]
+    rank: NDArray[np.int64]
+
+    def clusters_of(self, *groups: int) -> NDArray[np.int64]:
+        """The clusters that have items in some of the groups."""
+        return np.unique(self.items.cluster[np.isin(self.items.group, groups)])
+
+    def counts(self, kind: CountKind) -> NDArray[np.float64]:
+        """``[cell, cluster, group, kind]`` counts of one kind, which metrics are made of."""
+        if kind == "answers":
+            return self.items.count_answers(self.rank)
+        if kind == "changes":
+            return self.items.count_changes(self.rank, self.score, self.rival)
+        if kind == "agreement":
+            return self.items.count_agreement(self.pred, self.rank)
+        return self.items.count_choices(self.score, self.rival)
+
+
+def read_outcomes(folder: Path, cell_ids: Sequence[str], *, among: Collection[str] | None = None) -> ClozeOutcomes:
+    """The outcomes of cells of a cloze task that predict the very same items.
+
+    Args:
+        folder: of the run.
+        cell_ids: the cells.
+        among: names of items, to which the outcomes are restricted; all that were scored when left out.
+
+    Raises:
+        ResultsError: a file is missing or broken.
+    """
+    shared = read_columns(folder, cell_ids[0], ("item_id", "cluster_id", "group", "reason"))
+    item_ids, reasons = shared["item_id"].to_pylist(), shared["reason"].to_pylist()
+    scored = (not reason and (among is None or item in among) for item, reason in zip(item_ids, reasons, strict=True))
+    kept = np.array(list(scored), dtype=bool)
+    words: dict[str, int] = {}
+    # Numbered by first appearance, whatever order the file has them in: the bootstrap draws clusters by number.
+    cluster, _ = _numbered(shared["cluster_id"].to_pylist())
+    group, groups = _numbered(shared["group"].to_pylist())
+    pred, score, rival, rank = [], [], [], []
+    for cell_id in cell_ids:
+        table = read_columns(folder, cell_id, ("pred", "score", "rival", "rank"))
+        if len(table) != len(kept):
+            raise ResultsError(f"{folder}: cells {cell_ids[0]} and {cell_id} were not asked about the same items")
+        pred.append(_recoded(table["pred"], words).astype(np.int64)[kept])
+        score.append(table["score"].to_numpy().astype(np.float64)[kept])
+        rival.append(table["rival"].to_numpy().astype(np.float64)[kept])
+        rank.append(table["rank"].to_numpy().astype(np.int64)[kept])
+    # Clusters without a scored item are none: they would widen nothing and be drawn all the same.
+    used, cluster = np.unique(cluster[kept], return_inverse=True)
+    items = Grouped(cluster, group[kept], len(used), len(groups))
+    names = tuple(itertools.compress(item_ids, kept.tolist()))
+    return ClozeOutcomes(names, items, groups, np.stack(pred), np.stack(score), np.stack(rival), np.stack(rank))
+
+
+def _numbered(values: Sequence[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """The number of each value, and the values by number."""
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    return np.array([numbers[value] for value in values], dtype=np.int64), tuple(numbers)
+
+
+def _has_sets(table: pa.Table) -> bool:
+    return _SETS.items() <= dict(table.schema.metadata or {}).items()
+
+
+def _recoded(column: pa.ChunkedArray, numbers: dict[str, int]) -> NDArray[np.int32]:
+    """Codes of a column of strings in a numbering that is shared with, and grows by, other columns."""
+    column = column.combine_chunks().dictionary_encode()
+    places = [numbers.setdefault(value, len(numbers)) for value in column.dictionary.to_pylist()]
+    codes: NDArray[np.int32] = np.asarray(places, dtype=np.int32)[column.indices.to_numpy()]
+    return codes
+
+
+class PredictionFolder(Mapping[str, Predictions]):
+    """The predictions kept in a results folder, read when they are needed."""
+
+    def __init__(self, folder: Path, checksums: Mapping[str, str] | None = None) -> None:
+        """Of a folder; predictions that are not what ``checksums`` (SHA-256 by cell) are of are refused."""
+        self.folder = folder
+        self._checksums = checksums or {}
+
+    def __getitem__(self, cell_id: str) -> Predictions:
+        if cell_id not in self:
+            raise KeyError(cell_id)
+        predictions, path = read_predictions(self.folder, cell_id), predictions_path(self.folder, cell_id)
+        if self._checksums.get(cell_id, checksum := file_sha256(path)) != checksum:
+            raise ResultsError(f"{path}: altered, it is not what the scores were computed of; run the same again")
+        return predictions
+
+    def copy(self, cell_id: str, folder: Path) -> None:
+        """Copy one cell's file to ``folder``, byte for byte: rows hold its checksum."""
+        source, target = predictions_path(self.folder, cell_id), predictions_path(folder, cell_id)
+        if real_path(source) != real_path(target):
+            write_atomically(target, source.read_bytes())
+
+    def __contains__(self, cell_id: object) -> bool:
+        return isinstance(cell_id, str) and predictions_path(self.folder, cell_id).exists()
+
+    def __iter__(self) -> Iterator[str]:
+        return (path.stem for path in sorted((self.folder / FOLDER).glob("*.parquet")))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

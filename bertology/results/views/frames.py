@@ -1,0 +1,197 @@
+"""Scores as data frames: of tasks, groups and labels; confusions; predicted trees as items that have a label."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bertology._names import short_names
+from bertology.measures import (
+    METRICS,
+    RELATION,
+    UNSCORED,
+    CountKind,
+    count_label_sets,
+    count_labels,
+    label_scores,
+    read_edges,
+    read_root,
+)
+from bertology.results.tables.predictions import Predictions, split_sets
+from bertology.results.tables.rows import ResultRow, chances_of, reading_of, sort_key
+from bertology.results.tables.wording import named
+from bertology.results.views.groups import group_names
+from bertology.results.views.layers import mean_score, own_init
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_KEY = ("task", "corpus", "split", "model", "pooling", "readout", "layer", "metric")
+_SCORE = dict.fromkeys(("value", "ci_low", "ci_high"), "float64")
+_TYPES = {"layer": "Int64", **_SCORE, "n_items": "int64", "n_seeds": "int64"}
+_LONGEST = 8
+_NOT_FOUND = "not found"
+_Item = tuple[str, str, str]
+"""Words of a sentence, counted from 1; what is true of them; what is predicted."""
+
+
+def score_frame(rows: Sequence[ResultRow]) -> pd.DataFrame:
+    """:meth:`Results.scores`."""
+    import pandas as pd
+
+    scores = [row for row in rows if _is_score(row)]
+    questions: dict[tuple[str, str | None], list[ResultRow]] = defaultdict(list)
+    for row in scores:
+        questions[row.task, row.model].append(row)
+    init = {question: own_init(of_question) for question, of_question in questions.items()}
+    own = [row for row in scores if row.init == init[row.task, row.model]]
+    cells: dict[tuple[Any, ...], list[ResultRow]] = defaultdict(list)
+    for row in named(sorted(own, key=sort_key), short_names(row.model for row in rows)):
+        cells[tuple(reading_of(row) if name == "readout" else getattr(row, name) for name in _KEY)].append(row)
+    frame = []
+    for key, of_cell in cells.items():
+        score = mean_score(of_cell)
+        assert score is not None  # rows without a value were left out before
+        counts = of_cell[0].n_items, len({row.seed for row in of_cell})
+        frame.append((*key, score.value, score.low, score.high, *counts))
+    return pd.DataFrame(frame, columns=[*_KEY, *_SCORE, "n_items", "n_seeds"]).astype(_TYPES)
+
+
+def _is_score(row: ResultRow) -> bool:
+    """Whether a row is a score of a task itself, of all its items: no control, no baseline, no head, no group."""
+    whole = row.model is not None and row.head is None and row.group is None
+    scored = row.status == "ok" and row.value is not None
+    return whole and scored and row.control == "none" and row.metric != "selectivity"
+
+
+def group_scores(rows: Sequence[ResultRow]) -> pd.DataFrame:
+    """The groups of one cell, in order of first appearance.
+
+    Args:
+        rows: the cell's rows of one metric and one seed, one a group.
+
+    Returns:
+        One row a group, with columns ``items`` (scored), ``clusters`` (they stand in), ``skipped`` (items), ``value``,
+        ``ci_low`` and ``ci_high`` (fractions, NaN where undefined), and ``chance`` where something is chosen. The
+        metric's name is in ``attrs``.
+    """
+    import pandas as pd
+
+    by_name = {str(row.group): row for row in rows}
+    names = group_names(rows)
+    ordered = [by_name[name] for name in names]
+    counts = {"items": "n_items", "clusters": "n_clusters", "skipped": "n_skipped"}
+    index = pd.Index(names, name="group")
+    frame = pd.DataFrame(
+        {title: [getattr(row, name) for row in ordered] for title, name in counts.items()}, index=index
+    )
+    scores: dict[str, list[float | None]] = {name: [getattr(row, name) for row in ordered] for name in _SCORE}
+    scores["chance"] = [chances_of(row).get(name) for row, name in zip(ordered, names, strict=True)]
+    for name, values in scores.items():
+        if name in _SCORE or any(value is not None for value in values):
+            frame[name] = np.array(values, dtype=np.float64)
+    frame.attrs["metric"] = ordered[0].metric
+    return frame
+
+
+def per_label_scores(predictions: Predictions) -> pd.DataFrame:
+    """Precision, recall and F1 of every label that occurs or is predicted.
+
+    Returns:
+        One row a label, the most frequent first, with columns ``precision``, ``recall``, ``f1`` (fractions, NaN where
+        undefined), ``support`` (items with the label), ``predicted`` (items given it), and of the label as a yes or no
+        ``tp``, ``fp``, ``fn`` and ``tn`` items.
+    """
+    import pandas as pd
+
+    everything = np.zeros(len(predictions.gold), dtype=np.int64)
+    labels: Sequence[str] = predictions.labels
+    gold, pred = predictions.gold, predictions.pred[None]
+    if predictions.label_sets:
+        labels, members = split_sets(labels)
+        counts = count_label_sets(gold, pred, everything, members=members, n_clusters=1)[0, 0]
+    else:
+        counts = count_labels(gold, pred, everything, n_labels=len(labels), n_clusters=1)[0, 0]
+    scores = label_scores(counts)
+    columns = {name: getattr(scores, name) for name in ("precision", "recall", "f1", "support", "predicted")}
+    columns |= dict(zip(("tp", "fp", "fn"), counts.T, strict=True))
+    columns["tn"] = len(gold) - counts.sum(axis=-1)
+    frame = pd.DataFrame(columns, index=pd.Index(list(labels), name="label"))
+    frame = frame[(frame["support"] > 0) | (frame["predicted"] > 0)]
+    return frame.sort_index().sort_values("support", ascending=False, kind="stable")
+
+
+def confusion(predictions: Predictions) -> pd.DataFrame:
+    """How many items of each gold label (rows) were given each label (columns), the most frequent gold label first.
+
+    Where an item may have any number of labels, rows and columns are the sets of them.
+    """
+    import pandas as pd
+
+    predictions = replace(predictions, label_sets=False)
+    n_labels = len(predictions.labels)
+    pairs = np.bincount(predictions.gold.astype(np.int64) * n_labels + predictions.pred, minlength=n_labels**2)
+    order = per_label_scores(predictions).index
+    names = list(predictions.labels)
+    frame = pd.DataFrame(pairs.reshape(n_labels, n_labels), index=names, columns=names)
+    return frame.loc[order, order].rename_axis(index="gold", columns="pred")
+
+
+def tally_of(metric: str) -> CountKind:
+    """What a metric counts; of one that is not registered, labels."""
+    return METRICS[metric].count_kind if metric in METRICS else "labels"
+
+
+def tree_items(predictions: Predictions, tally: CountKind) -> Predictions:
+    """The parts of predicted trees, each an item with a label.
+
+    Args:
+        predictions: whole sentences, trees written as text.
+        tally: ``edges`` become items labelled by how many words they reach (those of gold, punctuation left out);
+            ``arcs`` words labelled by their relation, found if head and relation are right; ``roots`` the sentences'
+            roots.
+    """
+    parts = {"edges": _edges, "arcs": _arcs, "roots": _roots}[tally]
+    labels: dict[str, int] = {}
+    ids, codes = [], []
+    for item, sentence in enumerate(predictions.item_ids):
+        name = sentence.rpartition(":")[0]
+        gold, pred = (predictions.labels[int(column[item])] for column in (predictions.gold, predictions.pred))
+        for words, label, predicted in parts(gold, pred):
+            ids.append(f"{name}:{words}")
+            of_labels = (labels.setdefault(text, len(labels)) for text in (label, predicted))
+            codes.append((int(predictions.cluster[item]), *of_labels))
+    cluster, gold_codes, pred_codes = np.array(codes, dtype=np.int64).reshape(-1, 3).T
+    score = np.full(len(ids), np.nan)
+    return Predictions(ids, cluster, predictions.cluster_ids, gold_codes, pred_codes, score, tuple(labels))
+
+
+def _length_label(n_words: int) -> str:
+    """What edges that reach ``n_words`` words are called."""
+    return f"{_LONGEST} words or more" if n_words >= _LONGEST else f"{n_words} word{'s' * (n_words > 1)}"
+
+
+def _edges(gold: str, pred: str) -> Iterator[_Item]:
+    predicted = read_edges(pred)
+    for first, last in sorted(read_edges(gold)):
+        label = _length_label(last - first)
+        yield f"{first + 1},{last + 1}", label, label if (first, last) in predicted else _NOT_FOUND
+
+
+def _arcs(gold: str, pred: str) -> Iterator[_Item]:
+    for word, (mark, other) in enumerate(zip(gold.split(" "), pred.split(" "), strict=True), start=1):
+        if mark != UNSCORED:
+            head, _, relation = mark.partition(RELATION)
+            predicted, _, named_as = other.partition(RELATION)
+            yield str(word), relation, named_as if predicted == head else _NOT_FOUND
+
+
+def _roots(gold: str, pred: str) -> Iterator[_Item]:
+    marks = gold.split(" ")
+    if "0" in marks:
+        root = marks.index("0")
+        yield str(root + 1), "root", "root" if read_root(pred) == root else _NOT_FOUND

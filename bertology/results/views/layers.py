@@ -1,0 +1,395 @@
+"""From tidy rows to what a person reads: a table of layers for each task, and one of layers by tasks."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bertology._names import name_not_found
+from bertology.errors import ResultsError
+from bertology.measures import Comparison, best_set, seed_spread
+from bertology.results.tables.rows import (
+    ComparisonRow,
+    ResultRow,
+    answers_itself,
+    own_baselines,
+    param_of,
+    reading_of,
+    reasons_of,
+)
+
+FALSE_DISCOVERY_RATE = 0.05
+BASELINES = {
+    "majority": "majority",
+    "word_majority": "word majority",
+    "lexical": "words alone",
+    "linear_chain": "linear chain",
+}
+ORACLE = "majority (oracle)"
+"""What the majority is called that is counted on the answers of the test itself, as nothing is trained."""
+BASELINE_LABELS = (BASELINES["majority"], ORACLE, *list(BASELINES.values())[1:])
+"""In the order of tables."""
+INITS = {"pretrained": "", "random_blocks": "random blocks over pretrained embeddings", "random": "random weights"}
+"""How a model's weights may have been initialised, and how tables put it."""
+_METRIC_ORDER = (
+    *("accuracy", "macro_f1", "micro_f1", "uuas", "dspr", "root_accuracy", "nspr", "uas", "las"),
+    *("p_at_1", "p_at_10", "mrr", "choice_accuracy", "sensitivity", "consistency", "moved", "probability_lost"),
+)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A value with its interval; fractions, not percentages."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class LayerLine:
+    """One layer of one table. Of several seeds or draws of random weights, scores are means over them, with intervals
+    over runs and sentences; of rows older than schema 3, or of some of the runs, bounds are means of bounds."""
+
+    layer: int
+    main: Score | None
+    """None if its cells failed."""
+    second: Score | None
+    random_init: Score | None
+    control_task: Score | None
+    selectivity: Score | None
+    seed_spread: float | None
+    """Standard deviation over seeds of the main metric."""
+    by_seed: Mapping[int, Score]
+    """The main metric's score of each seed."""
+    in_best_set: bool | None
+    """Whether the layer is not separable from the best one; None where layers were not compared."""
+    blind: Score | None = None
+    """Of texts without what decides."""
+    strengths: tuple[float, ...] = ()
+    """The regularisation chosen on dev, scikit-learn's ``C``, of each seed that has another; of linear readouts."""
+
+
+@dataclass(frozen=True)
+class BaselineLine:
+    """A baseline that looks at no vector."""
+
+    control: str
+    label: str
+    """What tables call it."""
+    main: Score
+    second: Score | None
+    n_items: int = 0
+    """Items scored."""
+    model: str | None = None
+    """Whose items they are; None where they are those of any model."""
+
+
+@dataclass(frozen=True)
+class LayerTable:
+    """Scores of one task in all layers of one model, with controls and baselines."""
+
+    task: str
+    metric: str
+    second_metric: str | None
+    control_metric: str
+    """Of the control task: accuracy, unless the task itself is not scored by it."""
+    higher_is_better: bool
+    lines: tuple[LayerLine, ...]
+    baselines: tuple[BaselineLine, ...]
+    about: ResultRow
+    """A row of the table, for what all of them share: model, corpus, readout, counts of items."""
+    skip_reasons: Mapping[str, int]
+    ci_methods: tuple[str, ...]
+    """How the main metric's intervals were made."""
+    n_seeds: int
+    n_draws: int
+    """Draws of random weights that ``random_init`` is the mean of; 0 where there is none."""
+    n_failed: int
+    """Cells without a score."""
+    path_ends: Mapping[str, tuple[int, ...]]
+    """Layers whose regularisation is at an end of the path of strengths, by end and, of random weights, with these."""
+    reading: str
+    """How the vectors were read: readout, settings, share of the training data."""
+    one_of_several: bool
+    """Whether the same task, on the same data, was read off the same model in other ways too."""
+
+    @property
+    def compared(self) -> bool:
+        """Whether layers were compared, so that a best set is known."""
+        return any(line.in_best_set is not None for line in self.lines)
+
+    @property
+    def best_line(self) -> LayerLine | None:
+        """The layer that scores best, the lowest of equals; None if no layer has a score."""
+        sign = 1 if self.higher_is_better else -1
+        scored = [(sign * line.main.value, -line.layer, line) for line in self.lines if line.main]
+        return max(scored, key=lambda scores: scores[:2])[2] if scored else None
+
+
+def layer_tables(
+    rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow], *, metric: str | None = None
+) -> tuple[LayerTable, ...]:
+    """A table for each task, corpus, split, model and reading, in order of first appearance.
+
+    Readings of one task stand together, those with a setting that is a number in the order of these.
+
+    Args:
+        rows: of results.
+        comparisons: between layers.
+        metric: what the tables are about; each task's own main metric when left out.
+
+    Raises:
+        ResultsError: rows of different data, task or model would stand in one table.
+        NameNotFoundError: a task has no such metric.
+    """
+    _refuse_mixtures(rows)
+    rows = [row for row in rows if row.group is None and row.head is None]
+    groups: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
+    baselines: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
+    for row in rows:
+        question = (row.task, row.corpus, row.split)
+        if row.control in BASELINES:
+            baselines[question].append(row)
+        elif row.layer is not None:
+            groups[*question, row.model, row.pooling, reading_of(row)].append(row)
+    times = Counter(key[:-1] for key in groups)
+    # Readings of one question stand where the first of them does.
+    place = {question: number for number, question in enumerate(times)}
+    ordered = sorted(groups, key=lambda key: (place[key[:-1]], natural_order(str(key[-1]))))
+    return tuple(
+        _table(
+            groups[key],
+            own_baselines(baselines[key[:3]], groups[key][0].model, param_of(groups[key][0], "settings", {})),
+            comparisons,
+            metric,
+            one_of_several=times[key[:-1]] > 1,
+        )
+        for key in ordered
+    )
+
+
+def natural_order(text: str) -> list[tuple[str, float]]:
+    """What texts are sorted by so that ``rank 8`` comes before ``rank 16``."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", text)
+    return [(parts[at], float(parts[at + 1]) if at + 1 < len(parts) else 0.0) for at in range(0, len(parts), 2)]
+
+
+def _refuse_mixtures(rows: Sequence[ResultRow]) -> None:
+    """Scores on different data, tasks or weights are not comparable, whatever their names."""
+    pretrained = [row for row in rows if row.init == "pretrained"]
+    for some, within, field in (
+        (rows, ("task",), "task_version"),
+        (rows, ("task", "corpus"), "corpus_fingerprint"),
+        (pretrained, ("model",), "model_fingerprint"),
+    ):
+        seen: dict[tuple[str, ...], str] = {}
+        for row in some:
+            key, value = tuple(str(getattr(row, name)) for name in within), str(getattr(row, field))
+            if seen.setdefault(key, value) != value:
+                place = ", ".join(f"{name} {part}" for name, part in zip(within, key, strict=True))
+                both = " and ".join(sorted((seen[key], value)))
+                raise ResultsError(
+                    f"{place}: rows of {field} {both} cannot stand in one view; keep one with only({field}=…)"
+                )
+
+
+def _table(
+    group: Sequence[ResultRow],
+    baselines: Sequence[ResultRow],
+    comparisons: Sequence[ComparisonRow],
+    metric: str | None,
+    *,
+    one_of_several: bool,
+) -> LayerTable:
+    scored = [row for row in group if row.value is not None and row.status == "ok"]
+    init = own_init(group)
+    of_init = [row for row in scored if row.init == init]
+    own = [row for row in of_init if row.control == "none"]
+    main, second = _metrics(own, metric, task=group[0].task)
+    of_main = _by_layer(own, main)
+    # Labels drawn at random mean nothing but right or wrong; or how many bits they take.
+    control_metric = "accuracy" if any(row.metric == "accuracy" for row in own) else main
+    random = [row for row in scored if row.init == "random" and row.control == "none" and init != "random"]
+    columns = {
+        "second": _by_layer(own, second) if second else {},
+        "random_init": _by_layer(random, main),
+        "control_task": _by_layer([row for row in of_init if row.control == "control_task"], control_metric),
+        "selectivity": _by_layer(of_init, "selectivity"),
+        "blind": _by_layer([row for row in of_init if row.control == "blind"], main),
+    }
+    about = own[0] if own else group[0]
+    higher = next((row.higher_is_better for row in own if row.metric == main), True)
+    best = _best_layers(of_main, comparisons, main, higher_is_better=higher)
+    lines = [
+        LayerLine(
+            layer=layer,
+            main=mean_score(of_main.get(layer, ())),
+            **{name: mean_score(column.get(layer, ())) for name, column in columns.items()},
+            seed_spread=_seed_spread(of_main.get(layer, ())),
+            by_seed=_by_seed(of_main.get(layer, ())),
+            in_best_set=best.get(layer),
+            strengths=_strengths(of_main.get(layer, ())),
+        )
+        for layer in sorted({row.layer for row in group if row.init == init and row.layer is not None})
+    ]
+    return LayerTable(
+        task=about.task,
+        metric=main,
+        second_metric=second,
+        control_metric=control_metric,
+        higher_is_better=higher,
+        lines=tuple(lines),
+        baselines=_baselines(baselines, main, second, oracle=answers_itself(about)),
+        about=about,
+        skip_reasons=reasons_of([row for row in group if row.metric == main]),
+        ci_methods=_ci_methods(of_main),
+        n_seeds=len({row.seed for row in own}),
+        n_draws=len({row.init_seed for rows in columns["random_init"].values() for row in rows}),
+        path_ends=_path_ends(scored, main, init),
+        n_failed=len({row.cell_id for row in group if row.status == "failed"}),
+        reading=reading_of(about),
+        one_of_several=one_of_several,
+    )
+
+
+def _path_ends(rows: Sequence[ResultRow], metric: str, init: str) -> dict[str, tuple[int, ...]]:
+    """Layers whose strength is at an end of its path while dev accuracy still rises towards it, by that end."""
+    layers: dict[str, set[int]] = defaultdict(set)
+    for row in rows:
+        end = param_of(row, "path_end") if row.metric == metric and row.control == "none" else None
+        if end is not None and row.layer is not None:
+            layers[str(end) if row.init == init else f"{end}, random init"].add(row.layer)
+    return {end: tuple(sorted(of_end)) for end, of_end in layers.items()}
+
+
+def own_init(rows: Sequence[ResultRow]) -> str:
+    """Which weights the scores are about: where there are several, random ones are the control."""
+    inits = {row.init for row in rows}
+    return next((init for init in INITS if init in inits), "pretrained")
+
+
+def _metrics(own: Sequence[ResultRow], wanted: str | None, *, task: str) -> tuple[str, str | None]:
+    """The metric a table is about, and the one next to it."""
+    known = {row.metric for row in own if row.metric != "selectivity"}
+    ordered = sorted(known, key=lambda m: (_METRIC_ORDER.index(m) if m in _METRIC_ORDER else 99, m))
+    if wanted is not None and wanted not in known:
+        raise name_not_found(f"metric of task {task}", wanted, known)
+    flagged = sorted({row.metric for row in own if row.main_metric and row.metric in known})
+    main = wanted or (flagged or ordered or ["accuracy"])[0]
+    # Of the metrics there are, the one that adds most to the main one.
+    return main, next((m for m in ("macro_f1", *ordered) if m in known and m != main), None)
+
+
+def _by_layer(rows: Iterable[ResultRow], metric: str) -> dict[int, list[ResultRow]]:
+    """The rows of each layer, one for each seed and draw of random weights."""
+    by_layer: dict[int, list[ResultRow]] = defaultdict(list)
+    cells: dict[tuple[int | None, ...], str] = {}
+    for row in rows:
+        if row.metric == metric and row.layer is not None:
+            by_layer[row.layer].append(row)
+            cell = cells.setdefault((row.layer, row.seed, row.init_seed), row.cell_id)
+            if cell != row.cell_id:
+                both = " and ".join(sorted((row.cell_id, cell)))
+                where = f"task {row.task}, layer {row.layer}, seed {row.seed}"
+                raise ResultsError(f"{where}: cells {both} give two scores; keep one with only(experiment=…)")
+    return by_layer
+
+
+def mean_score(rows: Sequence[ResultRow]) -> Score | None:
+    """The mean over runs. Where its own interval is not known, means of bounds stand for it."""
+    if not rows:
+        return None
+    first = rows[0]
+    if first.mean is not None and first.n_runs == len(rows):
+        return Score(first.mean, first.mean_ci_low, first.mean_ci_high)
+
+    def mean(values: list[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return float(np.mean(known)) if len(known) == len(values) else None
+
+    value = mean([row.value for row in rows])
+    assert value is not None  # rows without a value were left out before
+    return Score(value, mean([row.ci_low for row in rows]), mean([row.ci_high for row in rows]))
+
+
+def _ci_methods(by_layer: Mapping[int, Sequence[ResultRow]]) -> tuple[str, ...]:
+    """How the intervals that :func:`mean_score` shows were made."""
+    methods = {
+        row.mean_ci_method if row.mean is not None and row.n_runs == len(rows) else row.ci_method
+        for rows in by_layer.values()
+        for row in rows
+    }
+    return tuple(sorted(filter(None, methods)))
+
+
+def _strengths(rows: Sequence[ResultRow]) -> tuple[float, ...]:
+    return tuple(sorted({param_of(row, "strength") for row in rows if row.readout == "linear"} - {None}))
+
+
+def _seed_spread(rows: Sequence[ResultRow]) -> float | None:
+    if len(rows) < 2:
+        return None
+    return float(seed_spread(np.array([[row.value] for row in rows], dtype=np.float64))[0])
+
+
+def _by_seed(rows: Sequence[ResultRow]) -> dict[int, Score]:
+    scores = {row.seed: score_of_row(row) for row in rows if row.seed is not None}
+    return dict(sorted(scores.items()))
+
+
+def score_of_row(row: ResultRow) -> Score:
+    """The score of a row that has one."""
+    assert row.value is not None  # rows without a value were left out before
+    return Score(row.value, row.ci_low, row.ci_high)
+
+
+def _best_layers(
+    by_layer: Mapping[int, Sequence[ResultRow]],
+    comparisons: Sequence[ComparisonRow],
+    metric: str,
+    *,
+    higher_is_better: bool,
+) -> dict[int, bool]:
+    """Which layers are in the best set; empty where layers were not compared."""
+    layers = sorted(by_layer)
+    column_of = {row.cell_id: column for column, layer in enumerate(layers) for row in by_layer[layer]}
+
+    def known(bound: float | None) -> float:
+        return float("nan") if bound is None else bound
+
+    pairs = [
+        Comparison(
+            a=column_of[row.cell_a],
+            b=column_of[row.cell_b],
+            n_pairs=row.n_pairs,
+            diff=known(row.diff),
+            ci_low=known(row.ci_low),
+            ci_high=known(row.ci_high),
+            p_raw=row.p_raw,
+            p_adj=row.p_adj,
+        )
+        for row in comparisons
+        if row.metric == metric and row.cell_a in column_of and row.cell_b in column_of
+    ]
+    if not pairs:
+        return {}
+    values = [np.mean([row.value for row in by_layer[layer]]) for layer in layers]
+    inside = best_set(values, pairs, q=FALSE_DISCOVERY_RATE, higher_is_better=higher_is_better)
+    return dict(zip(layers, inside.tolist(), strict=True))
+
+
+def _baselines(rows: Sequence[ResultRow], main: str, second: str | None, *, oracle: bool) -> tuple[BaselineLine, ...]:
+    lines = []
+    for control, name in BASELINES.items():
+        of_control = [row for row in rows if row.control == control and row.value is not None]
+        score = mean_score([row for row in of_control if row.metric == main][:1])
+        if score is not None:
+            beside = mean_score([row for row in of_control if row.metric == second][:1])
+            label = ORACLE if oracle and control == "majority" else name
+            lines.append(BaselineLine(control, label, score, beside, of_control[0].n_items, of_control[0].model))
+    return tuple(lines)
