@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from bertology_probes.head_patterns import PROBE
 
 from bertology.attention import PATTERNS, Scope, stream_maps
 from bertology.corpora import load_corpus
@@ -12,7 +13,6 @@ from bertology.encoders import load_encoder
 from bertology.errors import FitError
 from bertology.results.views.heads import best_head_grid, head_tables
 from bertology.runner import ProbeRequest, run_probes
-from bertology_probes.head_patterns import PROBE
 
 
 def shares(encoder, sentences, **settings):
