@@ -14,7 +14,7 @@ from bertology._yaml import Place, parse_yaml
 from bertology.errors import BertologyError
 from bertology.pocket import load_settings
 from bertology.runner import fewest_cells
-from bertology.runner.engines._slurm import read_profile
+from bertology.runner.engines._cluster import read_profile
 from bertology.runner.experiment import load_experiment
 from tests.long_numbers import dumped
 from tests.mutations import accepted, mutated_bytes, mutated_tree

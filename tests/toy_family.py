@@ -18,7 +18,7 @@ import numpy as np
 
 from bertology.families.cells import write_cell
 from bertology.families.contract import Family
-from bertology.families.provenance import Stopwatch
+from bertology.families.cells import Stopwatch
 from bertology.families.rows import cell_rows, corpus_columns, fit_columns
 from bertology.families.scoring import Column, records_of
 from bertology.families.tasks import CellGrid, Cost, Tables

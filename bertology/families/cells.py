@@ -1,12 +1,16 @@
-"""Cells: one score each of a table to be, named by the hash of all that decides it, one JSON a cell."""
+"""Cells: one score each of a table to be, named by the hash of all that decides it, one JSON a cell with provenance."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import platform
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from datetime import UTC, datetime
+from functools import cache, cached_property
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +160,32 @@ def _record_path(run: Path, cell_id: str) -> str:
 
 def _predictions_path(run: Path, cell_id: str) -> str:
     return f"{run}/predictions/{cell_id}.parquet"
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Versions of Python, bertology and ``packages``; nothing is imported."""
+    return {"python": platform.python_version(), **{name: _version(name) for name in ("bertology", *packages)}}
+
+
+@dataclass(frozen=True)
+class Stopwatch:
+    """When a fit began."""
+
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    clock: float = field(default_factory=time.perf_counter)
+
+    def provenance(self, *packages: str, device: str, n_cells: int = 1) -> dict[str, Any]:
+        """What is kept of each of ``n_cells`` that are finished now: versions, device, when they were begun, and an
+        equal share of the time that they took together."""
+        return {
+            "versions": versions(*packages),
+            "device": device,
+            "fit_started_utc": self.started.isoformat(timespec="seconds"),
+            "wall_s": round((time.perf_counter() - self.clock) / n_cells, 6),
+        }
+
+
+@cache
+def _version(package: str) -> str:
+    # What is installed does not change under a process that has imported it.
+    return metadata.version(package)

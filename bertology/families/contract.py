@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from bertology.encoders import ModelShape
 from bertology.families.readable import Reasons, Windows
-from bertology.families.readout_config import ReadoutConfig
-from bertology.families.request import Init
+from bertology.families.request import Init, ReadoutConfig
 from bertology.families.splits import TaskItems
 from bertology.families.tasks import BaselineCells, CellGrid, Cost, FitCells, FitGroup, Job, Pair, Scoring, Tables
 from bertology.probing import Probe

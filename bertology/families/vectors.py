@@ -11,7 +11,7 @@ from typing import Any
 from bertology.errors import BertologyError
 from bertology.families.contract import Family, SplitName
 from bertology.families.readable import Reasons, Windows
-from bertology.families.readout_config import ReadoutConfig
+from bertology.families.request import ReadoutConfig
 from bertology.families.rows import baseline_columns, cell_rows, corpus_columns
 from bertology.families.scoring import Counts, score_baselines
 from bertology.families.task_data import TRAIN_MEMORY

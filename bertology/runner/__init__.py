@@ -1,7 +1,14 @@
 """From a request or an experiment to tidy tables; whatever is finished is not computed again."""
 
-from bertology.families.readout_config import ReadoutConfig, sweep
-from bertology.families.request import CONTROLS, ProbeRequest, parse_controls, parse_layers, parse_names
+from bertology.families.request import (
+    CONTROLS,
+    ProbeRequest,
+    ReadoutConfig,
+    parse_controls,
+    parse_layers,
+    parse_names,
+    sweep,
+)
 from bertology.runner._estimate import estimate
 from bertology.runner._merge import merge_runs
 from bertology.runner._plan import Plan, make_plan

@@ -13,8 +13,8 @@ from filelock import Timeout
 from bertology.families.cells import all_finished
 from bertology.families.tasks import BaselineCells, FitCells, FitGroup, Job
 from bertology.runner._folder import RunFolder, finished, forget_failures, write_failure
+from bertology.runner._plan import Unit
 from bertology.runner._signals import ProgressFor, close_encoder, one_thread, open_encoder, stored_splits
-from bertology.runner._unit import Unit
 
 Outcome = Literal["computed", "found", "busy"]
 Numbered = tuple[int, Unit]

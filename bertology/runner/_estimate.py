@@ -17,8 +17,7 @@ from bertology.families.registry import family_of
 from bertology.families.tasks import PIECES_A_WORD, Cost, Pair, Weights
 from bertology.runner._compute import together
 from bertology.runner._folder import RunFolder, failure_of, finished
-from bertology.runner._plan import Plan
-from bertology.runner._unit import Unit
+from bertology.runner._plan import Plan, Unit
 from bertology.runner._work import Work
 
 # What times are made of. Only the speed of the processor is measured; the others are what the embedded model and a

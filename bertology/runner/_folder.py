@@ -27,9 +27,8 @@ from bertology._sealed import CHECKSUMS, changed_checksums, file_sha256
 from bertology._temporary import sweep
 from bertology._yaml import to_yaml
 from bertology.errors import BertologyError
-from bertology.families.cells import KEPT, Cell, all_finished, predictions_checksum
-from bertology.families.provenance import versions
-from bertology.runner._unit import Unit
+from bertology.families.cells import KEPT, Cell, all_finished, predictions_checksum, versions
+from bertology.runner._plan import Unit
 from bertology.runner._work import Work
 from bertology.runner.experiment._load import load_experiment
 from bertology.runner.experiment._settings import Experiment

@@ -19,9 +19,8 @@ from bertology.families.rows import failed_rows
 from bertology.families.tasks import BaselineCells, Scoring, Tables
 from bertology.results import PredictionFolder, Results, read_results
 from bertology.runner._folder import RunFolder, failure_of, finished, git_state
-from bertology.runner._plan import make_plan
+from bertology.runner._plan import Unit, make_plan
 from bertology.runner._signals import ProgressFor
-from bertology.runner._unit import Unit
 from bertology.runner._work import Shard, Work, in_order, resolve_work, work_of_plan
 from bertology.runner.engines import EngineName, device_of, open_engine
 from bertology.runner.engines._cluster import ClusterChoice

@@ -16,8 +16,7 @@ from bertology.families.registry import family_of
 from bertology.families.request import Init, ProbeRequest
 from bertology.results import ResultRow
 from bertology.runner._finder import Finder, find_corpus, prompts_corpus, splits_read
-from bertology.runner._plan import Plan, make_plan
-from bertology.runner._unit import Unit
+from bertology.runner._plan import Plan, Unit, make_plan
 from bertology.runner.experiment._settings import (
     CorpusSettings,
     Experiment,

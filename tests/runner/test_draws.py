@@ -13,9 +13,8 @@ import pytest
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
 from bertology.families import labels
-from bertology.families.draws import control_seeds
 from bertology.families.registry import family_of
-from bertology.families.tasks import Weights
+from bertology.families.tasks import Weights, control_seeds
 from bertology.probing import get_probe
 from bertology.results import read_results
 from bertology.runner import ProbeRequest, ReadoutConfig, RunOptions, run_experiment, run_probes

@@ -15,7 +15,7 @@ import pytest
 
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, FitError, NameNotFoundError
-from bertology.families.readout_config import sweep
+from bertology.families.request import sweep
 from bertology.families.task_data import TaskData
 from bertology.measures import expected_layer, fraction_mask
 from bertology.readouts import LinearReadout, Targets

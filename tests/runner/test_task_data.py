@@ -9,8 +9,7 @@ import pytest
 
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import CorpusError, FitError
-from bertology.families.item_columns import ItemColumns
-from bertology.families.problems import Problem, targets_of
+from bertology.families.items import ItemColumns, Problem, targets_of
 from bertology.families.splits import Splits, choose_splits
 from bertology.families.task_data import TaskData
 from bertology.probing import get_probe

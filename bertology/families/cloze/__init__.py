@@ -13,10 +13,8 @@ from bertology.errors import BertologyError, CorpusError
 from bertology.families.cloze._ask import ask_cells, read_vocabulary, write_majority
 from bertology.families.cloze._rows import baseline_tables, tables
 from bertology.families.contract import Family, SplitName
-from bertology.families.draws import n_draws
 from bertology.families.readable import Reasons, Windows
-from bertology.families.readout_config import ReadoutConfig, own_readout
-from bertology.families.request import Init
+from bertology.families.request import Init, ReadoutConfig, own_readout
 from bertology.families.tasks import (
     PIECES_A_WORD,
     BaselineCells,
@@ -28,6 +26,7 @@ from bertology.families.tasks import (
     Pair,
     Scoring,
     Tables,
+    n_draws,
 )
 from bertology.probing import ClozeItems, ClozeProbe, Probe
 

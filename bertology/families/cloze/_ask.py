@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from bertology._inputs import given_path, read_text
 from bertology.errors import ClozeError, CorpusError
-from bertology.families.cells import Cell, write_cell
-from bertology.families.provenance import Stopwatch, versions
+from bertology.families.cells import Cell, Stopwatch, versions, write_cell
 from bertology.families.tasks import BaselineCells, FitCells, Job
 from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut
 from bertology.results import cloze_predictions

@@ -11,8 +11,7 @@ from bertology.families.contract import Family, SplitName
 from bertology.families.heads._read import close_gates, maps_read, read_maps, write_baselines
 from bertology.families.heads._rows import head_rows
 from bertology.families.readable import Reasons, Windows
-from bertology.families.readout_config import ReadoutConfig, own_readout
-from bertology.families.request import Init, parse_layers
+from bertology.families.request import Init, ReadoutConfig, own_readout, parse_layers
 from bertology.families.rows import baseline_columns, corpus_columns, fit_columns
 from bertology.families.tasks import (
     PIECES_A_WORD,

@@ -12,9 +12,8 @@ import numpy as np
 
 from bertology.attention import HeadRatios
 from bertology.errors import BertologyError, CorpusError
-from bertology.families.cells import write_cell
-from bertology.families.provenance import Stopwatch, versions
-from bertology.families.readout_config import ReadoutConfig
+from bertology.families.cells import Stopwatch, versions, write_cell
+from bertology.families.request import ReadoutConfig
 from bertology.families.splits import Splits
 from bertology.families.tasks import BaselineCells, FitCells, FitGroup, Job
 from bertology.probing import AttentionProbe, GateProbe, HeadProbe

@@ -8,15 +8,24 @@ from typing import Any
 
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
-from bertology.families.draws import n_draws
 from bertology.families.labels._fit import fit, write_baselines
 from bertology.families.labels._rows import count, metrics_of, tables, with_accuracy
 from bertology.families.labels._sources import erased_data
-from bertology.families.readout_config import ReadoutConfig
-from bertology.families.request import Init
+from bertology.families.request import Init, ReadoutConfig
 from bertology.families.scoring import Counts
 from bertology.families.task_data import task_data
-from bertology.families.tasks import BaselineCells, CellGrid, Cost, FitCells, FitGroup, Job, Pair, Scoring, Tables
+from bertology.families.tasks import (
+    BaselineCells,
+    CellGrid,
+    Cost,
+    FitCells,
+    FitGroup,
+    Job,
+    Pair,
+    Scoring,
+    Tables,
+    n_draws,
+)
 from bertology.families.vectors import VectorFamily, checked_configs, training_memory, vector_identity
 from bertology.measures import Metric
 from bertology.probing import Probe, RepresentationProbe, get_probe

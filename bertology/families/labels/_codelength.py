@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.families.cells import write_cell
-from bertology.families.item_columns import sentence_names
-from bertology.families.problems import Problem, counts_of, targets_of
-from bertology.families.provenance import Stopwatch
+from bertology.families.cells import Stopwatch, write_cell
+from bertology.families.items import Problem, counts_of, sentence_names, targets_of
 from bertology.families.task_data import TaskData
 from bertology.families.tasks import FitCells, Job
 from bertology.results import Predictions

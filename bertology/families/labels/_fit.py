@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.corpora import Sentences
-from bertology.families.cells import write_cell
-from bertology.families.item_columns import ItemColumns
+from bertology.families.cells import Stopwatch, versions, write_cell
+from bertology.families.items import ItemColumns, Problem, counts_of, labels_of, targets_of
 from bertology.families.labels._codelength import write_codes
 from bertology.families.labels._sources import sources_of
-from bertology.families.problems import Problem, counts_of, labels_of, targets_of
-from bertology.families.provenance import Stopwatch, versions
 from bertology.families.readable import skipped_words
 from bertology.families.task_data import TaskData, task_data
 from bertology.families.tasks import BaselineCells, FitCells, Job

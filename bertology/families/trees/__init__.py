@@ -8,13 +8,22 @@ from typing import Any
 
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
-from bertology.families.draws import n_draws
-from bertology.families.readout_config import ReadoutConfig
-from bertology.families.request import Init
+from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import scored_tables
 from bertology.families.scoring import Counts, score_fits
 from bertology.families.task_data import task_data
-from bertology.families.tasks import BaselineCells, CellGrid, Cost, FitCells, FitGroup, Job, Pair, Scoring, Tables
+from bertology.families.tasks import (
+    BaselineCells,
+    CellGrid,
+    Cost,
+    FitCells,
+    FitGroup,
+    Job,
+    Pair,
+    Scoring,
+    Tables,
+    n_draws,
+)
 from bertology.families.trees._fit import fit_trees, write_chains
 from bertology.families.vectors import VectorFamily, checked_configs, training_memory, vector_identity
 from bertology.measures import Metric, count_trees

@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.activations import Entry, Progress
-from bertology.families.cells import KEPT, write_cell
-from bertology.families.item_columns import ItemColumns
-from bertology.families.problems import Problem, counts_of, weights_of
-from bertology.families.provenance import Stopwatch, versions
+from bertology.families.cells import KEPT, Stopwatch, versions, write_cell
+from bertology.families.items import ItemColumns, Problem, counts_of, weights_of
 from bertology.families.readable import skipped_words
 from bertology.families.task_data import SPAN_MEMORY, TaskData, task_data
 from bertology.families.tasks import BaselineCells, FitCells, FitGroup, Job, Pair

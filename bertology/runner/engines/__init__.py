@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from bertology.runner._unit import Unit
+from bertology.runner._plan import Unit
 from bertology.runner.engines._cluster import ClusterChoice
 from bertology.runner.engines._local import Engine, local_engine
 

@@ -27,8 +27,7 @@ from bertology.activations import Progress, entry_folder, find_entry
 from bertology.families.tasks import Weights
 from bertology.runner._compute import Numbered, Outcome, together
 from bertology.runner._folder import write_failure
-from bertology.runner._plan import Plan
-from bertology.runner._unit import Unit
+from bertology.runner._plan import Plan, Unit
 from bertology.runner.engines._dask_pool import Pool
 from bertology.runner.engines._dask_tasks import Errand, Survey, compute, survey, unpack, write_shard
 from bertology.runner.engines._local import Engine, Job, Outcomes, in_telling_order, portions

@@ -19,8 +19,7 @@ from distributed.comm import CommClosedError
 
 from bertology._temporary import temporary_folder
 from bertology.errors import BertologyError
-from bertology.runner.engines._cluster import PATIENCE_S, ClusterChoice
-from bertology.runner.engines._slurm import read_profile
+from bertology.runner.engines._cluster import PATIENCE_S, ClusterChoice, read_profile
 
 _LOOK_S = 2.0
 _TICK_S = 0.5

@@ -24,9 +24,8 @@ from bertology.errors import BertologyError
 from bertology.families.splits import Splits
 from bertology.families.tasks import Weights
 from bertology.runner._compute import Outcome, compute_units
-from bertology.runner._plan import Plan
+from bertology.runner._plan import Plan, Unit
 from bertology.runner._signals import close_encoder, open_encoder
-from bertology.runner._unit import Unit
 from bertology.runner.engines._sending import loaded
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from bertology.errors import BertologyError
 from bertology.families.tasks import Weights
 from bertology.runner._compute import Numbered, Outcome, compute_units, together
 from bertology.runner._folder import write_failure
+from bertology.runner._plan import Unit
 from bertology.runner._signals import ProgressFor, extract_splits, one_thread
-from bertology.runner._unit import Unit
 from bertology.runner.engines._sending import Sent, sending
 
 Note = tuple[Progress, str]

@@ -13,8 +13,7 @@ from bertology._files import digest
 from bertology._temporary import temporary_folder
 from bertology.corpora import Corpus, Sentences
 from bertology.families.splits import Splits
-from bertology.runner._plan import Plan
-from bertology.runner._unit import Unit
+from bertology.runner._plan import Plan, Unit
 
 _NOTHING = Sentences()
 

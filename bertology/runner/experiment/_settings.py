@@ -11,8 +11,7 @@ from pydantic_core import CoreSchema
 
 from bertology._settings import Text, Truth, Whole
 from bertology.errors import cut, quoted
-from bertology.families.readout_config import ReadoutConfig, sweep
-from bertology.families.request import CONTROLS, Control, ProbeRequest
+from bertology.families.request import CONTROLS, Control, ProbeRequest, ReadoutConfig, sweep
 from bertology.measures import N_RESAMPLES
 
 Share = Annotated[float, Field(gt=0, le=1)]

@@ -43,7 +43,7 @@ def profile(tmp_path: Path) -> Write:
 
 
 def test_the_job_that_slurm_is_given(profile: Write) -> None:
-    from bertology.runner.engines._slurm import read_profile
+    from bertology.runner.engines._cluster import read_profile
 
     found = read_profile(profile())
     assert found.most_workers == 8
@@ -60,7 +60,7 @@ def test_the_job_that_slurm_is_given(profile: Write) -> None:
 
 
 def test_one_worker_for_a_gpu(profile: Write) -> None:
-    from bertology.runner.engines._slurm import read_profile
+    from bertology.runner.engines._cluster import read_profile
 
     found = read_profile(profile("jobs: 2", "jobs: {minimum: 1, maximum: 20}\nprocesses: 1"))
     assert found.most_workers == 20
