@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import transformers
 
-from bertology.encoders import Encoder
+from bertology.encoders import Encoder, load_encoder
 from bertology.encoders._modules import find_blocks
 from bertology.encoders.interventions import gating, head_projection
 from bertology.errors import ModelError
@@ -54,8 +55,8 @@ def test_gate_of_one_changes_nothing(family: str, encoder: Encoders) -> None:
 
 
 @pytest.mark.parametrize("family", UNSHARED)
-def test_gate_of_zero_silences_the_head(family: str, encoder: Encoders) -> None:
-    own = encoder(family)
+def test_gate_of_zero_silences_the_head(family: str, tiny: Callable[[str], Path], device: str) -> None:
+    own = load_encoder(str(tiny(family)), device=device)
     ids = ids_for(own)
     before = own.hidden_states(ids, layers=[1, 2, 3])
     for layer in (1, 2, 3):

@@ -78,8 +78,8 @@ def test_blocks_beyond_the_deepest_layer_do_not_run(family: str, encoder: Encode
         torch.testing.assert_close(states[layer], everything[layer], rtol=0, atol=0)
 
 
-def test_attention_maps_equal_hugging_face(family: str, encoder: Encoders, tiny: Callable[[str], Path]) -> None:
-    own = encoder(family)
+def test_attention_maps_equal_hugging_face(family: str, tiny: Callable[[str], Path], device: str) -> None:
+    own = load_encoder(str(tiny(family)), device=device)
     ids, mask = batch(own)
     with torch.no_grad():
         expected = reference(tiny(family))(ids, attention_mask=mask, output_attentions=True).attentions
@@ -89,7 +89,7 @@ def test_attention_maps_equal_hugging_face(family: str, encoder: Encoders, tiny:
     keep = mask.bool()
     for layer, found in maps.items():
         assert found.shape == (3, HEADS, 21, 21)
-        rows = found.transpose(1, 2)[keep]  # [piece, head, piece]
+        rows = found.cpu().transpose(1, 2)[keep]  # [piece, head, piece]
         torch.testing.assert_close(rows, expected[layer - 1].transpose(1, 2)[keep], rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(rows.sum(-1), torch.ones(rows.shape[:2]))
     # The fast attention is back in place afterwards.

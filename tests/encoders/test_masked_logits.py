@@ -26,18 +26,18 @@ def padded(encoder: Encoder) -> tuple[torch.Tensor, torch.Tensor]:
     return ids, mask
 
 
-def test_last_layer_equals_the_model(masked_family: str, encoder: Encoders, tiny: Callable[[str], Path]) -> None:
-    own = encoder(masked_family)
+def test_last_layer_equals_the_model(masked_family: str, tiny: Callable[[str], Path], device: str) -> None:
+    own = load_encoder(str(tiny(masked_family)), device=device)
     ids, mask = padded(own)
     model = transformers.AutoModelForMaskedLM.from_pretrained(tiny(masked_family), dtype=torch.float32).eval()
     with torch.no_grad():
         expected = model(ids, attention_mask=mask).logits[PLACES[:, 0], PLACES[:, 1]]
     logits = own.masked_logits(ids, PLACES, attention_mask=mask)
     assert list(logits) == [own.n_layers]
-    torch.testing.assert_close(logits[own.n_layers], expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(logits[own.n_layers].cpu(), expected, rtol=1e-5, atol=1e-5)
     candidates = torch.tensor([9, 6, 30])
     some = own.masked_logits(ids, PLACES, attention_mask=mask, candidates=candidates)
-    torch.testing.assert_close(some[own.n_layers], expected[:, candidates], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(some[own.n_layers].cpu(), expected[:, candidates], rtol=1e-5, atol=1e-5)
 
 
 def cut_after(encoder: Encoder, layer: int) -> Callable[[], None]:

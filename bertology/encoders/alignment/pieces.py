@@ -139,29 +139,40 @@ class PieceReader:
         """Tokenise sentences and align words to pieces; see :meth:`Encoder.tokenize`."""
         if not isinstance(sentences, Sentences):
             sentences = Sentences(sentences)
-        collected = _Collected(sentences, self)
-        for low, high in _chunks(sentences):
-            aligned = _align_chunk(sentences, self, low, high)
-            collected.add(low, high, aligned, on_long)
-        return collected.pieces()
+        aligned = _Aligned.joined([_align_chunk(sentences, self, low, high) for low, high in _chunks(sentences)])
+        return _in_windows(sentences, self, aligned, on_long)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Aligned:
-    """Pieces of some sentences, without special tokens, and the range of each word among them."""
+    """Pieces of sentences, without special tokens, and the range of each word among them."""
 
     ids: Ids
-    piece_starts: Integers
-    """``[sentence + 1]``"""
+    n_pieces: Integers
+    """``[sentence]``"""
     first: Integers
-    """``[word]`` counted through all pieces of the chunk."""
+    """``[word]`` first piece, counted through all sentences."""
     last: Integers
+    """``[word]`` end of its pieces, exclusive; equal to ``first`` where it has none."""
     gaps: Flags
     """``[piece]`` white space between pieces of one word."""
 
+    @classmethod
+    def joined(cls, parts: Sequence[_Aligned]) -> _Aligned:
+        """Consecutive parts of a text as one."""
+        before = np.cumsum([0, *(len(part.ids) for part in parts)])
+        nothing = np.zeros(0, dtype=np.int64)
+        return cls(
+            ids=np.concatenate([nothing.astype(np.int32), *(part.ids for part in parts)]),
+            n_pieces=np.concatenate([nothing, *(part.n_pieces for part in parts)]),
+            first=np.concatenate([nothing, *(part.first + n for part, n in zip(parts, before, strict=False))]),
+            last=np.concatenate([nothing, *(part.last + n for part, n in zip(parts, before, strict=False))]),
+            gaps=np.concatenate([nothing.astype(bool), *(part.gaps for part in parts)]),
+        )
+
 
 def _chunks(sentences: Sentences) -> Iterator[tuple[int, int]]:
-    """Runs of sentences of about a million characters, so that memory does not grow with the corpus."""
+    """Runs of sentences of about a million characters, to bound the memory of the tokenizer's own results."""
     low = size = 0
     for number in range(len(sentences)):
         size += len(sentences.text(number))
@@ -180,13 +191,12 @@ def _align_chunk(sentences: Sentences, reader: PieceReader, low: int, high: int)
     reader.backend.no_padding()
     reader.backend.no_truncation()
     encodings = reader.backend.encode_batch(texts, add_special_tokens=False)
-    piece_starts = np.append(0, np.cumsum([len(encoding) for encoding in encodings])).astype(np.int64)
-    n_pieces = int(piece_starts[-1])
-    ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int32, n_pieces)
+    n_pieces = np.array([len(encoding) for encoding in encodings], dtype=np.int64)
+    ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int32, n_pieces.sum())
     flat = chain.from_iterable(chain.from_iterable(encoding.offsets for encoding in encodings))
-    offsets = np.fromiter(flat, np.int64, 2 * n_pieces).reshape(-1, 2)
+    offsets = np.fromiter(flat, np.int64, 2 * n_pieces.sum()).reshape(-1, 2)
     bases = text_bases(texts)
-    offsets = offsets + np.repeat(bases[:-1], np.diff(piece_starts))[:, None]
+    offsets = offsets + np.repeat(bases[:-1], n_pieces)[:, None]
     starts, ends = trim_spaces(offsets[:, 0], offsets[:, 1], characters)
     words = sentences.starts[low : high + 1]
     spans = sentences.char_spans[words[0] : words[-1]].astype(np.int64)
@@ -200,7 +210,7 @@ def _align_chunk(sentences: Sentences, reader: PieceReader, low: int, high: int)
     # The offsets of a mark may be those of the character after the white space that it stands for; one that a
     # normaliser makes of a visible character, such as a free accent, stands for that.
     is_space |= is_mark & follow_spaces(starts, characters)
-    return _Aligned(ids, piece_starts, first, last, gaps_in_words(first, last, is_space))
+    return _Aligned(ids, n_pieces, first, last, gaps_in_words(first, last, is_space))
 
 
 def _surrogate_error(sentences: Sentences, texts: list[str], low: int) -> CorpusError:
@@ -211,119 +221,89 @@ def _surrogate_error(sentences: Sentences, texts: list[str], low: int) -> Corpus
     )
 
 
-class _Collected:
-    """Collects the windows, and the places of words in them, chunk by chunk."""
+def _in_windows(sentences: Sentences, reader: PieceReader, aligned: _Aligned, on_long: OnLong) -> Pieces:
+    """Choose windows, and for each word the window that it is read from."""
+    capacity, n_pieces = reader.capacity, aligned.n_pieces
+    piece_starts = np.cumsum(n_pieces) - n_pieces
+    has_pieces = aligned.last > aligned.first
+    reasons = dict.fromkeys(np.flatnonzero(~has_pieces).tolist(), _NOTHING)
+    # Sentences that fit have one window each, from their first piece on.
+    fits, of_word = (n_pieces > 0) & (n_pieces <= capacity), sentences.sentence_of_word
+    window = np.where(has_pieces & fits[of_word], (np.cumsum(fits) - 1)[of_word], -1)
+    sentence, start = [np.flatnonzero(fits)], [piece_starts[fits]]
+    n_windows = len(sentence[0])
+    for number in np.flatnonzero(n_pieces > capacity).tolist():
+        words = slice(*sentences.starts[number : number + 2].tolist())
+        if on_long != "window":
+            reason = _too_long(sentences.id(number), int(n_pieces[number]), capacity, on_long)
+            reasons |= dict.fromkeys(range(words.start, words.stop), reason)
+            continue
+        base = piece_starts[number]
+        first, last = aligned.first[words] - base, aligned.last[words] - base
+        starts, chosen = windows_of(int(n_pieces[number]), first, last, capacity=capacity)
+        for place in np.flatnonzero(has_pieces[words] & (chosen < 0)).tolist():
+            length = int(last[place] - first[place])
+            reasons[words.start + place] = f"its {length} pieces are more than a window of {capacity} holds"
+        window[words] = np.where(has_pieces[words] & (chosen >= 0), chosen + n_windows, -1)
+        sentence.append(np.full(len(starts), number))
+        start.append(starts + base)
+        n_windows += len(starts)
+    skipped = tuple(
+        SkippedWord(word, sentences.id(int(of_word[word])), sentences.word(word), reasons[word])
+        for word in sorted(reasons)
+    )
+    return _laid_out(reader, aligned, window, np.concatenate(sentence), np.concatenate(start), skipped)
 
-    def __init__(self, sentences: Sentences, reader: PieceReader) -> None:
-        self._sentences, self._reader = sentences, reader
-        self._ids: list[Ids] = []
-        self._gaps: list[Flags] = []
-        self._lengths: list[Integers] = []
-        self._window_sentence: list[Integers] = []
-        self._n_windows = 0
-        self._word_window = np.full(sentences.n_words, -1, dtype=np.int32)
-        self._word_first = np.zeros(sentences.n_words, dtype=np.int32)
-        self._word_last = np.zeros(sentences.n_words, dtype=np.int32)
-        self._skipped: list[SkippedWord] = []
-        self._n_unknown = 0
 
-    def add(self, low: int, high: int, aligned: _Aligned, on_long: OnLong) -> None:
-        """Add the windows of sentences ``low:high`` and the places of their words."""
-        n_pieces = np.diff(aligned.piece_starts)
-        words = self._sentences.starts[low : high + 1]
-        word_sentence = np.repeat(np.arange(high - low), np.diff(words))
-        has_pieces = aligned.last > aligned.first
-        # Sentences that fit: one window each, begun at their first piece.
-        fits = (n_pieces > 0) & (n_pieces <= self._reader.capacity)
-        sentence = np.flatnonzero(fits)
-        start = aligned.piece_starts[:-1][sentence]
-        window = np.where(has_pieces, (np.cumsum(fits) - 1)[word_sentence], -1)
-        window[~fits[word_sentence]] = -1
-        reasons: dict[int, str] = {int(word): _NOTHING for word in np.flatnonzero(~has_pieces)}
-        more_sentences, more_starts = [sentence], [start]
-        n_windows = len(sentence)
-        for number in np.flatnonzero(n_pieces > self._reader.capacity):
-            within = slice(int(words[number] - words[0]), int(words[number + 1] - words[0]))  # the sentence's words
-            if on_long != "window":
-                self._refuse_long(low + int(number), int(n_pieces[number]), within, on_long, reasons)
-                continue
-            base = aligned.piece_starts[number]
-            starts, chosen = windows_of(
-                int(n_pieces[number]),
-                aligned.first[within] - base,
-                aligned.last[within] - base,
-                capacity=self._reader.capacity,
-            )
-            chosen = np.where(has_pieces[within], chosen, -1)
-            for word in np.flatnonzero(has_pieces[within] & (chosen < 0)) + within.start:
-                length = int(aligned.last[word] - aligned.first[word])
-                reasons[int(word)] = f"its {length} pieces are more than a window of {self._reader.capacity} holds"
-            window[within] = np.where(chosen >= 0, chosen + n_windows, -1)
-            more_sentences.append(np.full(len(starts), number))
-            more_starts.append(starts + base)
-            n_windows += len(starts)
-        self._write(low, aligned, window, np.concatenate(more_sentences), np.concatenate(more_starts), n_pieces)
-        self._skip(low, int(words[0]), reasons)
+def _too_long(name: str, length: int, capacity: int, on_long: OnLong) -> str:
+    """Why the words of a sentence that does not fit are skipped.
 
-    def _refuse_long(self, number: int, length: int, words: slice, on_long: OnLong, reasons: dict[int, str]) -> None:
-        """Raise an error for a sentence that does not fit, or note why its words are skipped."""
-        capacity, name = self._reader.capacity, self._sentences.id(number)
-        if on_long == "error":
-            raise ModelError(
-                f"sentence {quoted(name)} has {length} pieces, the model takes {capacity}: read it in windows "
-                "(--on-long window) or leave it out (--on-long skip)"
-            )
-        for word in range(words.start, words.stop):
-            reasons[word] = f"its sentence has {length} pieces, the model takes {capacity}"
-
-    def _write(
-        self, low: int, aligned: _Aligned, window: Integers, sentence: Integers, start: Integers, n_pieces: Integers
-    ) -> None:
-        """Add windows in the order of their sentences; ``window [word]`` refers to them in the order of ``start``."""
-        order = np.lexsort((start, sentence))
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        sentence, start = sentence[order], start[order]
-        length = np.minimum(n_pieces[sentence], self._reader.capacity)
-        prefix, suffix = self._reader.prefix, self._reader.suffix
-        self._ids.append(_lay_out(aligned.ids, start, length, prefix, suffix))
-        self._gaps.append(_lay_out(aligned.gaps, start, length, np.zeros_like(prefix), np.zeros_like(suffix)))
-        self._lengths.append(length + len(prefix) + len(suffix))
-        self._window_sentence.append(sentence + low)
-        placed = np.flatnonzero(window >= 0)
-        ranks = rank[window[placed]]
-        word = placed + int(self._sentences.starts[low])
-        shift = len(prefix) - start[ranks]
-        self._word_window[word] = ranks + self._n_windows
-        self._word_first[word] = aligned.first[placed] + shift
-        self._word_last[word] = aligned.last[placed] + shift
-        self._n_windows += len(order)
-        if self._reader.unknown_id is not None:
-            unknown = np.append(0, np.cumsum(aligned.ids == self._reader.unknown_id))
-            self._n_unknown += int(np.sum(unknown[aligned.last[placed]] > unknown[aligned.first[placed]]))
-
-    def _skip(self, low: int, base: int, reasons: dict[int, str]) -> None:
-        for word in sorted(reasons):
-            number = base + word
-            sentence = self._sentences.id(int(self._sentences.sentence_of_word[number]))
-            self._skipped.append(SkippedWord(number, sentence, self._sentences.word(number), reasons[word]))
-
-    def pieces(self) -> Pieces:
-        """The collected columns."""
-        lengths = np.concatenate([np.zeros(1, dtype=np.int64), *self._lengths])
-        nothing = np.zeros(0, dtype=np.int32)
-        return Pieces(
-            ids=np.concatenate([nothing, *self._ids]),
-            window_starts=np.cumsum(lengths),
-            window_sentence=np.concatenate([nothing, *self._window_sentence]).astype(np.int32),
-            word_window=self._word_window,
-            word_first=self._word_first,
-            word_last=self._word_last,
-            gaps=np.concatenate([np.zeros(0, dtype=bool), *self._gaps]),
-            skipped=tuple(self._skipped),
-            pad_id=self._reader.pad_id,
-            n_unknown=self._n_unknown,
+    Raises:
+        ModelError: ``on_long`` is ``"error"``.
+    """
+    if on_long == "error":
+        raise ModelError(
+            f"sentence {quoted(name)} has {length} pieces, the model takes {capacity}: read it in windows "
+            "(--on-long window) or leave it out (--on-long skip)"
         )
+    return f"its sentence has {length} pieces, the model takes {capacity}"
+
+
+def _laid_out(
+    reader: PieceReader,
+    aligned: _Aligned,
+    window: Integers,
+    sentence: Integers,
+    start: Integers,
+    skipped: tuple[SkippedWord, ...],
+) -> Pieces:
+    """The columns of windows in the order of their sentences; ``window [word]`` refers to the order of ``start``."""
+    order = np.lexsort((start, sentence))
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    sentence, start = sentence[order], start[order]
+    length = np.minimum(aligned.n_pieces[sentence], reader.capacity)
+    prefix, suffix = reader.prefix, reader.suffix
+    placed = np.flatnonzero(window >= 0)
+    word_window = np.full(len(window), -1, dtype=np.int32)
+    word_first, word_last = np.zeros((2, len(window)), dtype=np.int32)
+    word_window[placed] = rank[window[placed]]
+    shift = len(prefix) - start[word_window[placed]]
+    word_first[placed] = aligned.first[placed] + shift
+    word_last[placed] = aligned.last[placed] + shift
+    unknown = np.append(0, np.cumsum(aligned.ids == (-1 if reader.unknown_id is None else reader.unknown_id)))
+    return Pieces(
+        ids=_lay_out(aligned.ids, start, length, prefix, suffix),
+        window_starts=np.append(0, np.cumsum(length + len(prefix) + len(suffix))),
+        window_sentence=sentence.astype(np.int32),
+        word_window=word_window,
+        word_first=word_first,
+        word_last=word_last,
+        gaps=_lay_out(aligned.gaps, start, length, np.zeros_like(prefix), np.zeros_like(suffix)),
+        skipped=skipped,
+        pad_id=reader.pad_id,
+        n_unknown=int(np.sum(unknown[aligned.last[placed]] > unknown[aligned.first[placed]])),
+    )
 
 
 def _lay_out(values: NDArray[Value], start: Integers, length: Integers, prefix: Ids, suffix: Ids) -> NDArray[Value]:
