@@ -199,6 +199,17 @@ def test_probes_are_imported_by_the_name_under_which_they_are_installed() -> Non
     assert not [path for path in modules("probes", "tests") if other.search(path.read_text(encoding="utf-8"))]
 
 
+def test_the_runner_knows_no_family_by_name() -> None:
+    families = [
+        f"bertology.families.{path.parent.name}" for path in (ROOT / "bertology/families").glob("*/__init__.py")
+    ]
+    assert len(families) >= 4
+    for path in modules("bertology/runner", "bertology/results", "bertology/probing"):
+        assert not [name for name in imported(path) if name.startswith(tuple(families))], path
+        text = path.read_text(encoding="utf-8")
+        assert path.parts[-2] == "probing" or not re.search(r"isinstance\([^)]*Probe\b", text), path
+
+
 def test_every_package_is_installed() -> None:
     there = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "bertology").rglob("__init__.py")}
     assert set(project()["tool"]["setuptools"]["packages"]) == there | {"bertology_probes"}

@@ -66,16 +66,19 @@ def test_the_grid_is_what_was_asked(trial: tuple[Path, RunSummary]) -> None:
     assert comparisons.groupby("family").size().tolist() == [1, 1, 1, 1]
 
 
-def test_scores_are_those_of_a_probe(trial: tuple[Path, RunSummary], tiny_bert: Path) -> None:
+def test_a_probe_gives_the_same_bytes(trial: tuple[Path, RunSummary], tiny_bert: Path, tmp_path: Path) -> None:
     from bertology.corpora import Corpus, load_corpus
 
     whole = load_corpus("pocket")
     corpus = Corpus("small", {name: split[:40] for name, split in whole.splits.items()})
     request = ProbeRequest(model=str(tiny_bert), layers="0-1", controls=("majority", "word_majority", "control_task"))
-    probed = run_probes(request, corpus=corpus).to_pandas().set_index(["cell_id", "metric"])
+    out = tmp_path / "probe"
+    probed = run_probes(request, corpus=corpus, out=out).to_pandas().set_index(["cell_id", "metric"])
     ran = read_results(trial[1].folder).to_pandas().set_index(["cell_id", "metric"])
     assert len(probed) == 2 * 4 + 2 * 2
-    assert probed.value.tolist() == pytest.approx(ran.loc[probed.index].value.tolist(), abs=0.005)
+    assert probed.value.tolist() == ran.loc[probed.index].value.tolist()
+    own, kept = predictions(out), predictions(trial[1].folder)
+    assert own == {name: kept[name] for name in own}
 
 
 def test_each_model_is_read_once_for_all_tasks(
