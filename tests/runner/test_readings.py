@@ -308,6 +308,12 @@ def test_the_expected_layer_is_that_of_the_gains(mixed: Results) -> None:
     assert table.reading.startswith("edge_cumulative")
 
 
+def test_one_layer_alone_has_no_layer_at_which_mixtures_gain(asking: Callable[..., ProbeRequest], toy: Corpus) -> None:
+    frame = run_probes(asking(ReadoutConfig("edge_cumulative", SMALL), layers="1"), corpus=toy).to_pandas()
+    assert "expected_layer" not in set(frame.metric)
+    assert set(frame[frame.readout == "edge_cumulative"].layer) == {1}
+
+
 def test_deeper_layers_change_nothing_below_them(
     asking: Callable[..., ProbeRequest], toy: Corpus, tmp_path: Path
 ) -> None:

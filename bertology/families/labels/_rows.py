@@ -139,7 +139,7 @@ def _depth_rows(
     """Where in the model a task is solved, from mixtures of layers: no layer's score, kept with the deepest cell."""
     mixes = readout_kind(cells.readout).columns
     where = {"control": "none"}
-    if mixes == "below":
+    if mixes == "below" and len(cells.layers) > 1:
         deepest = [
             {seed: _expected_layer(column, cells.layers_read, main.name) for seed, column in of_draw.items()}
             for of_draw in columns
