@@ -1,6 +1,7 @@
-"""Cloze: what the masked-LM head says at masked places, layer by layer; sentences scored by masking each piece.
+"""Cloze: scores of the masked-LM head at masked places, layer by layer; sentences scored by masking each piece.
 
-Importing this package imports no torch.
+:func:`ask` (``_ask.py``) scores candidates of many prompts, ``_sentences.py`` whole sentences and pairs of them,
+``_reading.py`` follows one prompt through the layers. Importing this package imports no torch.
 """
 
 from __future__ import annotations
@@ -8,31 +9,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.cloze._answers import ANSWER_FORMS, AnswerForm, Excluded, anchor_of, check_form
-from bertology.cloze._encode import spell_pieces
-from bertology.cloze._prompts import MASK, Prompt
-from bertology.cloze._scores import ClozeScores, SentenceScores
+from bertology.cloze._pieces import anchor_of, spell_pieces, vocabulary_ids
+from bertology.cloze._prompts import MASK, AnswerForm, Excluded, Prompt, check_form
 
 if TYPE_CHECKING:
     from bertology.cloze._ask import ask
-    from bertology.cloze._distribution import Distribution, distribution, vocabulary_ids
-    from bertology.cloze._next_sentence import NextSentenceScores, next_sentence
-    from bertology.cloze._reading import ClozeReading, read_cloze
-    from bertology.cloze._sentences import pseudo_log_likelihood
+    from bertology.cloze._reading import ClozeReading, distribution, read_cloze
+    from bertology.cloze._sentences import next_sentence, pseudo_log_likelihood
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
-    "ANSWER_FORMS",
     "MASK",
     "AnswerForm",
     "ClozeReading",
-    "ClozeScores",
-    "Distribution",
     "Excluded",
-    "NextSentenceScores",
     "Prompt",
-    "SentenceScores",
     "anchor_of",
     "ask",
     "check_form",

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bertology.activations import Progress, silent
-from bertology.cloze._answers import Answer, AnswerForm, AnswerReader, Excluded, check_form
-from bertology.cloze._copies import masked_copies
-from bertology.cloze._encode import encode, mask_places, too_long
-from bertology.cloze._prompts import MASK, Prompt
-from bertology.cloze._questions import Integers, Questions
-from bertology.cloze._read import Read, Wanted, read_questions
-from bertology.cloze._scores import ClozeScores
+from bertology.cloze._pieces import Answer, AnswerReader, encode_each, mask_places, masked_copies, too_long
+from bertology.cloze._prompts import MASK, AnswerForm, ClozeScores, Excluded, Integers, Prompt, check_form
+from bertology.cloze._read import Questions, Wanted, question_batches, read_questions
 from bertology.errors import ClozeError, quoted
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
-
-_TEXTS_AT_ONCE = 1024
 
 
 def ask(
@@ -37,27 +31,27 @@ def ask(
     pieces: int | None = None,
     progress: Progress = silent,
 ) -> ClozeScores:
-    """Put prompts to a masked language model, by layer through its own head (the logit lens).
+    """Score the candidates of prompts with a masked language model, by layer through its own head (the logit lens).
 
-    Prompts of the same text are read once; inputs are batched by length; only masks pass through the head, and
-    where neither log-probabilities, ranks nor the best entries are asked for, only the candidates are scored.
+    Prompts of the same text are read once; inputs are batched by length; only masks pass through the head, and where
+    neither log-probabilities, ranks nor the best entries are requested, only the candidates are scored.
 
     Args:
         encoder: a masked language model.
-        prompts: what to ask. Candidates are for one mask, which a prompt of several names; several masks are each given
-            their own distribution, with the others masked.
+        prompts: texts with masks. Candidates are for one mask, which a prompt with several names in ``at``; each of
+            several masks has its own distribution, with the others masked.
         layers: 0 for the embeddings, 1…L for the blocks; the last one when left out.
         form: how candidates are scored, above all those of several pieces.
         normalized: give natural logarithms of probabilities; logits if not.
-        ranks: say at which place of the distribution a candidate stands; for ``one_piece`` alone.
-        top: how many of the best entries to give at each mask.
+        ranks: also the rank of a candidate in the distribution; for ``one_piece`` alone.
+        top: number of the best entries returned at each mask.
         vocabulary: vocabulary numbers that the distribution is over, such as those that several models share
             (Petroni et al. 2019, section 4.1.2); for ``one_piece`` alone. All when left out.
-        pieces: in a batch, when what suits the device does not suit the task.
-        progress: told of inputs read.
+        pieces: in a batch; as suits the device when left out.
+        progress: counts texts.
 
     Returns:
-        Scores of all candidates of all prompts; what could not be scored is NaN and listed with its reason.
+        Scores of all candidates of all prompts; those that could not be scored are NaN and listed with the reason.
 
     Raises:
         ModelError: no masked-LM head, no mask, or a layer that the model does not have.
@@ -107,19 +101,19 @@ def _entries(encoder: Encoder, vocabulary: Sequence[int]) -> Integers:
     return entries
 
 
-_Key = tuple[str, int | None]
-
-
 @dataclass
 class _Text:
-    """A text that is read, with all that its prompts ask of it."""
+    """A text that is read once, for all prompts that have it and candidates at the same mask."""
 
     prompts: list[int]
-    words: list[str | int]
+    words: dict[str | int, None]
+    """Candidates of all its prompts, each once, in order."""
+    first_mask: int = 0
+    """Number of its first mask among those of all texts."""
+    first_word: int = 0
+    """Number of its first candidate among those of all texts."""
     reason: str = ""
     """Why it is not read."""
-    first_mask: int = 0
-    first_word: int = 0
 
 
 class _Asking:
@@ -128,9 +122,9 @@ class _Asking:
     def __init__(self, encoder: Encoder, prompts: tuple[Prompt, ...], form: AnswerForm, wanted: Wanted) -> None:
         self._encoder, self._prompts, self._form, self._wanted = encoder, prompts, form, wanted
         self._answers = AnswerReader(encoder)
-        self._texts = self._gather()
-        last = [text.first_mask + prompts[text.prompts[0]].n_masks for text in self._texts.values()]
-        n_masks, n_words = max(last), sum(len(text.words) for text in self._texts.values())
+        self._texts: dict[tuple[str, int | None], _Text] = {}
+        """By what the model reads and the mask that is asked about, in the order they first come."""
+        n_masks, n_words = self._gather()
         n_layers = len(wanted.layers)
         self._values = np.full((n_layers, n_words), np.nan)
         self._ranks = np.zeros((n_layers, n_words), dtype=np.int64)
@@ -139,46 +133,33 @@ class _Asking:
         self._reasons: dict[int, str] = {}
         self._n_inputs = 0
 
-    def _gather(self) -> dict[_Key, _Text]:
-        """Texts by what the model reads, in the order they first come."""
-        texts: dict[_Key, _Text] = {}
-        words: dict[_Key, dict[str | int, None]] = {}
+    def _gather(self) -> tuple[int, int]:
+        """Collect the texts of all prompts; the number of their masks, and of their candidates."""
         for number, prompt in enumerate(self._prompts):
             key = prompt.written(self._encoder.mask_token), prompt.asked
-            texts.setdefault(key, _Text([], [])).prompts.append(number)
-            words.setdefault(key, {}).update(dict.fromkeys(prompt.candidates))
-        masks = entries = 0
-        for key, text in texts.items():
-            text.words = list(words[key])
-            text.first_mask, text.first_word = masks, entries
-            masks += self._prompts[text.prompts[0]].n_masks
-            entries += len(text.words)
-        return texts
+            text = self._texts.setdefault(key, _Text([], {}))
+            text.prompts.append(number)
+            text.words.update(dict.fromkeys(prompt.candidates))
+        n_masks = n_words = 0
+        for text in self._texts.values():
+            text.first_mask, text.first_word = n_masks, n_words
+            n_masks += self._prompts[text.prompts[0]].n_masks
+            n_words += len(text.words)
+        return n_masks, n_words
 
     def scores(self, progress: Progress) -> ClozeScores:
-        """Read everything, and give each prompt its own."""
+        """Read all texts, and return the scores of each prompt."""
         progress.start(len(self._texts), unit="texts")
-        for batch in self._batches():
-            batch.finish(self._wanted, self)
-            progress.advance(batch.n_texts)
+        encodings = encode_each(self._encoder, [written for written, _ in self._texts])
+        for questions in question_batches(zip(self._texts.values(), encodings, strict=True), self._add):
+            self._take(questions)
+            progress.advance(questions.n_texts)
         progress.finish()
         return self._distributed()
 
-    def _batches(self) -> Iterator[_Batch]:
-        """Enough texts to be read together."""
-        keys = list(self._texts)
-        batch = _Batch(self._encoder)
-        for start in range(0, len(keys), _TEXTS_AT_ONCE):
-            some = keys[start : start + _TEXTS_AT_ONCE]
-            for key, encoding in zip(some, encode(self._encoder, [written for written, _ in some]), strict=True):
-                self._add(batch, self._texts[key], encoding)
-                if batch.questions.is_full:
-                    yield batch
-                    batch = _Batch(self._encoder)
-        yield batch
-
-    def _add(self, batch: _Batch, text: _Text, encoding: Any) -> None:
-        batch.n_texts += 1
+    def _add(self, questions: Questions, encoded: tuple[_Text, Any]) -> None:
+        """Add what is asked about one text."""
+        text, encoding = encoded
         prompt = self._prompts[text.prompts[0]]
         text.reason = too_long(self._encoder, len(encoding.ids))
         if text.reason:
@@ -186,23 +167,23 @@ class _Asking:
         masks = mask_places(self._encoder, prompt, encoding.ids)
         if self._wanted.top:
             for number, mask in enumerate(masks):
-                batch.masks.append((batch.questions.place(encoding.ids, mask), text.first_mask + number))
+                questions.masks.append((questions.place(encoding.ids, mask), text.first_mask + number))
         if prompt.asked is None:
             return
         before = self._encoder.mask_token.join(prompt.segments[: prompt.asked + 1])
-        for number, answer in enumerate(self._answers.read(before, text.words)):
-            slot = text.first_word + number
+        mask = masks[prompt.asked]
+        for slot, answer in enumerate(self._answers.read(before, text.words), start=text.first_word):
             reason = answer.reason or self._unfit(answer, len(encoding.ids))
             if reason:
                 self._reasons[slot] = reason
                 continue
-            for ids, piece, entry in masked_copies(
-                encoding.ids, masks[prompt.asked], answer, self._encoder.mask_id, self._form
-            ):
-                batch.term(ids, piece, entry, slot)
+            whole = [*encoding.ids[:mask], *answer.pieces, *encoding.ids[mask + 1 :]]
+            pieces = range(mask, mask + len(answer.pieces))
+            for copy in masked_copies(whole, pieces, answer.words, self._encoder.mask_id, self._form):
+                questions.term(*copy, slot=slot)
 
     def _unfit(self, answer: Answer, n_pieces: int) -> str:
-        """Why an answer cannot be scored as asked."""
+        """Why an answer cannot be scored in this form."""
         if self._form == "one_piece":
             if len(answer.pieces) > 1:
                 return self._answers.several_pieces(answer)
@@ -210,21 +191,22 @@ class _Asking:
             return "" if limit is None or answer.pieces[0] in limit else "not in the vocabulary that was given"
         return too_long(self._encoder, n_pieces + len(answer.pieces) - 1)
 
-    def take(self, read: Read, batch: _Batch) -> None:
-        """Keep what was read: the terms of an answer summed."""
-        self._n_inputs += len(batch.questions.inputs)
-        slots, term_slot = np.unique(np.array(batch.slots, dtype=np.int64), return_inverse=True)
+    def _take(self, questions: Questions) -> None:
+        """Read a batch of questions, and sum the terms of each answer."""
+        read = read_questions(self._encoder, questions, self._wanted)
+        self._n_inputs += len(questions.inputs)
+        slots, term_slot = np.unique(np.array(questions.slots, dtype=np.int64), return_inverse=True)
         for layer in range(len(self._wanted.layers)):
             self._values[layer, slots] = np.bincount(term_slot, weights=read.values[layer], minlength=len(slots))
         if self._wanted.ranks:
-            self._ranks[:, batch.slots] = read.ranks
-        if batch.masks:
-            places, masks = np.array(batch.masks, dtype=np.int64).T
+            self._ranks[:, questions.slots] = read.ranks
+        if questions.masks:
+            places, masks = np.array(questions.masks, dtype=np.int64).T
             self._top_ids[:, masks] = read.top_ids[:, places]
             self._top_values[:, masks] = read.top_values[:, places]
 
     def _distributed(self) -> ClozeScores:
-        """From texts, which are read once, to prompts."""
+        """The scores of prompts, from those of their texts, which are read once."""
         text_of = {number: text for text in self._texts.values() for number in text.prompts}
         candidates, masks, excluded = [], [], []
         for number, prompt in enumerate(self._prompts):
@@ -253,25 +235,3 @@ class _Asking:
             excluded=tuple(excluded),
             n_inputs=self._n_inputs,
         )
-
-
-class _Batch:
-    """Texts that are read together, and where what the model says of them belongs."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-        self.questions = Questions()
-        self.slots: list[int] = []
-        """``[term]`` the answer that a term is part of."""
-        self.masks: list[tuple[int, int]] = []
-        """Places, and the masks they are."""
-        self.n_texts = 0
-
-    def term(self, ids: Sequence[int], piece: int, entry: int, slot: int) -> None:
-        """Ask for an entry at a piece of an input."""
-        self.questions.term(self.questions.place(ids, piece), entry)
-        self.slots.append(slot)
-
-    def finish(self, wanted: Wanted, asking: _Asking) -> None:
-        """Read, and hand over what was read."""
-        asking.take(read_questions(self._encoder, self.questions, wanted), self)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -13,46 +13,103 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._workers import Workers
-from bertology.cloze._questions import Groups, Integers, Questions
+from bertology.cloze._prompts import Floats, Integers
 from bertology.encoders.batching import Batch, pieces_in_batch, plan_batches
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
 
-Floats = NDArray[np.float64]
-
+_INPUTS_AT_ONCE = 8192
+"""So many inputs are sorted by length and read together; memory does not grow beyond them."""
 _LOGITS_AT_ONCE = 1 << 22
+
+Text = TypeVar("Text")
+
+
+class Questions:
+    """Inputs with masks, places in them and vocabulary entries at those places, until there are enough to be read.
+
+    Equal inputs are one, and so are equal places.
+    """
+
+    def __init__(self) -> None:
+        self.inputs: list[Integers] = []
+        """Distinct ones, special tokens included."""
+        self.slots: list[int] = []
+        """``[term]`` number of the answer that it is part of."""
+        self.masks: list[tuple[int, int]] = []
+        """Places whose best entries are wanted, each with the number of its mask."""
+        self.n_texts = 0
+        """Number of texts that the inputs come from."""
+        self._known: dict[bytes, int] = {}
+        self._places: dict[tuple[int, int], int] = {}
+        self._terms: list[tuple[int, int]] = []
+
+    def place(self, ids: Sequence[int], piece: int) -> int:
+        """The number of a place: one piece of an input."""
+        array = np.asarray(ids, dtype=np.int64)
+        number = self._known.setdefault(array.tobytes(), len(self.inputs))
+        if number == len(self.inputs):
+            self.inputs.append(array)
+        return self._places.setdefault((number, piece), len(self._places))
+
+    def term(self, ids: Sequence[int], piece: int, entry: int, *, slot: int = 0) -> None:
+        """Add a term: the score of an entry at a piece of an input, for the answer with number ``slot``."""
+        self._terms.append((self.place(ids, piece), entry))
+        self.slots.append(slot)
+
+    @property
+    def places(self) -> Integers:
+        """``[place, 2]`` input and piece."""
+        return np.array(list(self._places), dtype=np.int64).reshape(-1, 2)
+
+    @property
+    def terms(self) -> Integers:
+        """``[term, 2]`` place and vocabulary entry."""
+        return np.array(self._terms, dtype=np.int64).reshape(-1, 2)
+
+
+def question_batches(texts: Iterable[Text], add: Callable[[Questions, Text], None]) -> Iterator[Questions]:
+    """Questions about enough texts to be read together, whole texts at a time; the last ones may be fewer, or none.
+
+    Args:
+        texts: in order.
+        add: adds the questions about one text.
+    """
+    questions = Questions()
+    for text in texts:
+        add(questions, text)
+        questions.n_texts += 1
+        if len(questions.inputs) >= _INPUTS_AT_ONCE:
+            yield questions
+            questions = Questions()
+    yield questions
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What to take from the distribution at each place."""
+    """What is taken from the distribution at each place."""
 
     layers: tuple[int, ...]
     normalized: bool = True
-    """Log-probabilities; logits if not, which spares the sum over the vocabulary."""
+    """Log-probabilities; logits if not, which saves the sum over the vocabulary."""
     ranks: bool = False
     top: int = 0
-    """How many of the best entries to give."""
+    """Number of the best entries."""
     vocabulary: Integers | None = None
     """``[entry]`` ascending: the entries that the distribution is over; all when left out."""
     pieces: int | None = None
     """Pieces in a batch; as suits the device when left out."""
 
-    @property
-    def needs_vocabulary(self) -> bool:
-        """Whether entries other than those asked for have to be scored."""
-        return self.normalized or self.ranks or self.top > 0
-
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """What the model said."""
+    """What was taken from the distributions."""
 
     values: Floats
     """``[layer, term]``"""
     ranks: Integers
-    """``[layer, term]``; 0 unless asked for."""
+    """``[layer, term]``; 0 unless requested."""
     top_ids: Integers
     """``[layer, place, k]``"""
     top_values: Floats
@@ -71,28 +128,28 @@ def read_questions(encoder: Encoder, questions: Questions, wanted: Wanted) -> Re
         top_ids=np.empty((n_layers, len(places), wanted.top), dtype=np.int64),
         top_values=np.empty((n_layers, len(places), wanted.top)),
     )
-    by_input = Groups.by(places[:, 0], len(questions.inputs))
-    by_place = Groups.by(terms[:, 0], len(places))
+    places_of = _members(places[:, 0], len(questions.inputs))
+    terms_of = _members(terms[:, 0], len(places))
     lengths = np.array([len(ids) for ids in questions.inputs], dtype=np.int64)
     batches = plan_batches(lengths, pieces=wanted.pieces or pieces_in_batch(encoder.device))
     free: SimpleQueue[Encoder] = SimpleQueue()
 
     def take(number: int) -> None:
-        batch, own = batches[number], free.get()
+        batch, reader = batches[number], free.get()
         try:
-            here, row = by_input.of(batch.windows)
-            asked, place = by_place.of(here)
-            ids, mask = _padded(own, questions, batch)
-            positions = torch.from_numpy(np.stack([row, places[here, 1]], axis=1))
-            features = own.masked_features(ids, positions, attention_mask=mask, layers=wanted.layers)
+            chosen, row = places_of(batch.windows)
+            of_term, place = terms_of(chosen)
+            ids, mask = _padded(reader, questions, batch)
+            positions = torch.from_numpy(np.stack([row, places[chosen, 1]], axis=1))
+            features = reader.masked_features(ids, positions, attention_mask=mask, layers=wanted.layers)
             for number, layer in enumerate(wanted.layers):
-                for part in _reduced(own, layer, features[layer], place, terms[asked, 1], wanted):
-                    read.values[number, asked[part.terms]] = part.values
-                    read.ranks[number, asked[part.terms]] = part.ranks
-                    read.top_ids[number, here[part.places]] = part.top_ids
-                    read.top_values[number, here[part.places]] = part.top_values
+                for some, of_some, part in _reduced(reader, layer, features[layer], place, terms[of_term, 1], wanted):
+                    read.values[number, of_term[of_some]] = part.values
+                    read.ranks[number, of_term[of_some]] = part.ranks
+                    read.top_ids[number, chosen[some]] = part.top_ids
+                    read.top_values[number, chosen[some]] = part.top_values
         finally:
-            free.put(own)
+            free.put(reader)
 
     # A batch on each core, rather than every operation on all of them.
     most = 1 if encoder.is_gated else len(batches) or 1
@@ -103,35 +160,44 @@ def read_questions(encoder: Encoder, questions: Questions, wanted: Wanted) -> Re
     return read
 
 
+def _members(group: Integers, n_groups: int) -> Callable[[Integers], tuple[Integers, Integers]]:
+    """Members by group.
+
+    Args:
+        group: ``[member]``
+        n_groups: number of groups.
+
+    Returns:
+        A function from numbers of groups to their members and, of each, the place of its group among those numbers.
+    """
+    order = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[order], np.arange(n_groups + 1))
+
+    def of(groups: Integers) -> tuple[Integers, Integers]:
+        counts = starts[groups + 1] - starts[groups]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return order[np.repeat(starts[groups], counts) + within], np.repeat(np.arange(len(groups)), counts)
+
+    return of
+
+
 def _padded(encoder: Encoder, questions: Questions, batch: Batch) -> tuple[Tensor, Tensor | None]:
     """``[input, piece]`` vocabulary numbers, and the attention mask where anything is padded."""
     ids = torch.full((len(batch.windows), batch.length), encoder.pad_id, dtype=torch.long)
     mask = torch.zeros_like(ids) if batch.is_padded else None
     for row, number in enumerate(batch.windows.tolist()):
-        given = questions.inputs[number]
-        ids[row, : len(given)] = torch.from_numpy(given)
+        pieces = questions.inputs[number]
+        ids[row, : len(pieces)] = torch.from_numpy(pieces)
         if mask is not None:
-            mask[row, : len(given)] = 1
+            mask[row, : len(pieces)] = 1
     return ids, mask
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """Some places of a batch."""
-
-    places: slice
-    terms: slice
-    values: NDArray[np.float32]
-    ranks: Integers | int
-    top_ids: Integers
-    top_values: NDArray[np.float32]
 
 
 @torch.inference_mode()
 def _reduced(
     encoder: Encoder, layer: int, features: Tensor, place: Integers, entries: Integers, wanted: Wanted
-) -> Iterator[_Part]:
-    """Reduce places as many at a time as their logits fit into memory.
+) -> Iterator[tuple[slice, slice, Read]]:
+    """Reduce places, as many at a time as their logits fit into memory.
 
     Args:
         encoder: whose features they are.
@@ -139,9 +205,13 @@ def _reduced(
         features: ``[place, feature]``
         place: ``[term]`` ascending
         entries: ``[term]`` vocabulary numbers.
-        wanted: what is asked for.
+        wanted: what is taken.
+
+    Yields:
+        Some places, their terms, and what was taken of both in this layer.
     """
-    columns = wanted.vocabulary if wanted.needs_vocabulary else np.unique(entries)
+    needs_vocabulary = wanted.normalized or wanted.ranks or wanted.top > 0
+    columns = wanted.vocabulary if needs_vocabulary else np.unique(entries)
     column = entries if columns is None else np.searchsorted(columns, entries)
     chosen = None if columns is None else torch.from_numpy(columns).to(features.device)
     n_columns = len(columns) if columns is not None else encoder.masked_head.n_entries
@@ -151,27 +221,32 @@ def _reduced(
         terms = slice(*np.searchsorted(place, [start, start + step]).tolist())
         logits = encoder.vocabulary_logits(features[part], chosen, layer=layer).float()
         rows = torch.from_numpy(place[terms] - start).to(logits.device)
-        own = logits[rows, torch.from_numpy(column[terms]).to(logits.device)]
+        scores = logits[rows, torch.from_numpy(column[terms]).to(logits.device)]
         best = logits.topk(wanted.top, dim=1)
-        ranks = _ranks(logits, rows, own) if wanted.ranks else 0
-        values, top_values = own, best.values
+        ranks = _ranks(logits, rows, scores) if wanted.ranks else np.zeros(1, dtype=np.int64)
+        values, top_values = scores, best.values
         if wanted.normalized:
             total = logits.logsumexp(1)
-            values, top_values = own - total[rows], best.values - total[:, None]
-        found = best.indices.cpu().numpy()
-        top_ids = found if columns is None else columns[found]
-        yield _Part(part, terms, values.cpu().numpy(), ranks, top_ids, top_values.cpu().numpy())
+            values, top_values = scores - total[rows], best.values - total[:, None]
+        indices = best.indices.cpu().numpy()
+        top_ids = indices if columns is None else columns[indices]
+        yield part, terms, Read(_doubles(values), ranks, top_ids, _doubles(top_values))
 
 
-def _ranks(logits: Tensor, rows: Tensor, own: Tensor) -> Integers:
+def _doubles(values: Tensor) -> Floats:
+    found: NDArray[np.float64] = values.cpu().numpy().astype(np.float64)
+    return found
+
+
+def _ranks(logits: Tensor, rows: Tensor, scores: Tensor) -> Integers:
     """``[term]`` one more than the entries that score higher; equal ones do not count."""
-    # Mostly a place is asked for one term, and needs no copy of its logits.
+    # Mostly there is one term at a place, which needs no copy of its logits.
     if torch.equal(rows, torch.arange(len(logits), device=rows.device)):
-        return _n_above(logits, own).cpu().numpy() + 1
+        return _n_above(logits, scores).cpu().numpy() + 1
     step = max(1, _LOGITS_AT_ONCE // logits.shape[1])
     parts = [
-        _n_above(logits[some], scores)
-        for some, scores in zip(torch.split(rows, step), torch.split(own, step), strict=True)
+        _n_above(logits[some], of_some)
+        for some, of_some in zip(torch.split(rows, step), torch.split(scores, step), strict=True)
     ]
     return torch.cat(parts).cpu().numpy() + 1
 

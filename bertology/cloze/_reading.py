@@ -1,4 +1,4 @@
-"""One prompt read layer by layer: how candidates, or what the model ends up with, come up."""
+"""One prompt read layer by layer: the whole distribution at its masks, and how words come up in it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,61 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from bertology.cloze._answers import AnswerForm, Excluded
 from bertology.cloze._ask import ask
-from bertology.cloze._distribution import Distribution, distribution
-from bertology.cloze._encode import spell_pieces
-from bertology.cloze._prompts import Prompt
+from bertology.cloze._pieces import encode, mask_places, spell_pieces, too_long
+from bertology.cloze._prompts import MASK, AnswerForm, Excluded, Floats, Integers, Prompt
 from bertology.errors import ClozeError, quoted
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
+
+_Followed = tuple[tuple[str, ...], Floats, Integers | None, tuple[Excluded, ...]]
+"""Words, ``[layer, word]`` log-probabilities and ranks, and candidates without a score."""
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """The distributions of a masked language model at the masks of one prompt, by layer."""
+
+    layers: tuple[int, ...]
+    log_probs: NDArray[np.float32]
+    """``[layer, mask, entry]`` natural logarithms over the whole vocabulary."""
+
+    def top(self, k: int) -> Integers:
+        """``[layer, mask, k]`` vocabulary numbers of the most probable entries, the first one first."""
+        best: Integers = np.argsort(-self.log_probs, axis=-1, kind="stable")[..., :k]
+        return best
+
+
+def distribution(encoder: Encoder, prompt: Prompt, *, layers: Sequence[int] | None = None) -> Distribution:
+    """The distribution at each mask of a prompt, all masks masked at once, by layer through the masked-LM head.
+
+    For one prompt; :func:`ask` takes many and keeps less.
+
+    Args:
+        encoder: a masked language model.
+        prompt: its candidates are ignored.
+        layers: 0 for the embeddings, 1…L for the blocks; the last one when left out.
+
+    Raises:
+        ModelError: no masked-LM head, no mask, or a layer that the model does not have.
+        ClozeError: a prompt without a mask, or too long.
+    """
+    if not prompt.n_masks:
+        raise ClozeError(f"prompt {quoted(prompt.text)}: no mask in it; write {MASK} where a word is left out")
+    encoding = encode(encoder, [prompt.written(encoder.mask_token)])[0]
+    reason = too_long(encoder, len(encoding.ids))
+    if reason:
+        raise ClozeError(f"prompt {quoted(prompt.text)} is {reason}; shorten it")
+    masks = mask_places(encoder, prompt, encoding.ids)
+    logits = encoder.masked_logits(
+        torch.tensor([encoding.ids]), torch.tensor([[0, piece] for piece in masks]), layers=layers
+    )
+    log_probs = torch.stack([part.float().log_softmax(-1) for part in logits.values()])
+    return Distribution(tuple(logits), log_probs.cpu().numpy())
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,14 +75,14 @@ class ClozeReading:
     form: AnswerForm
     words: tuple[str, ...]
     """The candidates that could be scored; without candidates, the best of the deepest layer, the first one first."""
-    log_probs: NDArray[np.float64]
+    log_probs: Floats
     """``[layer, word]`` natural logarithms, over the whole vocabulary."""
-    ranks: NDArray[np.int64] | None
+    ranks: Integers | None
     """``[layer, word]`` 1 for the most probable entry; None where candidates may have several pieces."""
     first: tuple[str, ...]
-    """``[layer]`` what each layer puts first, of the whole vocabulary."""
-    first_log_probs: NDArray[np.float64]
-    """``[layer]``"""
+    """``[layer]`` the most probable entry of each layer, of the whole vocabulary."""
+    first_log_probs: Floats
+    """``[layer]`` its natural logarithm."""
     excluded: tuple[Excluded, ...]
     """Candidates without a score."""
 
@@ -57,7 +101,7 @@ def read_cloze(
         encoder: a masked language model.
         prompt: with one mask. Its candidates are followed; without any, the best of the deepest layer asked for.
         layers: 0 for the embeddings, 1…L for the blocks; all when left out.
-        top: how many are followed where there are no candidates.
+        top: number of entries that are followed where there are no candidates.
         form: how candidates are scored, above all those of several pieces.
 
     Raises:
@@ -69,60 +113,48 @@ def read_cloze(
             f"{prompt.n_masks} masks in {quoted(prompt.text)}: one is read at a time, write out the others"
         )
     chosen = tuple(range(encoder.n_layers + 1)) if layers is None else tuple(sorted(set(layers)))
-    found = distribution(encoder, prompt, layers=chosen)
-    log_probs = found.log_probs[:, 0].astype(np.float64)
+    expected = distribution(encoder, prompt, layers=chosen)
+    log_probs = expected.log_probs[:, 0].astype(np.float64)
     if not 1 <= top <= log_probs.shape[1]:
         raise ClozeError(f"the best {top} are asked for: give a number from 1 to {log_probs.shape[1]}")
-    best = found.top(1)[:, 0, 0]
-    followed = _candidates(encoder, prompt, chosen, form) if prompt.candidates else _best(encoder, found, top)
+    best = expected.top(1)[:, 0, 0]
+    followed = _candidates(encoder, prompt, chosen, form) if prompt.candidates else _best(encoder, expected, top)
+    words, word_log_probs, ranks, excluded = followed
     return ClozeReading(
         text=prompt.written(encoder.mask_token),
         model=encoder.name,
         layers=chosen,
         form=form,
-        words=followed.words,
-        log_probs=followed.log_probs,
-        ranks=followed.ranks,
+        words=words,
+        log_probs=word_log_probs,
+        ranks=ranks,
         first=tuple(spell_pieces(encoder, best.tolist())),
         first_log_probs=log_probs[np.arange(len(chosen)), best],
-        excluded=followed.excluded,
+        excluded=excluded,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Followed:
-    words: tuple[str, ...]
-    log_probs: NDArray[np.float64]
-    ranks: NDArray[np.int64] | None
-    excluded: tuple[Excluded, ...] = ()
-
-
-def _best(encoder: Encoder, found: Distribution, top: int) -> _Followed:
+def _best(encoder: Encoder, expected: Distribution, top: int) -> _Followed:
     """The best of the deepest layer."""
-    entries = found.top(top)[-1, 0]
-    log_probs = found.log_probs[:, 0]
-    own = log_probs[:, entries]
-    ranks = np.stack([1 + (log_probs > column[:, None]).sum(1) for column in own.T], axis=1)
-    return _Followed(tuple(spell_pieces(encoder, entries.tolist())), own.astype(np.float64), ranks)
+    entries = expected.top(top)[-1, 0]
+    log_probs = expected.log_probs[:, 0]
+    of_entries = log_probs[:, entries]
+    ranks = np.stack([1 + (log_probs > column[:, None]).sum(1) for column in of_entries.T], axis=1)
+    return tuple(spell_pieces(encoder, entries.tolist())), of_entries.astype(np.float64), ranks, ()
 
 
 def _candidates(encoder: Encoder, prompt: Prompt, layers: Sequence[int], form: AnswerForm) -> _Followed:
     """The candidates that can be scored."""
     words = tuple(dict.fromkeys(word.strip() if isinstance(word, str) else word for word in prompt.candidates))
-    once = Prompt(prompt.text, words)
-    scores = ask(encoder, [once], layers=layers, form=form, ranks=form == "one_piece")
+    scores = ask(encoder, [Prompt(prompt.text, words)], layers=layers, form=form, ranks=form == "one_piece")
     unscored = {excluded.candidate for excluded in scores.excluded}
     kept = [number for number, word in enumerate(words) if word not in unscored]
     if not kept:
         reasons = "; ".join(f"{quoted(excluded.candidate)} {excluded.reason}" for excluded in scores.excluded)
         raise ClozeError(f"no candidate is left: {reasons}")
-    return _Followed(
-        tuple(_spelled(encoder, words[number]) for number in kept),
-        scores.of(0)[:, kept],
-        None if scores.ranks is None else scores.ranks_of(0)[:, kept],
-        scores.excluded,
+    spelled = (
+        word if isinstance(word, str) else spell_pieces(encoder, [word])[0]
+        for word in (words[number] for number in kept)
     )
-
-
-def _spelled(encoder: Encoder, word: str | int) -> str:
-    return word if isinstance(word, str) else spell_pieces(encoder, [word])[0]
+    ranks = None if scores.ranks is None else scores.ranks_of(0)[:, kept]
+    return tuple(spelled), scores.of(0)[:, kept], ranks, scores.excluded

@@ -1,26 +1,56 @@
-"""Whole sentences scored by a masked language model: each piece masked in turn."""
+"""Whole sentences scored: by pseudo-log-likelihood, each piece masked in turn; and pairs, by the next-sentence head."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from bertology.activations import Progress, silent
-from bertology.cloze._answers import AnswerForm, Excluded, check_form
-from bertology.cloze._copies import piece_copies
-from bertology.cloze._encode import encode, too_long
-from bertology.cloze._questions import Questions
-from bertology.cloze._read import Wanted, read_questions
-from bertology.cloze._scores import SentenceScores
+from bertology.cloze._pieces import encode_each, masked_copies, plain_tokenizer, too_long
+from bertology.cloze._prompts import AnswerForm, Excluded, Floats, Integers, check_form
+from bertology.cloze._read import Questions, Wanted, question_batches, read_questions
+from bertology.encoders.batching import pieces_in_batch, plan_batches
 from bertology.errors import ClozeError
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
 
-_TEXTS_AT_ONCE = 256
+
+@dataclass(frozen=True, eq=False)
+class SentenceScores:
+    """Pseudo-log-likelihoods of sentences, by layer."""
+
+    layers: tuple[int, ...]
+    form: AnswerForm
+    """``original`` or ``within_word_l2r``: part of what a score means."""
+    piece_starts: Integers
+    """``[sentence + 1]`` where each sentence's pieces begin, and their end; an excluded one has none."""
+    piece_ids: Integers
+    """``[piece]`` vocabulary numbers, special tokens left out."""
+    piece_log_probs: Floats
+    """``[layer, piece]`` natural logarithms."""
+    n_unknown: Integers
+    """``[sentence]`` number of unknown pieces, which are scored like any other."""
+    excluded: tuple[Excluded, ...]
+    n_inputs: int
+    """Number of different inputs that the model read."""
+
+    @property
+    def n_pieces(self) -> Integers:
+        """``[sentence]`` number of pieces, special tokens left out."""
+        return np.diff(self.piece_starts)
+
+    @property
+    def totals(self) -> Floats:
+        """``[layer, sentence]`` the pseudo-log-likelihood: the sum over pieces; NaN where a sentence is excluded."""
+        sums = np.concatenate([np.zeros((len(self.layers), 1)), np.cumsum(self.piece_log_probs, axis=1)], axis=1)
+        totals: Floats = sums[:, self.piece_starts[1:]] - sums[:, self.piece_starts[:-1]]
+        totals[:, self.n_pieces == 0] = np.nan
+        return totals
 
 
 def pseudo_log_likelihood(
@@ -32,7 +62,7 @@ def pseudo_log_likelihood(
     pieces: int | None = None,
     progress: Progress = silent,
 ) -> SentenceScores:
-    """Sum over a sentence's pieces of the log-probability of each where it is masked (Salazar et al. 2020, section 2).
+    """The sum over a sentence's pieces of the log-probability of each where it is masked (Salazar et al. 2020, §2).
 
     Masked copies of all sentences are batched together by length; equal ones, as in minimal pairs, are read once.
 
@@ -40,11 +70,11 @@ def pseudo_log_likelihood(
         encoder: a masked language model.
         sentences: natural text.
         form: ``original`` leaves all other pieces in sight; ``within_word_l2r`` masks the later pieces of the same
-            word too (Kauf & Ivanova 2023, section 2). A word is what the tokenizer parts a text into before it cuts
-            pieces: where it parts at spaces alone (XLM-R), punctuation belongs to the word before it.
+            word too (Kauf & Ivanova 2023, section 2). Words are what the tokenizer splits a text into before it cuts
+            pieces: where it splits at spaces alone (XLM-R), punctuation belongs to the word before it.
         layers: 0 for the embeddings, 1…L for the blocks; the last one when left out.
-        pieces: in a batch, when what suits the device does not suit the task.
-        progress: told of sentences read.
+        pieces: in a batch; as suits the device when left out.
+        progress: counts sentences.
 
     Returns:
         Log-probabilities by piece and sentence, in nats. Sentences that cannot be read as they are (too long, empty,
@@ -61,58 +91,55 @@ def pseudo_log_likelihood(
     if not sentences:
         raise ClozeError("no sentence: give at least one")
     wanted = Wanted(layers=(encoder.n_layers,) if layers is None else tuple(sorted(set(layers))), pieces=pieces)
-    reading = _Reading(encoder, form)
-    different = list(dict.fromkeys(sentences))
-    progress.start(len(different), unit="sentences")
-    log_probs = []
-    for batch in reading.batches(different):
-        log_probs.append(read_questions(encoder, batch.questions, wanted).values)
-        reading.n_inputs += len(batch.questions.inputs)
-        progress.advance(batch.n_sentences)
+    distinct = list(dict.fromkeys(sentences))
+    cut = _Cut(encoder, form)
+    log_probs, n_inputs = [], 0
+    progress.start(len(distinct), unit="sentences")
+    for questions in question_batches(encode_each(encoder, distinct), cut.add):
+        log_probs.append(read_questions(encoder, questions, wanted).values)
+        n_inputs += len(questions.inputs)
+        progress.advance(questions.n_texts)
     progress.finish()
-    return _in_order(sentences, different, reading, np.concatenate(log_probs, axis=1), wanted)
+    number_of = {text: number for number, text in enumerate(distinct)}
+    numbers = [number_of[text] for text in sentences]
+    lengths = np.array([len(ids) for ids in cut.ids])
+    starts = np.cumsum(lengths) - lengths
+    places = np.concatenate([np.arange(starts[number], starts[number] + lengths[number]) for number in numbers])
+    return SentenceScores(
+        layers=wanted.layers,
+        form=form,
+        piece_starts=np.cumsum([0, *lengths[numbers]]),
+        piece_ids=np.array([entry for number in numbers for entry in cut.ids[number]], dtype=np.int64),
+        piece_log_probs=np.concatenate(log_probs, axis=1)[:, places],
+        n_unknown=np.array([cut.ids[number].count(cut.unknown_id) for number in numbers], dtype=np.int64),
+        excluded=_excluded([cut.reasons[number] for number in numbers]),
+        n_inputs=n_inputs,
+    )
 
 
-@dataclass
-class _Batch:
-    questions: Questions = field(default_factory=Questions)
-    n_sentences: int = 0
-
-
-class _Reading:
-    """Different sentences cut into pieces and masked."""
+class _Cut:
+    """Different sentences in pieces, each masked in turn."""
 
     def __init__(self, encoder: Encoder, form: AnswerForm) -> None:
-        self._encoder, self.form = encoder, form
+        self._encoder, self._form = encoder, form
         self.unknown_id = encoder.tokenizer.unk_token_id
         self._special = frozenset(encoder.tokenizer.all_special_ids) - {self.unknown_id}
         self.ids: list[list[int]] = []
         """Of each sentence, without special tokens; empty where there is a reason."""
         self.reasons: list[str] = []
-        self.n_inputs = 0
+        """Of each sentence, why it has no score; empty if it has one."""
 
-    def batches(self, sentences: Sequence[str]) -> Iterator[_Batch]:
-        """Enough masked copies to be read together, whole sentences at a time, terms in the order of pieces."""
-        batch = _Batch()
-        for start in range(0, len(sentences), _TEXTS_AT_ONCE):
-            for encoding in encode(self._encoder, sentences[start : start + _TEXTS_AT_ONCE]):
-                self._add(batch, encoding)
-                if batch.questions.is_full:
-                    yield batch
-                    batch = _Batch()
-        yield batch
-
-    def _add(self, batch: _Batch, encoding: Any) -> None:
+    def add(self, questions: Questions, encoding: Any) -> None:
+        """Add a sentence's masked copies, terms in the order of pieces."""
         encoder = self._encoder
         inside = range(encoder.n_prefix, len(encoding.ids) - encoder.n_suffix)
         reason = self._unfit(encoding.ids, inside)
         self.reasons.append(reason)
         self.ids.append([] if reason else [encoding.ids[piece] for piece in inside])
-        batch.n_sentences += 1
         if not reason:
             words = [encoding.word_ids[piece] for piece in inside]
-            for ids, piece, entry in piece_copies(encoding.ids, inside, words, encoder.mask_id, self.form):
-                batch.questions.term(batch.questions.place(ids, piece), entry)
+            for copy in masked_copies(encoding.ids, inside, words, encoder.mask_id, self._form):
+                questions.term(*copy)
 
     def _unfit(self, ids: Sequence[int], inside: range) -> str:
         if not len(inside):
@@ -123,27 +150,62 @@ class _Reading:
         return too_long(self._encoder, len(ids))
 
 
-def _in_order(
-    sentences: Sequence[str], different: Sequence[str], reading: _Reading, log_probs: Any, wanted: Wanted
-) -> SentenceScores:
-    """From different sentences to all that were given."""
-    number_of = {text: number for number, text in enumerate(different)}
-    numbers = [number_of[text] for text in sentences]
-    lengths = np.array([len(ids) for ids in reading.ids])
-    starts = np.cumsum(lengths) - lengths
-    places = np.concatenate([np.arange(starts[number], starts[number] + lengths[number]) for number in numbers])
-    ids = np.array([entry for number in numbers for entry in reading.ids[number]], dtype=np.int64)
-    return SentenceScores(
-        layers=wanted.layers,
-        form=reading.form,
-        piece_starts=np.cumsum([0, *lengths[numbers]]),
-        piece_ids=ids,
-        piece_log_probs=log_probs[:, places],
-        n_unknown=np.array([reading.ids[number].count(reading.unknown_id) for number in numbers], dtype=np.int64),
-        excluded=tuple(
-            Excluded(item, None, reading.reasons[number])
-            for item, number in enumerate(numbers)
-            if reading.reasons[number]
-        ),
-        n_inputs=reading.n_inputs,
-    )
+@dataclass(frozen=True, eq=False)
+class NextSentenceScores:
+    """The probability that the second sentence of each pair follows the first, by layer."""
+
+    layers: tuple[int, ...]
+    log_probs: Floats
+    """``[layer, pair, 2]`` natural logarithms that the second follows, and that it does not; NaN where a pair is
+    excluded."""
+    excluded: tuple[Excluded, ...]
+
+
+def next_sentence(
+    encoder: Encoder,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    layers: Sequence[int] | None = None,
+    progress: Progress = silent,
+) -> NextSentenceScores:
+    """Whether the second sentence of each pair follows the first, by the model's own head (Devlin et al. 2019).
+
+    Args:
+        encoder: a model that was trained for next-sentence prediction.
+        pairs: natural text.
+        layers: whose first piece the head is applied to; the last one, for which it was trained, when left out.
+        progress: counts pairs.
+
+    Raises:
+        ModelError: the model has no such head, or not such a layer.
+        ClozeError: no pair.
+    """
+    if not pairs:
+        raise ClozeError("no pair of sentences: give at least one")
+    wanted = (encoder.n_layers,) if layers is None else tuple(sorted(set(layers)))
+    head = encoder.next_sentence_head
+    encodings = plain_tokenizer(encoder).encode_batch(list(pairs))
+    reasons = [too_long(encoder, len(encoding.ids)) for encoding in encodings]
+    kept = np.array([number for number, reason in enumerate(reasons) if not reason], dtype=np.int64)
+    log_probs = np.full((len(wanted), len(pairs), 2), np.nan)
+    progress.start(len(pairs), unit="pairs")
+    lengths = np.array([len(encodings[number].ids) for number in kept], dtype=np.int64)
+    for batch in plan_batches(lengths, pieces=pieces_in_batch(encoder.device)) if len(kept) else ():
+        here = kept[batch.windows]
+        ids, types, mask = (torch.zeros(len(here), batch.length, dtype=torch.long) for _ in range(3))
+        ids.fill_(encoder.pad_id)
+        for row, number in enumerate(here.tolist()):
+            n = len(encodings[number].ids)
+            ids[row, :n] = torch.tensor(encodings[number].ids)
+            types[row, :n] = torch.tensor(encodings[number].type_ids)
+            mask[row, :n] = 1
+        states = encoder.hidden_states(ids, mask if batch.is_padded else None, layers=wanted, token_type_ids=types)
+        for place, layer in enumerate(wanted):
+            log_probs[place, here] = head.log_probs(states[layer], layer=layer).double().cpu().numpy()
+        progress.advance(len(here))
+    progress.finish()
+    return NextSentenceScores(wanted, log_probs, _excluded(reasons))
+
+
+def _excluded(reasons: Sequence[str]) -> tuple[Excluded, ...]:
+    return tuple(Excluded(number, None, reason) for number, reason in enumerate(reasons) if reason)
