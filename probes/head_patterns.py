@@ -4,7 +4,7 @@ After Kovaleva et al. (2019), *Revealing the Dark Secrets of BERT*, §4.1: a map
 few columns, mostly `[CLS]`, `[SEP]` or punctuation), diagonal (to the previous, the next or the same piece), vertical +
 diagonal, block (within each sentence of a pair) or heterogeneous (no such structure). Their maps and network are not
 public; these classes are told by classifiers that were trained on synthetic maps and held against real ones, labelled
-by a written rule. The model card, `bertology/attention/patterns/README.md`, says how far they can be trusted.
+by a written rule. The model card, `benchmarks/head_patterns/README.md`, says how far they can be trusted.
 
 A score is the share of a head's maps that are of one class; a map of which no class is likely enough is heterogeneous.
 As in the paper, texts are pairs of sentences: the first of a split with the second, the third with the fourth, and so
@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from bertology import attention
-from bertology.attention import ClassifierKind
+from bertology.attention import patterns
 from bertology.corpora import Sentences
 from bertology.measures import head_metric
 from bertology.probing import AttentionProbe, HeadBaseline, Windows
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 class HeadPatterns(AttentionProbe):
     """Which pattern do the maps of each head make?"""
 
-    classifier: ClassifierKind = "features"
+    classifier: patterns.ClassifierKind = "features"
     """``features``, or ``cnn``, which takes several times as long as the model itself."""
     confidence: float = 0.5
     """The least probability at which a map is put into a class other than ``heterogeneous``."""
@@ -55,7 +54,7 @@ class HeadPatterns(AttentionProbe):
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
         """The share of every class."""
-        return (partial(attention.PatternShares, classifier=self.classifier, confidence=self.confidence),)
+        return (partial(patterns.PatternShares, classifier=self.classifier, confidence=self.confidence),)
 
     def baseline(
         self,

@@ -195,7 +195,8 @@ class Parser(GateProbe):
         fitted = partial(
             arcs.crossfit_attention_parser,
             encoder,
-            (sentences, trees),
+            sentences,
+            trees,
             layers=layers,
             on_long=on_long,
             progress=progress,

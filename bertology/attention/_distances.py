@@ -1,4 +1,4 @@
-"""How far heads are from each other, on a plane and in clusters."""
+"""Distances between heads, heads on a plane and in clusters."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology.attention._batch import MapBatch, Scope, Units
-from bertology.attention._ratios import Floats
-from bertology.attention._statistic import HeadStatistic
+from bertology.attention._ratios import Floats, Scope
+from bertology.attention._statistic import HeadStatistic, MapBatch
+from bertology.attention._units import Units
 from bertology.errors import ResultsError
 
 _CHUNK_VALUES = 1 << 16
-"""Of attention weights that are compared together: as many as stay in the processor's caches."""
+"""Number of attention weights that are compared together: as many as stay in the processor's caches."""
 _TINY = 1e-30
-"""Keeps the logarithm of nothing finite."""
+"""Keeps the logarithm of 0 finite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class HeadDistances:
     layers: tuple[int, ...]
     n_heads: int
     n_rows: int
-    """How many words' attention was compared."""
+    """Number of words whose attention was compared."""
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -58,20 +58,20 @@ class HeadDistances:
         if not 1 <= n_clusters <= len(self.matrix):
             raise ResultsError(f"{n_clusters} clusters of {len(self.matrix)} heads: ask for 1 to {len(self.matrix)}")
         tree = linkage(squareform(self.matrix, checks=False), method="average")
-        found = fcluster(tree, n_clusters, criterion="maxclust")
-        order = {cluster: number for number, cluster in enumerate(dict.fromkeys(found.tolist()), start=1)}
-        return np.array([order[cluster] for cluster in found.tolist()])
+        numbers = fcluster(tree, n_clusters, criterion="maxclust")
+        order = {cluster: number for number, cluster in enumerate(dict.fromkeys(numbers.tolist()), start=1)}
+        return np.array([order[cluster] for cluster in numbers.tolist()])
 
 
 class Divergences(HeadStatistic):
     """Jensen–Shannon divergence of the attention of every two heads, averaged over words (Clark et al. 2019, §6).
 
     All pairs of 144 heads make 10,296 distributions a word, so words are drawn: up to ``rows`` of each sentence (or
-    window), the same ones whatever it is batched with; each stands for its share of the words that were not drawn.
+    window), the same ones whatever it is batched with; each is weighted for the words that were not drawn.
 
     Args:
         scope: what the pass reads.
-        rows: how many words of a sentence are looked at; None for all.
+        rows: number of words of a sentence that are compared; None for all.
         seed: of the drawing.
     """
 

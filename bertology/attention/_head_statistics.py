@@ -1,4 +1,4 @@
-"""What every head of an encoder looks at, in one table."""
+"""Statistics of every head of an encoder in one table."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ import torch
 
 from bertology._workers import Workers
 from bertology.activations import Progress, silent
-from bertology.attention._batch import Level
 from bertology.attention._distances import Divergences, HeadDistances
-from bertology.attention._masses import Masses, NormShares
+from bertology.attention._measured import Masses, NormShares, Offsets, Sharpness
 from bertology.attention._pass import MapPass, stream_maps
-from bertology.attention._ratios import Floats, HeadRatios
-from bertology.attention._sharpness import Offsets, Sharpness
+from bertology.attention._ratios import Floats, HeadRatios, Level
 from bertology.attention._statistic import MakeStatistic
 from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.encoders import Encoder, OnLong, load_encoder
@@ -31,32 +29,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class HeadStatistics:
-    """Statistics of every head with intervals, and how far heads are from each other."""
+    """Statistics of every head with intervals, and distances between heads."""
 
     model: str
     level: Level
     names: tuple[str, ...]
-    """Of the statistics; see :class:`Masses`, :class:`Sharpness`, :class:`Offsets` and :class:`NormShares`."""
+    """Names of the statistics; see :class:`Masses`, :class:`Sharpness`, :class:`Offsets` and :class:`NormShares`."""
     layers: tuple[int, ...]
     values: Floats
     """``[statistic, layer, head]``; NaN where there was nothing to count."""
     ci_low: Floats
-    """``[statistic, layer, head]`` 95 % interval, bootstrap over sentences; of more than a thousand sentences
-    neighbours are drawn together."""
+    """``[statistic, layer, head]`` lower ends of 95 % intervals, bootstrap over sentences; of more than a thousand
+    sentences neighbours are drawn together."""
     ci_high: Floats
-    """``[statistic, layer, head]``"""
+    """``[statistic, layer, head]`` upper ends."""
     distances: HeadDistances | None
-    """None where they were not asked for."""
+    """None unless distances were requested."""
     n_sentences: int
     n_words: int
     n_skipped: int
-    """Words that were not read."""
+    """Number of words that were not read."""
     skipped: dict[str, int]
-    """How many, by reason."""
+    """The same by reason."""
 
     @property
     def n_heads(self) -> int:
-        """Heads in each layer."""
+        """Number of heads in each layer."""
         return int(self.values.shape[2])
 
     def of(self, name: str) -> Floats:
@@ -127,7 +125,7 @@ def head_statistics(
     seed: int = 0,
     progress: Progress = silent,
 ) -> HeadStatistics:
-    """What every head looks at, how sharply, how far away, and which heads are alike: one pass over a text.
+    """Statistics of all heads in one pass over a text: what each attends to, how sharply, how far away, and distances.
 
     >>> from bertology.attention import head_statistics
     >>> table = head_statistics("pocket", "pocket")  # doctest: +SKIP
@@ -138,13 +136,13 @@ def head_statistics(
         corpus: sentences, a corpus, or the name or path of one.
         split: which split of the corpus is read.
         layers: from 1; all when left out.
-        level: units of the maps.
+        level: units of the maps, words or pieces.
         norms: also the shares of what heads add by ‖αf(x)‖, for models built as BERT is.
         distances: also Jensen–Shannon divergences between heads, over eight words of each sentence.
         on_long: what to do with a sentence longer than the model takes.
         device: where a model given by name computes.
         seed: of the bootstrap and of the words drawn for distances.
-        progress: told how far the pass is.
+        progress: counts the pieces that are read.
 
     Raises:
         BertologyError: the model or corpus cannot be read, the model gives no maps, or nothing can be read.
@@ -165,8 +163,7 @@ def head_statistics(
 
 
 def _intervals(ratios: Sequence[HeadRatios], seed: int) -> list[RatioIntervals]:
-    """The intervals of every statistic, each on one core: where products as small as these are spread over the cores,
-    they take twice as long."""
+    """The intervals of every statistic, each on one core: products as small as these take twice as long on several."""
     from threadpoolctl import threadpool_limits
 
     each = [part.only(name) for part in ratios for name in part.names]
@@ -178,9 +175,9 @@ def _table(
     model: str, read: MapPass, ratios: Sequence[HeadRatios], distances: HeadDistances | None, seed: int
 ) -> HeadStatistics:
     shape = (len(read.scope.layers), read.scope.n_heads)
-    found = _intervals(ratios, seed)
+    intervals = _intervals(ratios, seed)
     values, low, high = (
-        np.concatenate([getattr(part, name) for part in found]).reshape(-1, *shape)
+        np.concatenate([getattr(part, name) for part in intervals]).reshape(-1, *shape)
         for name in ("values", "ci_low", "ci_high")
     )
     return HeadStatistics(

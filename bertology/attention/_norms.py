@@ -1,12 +1,15 @@
-"""How long the vectors are that attention weighs (Kobayashi et al. 2020, section 3)."""
+"""Lengths of what units add to each other through a head, ‖αf(x)‖ (Kobayashi et al. 2020)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from bertology.attention._units import Inputs
 from bertology.encoders.interventions import head_projection
 from bertology.errors import ModelError
 
@@ -18,12 +21,12 @@ _FAMILIES = ("albert", "bert", "camembert", "distilbert", "electra", "mpnet", "r
 
 
 def knows_norms(family: str) -> bool:
-    """Whether norms can be had of a family of models."""
+    """Whether norms can be computed for a family of models."""
     return family in _FAMILIES
 
 
 def check_norms(encoder: Encoder) -> None:
-    """Refuse norms where it is not known how they come about.
+    """Refuse norms where it is not known how to compute them.
 
     Raises:
         ModelError: the family is not one of those.
@@ -41,8 +44,8 @@ def value_norms(values: Tensor, layer: int, encoder: Encoder) -> Tensor:
     Attention weighs f(x) by α, which is one number, so ‖α f(x)‖ = α ‖f(x)‖.
 
     Args:
-        values: ``[batch, piece, dim]`` what the block's value projection gives.
-        layer: whose they are, from 1.
+        values: ``[batch, piece, dim]`` output of the block's value projection.
+        layer: of the block, from 1.
         encoder: whose layer it is.
 
     Returns:
@@ -52,12 +55,52 @@ def value_norms(values: Tensor, layer: int, encoder: Encoder) -> Tensor:
         SignalError: norms that are not finite.
     """
     n_heads = encoder.n_heads
-    own = values.float().view(*values.shape[:2], n_heads, -1)  # [batch, piece, head, value]
+    by_head = values.float().view(*values.shape[:2], n_heads, -1)  # [batch, piece, head, value]
     projection: Any = head_projection(encoder.model.blocks[layer - 1], encoder.family)
-    weight: Tensor = projection.weight.float().view(-1, n_heads, own.shape[-1])  # [dim, head, value]
+    weight: Tensor = projection.weight.float().view(-1, n_heads, by_head.shape[-1])  # [dim, head, value]
     # Of the squared length v W Wᵀ v the middle is the same for all pieces.
     gram = torch.einsum("dhv,dhw->hvw", weight, weight)
-    squared = (torch.einsum("bphv,hvw->bphw", own, gram) * own).sum(-1)
+    squared = (torch.einsum("bphv,hvw->bphw", by_head, gram) * by_head).sum(-1)
     lengths: Tensor = squared.clamp_min(0).sqrt().transpose(1, 2)
     encoder.check_finite("norms of transformed values", {layer: lengths}, by_head=True)
     return lengths
+
+
+@dataclass(frozen=True, eq=False)
+class MapNorms:
+    """‖αf(x)‖ of one layer for a few texts, computed only as far as a statistic needs it.
+
+    Norms are merged to words as maps are: what is added *to* a word is averaged over its pieces, what comes *from* a
+    word is summed.
+    """
+
+    maps: Tensor
+    """``[sentence, head, piece, piece]`` α as the model gives it."""
+    lengths: Tensor
+    """``[sentence, head, piece]`` ‖f(x)‖."""
+    inputs: Inputs
+    """How pieces become units."""
+
+    @cached_property
+    def between(self) -> Tensor:
+        """``[sentence, head, unit, unit]`` to (rows) each unit from (columns) each unit."""
+        return self.inputs.merged(self.maps.float() * self.lengths[:, :, None])
+
+    @cached_property
+    def given(self) -> Tensor:
+        """``[sentence, head, unit]`` what each unit adds to all words whose rows count, summed: the maps are read once,
+        and no second table of their size is made."""
+        weights = self.inputs.row_shares[:, None, None]  # [sentence, 1, 1, piece]
+        by_piece = (weights @ self.maps.float()).squeeze(2) * self.lengths
+        member = self.inputs.member
+        return by_piece if member is None else by_piece @ member.transpose(1, 2)
+
+    @cached_property
+    def kept(self) -> Tensor:
+        """``[sentence, head]`` what the words whose rows count add to themselves, summed."""
+        rows, columns, weights = self.inputs.own_cells
+        n_pieces = self.maps.shape[-1]
+        cells = (rows * n_pieces + columns)[:, None].expand(-1, self.maps.shape[1], -1)
+        lengths = self.lengths.gather(2, columns[:, None].expand_as(cells))
+        weighed = self.maps.flatten(2).gather(2, cells).float() * lengths
+        return torch.einsum("shc,sc->sh", weighed, weights)

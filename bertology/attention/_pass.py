@@ -2,57 +2,62 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bertology._memory import give_back_freed_memory
 from bertology._workers import Workers
 from bertology.activations import Progress, silent
-from bertology.attention._batch import Level, MapBatch, Scope
-from bertology.attention._layer_maps import LayerMaps, OnLayer
-from bertology.attention._map_norms import MapNorms
-from bertology.attention._norms import check_norms
-from bertology.attention._statistic import HeadStatistic, MakeStatistic
-from bertology.attention._texts import Inputs, MapText
+from bertology.attention._norms import MapNorms, check_norms, value_norms
+from bertology.attention._ratios import Level, Scope
+from bertology.attention._statistic import HeadStatistic, MakeStatistic, MapBatch
+from bertology.attention._texts import MapText
+from bertology.attention._units import Inputs
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder, OnLong
 from bertology.encoders.batching import Batch
+from bertology.encoders.interventions import StopForward, value_projection, watching
 from bertology.errors import ModelError
 
 _MOST_WORKERS = 16
 """Each holds maps and sums of its own."""
 _BATCHES_BETWEEN = 4
-"""After so many, what maps of ever new shapes have left behind is given back."""
+"""After so many batches, memory that maps of ever new shapes have left behind is given back."""
+
+OnLayer = Callable[[int, Tensor, "Tensor | None"], None]
+"""Called with a layer (from 1), its maps ``[batch, head, piece, piece]`` and, where norms were requested, the lengths
+of its transformed values ``[batch, head, piece]``; else None."""
 
 
 @dataclass(frozen=True, eq=False)
 class MapPass:
-    """What a pass came to."""
+    """The result of a pass over the attention maps of a text."""
 
     results: tuple[Any, ...]
-    """What each statistic's ``finish`` gave, in the order they were asked for."""
+    """What each statistic's ``finish`` returned, in the order in which statistics were given."""
     scope: Scope
     n_sentences: int
-    """Sentences of which something was read."""
+    """Number of sentences of which some word was read."""
     n_words: int
-    """Words that were read."""
+    """Number of words that were read."""
     n_windows: int
-    """Texts that the model was given: more than sentences where some were read in several windows, fewer where they
-    were read in pairs."""
+    """Number of inputs of the model: more than sentences where some were read in several windows, fewer where they were
+    read in pairs."""
     n_pairs: int
-    """Of these so many were two sentences."""
+    """Number of inputs that were pairs of sentences."""
     n_apart: int
-    """So many pairs were too long for the model: each sentence was read alone."""
+    """Number of pairs that were too long for the model, so that each sentence was read alone."""
     n_skipped: int
-    """Words that were not read."""
+    """Number of words that were not read."""
     skipped: dict[str, int]
-    """How many words were not read, by reason; numbers in reasons are left out."""
+    """Number of words that were not read, by reason; numbers in reasons are left out."""
 
 
 def stream_maps(
@@ -69,12 +74,12 @@ def stream_maps(
 ) -> MapPass:
     """Read sentences once and show the attention maps of each layer to every statistic.
 
-    The maps of one layer of one batch are in memory at a time, in each thread; statistics keep sums. What they come to
-    is the same every time; with another number of threads sums are added in another order, which moves them by
-    rounding alone (relative differences of 1e-12).
+    The maps of one layer of one batch are in memory at a time, in each thread; statistics keep sums. Results are the
+    same every time; with another number of threads sums are added in another order, which changes them by rounding
+    alone (relative differences of 1e-12).
 
     Args:
-        encoder: what is read. Inside ``encoder.gated_heads`` one thread reads, with the gates.
+        encoder: whose maps are read. Inside ``encoder.gated_heads`` one thread reads, with the gates.
         sentences: the text.
         statistics: what makes each statistic: a subclass of :class:`HeadStatistic`, or a partial of one.
         layers: from 1; all when left out. Nothing beyond the deepest is computed.
@@ -86,7 +91,7 @@ def stream_maps(
         on_long: what to do with a sentence longer than the model takes: read it in overlapping windows, the row of
             each word from the one where it has most context, its columns the words which that window shows whole;
             raise; or skip it.
-        progress: told how many pieces are read of how many.
+        progress: counts the pieces that are read.
 
     Raises:
         ModelError: the model gives no maps, or not the norms or layers asked for, or takes no pairs, or a sentence is
@@ -95,7 +100,7 @@ def stream_maps(
     """
     if not isinstance(sentences, Sentences):
         sentences = Sentences(sentences)
-    chosen = _checked_layers(encoder, layers)
+    chosen = checked_layers(encoder, layers)
     if norms:
         check_norms(encoder)
     text = MapText(encoder, sentences, level=level, on_long=on_long, pairs=pairs)
@@ -174,10 +179,97 @@ def _shown_to(statistics: Sequence[HeadStatistic], inputs: Inputs) -> OnLayer:
     return show
 
 
-def _checked_layers(encoder: Encoder, layers: Sequence[int] | None) -> tuple[int, ...]:
+def checked_layers(encoder: Encoder, layers: Sequence[int] | None) -> tuple[int, ...]:
+    """Layers of heads in ascending order, each once; all of them when left out.
+
+    Raises:
+        ModelError: one of them the model does not have, or there is none.
+    """
     chosen = tuple(range(1, encoder.n_layers + 1)) if layers is None else tuple(sorted(set(layers)))
     wrong = [layer for layer in chosen if not 1 <= layer <= encoder.n_layers]
     if wrong or not chosen:
         asked = f"layer {wrong[0]}" if wrong else "no layer"
-        raise ModelError(f"{asked} asked for: maps of {encoder.name} are of layers 1…{encoder.n_layers}")
+        raise ModelError(f"{asked} asked for: heads of {encoder.name} are in layers 1…{encoder.n_layers}")
     return chosen
+
+
+class LayerMaps:
+    """Forward passes of an encoder, whose maps go to a callback layer by layer.
+
+    Hugging Face would gather the maps of all layers; here each is taken where its attention module returns it, so that
+    one layer's are in memory at a time. The pass ends with the deepest layer asked for.
+    """
+
+    def __init__(self, encoder: Encoder, *, layers: frozenset[int], norms: bool) -> None:
+        self._encoder, self._layers, self._norms = encoder, layers, norms
+        self._on_layer: OnLayer | None = None
+        self._given: set[int] = set()
+        self._values: Tensor | None = None
+
+    @contextlib.contextmanager
+    def hooked(self) -> Iterator[None]:
+        """Hooks on every block, and the plain attention, for the length of the block."""
+        encoder, blocks = self._encoder, self._encoder.model.blocks
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(encoder.plain_attention())
+            self._watch = stack.enter_context(watching(encoder.model.body, blocks))
+            for block in dict.fromkeys(blocks):
+                for module in block.modules():
+                    # Before the hooks by which transformers gathers them: it then finds nothing to gather.
+                    stack.callback(module.register_forward_hook(self._take, prepend=True).remove)
+                if self._norms:
+                    projection = value_projection(block, encoder.family)
+                    stack.callback(projection.register_forward_hook(self._keep_values).remove)
+            yield
+
+    def run(
+        self, input_ids: Tensor, attention_mask: Tensor | None, on_layer: OnLayer, *, types: Tensor | None = None
+    ) -> None:
+        """One forward pass, inside :meth:`hooked`; ``types`` are those of tokens, all 0 when left out.
+
+        Raises:
+            ModelError: the model gives no maps.
+            SignalError: maps or lengths that are not finite.
+        """
+        self._on_layer, self._given = on_layer, set()
+        body, device = self._encoder.model.body, self._encoder.device
+        given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": types}
+        inputs = {name: value.to(device) for name, value in given.items() if value is not None}
+        with torch.inference_mode(), contextlib.suppress(StopForward):
+            body(**inputs, return_dict=True, output_attentions=True)
+        if self._layers - self._given:
+            raise ModelError(f"model {self._encoder.name}: {type(body).__name__} gives no attention maps")
+
+    def _keep_values(self, module: nn.Module, args: Any, output: Tensor) -> None:
+        self._values = output
+
+    def _take(self, module: nn.Module, args: Any, output: Any) -> Any:
+        layer = self._watch.current
+        if layer in self._given or not isinstance(output, tuple):
+            return None
+        place = place_of_maps(output, self._encoder.n_heads)
+        if place is None:
+            return None
+        self._given.add(layer)
+        if layer in self._layers and self._on_layer is not None:
+            self._encoder.check_finite("attention maps", {layer: output[place]}, by_head=True)
+            norms = self._value_norms(layer) if self._norms else None
+            self._on_layer(layer, output[place], norms)
+        if layer == max(self._layers):
+            raise StopForward
+        return (*output[:place], None, *output[place + 1 :])
+
+    def _value_norms(self, layer: int) -> Tensor:
+        """‖f(x)‖ of every piece and head (Kobayashi et al. 2020, equation 5): ``[batch, head, piece]``."""
+        if self._values is None:
+            raise ModelError(f"model {self._encoder.name}: layer {layer} ran without projecting values: not supported")
+        return value_norms(self._values, layer, self._encoder)
+
+
+def place_of_maps(output: tuple[Any, ...], n_heads: int) -> int | None:
+    """Where in what a module returns the maps are: last, since a bias of positions may have the same shape."""
+    for place in reversed(range(len(output))):
+        part = output[place]
+        if isinstance(part, Tensor) and part.ndim == 4 and part.shape[1] == n_heads:
+            return place if part.shape[2] == part.shape[3] else None
+    return None

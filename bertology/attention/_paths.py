@@ -8,16 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bertology.attention._batch import Level, MapBatch, Scope
 from bertology.attention._pass import stream_maps
-from bertology.attention._ratios import Floats
-from bertology.attention._statistic import HeadStatistic
+from bertology.attention._ratios import Floats, Level, Scope
+from bertology.attention._statistic import HeadStatistic, MapBatch
 from bertology.corpora import Sentence
 from bertology.encoders import Encoder
 from bertology.errors import ModelError
 
 _CAPACITY = 10**9
-"""Of an attention weight of 1, as the integer that scipy's flow reckons with; twice that still fits 32 bits."""
+"""The integer for an attention weight of 1 in scipy's flow; twice that still fits 32 bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +29,7 @@ class SentenceMaps:
     maps: Floats
     """``[layer, head, unit, unit]`` from (rows) each unit to (columns) each unit."""
     norms: Floats | None
-    """``[layer, head, unit, unit]`` ‖αf(x)‖ where asked for."""
+    """``[layer, head, unit, unit]`` ‖αf(x)‖; None unless norms were requested."""
 
 
 def sentence_maps(
@@ -41,32 +40,25 @@ def sentence_maps(
     level: Level = "word",
     norms: bool = False,
 ) -> SentenceMaps:
-    """The maps of one sentence, for looking at; of many sentences they should not be kept (:func:`stream_maps`).
+    """The maps of one sentence, to look at them; for many sentences use :func:`stream_maps`, which keeps none.
 
     Raises:
         ModelError: the sentence does not fit one window, or what :func:`stream_maps` raises.
         CorpusError: it has no word that can be read.
     """
     read = stream_maps(encoder, [sentence], [_Kept], layers=layers, level=level, norms=norms, on_long="error")
-    kept: _Filled = read.results[0]
+    numbers, maps, of_norms = read.results[0]
     pieces = encoder.tokenize([sentence]).window(0)
     tokens = list(encoder.tokenizer.convert_ids_to_tokens(pieces.tolist()))
     if level == "word":
         closing = len(tokens) - encoder.n_suffix
-        words = [sentence.words[number] for number in kept.words if number >= 0]
+        words = [sentence.words[number] for number in numbers if number >= 0]
         tokens = [*tokens[: encoder.n_prefix], *words, *tokens[closing:]]
-    return SentenceMaps(tuple(tokens), read.scope.layers, kept.maps, kept.norms)
-
-
-@dataclass(frozen=True, eq=False)
-class _Filled:
-    words: list[int]
-    maps: Floats
-    norms: Floats | None
+    return SentenceMaps(tuple(tokens), read.scope.layers, maps, of_norms)
 
 
 class _Kept(HeadStatistic):
-    """The maps themselves."""
+    """The maps themselves: ``finish`` returns numbers of words, maps and norms, each ``[layer, …]`` or None."""
 
     def __init__(self, scope: Scope) -> None:
         self._words: list[int] = []
@@ -85,13 +77,13 @@ class _Kept(HeadStatistic):
         self._words, self._maps = self._words or other._words, self._maps + other._maps
         self._norms += other._norms
 
-    def finish(self) -> _Filled:
+    def finish(self) -> tuple[list[int], Floats, Floats | None]:
         """All layers together."""
-        return _Filled(self._words, np.stack(self._maps), np.stack(self._norms) if self._norms else None)
+        return self._words, np.stack(self._maps), np.stack(self._norms) if self._norms else None
 
 
 def attention_rollout(maps: ArrayLike, *, residual: float = 0.5) -> Floats:
-    """How much of each input unit is in each unit of each layer, if attention mixed them linearly.
+    """The share of each input unit in each unit of each layer, if attention mixed them linearly (attention rollout).
 
     Heads are averaged, the residual connection is a share of identity, and layers are multiplied (Abnar & Zuidema
     2020, section 3.2).

@@ -1,4 +1,4 @@
-"""Layers by heads as pictures, for print and for colour-blind readers, without touching pyplot's state."""
+"""Heatmaps of layers by heads, for print and for colour-blind readers, without pyplot's global state."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _GREY, _TEXT = "#5A5A5A", "#222222"
 _DARK = 0.82
 _CELL = 0.3
 _MOST_WRITTEN = 12
-"""Heads in a layer whose values are still legible in their cells."""
+"""Most heads in a layer whose values are still legible in their cells."""
 _COLUMNS = 3
 _LETTERS = 13
-"""Of a title in an inch."""
+"""Letters of a title in an inch."""
 
 
 class HeadFigure(Figure):
-    """A figure that a notebook shows by itself."""
+    """A figure that a notebook displays by itself."""
 
     def _repr_png_(self) -> bytes:
         out = io.BytesIO()

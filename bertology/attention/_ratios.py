@@ -1,4 +1,4 @@
-"""What heads are asked comes down to ratios of two sums, kept by clusters of sentences so that intervals follow."""
+"""Statistics of heads: ratios of two sums, kept by clusters of sentences so that intervals follow. Needs no torch."""
 
 from __future__ import annotations
 
@@ -9,10 +9,36 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology.corpora import Sentences
 from bertology.measures import N_RESAMPLES, Bootstrap, RatioIntervals, bootstrap_ratio, ratio_intervals
 
 Floats = NDArray[np.float64]
-RatioUnit = Literal["head", "layer", "model"]
+Integers = NDArray[np.int64]
+Level = Literal["word", "piece"]
+
+MOST_CLUSTERS = 1000
+"""Sums are kept for this many clusters of sentences at most, so that memory does not grow with the corpus."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a pass over attention maps will read; a statistic is made for one scope."""
+
+    n_sentences: int
+    layers: tuple[int, ...]
+    """From 1, ascending: the order in which a batch's layers arrive."""
+    n_heads: int
+    level: Level
+    """Units of the maps."""
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters that sums are kept for: one a sentence, as long as there are few enough."""
+        return min(self.n_sentences, MOST_CLUSTERS)
+
+    def clusters(self, sentences: Integers) -> Integers:
+        """The cluster of each sentence; in large corpora some neighbours share one."""
+        return sentences * self.n_clusters // max(1, self.n_sentences)
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,16 +46,18 @@ class HeadRatios:
     """Some statistics of every head, each a ratio of two sums, with the sums of each cluster of sentences."""
 
     names: tuple[str, ...]
+    """``[statistic]``"""
     layers: tuple[int, ...]
-    """From 1; none where a ratio is of the whole model, or of no model at all, as baselines are."""
+    """From 1; empty where a ratio belongs to the whole model, or to no model at all, as a baseline does."""
     over: Floats
-    """``[statistic, layer, head, cluster]``; 1 in the place of heads, or of layers too, where ratios are not of heads.
-    """
+    """``[statistic, layer, head, cluster]`` numerators; the head axis, or both layer and head axis, has length 1 where
+    ratios belong to layers or to the model."""
     under: Floats
-    """``[statistic, layer, head, cluster]``, or 1 in the place of layers and heads where all share it."""
+    """``[statistic, layer, head, cluster]`` denominators; layer and head axis have length 1 where all share them."""
     metric: str = ""
-    """What is measured, if the names are only what it is measured of, such as relations; else each is a metric."""
-    unit: RatioUnit = "head"
+    """What is measured, where the names are groups that it is measured on, such as relations; empty where each name is
+    a metric of its own."""
+    unit: Literal["head", "layer", "model"] = "head"
     """What each ratio belongs to."""
 
     @cached_property
@@ -45,20 +73,51 @@ class HeadRatios:
         return np.asarray(self.values[self.names.index(name)])
 
     def only(self, name: str) -> HeadRatios:
-        """One statistic by itself."""
+        """The ratios of one statistic."""
         number = self.names.index(name)
-        own = slice(number, number + 1)
-        return replace(self, names=(name,), over=self.over[own], under=self.under[own])
+        rows = slice(number, number + 1)
+        return replace(self, names=(name,), over=self.over[rows], under=self.under[rows])
 
     def intervals(self, name: str, *, n_resamples: int = N_RESAMPLES, level: float = 0.95, seed: int = 0) -> Bootstrap:
-        """One statistic bootstrapped over clusters, heads in the place of layers: those of the first layer first."""
-        number = self.names.index(name)
-        over = self.over[number].reshape(-1, self.over.shape[-1])
-        under = np.broadcast_to(self.under[number], self.over[number].shape).reshape(over.shape)
+        """One statistic bootstrapped over clusters: heads in the place of layers, those of the first layer first."""
+        over, under = self.only(name)._by_cluster()
         return bootstrap_ratio(over, under, metric=name, n_resamples=n_resamples, level=level, seed=seed)
 
     def all_intervals(self, *, n_resamples: int = N_RESAMPLES, level: float = 0.95, seed: int = 0) -> RatioIntervals:
-        """All statistics bootstrapped over clusters, one after the other, each as :meth:`intervals` has it."""
+        """All statistics bootstrapped over clusters one after the other, with the numbers of :meth:`intervals`."""
+        return ratio_intervals(*self._by_cluster(), n_resamples=n_resamples, level=level, seed=seed)
+
+    def _by_cluster(self) -> tuple[Floats, Floats]:
+        """Numerators and denominators, ``[ratio, cluster]``."""
         over = self.over.reshape(-1, self.over.shape[-1])
-        under = np.broadcast_to(self.under, self.over.shape).reshape(over.shape)
-        return ratio_intervals(over, under, n_resamples=n_resamples, level=level, seed=seed)
+        return over, np.broadcast_to(self.under, self.over.shape).reshape(over.shape)
+
+
+def text_ratios(
+    names: tuple[str, ...],
+    sentences: Sentences,
+    of_sentence: Integers,
+    groups: Integers,
+    over: Floats,
+    under: Floats,
+    *,
+    metric: str,
+) -> HeadRatios:
+    """Ratios that belong to the whole text, in the same clusters as those of heads: what baselines are.
+
+    Args:
+        names: of the groups.
+        sentences: the text.
+        of_sentence: ``[item]`` number of its sentence.
+        groups: ``[item]`` place in ``names``.
+        over: ``[item]`` what it adds to the numerator.
+        under: ``[item]`` what it adds to the denominator.
+        metric: of the ratios.
+    """
+    scope = Scope(len(sentences), (), 0, "word")
+    places = groups * scope.n_clusters + scope.clusters(of_sentence)
+    shape, n = (len(names), 1, 1, scope.n_clusters), len(names) * scope.n_clusters
+    sums = np.zeros((2, n))
+    for total, values in zip(sums, (over, under), strict=True):
+        np.add.at(total, places, values)
+    return HeadRatios(names, (), sums[0].reshape(shape), sums[1].reshape(shape), metric, "model")

@@ -1,17 +1,48 @@
-"""What a head statistic is, and sums by clusters of sentences from which intervals are made."""
+"""What a statistic of heads is: what it is given batch by batch, and the sums that most statistics keep."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bertology.attention._batch import Integers, MapBatch, Scope, Units
-from bertology.attention._ratios import Floats, HeadRatios
+from bertology.attention._norms import MapNorms
+from bertology.attention._ratios import Floats, HeadRatios, Integers, Scope
+from bertology.attention._units import Units
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, eq=False)
+class MapBatch:
+    """The attention maps of one layer for a few texts. Valid while ``update`` runs: keep sums, not maps."""
+
+    layer: int
+    """From 1."""
+    maps: Tensor
+    """``[sentence, head, unit, unit]`` float32, from (rows) each unit to (columns) each unit; 0 in columns of
+    padding. At word level attention *to* a word is summed and *from* a word averaged over its pieces (Clark et al.
+    2019, section 4.1); what goes to pieces of no word is cropped."""
+    norms: MapNorms | None
+    """‖αf(x)‖, the length of what each unit adds to another through a head (Kobayashi et al. 2020); None unless
+    norms were requested."""
+    units: Units
+    """The same object for all layers of a batch."""
+
+    @cached_property
+    def most_attended(self) -> tuple[Tensor, Tensor]:
+        """``[sentence, head, unit]`` of each row the largest weight to a word, and the place of that word, the first of
+        equals. Special tokens do not compete."""
+        # Far below 0, so that adding is enough: to choose by a mask takes several times as long.
+        penalty = torch.where(self.units.is_word, 0.0, -2.0).to(self.maps)
+        largest, places = torch.max(self.maps + penalty[:, None, None], dim=-1)
+        return largest, places
 
 
 class HeadStatistic(ABC):
@@ -31,20 +62,34 @@ class HeadStatistic(ABC):
 
     @abstractmethod
     def finish(self) -> Any:
-        """What it comes to, as a frozen result."""
+        """The result, frozen."""
 
 
 MakeStatistic = Callable[[Scope], HeadStatistic]
 
 
+class PerBatch(Generic[Made]):
+    """Something that is made of a batch's units once, and used for all its layers."""
+
+    def __init__(self, make: Callable[[Units], Made]) -> None:
+        self._make = make
+        self._units: Units | None = None
+
+    def __call__(self, units: Units) -> Made:
+        """What belongs to the units; made anew where they are not those of the last call."""
+        if self._units is not units:
+            self._made, self._units = self._make(units), units
+        return self._made
+
+
 class ClusterSums:
-    """Adds up ratios over clusters of sentences: the sums that most statistics keep.
+    """Numerators and denominators of ratios, added up by cluster of sentences: the sums that most statistics keep.
 
     Args:
         scope: what the pass reads.
         names: of the statistics.
-        shared: whether what is divided by is the same for all heads, as a number of rows is.
-        metric: what is measured, if the names are only what it is measured of.
+        shared: whether all heads have the same denominator, such as a number of rows.
+        metric: what is measured, where the names are groups that it is measured on.
     """
 
     def __init__(self, scope: Scope, names: Sequence[str], *, shared: bool, metric: str = "") -> None:
@@ -60,8 +105,8 @@ class ClusterSums:
         Args:
             layer: from 1.
             units: of the batch.
-            over: ``[sentence, head, statistic]``
-            under: ``[sentence, statistic]`` where heads share it, else ``[sentence, head, statistic]``.
+            over: ``[sentence, head, statistic]`` numerators.
+            under: denominators, ``[sentence, statistic]`` where heads share them, else ``[sentence, head, statistic]``.
         """
         place = self._scope.layers.index(layer)
         clusters = self._scope.clusters(units.sentences)
@@ -83,7 +128,7 @@ class ClusterSums:
 
 
 class SumsStatistic(HeadStatistic):
-    """A statistic that keeps sums by cluster of sentences and nothing else; subclasses say in ``update`` of what.
+    """A statistic that keeps sums by cluster of sentences and nothing else; subclasses implement ``update``.
 
     Args:
         sums: what it keeps.
@@ -94,11 +139,11 @@ class SumsStatistic(HeadStatistic):
 
     def merge(self, other: Self) -> None:
         """Add the sums of another thread."""
-        for own, more in zip(self._sums, other._sums, strict=True):
-            own.merge(more)
+        for sums, more in zip(self._sums, other._sums, strict=True):
+            sums.merge(more)
 
     def finish(self) -> tuple[HeadRatios, ...]:
-        """The ratios."""
+        """The ratios, one object for each of the sums."""
         return tuple(sums.finish() for sums in self._sums)
 
 
@@ -120,5 +165,5 @@ def _add_by_cluster(sums: Floats, clusters: Integers, values: Tensor) -> None:
     """Add ``[sentence, …]`` to ``[cluster, …]``. A cluster may stand in a batch more than once, which plain indexed
     addition would count once."""
     order = np.argsort(clusters, kind="stable")
-    found, starts = np.unique(clusters[order], return_index=True)
-    sums[found] += np.add.reduceat(values.cpu().double().numpy()[order], starts, axis=0)
+    distinct, starts = np.unique(clusters[order], return_index=True)
+    sums[distinct] += np.add.reduceat(values.cpu().double().numpy()[order], starts, axis=0)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from bertology.attention import MapBatch, Masses, PatternShares, Scope, read_attention, stream_maps
+from bertology.attention import MapBatch, Masses, Scope, read_attention, stream_maps
 from bertology.attention._texts import MapText
+from bertology.attention.patterns import PatternShares
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.errors import ModelError

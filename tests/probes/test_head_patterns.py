@@ -7,7 +7,8 @@ import pytest
 import torch
 from bertology_probes.head_patterns import PROBE
 
-from bertology.attention import PATTERNS, Scope, stream_maps
+from bertology.attention import Scope, stream_maps
+from bertology.attention.patterns._kinds import PATTERNS
 from bertology.corpora import load_corpus
 from bertology.encoders import load_encoder
 from bertology.errors import FitError

@@ -1,6 +1,8 @@
-"""Which words heads join: arcs, candidates and trees over words, against what each head looks at most.
+"""Which words heads connect: arcs, candidates and trees over words, compared with what each head attends to most.
 
-Importing this package imports no torch.
+``_arcs.py`` and ``_trees.py`` hold the questions and the baselines that need no head; ``_hits.py`` and
+``_tree_hits.py`` the statistics of heads that answer them; ``_parser.py`` a parser made of all heads. Importing this
+package imports no torch.
 """
 
 from __future__ import annotations
@@ -8,20 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.attention.arcs._arcs import Arcs, offset_baseline
-from bertology.attention.arcs._candidates import Candidates, pick_baseline
+from bertology.attention.arcs._arcs import Arcs, Candidates, Pick, offset_baseline, pick_baseline
 from bertology.attention.arcs._trees import TextTrees, chain_baseline, next_word_baseline
 
 if TYPE_CHECKING:
-    from bertology.attention.arcs._candidate_hits import CandidateHits
-    from bertology.attention.arcs._hits import ArcHits
-    from bertology.attention.arcs._parser import (
-        AttentionParser,
-        ParsedText,
-        ParserSettings,
-        crossfit_attention_parser,
-        fit_attention_parser,
-    )
+    from bertology.attention.arcs._hits import ArcHits, CandidateHits
+    from bertology.attention.arcs._parser import ParserSettings, crossfit_attention_parser
     from bertology.attention.arcs._tree_hits import TreeHits
 
 __getattr__, __dir__ = lazy_attributes(__name__)
@@ -29,16 +23,14 @@ __getattr__, __dir__ = lazy_attributes(__name__)
 __all__ = [
     "ArcHits",
     "Arcs",
-    "AttentionParser",
     "CandidateHits",
     "Candidates",
-    "ParsedText",
     "ParserSettings",
+    "Pick",
     "TextTrees",
     "TreeHits",
     "chain_baseline",
     "crossfit_attention_parser",
-    "fit_attention_parser",
     "next_word_baseline",
     "offset_baseline",
     "pick_baseline",

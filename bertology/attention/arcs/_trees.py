@@ -1,4 +1,4 @@
-"""Trees over the words of a text, as heads are held against them."""
+"""Trees over the words of a text, against which heads are scored, and scores that need no head."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.attention._ratios import HeadRatios
-from bertology.attention.arcs._sums import text_ratios
+from bertology.attention._ratios import HeadRatios, Integers, text_ratios
 from bertology.corpora import Sentences
-
-Integers = NDArray[np.int64]
 
 WAYS = ("maximum attention", "spanning tree")
 """How edges are made of a head's weights."""
@@ -29,10 +26,10 @@ class TextTrees:
     scored: NDArray[np.bool_]
     """``[word]`` which words count; the others are in no tree."""
     sentences: Integers
-    """``[tree]`` numbers of the sentences that are asked about, ascending."""
+    """``[tree]`` numbers of the sentences whose trees are scored, ascending."""
 
     def some(self, n: int, *, seed: int = 0) -> TextTrees:
-        """At most ``n`` of the trees, drawn by lot: the same ones every time."""
+        """At most ``n`` of the trees, drawn at random: the same ones every time."""
         if len(self.sentences) <= n:
             return self
         drawn = np.random.default_rng(seed).choice(self.sentences, n, replace=False)
@@ -58,7 +55,7 @@ class TextTrees:
 
     @cached_property
     def is_asked(self) -> NDArray[np.bool_]:
-        """``[sentence]`` whether its tree is asked about."""
+        """``[sentence]`` whether its tree is scored."""
         asked = np.zeros(len(self.starts) - 1, dtype=bool)
         asked[self.sentences] = True
         return asked
@@ -68,7 +65,7 @@ class TextTrees:
         return np.flatnonzero(self.scored[self.starts[sentence] : self.starts[sentence + 1]])
 
     def parents(self, sentence: int) -> tuple[Integers, int]:
-        """Of the words that count each one's head among them, −1 where it has none; and which is the root.
+        """The head of each word that counts, among these words, −1 where it has none; and which word is the root.
 
         Where the root itself does not count, the first word without a head stands in for it.
         """
@@ -84,13 +81,14 @@ class TextTrees:
 def chain_baseline(
     trees: TextTrees, sentences: Sentences, *, chosen_on: TextTrees, metric: str
 ) -> tuple[HeadRatios, int]:
-    """Join each word to the one at a fixed distance, of the words that count; 1, a chain, or what is better elsewhere.
+    """The score of joining each word that counts to the one at a fixed distance: 1, a chain, or what is better on
+    another text.
 
     Args:
-        trees: what is asked.
-        sentences: the text that they are trees of.
+        trees: of the text.
+        sentences: the text.
         chosen_on: trees of the text on which the distance is chosen, from 1 to 3.
-        metric: what the ratios are called.
+        metric: of the ratios.
 
     Returns:
         Ratios of the whole text, the same for both ways of making edges; and the distance.
@@ -104,12 +102,12 @@ def chain_baseline(
 
 
 def next_word_baseline(trees: TextTrees, sentences: Sentences, *, metric: str) -> HeadRatios:
-    """How often the next word is the head, of words that count and have a head, whether that counts or not.
+    """The share of words whose head is the next word, of words that count and have a head, whether that counts or not.
 
     Args:
-        trees: what is asked.
-        sentences: the text that they are trees of.
-        metric: what the ratio is called; its name is ``next word``.
+        trees: of the text.
+        sentences: the text.
+        metric: of the ratio; its name is ``next word``.
     """
     asked = trees.scored & (trees.heads > 0) & trees.is_asked[sentences.sentence_of_word]
     places = np.arange(len(trees.heads)) - trees.starts[sentences.sentence_of_word]

@@ -1,8 +1,9 @@
-"""The two classifiers of attention maps, as they come with the package."""
+"""The two classifiers of attention maps that come with the package: measured features, and a small network."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,16 +11,19 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from bertology.attention.patterns._features import FEATURES, features
-from bertology.attention.patterns._kinds import CONFIDENCE, KINDS, PATTERNS, ClassifierKind
-from bertology.attention.patterns._layout import Layout
-from bertology.attention.patterns._picture import PatternNetwork, pictures
+from bertology.attention.patterns._features import FEATURES, Layout, features
+from bertology.attention.patterns._kinds import CLS, CONFIDENCE, KINDS, PATTERNS, SEP, ClassifierKind
 from bertology.errors import ModelError
 
 WEIGHTS: Final = Path(__file__).with_name("weights")
 RECORD: Final = "training.json"
+SIDE: Final = 32
+"""Rows and columns of the pictures that the network sees."""
+_CHANNELS = 5
+_FAINTEST = 0.05
+"""Of an even weight: what is fainter counts as this faint."""
 _BLOCK = PATTERNS.index("block")
 _CELLS_TOGETHER = 1 << 18
 _PICTURES_TOGETHER = 256
@@ -31,24 +35,24 @@ Logits = Callable[[Tensor, Layout], Tensor]
 class PatternClassifier:
     """Puts attention maps between pieces into the classes of Kovaleva et al. (2019, section 4.1).
 
-    Trained on synthetic maps; what it is worth on real ones stands in its model card, README.md of this package.
+    Trained on synthetic maps; the model card (``benchmarks/head_patterns/README.md``) has its scores on real maps.
     """
 
     kind: ClassifierKind
-    """``features``: logistic regression on measured features; ``cnn``: a small network that looks at pictures."""
+    """``features``: logistic regression on measured features; ``cnn``: a small convolutional network on pictures."""
     temperature: float
-    """By which logits are divided, so that probabilities are calibrated (on the real maps of the part ``adjust``)."""
+    """Divides the logits, so that probabilities are calibrated on real maps."""
     bias: tuple[float, ...]
-    """Of each class, added to its logit: real maps are not as many of each class as synthetic ones. Fitted with the
-    temperature."""
+    """``[class]`` added to the logits, since classes are not as frequent in real maps as in synthetic ones. Fitted
+    together with the temperature."""
     confidence: float
-    """Below this probability of its likeliest class a map is ``heterogeneous``."""
+    """A map whose likeliest class is less probable than this is ``heterogeneous``."""
     _logits: Logits
     _cells: int
-    """Of maps that are looked at together."""
+    """Cells of maps that are classified together."""
 
     def probabilities(self, maps: Tensor, layout: Layout) -> Tensor:
-        """How likely each class is.
+        """The probability of each class.
 
         Args:
             maps: ``[text, head, piece, piece]`` from (rows) to (columns), 0 in columns of padding.
@@ -58,13 +62,13 @@ class PatternClassifier:
             ``[text, head, class]``, classes in the order of :data:`PATTERNS`.
         """
         step = max(1, self._cells // (maps.shape[1] * maps.shape[2] ** 2))
-        found = []
+        parts = []
         with torch.no_grad():
             for start in range(0, len(maps), step):
                 part = slice(start, start + step)
-                found.append(self._logits(maps[part], Layout(layout.kinds[part])))
-        logits = torch.cat(found) / self.temperature + torch.tensor(self.bias, device=maps.device)
-        # Squares of two sentences are not to be had of one.
+                parts.append(self._logits(maps[part], Layout(layout.kinds[part])))
+        logits = torch.cat(parts) / self.temperature + torch.tensor(self.bias, device=maps.device)
+        # A single sentence has no squares of two sentences.
         impossible = ~layout.is_pair[:, None, None] & (torch.arange(len(PATTERNS), device=maps.device) == _BLOCK)
         return logits.masked_fill(impossible, -torch.inf).softmax(-1)
 
@@ -74,23 +78,23 @@ class PatternClassifier:
 
 
 def assigned(probabilities: Tensor, *, confidence: float = CONFIDENCE) -> Tensor:
-    """Likeliest classes; ``heterogeneous`` where even that is less likely than ``confidence``.
+    """The likeliest class of each map; ``heterogeneous`` where even that is less probable than ``confidence``.
 
     Args:
         probabilities: ``[..., class]``
         confidence: from 0 to 1.
     """
-    best, found = probabilities.max(-1)
-    return torch.where(best >= confidence, found, PATTERNS.index("heterogeneous"))
+    best, classes = probabilities.max(-1)
+    return torch.where(best >= confidence, classes, PATTERNS.index("heterogeneous"))
 
 
 @lru_cache(maxsize=4)
 def load_classifier(kind: ClassifierKind = "features", *, folder: Path = WEIGHTS) -> PatternClassifier:
-    """A classifier as trained.
+    """A trained classifier.
 
     Args:
         kind: ``features`` or ``cnn``.
-        folder: of its weights; the package's own when left out.
+        folder: of its weights; the package's when left out.
 
     Raises:
         ModelError: there is no such classifier, or its files are missing or of another version.
@@ -118,28 +122,103 @@ def load_classifier(kind: ClassifierKind = "features", *, folder: Path = WEIGHTS
 
 def _of_features(weights: dict[str, Tensor]) -> Logits:
     def logits(maps: Tensor, layout: Layout) -> Tensor:
-        own = {name: values.to(maps.device) for name, values in weights.items()}
-        scaled = (features(maps, layout) - own["mean"]) / own["scale"]
-        return scaled @ own["weight"].T + own["bias"]
+        moved = {name: values.to(maps.device) for name, values in weights.items()}
+        scaled = (features(maps, layout) - moved["mean"]) / moved["scale"]
+        return scaled @ moved["weight"].T + moved["bias"]
 
     return logits
 
 
 def _of_pictures(weights: dict[str, Tensor]) -> Logits:
-    network = PatternNetwork().eval()
-    network.load_state_dict(weights)
+    on_processor = _network(weights, torch.device("cpu"))
 
     def logits(maps: Tensor, layout: Layout) -> Tensor:
-        looking = network if maps.device.type == "cpu" else PatternNetwork().to(maps.device).eval()
-        if looking is not network:
-            looking.load_state_dict(weights)
+        network = on_processor if maps.device.type == "cpu" else _network(weights, maps.device)
         n_texts, n_heads = maps.shape[:2]
         step = max(1, _PICTURES_TOGETHER // n_heads)
-        found = []
+        parts = []
         for start in range(0, n_texts, step):
             part = slice(start, start + step)
             shown = pictures(maps[part], Layout(layout.kinds[part]))
-            found.append(looking(shown.flatten(0, 1)).view(len(shown), n_heads, -1))
-        return torch.cat(found)
+            parts.append(network(shown.flatten(0, 1)).view(len(shown), n_heads, -1))
+        return torch.cat(parts)
 
     return logits
+
+
+def _network(weights: dict[str, Tensor], device: torch.device) -> PatternNetwork:
+    network = PatternNetwork().to(device).eval()
+    network.load_state_dict(weights)
+    return network
+
+
+def pictures(maps: Tensor, layout: Layout) -> Tensor:
+    """Resample maps by area, so that every length makes a picture of one size.
+
+    Args:
+        maps: ``[text, head, piece, piece]``
+        layout: of the same texts.
+
+    Returns:
+        ``[text, head, channel, SIDE, SIDE]``. The channels: attention relative to a uniform map, as a logarithm of
+        means; how far the logarithms of weights are above their row's, as means of logarithms, in which faint columns
+        and lines are seen; whether row and column are of one sentence of a pair; special columns; the text's length.
+    """
+    n = maps.shape[-1]
+    pool = _pool(layout, n)  # [text, side, piece]
+    rows = torch.where(layout.rows[:, None, :, None], maps.float(), 0)
+    pooled = pool[:, None] @ rows @ pool[:, None].transpose(-1, -2)
+    lengths = layout.lengths
+    relief = _relief(rows, pool, layout)
+    density = torch.log1p(pooled * lengths[:, None, None, None]) / math.log(1 + SIDE)
+    sentences = torch.einsum("tkp,tsp->tsk", pool, layout.in_sentence.float())
+    same = torch.einsum("tsk,tsl->tkl", sentences, sentences) * layout.is_pair[:, None, None]
+    special = ((layout.kinds == CLS) | (layout.kinds == SEP)).float()
+    columns = torch.einsum("tkp,tp->tk", pool, special)[:, None].expand(-1, SIDE, -1)
+    length = (lengths.log() / 5)[:, None, None].expand(-1, SIDE, SIDE)
+    of_text = torch.stack([same, columns, length], dim=1)[:, None].expand(-1, maps.shape[1], -1, -1, -1)
+    return torch.cat([torch.stack([density, relief], dim=2), of_text], dim=2)
+
+
+def _relief(maps: Tensor, pool: Tensor, layout: Layout) -> Tensor:
+    """Logarithms of weights over even ones, minus their row's mean, resampled; halved, to be of the size of others."""
+    # Pieces that are not there, and rows that do not count, are zeros and stay so.
+    logs = (maps * (layout.lengths / _FAINTEST)[:, None, None, None]).log1p_()
+    mean = logs.sum(-1, keepdim=True) / layout.lengths[:, None, None, None]
+    return (pool[:, None] @ logs @ pool[:, None].transpose(-1, -2) - pool[:, None] @ mean) / 2
+
+
+def _pool(layout: Layout, n: int) -> Tensor:
+    """``[text, side, piece]`` the share of each piece in each row of the picture; shares of a row sum to 1."""
+    step = (layout.lengths / SIDE)[:, None, None]
+    low = torch.arange(SIDE, device=layout.kinds.device)[:, None] * step
+    piece = torch.arange(n, device=layout.kinds.device)
+    overlap = torch.minimum(low + step, piece + 1.0) - torch.maximum(low, piece.float())
+    return overlap.clamp_min(0) / step
+
+
+class PatternNetwork(nn.Module):
+    """Three convolutions and two linear layers: some 36,000 weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(_CHANNELS, 16, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(16, 24, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(24, 32, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(32 * (SIDE // 8) ** 2, 48),
+            nn.ReLU(),
+            nn.Linear(48, len(PATTERNS)),
+        )
+
+    def forward(self, shown: Tensor) -> Tensor:
+        """``[picture, class]`` logits of ``[picture, channel, SIDE, SIDE]``."""
+        logits: Tensor = self.layers(shown)
+        return logits

@@ -1,4 +1,4 @@
-"""The classes, and what rows and columns of a map are."""
+"""The classes of attention maps, the classifiers, and the kinds of pieces: constants that need no torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PATTERNS: Final[tuple[Pattern, ...]] = ("vertical", "diagonal", "vertical+diagon
 
 ClassifierKind = Literal["features", "cnn"]
 KINDS: Final[tuple[ClassifierKind, ...]] = ("features", "cnn")
-"""Of classifiers: of measured features, or of pictures."""
+"""Classifiers: logistic regression on measured features, or a convolutional network on pictures of maps."""
 CONFIDENCE: Final = 0.5
 """The least probability at which a map is put into a class other than ``heterogeneous``."""
 

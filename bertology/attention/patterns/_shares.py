@@ -6,16 +6,15 @@ from typing import Final
 
 import torch
 
-from bertology.attention._batch import MapBatch, Scope, Units
-from bertology.attention._ratios import HeadRatios
-from bertology.attention._statistic import ClusterSums, HeadStatistic
+from bertology.attention._ratios import HeadRatios, Scope
+from bertology.attention._statistic import ClusterSums, HeadStatistic, MapBatch, PerBatch
 from bertology.attention.patterns._classifier import assigned, load_classifier
+from bertology.attention.patterns._features import Layout
 from bertology.attention.patterns._kinds import PATTERNS, ClassifierKind
-from bertology.attention.patterns._layout import Layout
 from bertology.errors import BertologyError
 
 SHORTEST_MAP: Final = 5
-"""Pieces, special ones counted, from which a map has a pattern."""
+"""Least number of pieces, special ones counted, of a map that is classified."""
 
 
 class PatternShares(HeadStatistic):
@@ -47,15 +46,12 @@ class PatternShares(HeadStatistic):
         if not 0 <= self._confidence <= 1:
             raise BertologyError(f"confidence {self._confidence:g}: give a probability, 0 to 1")
         self._sums = ClusterSums(scope, self.names, shared=True, metric="pattern_share")
-        self._of: Units | None = None
-        self._layout = Layout(torch.empty(0, 0))
+        self._layout = PerBatch(Layout.of_units)
 
     def update(self, batch: MapBatch) -> None:
         """Put the maps of one layer into classes."""
         units = batch.units
-        if self._of is not units:
-            self._of, self._layout = units, Layout.of_units(units)
-        layout = self._layout
+        layout = self._layout(units)
         counted = (layout.lengths >= SHORTEST_MAP) & layout.rows.any(-1)  # [text]
         found = assigned(self._classifier.probabilities(batch.maps, layout), confidence=self._confidence)
         over = torch.nn.functional.one_hot(found, len(self.names)) * counted[:, None, None]
@@ -66,5 +62,5 @@ class PatternShares(HeadStatistic):
         self._sums.merge(other._sums)
 
     def finish(self) -> HeadRatios:
-        """The shares: ratios called after the classes, of the metric ``pattern_share``."""
+        """The shares: ratios named by the classes, of the metric ``pattern_share``."""
         return self._sums.finish()

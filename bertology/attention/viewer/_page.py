@@ -1,13 +1,26 @@
-"""The page: one HTML document with its style, script and maps inside it."""
+"""The page: one HTML document with its style, script and maps inside it; maps are packed into bytes."""
 
 from __future__ import annotations
 
+import base64
+import gzip
+from dataclasses import dataclass
 from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from bertology import __version__
 from bertology._page import asset, embedded_json, fill, policy
-from bertology.attention.viewer._payload import Payload
+from bertology.attention._ratios import Level
+from bertology.attention.viewer._read import AttentionReading, Maps, Weights
+from bertology.corpora import Sentence
 
+LEVELS: tuple[Level, ...] = ("word", "piece")
+MOST_CELLS = 4_000_000
+"""Weights that one page holds: a few megabytes once they are packed."""
+_LEVEL = 6
 _HERE = "attention/viewer/assets/"
 # The report's looks, so that what the project writes looks alike.
 _STYLES = ("results/report/assets/page.css", _HERE + "viewer.css")
@@ -42,3 +55,120 @@ def render_page(payload: Payload) -> str:
             "maps": maps,
         },
     )
+
+
+@dataclass(frozen=True)
+class Payload:
+    """Everything of a page but its looks."""
+
+    values: dict[str, Any]
+    maps: dict[str, str]
+    """Base64 of packed maps (:func:`pack`), by ``level-weights-layer``."""
+
+
+def payload(reading: AttentionReading, *, level: Level, weights: Weights) -> Payload:
+    """The payload of a reading.
+
+    A page holds both levels and all weights that were read where nothing has to be left out of them; of longer
+    sentences those maps alone that are asked for, of every row the strongest weights.
+
+    Args:
+        reading: of a sentence.
+        level: shown first.
+        weights: shown first.
+    """
+    n_maps = sum(len(heads) for heads in reading.heads.values())
+    every: list[tuple[Level, Weights]] = [(one, other) for one in LEVELS for other in reading.weights]
+    cells = n_maps * sum(len(reading.units(one).labels) ** 2 for one, _ in every)
+    sets = every if cells <= MOST_CELLS else [(level, weights)]
+    maps, about = {}, {}
+    for own_level, own_weights in sets:
+        kept = most_kept(n_maps, len(reading.units(own_level).labels))
+        covered = []
+        for layer in reading.layers:
+            content, share = pack(reading.maps(layer, level=own_level, weights=own_weights), kept=kept)
+            covered.append(share)
+            maps[f"{own_level}-{own_weights}-{layer}"] = base64.b64encode(content).decode()
+        about[f"{own_level}-{own_weights}"] = {"kept": kept, "covered": round(float(np.mean(covered)), 4)}
+    values = {
+        "texts": [sentence.text for sentence in reading.sentences],
+        "model": model_name(reading.model),
+        "init": reading.init,
+        "layers": [{"layer": layer, "heads": list(heads)} for layer, heads in reading.heads.items()],
+        "levels": {one: _units(reading, one) for one in LEVELS},
+        "sets": about,
+        "level": level,
+        "weights": weights,
+        "isPart": len(sets) < len(every),
+        "leftOut": list(reading.given.left_out),
+    }
+    return Payload(values, maps)
+
+
+def model_name(name: str) -> str:
+    """The name of a model as a page may show it: of a folder the last part alone."""
+    return Path(name).name if Path(name).is_dir() else name
+
+
+def _units(reading: AttentionReading, level: Level) -> dict[str, Any]:
+    units = reading.units(level)
+    place: dict[int, int] = {}
+    for number, word in enumerate(units.word):
+        place.setdefault(word, number)
+    return {
+        "labels": list(units.labels),
+        "special": [int(special) for special in units.special],
+        "segment": list(units.segment),
+        "arcs": _arcs(reading.sentences, place),
+    }
+
+
+def _arcs(sentences: tuple[Sentence, ...], place: dict[int, int]) -> list[list[Any]]:
+    """Gold dependencies as places of the dependent and its head, and the relation; a root has no arc."""
+    arcs: list[list[Any]] = []
+    before = 0
+    for sentence in sentences:
+        relations = sentence.layers.get("deprel", (None,) * len(sentence))
+        for word, head in enumerate(sentence.heads or ()):
+            ends = place.get(before + word), place.get(before + head - 1)
+            if head > 0 and None not in ends:
+                arcs.append([*ends, relations[word] or ""])
+        before += len(sentence)
+    return arcs
+
+
+def most_kept(n_maps: int, n_units: int, *, cells: int = MOST_CELLS) -> int:
+    """How many weights of each row can be kept when ``n_maps`` maps share a page."""
+    return n_units if n_maps * n_units**2 <= cells else min(n_units, max(1, cells // (n_maps * n_units)))
+
+
+def pack(maps: Maps, *, kept: int) -> tuple[bytes, float]:
+    """Pack the maps of the heads of one layer: eight bits a weight with a scale a row.
+
+    The bytes, once unzipped, are: a scale a row (float32), the largest weight of it; where weights are left out, the
+    sum of each row (float32), then the column of each kept weight as its distance from the one before (low bytes,
+    then high bytes); and the weights (8 bits, 255 is the scale).
+
+    Args:
+        maps: ``[head, unit, unit]``
+        kept: how many of the largest weights of each row are kept; the others are left out.
+
+    Returns:
+        The bytes, and the share of the rows' mass that the kept weights have, on average.
+    """
+    n_units = maps.shape[2]
+    rows = maps.reshape(-1, n_units)
+    scale = rows.max(1)
+    total = rows.sum(1, dtype=np.float64).astype(np.float32)
+    parts: list[bytes] = [scale.astype("<f4").tobytes()]
+    if kept < n_units:
+        columns = np.sort(np.argpartition(-rows, kept - 1, axis=1)[:, :kept], axis=1)
+        rows = np.take_along_axis(rows, columns, axis=1)
+        gaps = np.diff(columns, axis=1, prepend=0).astype("<u2")
+        parts += [total.astype("<f4").tobytes(), (gaps & 255).astype(np.uint8).tobytes()]
+        parts.append((gaps >> 8).astype(np.uint8).tobytes())
+    safe = np.where(scale > 0, scale, 1)[:, None]
+    parts.append(np.rint(rows / safe * 255).astype(np.uint8).tobytes())
+    covered = float(np.mean(rows.sum(1) / np.where(total > 0, total, 1)))
+    # The same maps are the same bytes: no time is written into them.
+    return gzip.compress(b"".join(parts), _LEVEL, mtime=0), covered

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from bertology._names import name_not_found
+from bertology._page import asset
 from bertology._sealed import write_derived
 from bertology.attention._norms import knows_norms
-from bertology.attention.viewer._heads import parse_heads
-from bertology.attention.viewer._kinds import LEVELS, WEIGHTS, Level, Weights
-from bertology.attention.viewer._page import render_page
-from bertology.attention.viewer._payload import payload
-from bertology.attention.viewer._read import AttentionReading, read_attention
+from bertology.attention._ratios import Level
+from bertology.attention.viewer._page import LEVELS, payload, render_page
+from bertology.attention.viewer._read import AttentionReading, Weights, read_attention
 from bertology.corpora import Sentence, english_sentence
 from bertology.encoders import Encoder, load_encoder
-from bertology.errors import BertologyError, StoreError
+from bertology.errors import BertologyError, NameNotFoundError, StoreError, quoted
 
-_FRAME_HEIGHT = 760
+_HEIGHT = 760
+_HEAD = re.compile(r"L([0-9]{1,9})H([0-9]{1,9})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,24 +53,22 @@ class AttentionView:
         return path
 
     def widget(self, **state: Any) -> Any:
-        """The page as a widget for notebooks, whose ``state`` tells what is looked at, and sets it.
+        """The page as a widget for notebooks, whose ``state`` is what is shown and can be set.
 
         Args:
-            state: what to look at first: ``view`` (``model``, ``heads``, ``word``), ``layer``, ``heads`` (numbers),
+            state: what to show first: ``view`` (``model``, ``heads``, ``word``), ``layer``, ``heads`` (numbers),
                 ``word`` (its place), ``head``, ``side``, ``level``, ``weights``, ``specials``, ``gold``.
 
         Raises:
             BertologyError: anywidget is not installed.
         """
-        from bertology.attention.viewer._widget import make_widget
-
-        return make_widget(self.html, state)
+        return _make_widget(self.html, state)
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own, where its style and script do not meet the notebook's."""
         return (
             f'<iframe srcdoc="{escape(self.html)}" sandbox="allow-scripts allow-downloads" title="Attention" '
-            f'style="width:100%;height:{_FRAME_HEIGHT}px;border:0;border-radius:8px"></iframe>'
+            f'style="width:100%;height:{_HEIGHT}px;border:0;border-radius:8px"></iframe>'
         )
 
     def __repr__(self) -> str:
@@ -112,7 +111,7 @@ def view(
             layer or head, gives no maps, or is of a family whose norms are not known.
     """
     _check(level, LEVELS, what="level")
-    _check(weights, WEIGHTS, what="weights")
+    _check(weights, get_args(Weights), what="weights")
     named = None if heads is None else parse_heads(heads)
     sentences = [_sentence(one) for one in (sentence, second) if one is not None]
     encoder = model if isinstance(model, Encoder) else load_encoder(str(model))
@@ -132,3 +131,46 @@ def _sentence(given: str | Sentence) -> Sentence:
 def _check(name: str, known: Sequence[str], *, what: str) -> None:
     if name not in known:
         raise name_not_found(what, name, list(known))
+
+
+def parse_heads(spec: str | Sequence[str]) -> tuple[tuple[int, int], ...]:
+    """Heads by name as (layer, head), both from 1.
+
+    Args:
+        spec: names such as ``L8H10``, in a sequence or with commas.
+
+    Raises:
+        NameNotFoundError: a name that is none of a head, or no name at all.
+    """
+    names = spec.split(",") if isinstance(spec, str) else list(spec)
+    names = [name.strip() for name in names if name.strip()]
+    if not names:
+        raise NameNotFoundError("no heads: name them by layer and head, both from 1, such as L8H10,L3H2")
+    found = []
+    for name in names:
+        match = _HEAD.fullmatch(name)
+        if match is None:
+            raise NameNotFoundError(f"head {quoted(name)}: write its layer and number, both from 1, such as L8H10")
+        found.append((int(match[1]), int(match[2])))
+    return tuple(sorted(set(found)))
+
+
+def _make_widget(page: str, state: dict[str, Any]) -> Any:
+    """A widget of a page, which Jupyter, VS Code and Colab show alike; ``state`` is what is shown first."""
+    try:
+        import anywidget
+        import traitlets
+    except ImportError:
+        raise BertologyError(
+            "a widget needs anywidget: pip install 'bertology[notebook]'; the view itself shows without it"
+        ) from None
+
+    class AttentionWidget(anywidget.AnyWidget):
+        """The attention of a sentence; :attr:`state` is what is looked at, on both sides."""
+
+        _esm = asset("attention/viewer/assets/widget.js")
+        page = traitlets.Unicode().tag(sync=True)
+        state = traitlets.Dict().tag(sync=True)
+        height = traitlets.Int(_HEIGHT).tag(sync=True)
+
+    return AttentionWidget(page=page, state=state)

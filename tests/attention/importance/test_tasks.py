@@ -11,21 +11,17 @@ import numpy as np
 import pytest
 import torch
 
-from bertology.activations import read_words
 from bertology.attention.importance import (
-    FittedTask,
     MaskedWords,
     ScoredTask,
     SequenceClassifier,
-    Without,
     head_importance,
     leave_one_out,
-    scores_without,
 )
+from bertology.attention.importance._without import Without, scores_without
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_classifier, load_encoder, masked_lm_loss
-from bertology.errors import CorpusError, FitError, ModelError
-from bertology.readouts import ArrayFeatures, FittedAffine, LinearReadout, Targets
+from bertology.errors import CorpusError, ModelError
 
 TEXTS = ["the dog sees the cat .", "a bird sleeps .", "the old woman reads a book in the garden .", "dogs bark ."] * 3
 
@@ -39,7 +35,6 @@ def test_masked_words_are_those_of_the_masked_loss(own: Encoder, sentences: Sent
     np.testing.assert_allclose(scores.bits[0], expected.sentence_bits, rtol=1e-6)
     np.testing.assert_array_equal(scores.right[0], expected.sentence_right)
     np.testing.assert_array_equal(scores.items, expected.sentence_words)
-    assert task.name == "masked_words"
 
 
 def test_what_cannot_be_masked(own: Encoder, encoder: Callable[..., Encoder], sentences: Sentences) -> None:
@@ -47,75 +42,6 @@ def test_what_cannot_be_masked(own: Encoder, encoder: Callable[..., Encoder], se
         MaskedWords(encoder("t5"), sentences)
     with pytest.raises(ModelError, match="no word to mask"):
         MaskedWords(own, sentences[:0])
-
-
-@pytest.fixture
-def fitted(own: Encoder, sentences: Sentences) -> tuple[FittedAffine, np.ndarray]:
-    """A probe for parts of speech on layers 1 and 2, and the labels."""
-    tags = [tag for sentence in sentences for tag in sentence.layers["upos"]]
-    labels = np.unique(np.array(tags, dtype=str), return_inverse=True)[1].astype(np.int64)
-    vectors = ArrayFeatures(read_words(own, sentences, layers=[1, 2]), layers=(1, 2))
-    targets = Targets(labels[None], int(labels.max()) + 1)
-    readout = LinearReadout().fit(vectors, targets, dev=vectors, dev_targets=targets)
-    labels[::7] = -1
-    return readout, labels
-
-
-def test_a_fitted_probe_reads_as_it_was_fitted(
-    own: Encoder, sentences: Sentences, fitted: tuple[FittedAffine, np.ndarray]
-) -> None:
-    readout, labels = fitted
-    task = FittedTask(own, sentences, labels, readout=readout, layer=2, layers=(1, 2))
-    vectors = ArrayFeatures(read_words(own, sentences, layers=[1, 2]), layers=(1, 2))
-    nats = -readout.log_probs(vectors, labels[None])[0, 1]
-    right = readout.predict(vectors).labels[0, 1] == labels
-    sentence, used = sentences.sentence_of_word, labels >= 0
-    scores = whole(task)
-    np.testing.assert_allclose(
-        scores.bits[0], np.bincount(sentence[used], weights=nats[used] / np.log(2)), rtol=1e-3, atol=1e-4
-    )
-    np.testing.assert_array_equal(scores.right[0], np.bincount(sentence[used], weights=right[used]))
-    np.testing.assert_array_equal(scores.items, np.bincount(sentence[used]))
-
-
-def test_heads_above_the_probe_do_not_matter(
-    own: Encoder, sentences: Sentences, fitted: tuple[FittedAffine, np.ndarray]
-) -> None:
-    readout, labels = fitted
-    task = FittedTask(own, sentences, labels, readout=readout, layer=2, layers=(1, 2), pooling="first")
-    importance, (loss, score) = head_importance(task), leave_one_out(task)
-    assert (importance.of("gradient_bits")[:2] > 0).all()
-    assert (importance.of("gradient_bits")[2] == 0).all()
-    assert (importance.of("importance")[2] == 0).all()
-    assert (loss.of("off")[:2] != 0).all()
-    assert (loss.of("off")[2] == 0).all()
-    with own.gated_heads({(1, 3): 0.0}):
-        vectors = read_words(own, sentences, layers=[2], pooling="first")
-    logits = vectors[0] @ readout.regressions.coefficients[0, 1, 0].T + readout.regressions.intercepts[0, 1, 0]
-    used = labels >= 0
-    accuracy = float((logits.argmax(1).numpy() == labels)[used].mean())
-    assert score.of("off")[0, 2] == pytest.approx(accuracy - whole(task).right.sum() / used.sum())
-
-
-def test_probes_that_cannot_be_read(
-    own: Encoder, sentences: Sentences, fitted: tuple[FittedAffine, np.ndarray]
-) -> None:
-    readout, labels = fitted
-
-    def ask(**changes: Any) -> FittedTask:
-        settings: dict[str, Any] = {"readout": readout, "layer": 2, "layers": (1, 2)} | changes
-        return FittedTask(own, sentences, settings.pop("labels", labels), **settings)
-
-    with pytest.raises(FitError, match="say with `layers` which of the 4 of 32"):
-        ask(layers=None)
-    with pytest.raises(FitError, match="layer 3: the readout can be read through heads in layers 1, 2"):
-        ask(layer=3)
-    with pytest.raises(FitError, match="problem 1"):
-        ask(problem=1)
-    with pytest.raises(FitError, match="no word has a label"):
-        ask(labels=np.full_like(labels, -1))
-    with pytest.raises(FitError, match="give integers below"):
-        ask(labels=labels + 50)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bertology.attention.patterns import CLS, PIECE, PUNCTUATION, SEP, PieceMap
+from benchmarks.head_patterns.maps import PieceMap
+from bertology.attention.patterns._kinds import CLS, PIECE, PUNCTUATION, SEP
 
 MakeMap = Callable[..., PieceMap]
 

@@ -7,27 +7,19 @@ import numpy as np
 import pytest
 import torch
 
-from bertology.attention.patterns import (
-    FEATURES,
-    PATTERNS,
-    Layout,
-    PatternNetwork,
-    PatternRecipe,
-    PieceMap,
-    assigned,
-    load_classifier,
-    stacked,
-    synthetic_maps,
-)
-from bertology.attention.patterns._kinds import KINDS
-from bertology.attention.patterns._train import calibrated, fit_features
+from benchmarks.head_patterns.maps import PieceMap, layout_of, stacked
+from benchmarks.head_patterns.synthetic import synthetic_maps
+from benchmarks.head_patterns.train import PatternRecipe, calibrated, fit_features
+from bertology.attention.patterns._classifier import PatternNetwork, assigned, load_classifier
+from bertology.attention.patterns._features import FEATURES
+from bertology.attention.patterns._kinds import KINDS, PATTERNS
 from bertology.errors import ModelError
 
 PACKAGE = Path(__file__).resolve().parents[3] / "bertology"
 
 
 def classes(kind, *maps):
-    found = load_classifier(kind).classes(stacked(maps), Layout.of_texts([one.kinds for one in maps]))
+    found = load_classifier(kind).classes(stacked(maps), layout_of(maps))
     return [PATTERNS[number] for number in found[:, 0].tolist()]
 
 
@@ -60,19 +52,19 @@ def test_even_attention_has_no_pattern(kind, n, kinds_of):
 @pytest.mark.parametrize("kind", KINDS)
 def test_probabilities(kind, plant):
     maps = [plant("vertical", 9), plant("next", 30), plant("block", 21)]
-    layout, weights = Layout.of_texts([one.kinds for one in maps]), stacked(maps)
+    layout, weights = layout_of(maps), stacked(maps)
     many = weights.expand(-1, 5, -1, -1)
     found = load_classifier(kind).probabilities(many, layout)
     assert found.shape == (3, 5, 5)
     torch.testing.assert_close(found.sum(-1), torch.ones(3, 5))
     for number, one in enumerate(maps):
-        alone = load_classifier(kind).probabilities(stacked([one]), Layout.of_texts([one.kinds]))
+        alone = load_classifier(kind).probabilities(stacked([one]), layout_of([one]))
         torch.testing.assert_close(found[number, 2], alone[0, 0], rtol=1e-4, atol=1e-5)
 
 
 def test_what_is_looked_at_together_changes_nothing(plant, monkeypatch):
     maps = [plant("vertical", 9), plant("next", 30), plant("block", 21)]
-    layout, weights = Layout.of_texts([one.kinds for one in maps]), stacked(maps)
+    layout, weights = layout_of(maps), stacked(maps)
     for kind in KINDS:
         whole = load_classifier(kind).probabilities(weights, layout)
         monkeypatch.setattr("bertology.attention.patterns._classifier._PICTURES_TOGETHER", 1)
@@ -101,7 +93,7 @@ def test_as_scikit_learn_has_it(tmp_path):
     (tmp_path / "training.json").write_text(record)
     model = load_classifier("features", folder=tmp_path)
     reference = make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)).fit(made.features, made.labels)
-    layout = Layout.of_texts([one.kinds for one in made.maps])
+    layout = layout_of(made.maps)
     found = model.probabilities(stacked(made.maps), layout)[:, 0].double().numpy()
     logits = np.log(np.maximum(reference.predict_proba(made.features), 1e-30)) / model.temperature + model.bias
     logits[~layout.is_pair.numpy(), PATTERNS.index("block")] = -np.inf  # squares of two sentences are not had of one
@@ -134,8 +126,7 @@ def test_what_is_shipped():
     assert sum(weights.numel() for weights in PatternNetwork().parameters()) < 100_000
     project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
     data = project["tool"]["setuptools"]["package-data"]["bertology"]
-    for name in ("README.md", "labels/*", "weights/*"):
-        assert f"attention/patterns/{name}" in data
+    assert "attention/patterns/weights/*" in data
     assert len(set(FEATURES)) == len(FEATURES)
 
 

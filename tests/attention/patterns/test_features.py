@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from bertology.attention.patterns import FEATURES, PIECE, SEP, Layout, PieceMap, features, pictures, stacked
-from bertology.attention.patterns._features import shaded
-from bertology.attention.patterns._picture import SIDE
+from benchmarks.head_patterns.maps import PieceMap, layout_of, stacked
+from bertology.attention.patterns._classifier import SIDE, pictures
+from bertology.attention.patterns._features import FEATURES, features, shaded
+from bertology.attention.patterns._kinds import PIECE, SEP
 
 
 def drawn(n: int, kinds: np.ndarray, seed: int = 0) -> PieceMap:
@@ -15,7 +16,7 @@ def drawn(n: int, kinds: np.ndarray, seed: int = 0) -> PieceMap:
 
 
 def measured(*maps: PieceMap) -> list[dict[str, float]]:
-    found = features(stacked(maps), Layout.of_texts([one.kinds for one in maps]))[:, 0]
+    found = features(stacked(maps), layout_of(maps))[:, 0]
     return [dict(zip(FEATURES, row.tolist(), strict=True)) for row in found]
 
 
@@ -48,7 +49,7 @@ def test_what_the_eye_counts_by_loops(kinds_of):
     brightest = np.sort(one.weights.ravel())[-int(np.ceil(0.005 * n * n))]
     shades = np.minimum(one.weights / max(0.3, brightest), 1) ** 0.7
     torch.testing.assert_close(
-        shaded(stacked([one]), Layout.of_texts([one.kinds]))[0, 0], torch.from_numpy(shades), rtol=1e-5, atol=1e-6
+        shaded(stacked([one]), layout_of([one]))[0, 0], torch.from_numpy(shades), rtol=1e-5, atol=1e-6
     )
     found = measured(one)[0]
     seen = np.zeros((n, n), dtype=bool)
@@ -127,16 +128,16 @@ def test_padding_changes_nothing(kinds_of):
     together, alone = measured(*maps), [measured(one)[0] for one in maps]
     for one, many in zip(alone, together, strict=True):
         assert list(many.values()) == pytest.approx(list(one.values()), abs=1e-5)
-    layout = Layout.of_texts([one.kinds for one in maps])
+    layout = layout_of(maps)
     shown = pictures(stacked(maps), layout)
     for number, one in enumerate(maps):
-        own = pictures(stacked([one]), Layout.of_texts([one.kinds]))
+        own = pictures(stacked([one]), layout_of([one]))
         torch.testing.assert_close(shown[number], own[0], rtol=1e-5, atol=1e-6)
 
 
 def test_rubbish_in_rows_of_padding_is_not_seen(kinds_of):
     maps = [drawn(6, kinds_of(6)), drawn(11, kinds_of(11))]
-    layout, weights = Layout.of_texts([one.kinds for one in maps]), stacked(maps)
+    layout, weights = layout_of(maps), stacked(maps)
     spoilt = weights.clone()
     spoilt[0, 0, 6:] = 0.7
     torch.testing.assert_close(features(spoilt, layout), features(weights, layout))
@@ -146,10 +147,10 @@ def test_rubbish_in_rows_of_padding_is_not_seen(kinds_of):
 @pytest.mark.parametrize("n", [5, 32, 45])
 def test_pictures_keep_areas(kinds_of, n):
     one = drawn(n, kinds_of(n))
-    density = pictures(stacked([one]), Layout.of_texts([one.kinds]))[0, 0, 0].double().numpy()
+    density = pictures(stacked([one]), layout_of([one]))[0, 0, 0].double().numpy()
     weights = one.weights.astype(np.float64)
     weights[[0, -1]] = 0
-    relief = pictures(stacked([one]), Layout.of_texts([one.kinds]))[0, 0, 1].double().numpy()
+    relief = pictures(stacked([one]), layout_of([one]))[0, 0, 1].double().numpy()
     logs = np.log(one.weights.astype(np.float64) * n + 0.05)
     logs -= logs.mean(1, keepdims=True)
     logs[[0, -1]] = 0

@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from bertology.attention import PATTERNS, MapBatch, PatternShares, Scope, Units, stream_maps
-from bertology.attention.patterns import CLS, PUNCTUATION, SEP, Layout, PieceMap, load_classifier, read_maps, stacked
+from benchmarks.head_patterns.maps import PieceMap, layout_of, read_maps, stacked
+from bertology.attention import MapBatch, Scope, stream_maps
+from bertology.attention._units import Units
+from bertology.attention.patterns import PatternShares
+from bertology.attention.patterns._classifier import load_classifier
+from bertology.attention.patterns._kinds import CLS, PATTERNS, PUNCTUATION, SEP
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.errors import BertologyError
@@ -16,7 +20,7 @@ from bertology.errors import BertologyError
 
 def batch_of(maps: list[list[PieceMap]], layer: int = 1) -> MapBatch:
     """Texts with one planted map a head, as a pass would show them."""
-    kinds = Layout.of_texts([heads[0].kinds for heads in maps]).kinds
+    kinds = layout_of([heads[0] for heads in maps]).kinds
     lengths = (kinds >= 0).sum(-1)
     is_word = (kinds >= 0) & (kinds != CLS) & (kinds != SEP)
     place = torch.arange(kinds.shape[1]).expand_as(kinds)
@@ -61,7 +65,7 @@ def test_shares_by_looking_at_each_map(encoder: Callable[..., Encoder], sentence
     for number, sentence in enumerate(sentences):
         for (layer, head), one in zip(heads, read_maps(loaded, [sentence], heads), strict=True):
             if len(one) >= 5:
-                layout = Layout.of_texts([one.kinds])
+                layout = layout_of([one])
                 own = int(load_classifier().classes(stacked([one]), layout)[0, 0])
                 expected[own, layer - 1, head - 1, number] += 1
     np.testing.assert_array_equal(found.over, expected)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from bertology.attention.viewer._pack import PackedLayer, unpack
 from bertology.encoders import Encoder, load_encoder
 
 SENTENCE = "The unhappy farmers near the river see the dog."
@@ -39,4 +40,23 @@ def maps_of(html: str, level: str, weights: str, layer: int) -> Any:
     heads = next(one["heads"] for one in values["layers"] if one["layer"] == layer)
     n_units = len(values["levels"][level]["labels"])
     kept = values["sets"][f"{level}-{weights}"]["kept"]
-    return unpack(PackedLayer(base64.b64decode(found[1]), len(heads), n_units, kept, 1.0))
+    return unpack(base64.b64decode(found[1]), len(heads), n_units, kept)
+
+
+def unpack(content: bytes, n_heads: int, n_units: int, kept: int) -> Any:
+    """``[head, unit, unit]`` what the page's script reads; weights that were left out are 0."""
+    content = gzip.decompress(content)
+    n_rows = n_heads * n_units
+    n_cells = n_rows * kept
+    scale = np.frombuffer(content, "<f4", n_rows)
+    values = np.frombuffer(content, np.uint8, n_cells, len(content) - n_cells).reshape(n_rows, kept)
+    weights = (values / np.float32(255) * scale[:, None]).astype(np.float32)
+    shape = (n_heads, n_units, n_units)
+    if kept == n_units:
+        return weights.reshape(shape)
+    low = np.frombuffer(content, np.uint8, n_cells, 8 * n_rows).astype(np.int64)
+    high = np.frombuffer(content, np.uint8, n_cells, 8 * n_rows + n_cells).astype(np.int64)
+    columns = np.cumsum((low + 256 * high).reshape(n_rows, kept), axis=1)
+    rows = np.zeros((n_rows, n_units), dtype=np.float32)
+    np.put_along_axis(rows, columns, weights, axis=1)
+    return rows.reshape(shape)

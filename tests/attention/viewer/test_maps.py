@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,12 @@ import torch
 from transformers import AutoModel, DistilBertConfig, DistilBertModel, RobertaConfig, RobertaModel
 
 from bertology.attention import read_attention, view
-from bertology.attention.viewer._pack import most_kept, pack, unpack
+from bertology.attention.viewer._page import most_kept, pack
 from bertology.corpora import english_sentence
 from bertology.encoders import Encoder, load_encoder, word_attentions
 from bertology.errors import ModelError
 
-from .conftest import SECOND, SENTENCE, maps_of, values_of
+from .conftest import SECOND, SENTENCE, maps_of, unpack, values_of
 
 
 def by_hugging_face(folder: Path, *texts: str) -> tuple[torch.Tensor, list[str]]:
@@ -123,18 +124,19 @@ def test_some_heads_alone(encoder: Encoder) -> None:
 def test_packing_keeps_the_largest_of_each_row() -> None:
     generator = np.random.default_rng(3)
     maps = generator.dirichlet(np.full(300, 0.05), size=(2, 300)).astype(np.float32)
-    packed = pack(maps, kept=7)
-    found = unpack(packed)
+    content, covered = pack(maps, kept=7)
+    found = unpack(content, 2, 300, 7)
     assert ((found > 0).sum(-1) <= 7).all()
     largest = np.sort(maps, axis=-1)[..., -7:]
     np.testing.assert_allclose(np.sort(found, axis=-1)[..., -7:], largest, atol=0.5 / 255 + 1e-6)
     assert found.argmax(-1).tolist() == maps.argmax(-1).tolist()
-    assert packed.covered == pytest.approx(float(largest.sum(-1).mean()), abs=1e-5)
-    assert pack(maps, kept=7) == packed
+    assert covered == pytest.approx(float(largest.sum(-1).mean()), abs=1e-5)
+    assert pack(maps, kept=7) == (content, covered)
 
 
 def test_a_row_of_nothing_stays_nothing() -> None:
-    assert not unpack(pack(np.zeros((1, 4, 4), dtype=np.float32), kept=4)).any()
+    content, _ = pack(np.zeros((1, 4, 4), dtype=np.float32), kept=4)
+    assert not unpack(content, 1, 4, 4).any()
 
 
 @pytest.mark.parametrize(("n_maps", "n_units", "kept"), [(144, 50, 50), (144, 512, 54), (16, 64, 64), (10**6, 9, 1)])
@@ -178,13 +180,7 @@ def test_norms_of_an_unknown_family_are_refused(
 
 
 def test_a_model_without_maps_is_refused(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = encoder.model.body.forward
-
-    def without(*args, **options):
-        output = before(*args, **options)
-        output.attentions = None
-        return output
-
-    monkeypatch.setattr(encoder.model.body, "forward", without)
+    # The fast attention hands over no maps.
+    monkeypatch.setattr(encoder, "plain_attention", contextlib.nullcontext)
     with pytest.raises(ModelError, match="gives no attention maps"):
         view(SENTENCE, model=encoder)

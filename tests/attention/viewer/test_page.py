@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertology.attention import AttentionView, read_attention, view
-from bertology.attention.viewer import parse_heads
-from bertology.attention.viewer._page import render_page
-from bertology.attention.viewer._payload import payload
+from bertology.attention import read_attention, view
+from bertology.attention.viewer._page import payload, render_page
+from bertology.attention.viewer._view import AttentionView, parse_heads
 from bertology.corpora import Sentence, english_sentence, load_corpus
 from bertology.encoders import Encoder
 from bertology.errors import BertologyError, ModelError, NameNotFoundError, StoreError
@@ -90,7 +89,7 @@ def test_a_word_without_pieces_is_named(encoder: Encoder) -> None:
 
 
 def test_long_texts_keep_what_is_asked_for(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertology.attention.viewer._payload.MOST_CELLS", 100)
+    monkeypatch.setattr("bertology.attention.viewer._page.MOST_CELLS", 100)
     reading = read_attention(encoder, [english_sentence(SENTENCE)], norms=True)
     values = payload(reading, level="piece", weights="norm").values
     assert list(values["sets"]) == ["piece-norm"]
@@ -99,11 +98,11 @@ def test_long_texts_keep_what_is_asked_for(encoder: Encoder, monkeypatch: pytest
 
 def test_512_pieces_of_144_heads_are_under_ten_megabytes(encoder: Encoder) -> None:
     """Maps of noise, which no packing makes small; the page's shell is that of a real sentence."""
-    from bertology.attention.viewer._pack import most_kept, pack
+    from bertology.attention.viewer._page import most_kept, pack
 
     rows = np.random.default_rng(0).dirichlet(np.full(512, 0.4), size=512).astype(np.float32)
-    packed = pack(np.stack([rows] * 2), kept=most_kept(144, 512))
-    a_layer = 6 * len(packed.content)  # compressed one by one, heads of a layer share nothing
+    content, _ = pack(np.stack([rows] * 2), kept=most_kept(144, 512))
+    a_layer = 6 * len(content)  # compressed one by one, heads of a layer share nothing
     shell = len(view(SENTENCE, model=encoder).html)
     assert 12 * a_layer * 4 / 3 + shell < 10e6
 

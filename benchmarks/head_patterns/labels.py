@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from benchmarks.head_patterns.maps import PieceMap, read_maps
 from bertology.attention.patterns._kinds import PATTERNS, Pattern
-from bertology.attention.patterns._maps import PieceMap, read_maps
 from bertology.errors import CorpusError, ModelError, ResultsError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def read_labels(path: Path = LABELS) -> tuple[LabelledMap, ...]:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
     except FileNotFoundError:
-        raise ResultsError(f"{path} is missing: install bertology again") from None
+        raise ResultsError(f"{path} is missing: take it from the repository again") from None
     found = []
     for line, row in enumerate(rows, start=2):
         if list(row) != names or row["label"] not in PATTERNS or row["second"] not in (*PATTERNS, ""):
@@ -85,7 +85,7 @@ def read_second_labels(labels: Sequence[LabelledMap], path: Path = SECOND) -> tu
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
     except FileNotFoundError:
-        raise ResultsError(f"{path} is missing: install bertology again") from None
+        raise ResultsError(f"{path} is missing: take it from the repository again") from None
     found = {}
     for line, row in enumerate(rows, start=2):
         if list(row) != names or row["label"] not in PATTERNS or row["second"] not in (*PATTERNS, ""):
@@ -95,7 +95,7 @@ def read_second_labels(labels: Sequence[LabelledMap], path: Path = SECOND) -> tu
         found[row["map"]] = (row["label"], row["second"])
     missing = [one.map for one in labels if one.map not in found]
     if missing:
-        raise ResultsError(f"{path} has no line of map {missing[0]}: install bertology again")
+        raise ResultsError(f"{path} has no line of map {missing[0]}: take the file from the repository again")
     given = [(one, *found[one.map]) for one in labels]
     return tuple(replace(one, label=label, second=second) for one, label, second in given)  # type: ignore[arg-type]
 

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.head_patterns.labels import LabelledMap
+from benchmarks.head_patterns.maps import PieceMap
+from benchmarks.head_patterns.train import probabilities
 from bertology.attention.patterns._classifier import assigned
 from bertology.attention.patterns._kinds import CONFIDENCE, PATTERNS, ClassifierKind
-from bertology.attention.patterns._labels import LabelledMap
-from bertology.attention.patterns._maps import PieceMap
-from bertology.attention.patterns._train import probabilities
 
 Floats = NDArray[np.float64]
 _BINS: Final = (0.2, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)

@@ -1,4 +1,4 @@
-"""``python -m bertology.attention.patterns train`` and ``… score``: the recipe of the classifiers, and their card."""
+"""``python -m benchmarks.head_patterns train`` and ``… score``: the recipe of the classifiers, and their card."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from bertology.attention.patterns._card import write_card
+from benchmarks.head_patterns.card import write_card
+from benchmarks.head_patterns.labels import labelled_part
+from benchmarks.head_patterns.train import train_classifiers
 from bertology.attention.patterns._classifier import WEIGHTS
-from bertology.attention.patterns._labels import labelled_part
-from bertology.attention.patterns._train import train_classifiers
 from bertology.errors import BertologyError
 
-_NAME = "python -m bertology.attention.patterns"
+_NAME = "python -m benchmarks.head_patterns"
 
 
 def _arguments() -> argparse.ArgumentParser:

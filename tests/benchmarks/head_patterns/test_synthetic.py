@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from bertology.attention.patterns import CLS, FEATURES, PATTERNS, SEP, Layout, features, stacked, synthetic_maps
-from bertology.attention.patterns._rule import likely_classes
+from benchmarks.head_patterns.maps import layout_of, stacked
+from benchmarks.head_patterns.rule import likely_classes
+from benchmarks.head_patterns.synthetic import synthetic_maps
+from bertology.attention.patterns._features import FEATURES, features
+from bertology.attention.patterns._kinds import CLS, PATTERNS, SEP
 
 
 def test_the_same_seed_makes_the_same_maps():
@@ -27,7 +30,7 @@ def test_maps_are_maps():
         np.testing.assert_allclose(one.weights.sum(1), 1, rtol=1e-5)
         assert 5 <= len(one) <= 128
         assert (one.kinds[0], one.kinds[-1]) == (CLS, SEP)
-        own = features(stacked([one]), Layout.of_texts([one.kinds]))[0, 0].numpy()
+        own = features(stacked([one]), layout_of([one]))[0, 0].numpy()
         np.testing.assert_allclose(values, own, rtol=1e-4, atol=1e-4)
     lengths = [len(one) for one in made.maps]
     assert min(lengths) < 10

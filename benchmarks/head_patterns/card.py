@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.head_patterns.labels import LabelledMap, labelled_part, read_labels, read_second_labels
+from benchmarks.head_patterns.maps import PieceMap
+from benchmarks.head_patterns.score import PatternScore, agreement, score_classifier
 from bertology._files import write_atomically
 from bertology.attention.patterns._classifier import RECORD, WEIGHTS
 from bertology.attention.patterns._kinds import KINDS, PATTERNS, ClassifierKind
-from bertology.attention.patterns._labels import LabelledMap, labelled_part, read_labels, read_second_labels
-from bertology.attention.patterns._maps import PieceMap
-from bertology.attention.patterns._score import PatternScore, agreement, score_classifier
 from bertology.errors import ModelError
 
 CARD: Final = Path(__file__).with_name("README.md")
@@ -60,7 +60,7 @@ def read_card_scores(card: Path = CARD) -> dict[tuple[str, str], float]:
     """
     titles = {title: kind for kind, title in _TITLES.items()}
     if not card.is_file():
-        raise ModelError(f"{card} is missing: install bertology again")
+        raise ModelError(f"{card} is missing: take it from the repository again")
     found = {}
     for line in card.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -89,7 +89,7 @@ network's time; of 64 nearly as much, and of 128 twice as much.
 
 ## Recipe
 
-`python -m bertology.attention.patterns train` makes {n_train} synthetic maps of each class (seed {seed}) and fits both,
+`python -m benchmarks.head_patterns train` makes {n_train} synthetic maps of each class (seed {seed}) and fits both,
 in some ten minutes on one core. A map is mixed of columns, a line, squares and attention without structure. Which class
 it has is drawn by the labelling rule (`labels/README.md`) in numbers: three logistic functions of two features each say
 how likely an eye is to see a column, a line, or squares (`_rule.py`).

@@ -4,8 +4,10 @@ import json
 
 import pytest
 
-from bertology.attention.patterns import PATTERNS, PatternRecipe, load_classifier, train_classifiers
-from bertology.attention.patterns.__main__ import main
+from benchmarks.head_patterns.__main__ import main
+from benchmarks.head_patterns.train import PatternRecipe, train_classifiers
+from bertology.attention.patterns._classifier import load_classifier
+from bertology.attention.patterns._kinds import PATTERNS
 
 TINY = PatternRecipe(n_train=6, n_held_out=3, epochs=2, batch_size=8)
 

@@ -8,23 +8,14 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score, confusion_matrix, f1_score, precision_recall_fscore_support
 
-from bertology.attention.patterns import (
-    PATTERNS,
-    SEP,
-    Layout,
-    draw_places,
-    features,
-    labelled_maps,
-    read_labels,
-    score_classes,
-    stacked,
-)
-from bertology.attention.patterns import score_classifier as score
-from bertology.attention.patterns._card import read_card_scores
-from bertology.attention.patterns._kinds import KINDS
-from bertology.attention.patterns._labels import read_second_labels
-from bertology.attention.patterns._rule import COLUMN, LINE, SQUARES, fit_questions, likely_classes
-from bertology.attention.patterns._score import agreement
+from benchmarks.head_patterns.card import read_card_scores
+from benchmarks.head_patterns.labels import labelled_maps, read_labels, read_second_labels
+from benchmarks.head_patterns.maps import draw_places, layout_of, stacked
+from benchmarks.head_patterns.rule import COLUMN, LINE, SQUARES, fit_questions, likely_classes
+from benchmarks.head_patterns.score import agreement, score_classes
+from benchmarks.head_patterns.score import score_classifier as score
+from bertology.attention.patterns._features import features
+from bertology.attention.patterns._kinds import KINDS, PATTERNS, SEP
 from bertology.corpora import Sentences, load_corpus
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import CorpusError, FitError, ModelError, ResultsError
@@ -81,7 +72,7 @@ def test_the_card_on_real_maps(real_model, real_data):
 
 
 def measured(maps):
-    return features(stacked(maps), Layout.of_texts([one.kinds for one in maps]))[:, 0].numpy()
+    return features(stacked(maps), layout_of(maps))[:, 0].numpy()
 
 
 def test_the_rule_in_numbers_is_of_the_labels(real_model, real_data):

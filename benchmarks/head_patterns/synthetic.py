@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.attention.patterns._components import (
+from benchmarks.head_patterns.components import (
     Floats,
     Generator,
     columns,
@@ -26,11 +26,10 @@ from bertology.attention.patterns._components import (
     squares,
     without_structure,
 )
+from benchmarks.head_patterns.maps import PieceMap, layout_of, stacked
+from benchmarks.head_patterns.rule import likely_classes
 from bertology.attention.patterns._features import features
 from bertology.attention.patterns._kinds import PATTERNS, Pattern
-from bertology.attention.patterns._layout import Layout
-from bertology.attention.patterns._maps import PieceMap, stacked
-from bertology.attention.patterns._rule import likely_classes
 
 SHORTEST, LONGEST = 5, 128
 _IN_GROUP = 12
@@ -83,7 +82,7 @@ def _of_class(pattern: Pattern, generator: Generator) -> Iterator[tuple[PieceMap
         length = round(float(np.exp(generator.uniform(np.log(SHORTEST - 0.4), np.log(LONGEST)))))
         drawn = [_mixed(pattern, generator, length) for _ in range(_IN_GROUP)]
         weights = stacked(drawn)
-        measured = features(weights, Layout.of_texts([each.kinds for each in drawn]))[:, 0].numpy()
+        measured = features(weights, layout_of(drawn))[:, 0].numpy()
         for own, values, likely in zip(drawn, measured, likely_classes(measured), strict=True):
             if PATTERNS[int(generator.choice(len(PATTERNS), p=likely))] == pattern:
                 yield own, values

@@ -1,4 +1,4 @@
-"""How much the loss would change with each attention weight (Clark et al. 2019, section 3.3)."""
+"""Importance by gradients: of the loss with each head's gate, and with each attention weight."""
 
 from __future__ import annotations
 
@@ -14,17 +14,74 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology.activations import Progress, silent
-from bertology.attention import HeadRatios
-from bertology.attention._layer_maps import place_of_maps
-from bertology.attention.importance._share import summed
-from bertology.attention.importance._task import ScoredTask, TaskBatch, row_loss
+from bertology.attention._pass import place_of_maps
+from bertology.attention._ratios import Floats, HeadRatios
+from bertology.attention.importance._task import Answers, ScoredTask, TaskBatch, summed
 from bertology.encoders import Encoder
 from bertology.encoders.interventions import changing, watching
 from bertology.errors import ModelError
 
-Floats = NDArray[np.float64]
 TARGETS = ("[CLS]", "[SEP]", "[MASK]", "punctuation", "other")
 STATISTICS = ("attention_gradient_bits", "attention_effect_bits")
+
+
+def head_importance(task: ScoredTask, *, progress: Progress = silent) -> HeadRatios:
+    """The expected sensitivity of the loss to each head: I_h = E_x |∂L(x)/∂ξ_h| (Michel et al. 2019, equation 2).
+
+    ξ_h is a gate of 1 on the head, x a text and L(x) the mean loss of its items. Every row of a batch has its own
+    gates, so that one backward pass gives the gradients of all heads in each text, and their magnitudes are averaged
+    over texts, not over batches.
+
+    Args:
+        task: of the model.
+        progress: counts passes.
+
+    Returns:
+        Two statistics: ``importance``, where the importances of each layer are divided by their ℓ2 norm, as the paper
+        does before it ranks heads of all layers; and ``gradient_bits``, as they come. The norms are taken as given in
+        intervals.
+
+    Raises:
+        ModelError: heads are gated already, cannot be gated in the model's family, or none affects the loss.
+    """
+    encoder = task.encoder
+
+    def add(reader: Encoder, batch: TaskBatch, sums: Sequence[Floats]) -> None:
+        over, under = sums
+        gradients, counted = _gate_gradients(reader, batch)
+        clusters = batch.clusters[counted]
+        np.add.at(over.transpose(2, 0, 1), clusters, np.abs(gradients[:, counted]).transpose(1, 0, 2))
+        np.add.at(under, clusters, 1)
+        progress.advance(1)
+
+    shapes: list[tuple[int, ...]] = [(encoder.n_layers, encoder.n_heads, task.n_clusters), (task.n_clusters,)]
+    over, under = summed(task, shapes, add, passes=1, progress=progress)
+    norms = np.sqrt(((over.sum(-1) / under.sum()) ** 2).sum(-1))[:, None, None]  # [layer, 1, 1]
+    normalised = np.divide(over, norms, out=np.zeros_like(over), where=norms != 0)
+    return HeadRatios(
+        names=("importance", "gradient_bits"),
+        layers=tuple(range(1, encoder.n_layers + 1)),
+        over=np.stack([normalised, over]),
+        under=np.broadcast_to(under, (2, 1, 1, task.n_clusters)),
+    )
+
+
+def _gate_gradients(encoder: Encoder, batch: TaskBatch) -> tuple[Floats, NDArray[np.bool_]]:
+    """``[layer, row, head]`` in bits, and ``[row]`` which rows have items."""
+    n_rows, heads = len(batch.ids), range(1, encoder.n_heads + 1)
+    gates = torch.ones(encoder.n_layers, n_rows, encoder.n_heads, device=encoder.device, requires_grad=True)
+    by_head = {
+        (layer, head): gates[layer - 1, :, head - 1] for layer in range(1, encoder.n_layers + 1) for head in heads
+    }
+    with encoder.gated_heads(by_head):
+        answers = batch.ask(encoder)
+    with torch.enable_grad():
+        losses, counted = _row_loss(answers, n_rows)
+        if not losses.requires_grad:
+            raise ModelError("no head has a say in the loss: the task reads the model below its first block")
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+    assert gates.grad is not None, "the loss depends on some gate"
+    return gates.grad.cpu().double().numpy() / math.log(2), counted.cpu().numpy()
 
 
 def attention_gradients(task: ScoredTask, *, progress: Progress = silent) -> tuple[HeadRatios, HeadRatios]:
@@ -32,14 +89,14 @@ def attention_gradients(task: ScoredTask, *, progress: Progress = silent) -> tup
 
     With α the weight that a head gives from one piece to another, and L the mean loss of a text's items,
     ``attention_gradient_bits`` is the mean of |∂L/∂α| over all pairs whose target is of a kind: the paper's figure 4.
-    It says how much the loss would change with more attention there, not how much attention there is. For that,
+    It measures how much the loss would change with more attention there, not how much attention there is. For that,
     ``attention_effect_bits`` is the mean over texts of |Σ α · ∂L/∂α|, summed over all pairs of a kind: what the loss
     would change by, to first order, with a gate on the head's attention to that kind. Signed, these sums add up to the
     gradient at the gate of the whole head, whose mean magnitude :func:`head_importance` finds.
 
     Args:
-        task: what the model does.
-        progress: told how many passes are done.
+        task: of the model.
+        progress: counts passes.
 
     Returns:
         ``attention_gradient_bits`` and ``attention_effect_bits``, a statistic a kind of target: ``[CLS]``, ``[SEP]``,
@@ -114,7 +171,7 @@ def _maps_with_gradients(encoder: Encoder, batch: TaskBatch) -> tuple[dict[int, 
             for module in block.modules():
                 stack.callback(module.register_forward_hook(keep, prepend=True).remove)
         answers = batch.ask(encoder)
-        losses, counted = row_loss(answers, len(batch.ids))
+        losses, counted = _row_loss(answers, len(batch.ids))
         if not maps:
             raise ModelError(f"model {encoder.name}: {type(body).__name__} gives no attention maps")
         losses.sum().backward()  # type: ignore[no-untyped-call]
@@ -153,3 +210,14 @@ def _kinds(encoder: Encoder) -> Tensor:
 def _numpy(values: Tensor) -> Floats:
     found: Floats = values.detach().cpu().double().numpy()
     return found
+
+
+def _row_loss(answers: Answers, n_rows: int) -> tuple[Tensor, Tensor]:
+    """The loss of each text: the mean over its items, in nats; and whether it has any.
+
+    Returns:
+        ``[row]`` floats, 0 where a row has no item, and ``[row]`` bool.
+    """
+    n_items = torch.bincount(answers.rows, minlength=n_rows)
+    sums = answers.nats.new_zeros(n_rows).index_add(0, answers.rows, answers.nats)
+    return sums / n_items.clamp_min(1), n_items > 0

@@ -13,14 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from benchmarks.head_patterns.maps import PieceMap, layout_of, stacked
+from benchmarks.head_patterns.synthetic import SyntheticMaps, synthetic_maps
 from bertology._files import write_atomically
-from bertology.attention.patterns._classifier import RECORD, WEIGHTS, load_classifier
+from bertology.attention.patterns._classifier import RECORD, WEIGHTS, PatternNetwork, load_classifier, pictures
 from bertology.attention.patterns._features import FEATURES
 from bertology.attention.patterns._kinds import CONFIDENCE, KINDS, PATTERNS, ClassifierKind
-from bertology.attention.patterns._layout import Layout
-from bertology.attention.patterns._maps import PieceMap, stacked
-from bertology.attention.patterns._picture import PatternNetwork, pictures
-from bertology.attention.patterns._synthetic import SyntheticMaps, synthetic_maps
 from bertology.errors import FitError
 
 Say = Callable[[str], None]
@@ -169,7 +167,7 @@ def as_pictures(maps: Sequence[PieceMap]) -> Tensor:
     parts = []
     for start in range(0, len(maps), _TOGETHER):
         part = maps[start : start + _TOGETHER]
-        parts.append(pictures(stacked(part), Layout.of_texts([each.kinds for each in part]))[:, 0].half())
+        parts.append(pictures(stacked(part), layout_of(part))[:, 0].half())
     return torch.cat(parts)
 
 
@@ -178,7 +176,7 @@ def probabilities(kind: ClassifierKind, maps: Sequence[PieceMap], *, folder: Pat
     classifier, parts = load_classifier(kind, folder=folder), []
     for start in range(0, len(maps), _TOGETHER):
         part = maps[start : start + _TOGETHER]
-        layout = Layout.of_texts([each.kinds for each in part])
+        layout = layout_of(part)
         parts.append(classifier.probabilities(stacked(part), layout)[:, 0].double().numpy())
     return np.concatenate(parts)
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.attention.patterns._kinds import CLS, PIECE, PUNCTUATION, SEP
+from bertology.attention.patterns._kinds import CLS, PADDING, PIECE, PUNCTUATION, SEP
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from bertology.attention.patterns._features import Layout
     from bertology.corpora import Sentence, Sentences
     from bertology.encoders import Encoder
 
@@ -59,7 +60,7 @@ def read_maps(encoder: Encoder, sentences: Sequence[Sentence], heads: Sequence[t
     Raises:
         BertologyError: the text is longer than the model takes, or it has no such head.
     """
-    from bertology.attention.viewer import read_attention
+    from bertology.attention.viewer._read import read_attention
 
     reading = read_attention(encoder, sentences, heads=heads)
     units = reading.units("piece")
@@ -107,3 +108,15 @@ def stacked(maps: Sequence[PieceMap]) -> Tensor:
     for own, row in zip(maps, table, strict=True):
         row[0, : len(own), : len(own)] = torch.from_numpy(own.weights)
     return table
+
+
+def layout_of(maps: Sequence[PieceMap]) -> Layout:
+    """The layout of the texts of some maps, padded to the longest."""
+    import torch
+
+    from bertology.attention.patterns._features import Layout
+
+    table = torch.full((len(maps), max(map(len, maps))), PADDING)
+    for row, one in enumerate(maps):
+        table[row, : len(one)] = torch.from_numpy(one.kinds.astype(np.int64))
+    return Layout(table)

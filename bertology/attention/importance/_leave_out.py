@@ -1,0 +1,216 @@
+"""What a task loses without one head, without a layer's heads, or with more and more heads disabled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import numpy as np
+
+from bertology.activations import Progress, silent
+from bertology.attention._pass import checked_layers
+from bertology.attention._ratios import Floats, HeadRatios, Integers
+from bertology.attention.importance._task import ScoredTask
+from bertology.attention.importance._without import Head, TaskScores, Way, Without, scores_without
+from bertology.errors import ModelError
+
+SCORES = ("loss_bits", "accuracy")
+DELTAS = ("delta_loss_bits", "delta_accuracy")
+"""Changes of the loss, above 0 where heads are missed, and of the score, below 0 where they are; means over items."""
+REDUCED = ("all off", "all but one off")
+ORDERS = ("least important", "most important", "random")
+"""Which heads are off."""
+
+
+def leave_one_out(
+    task: ScoredTask,
+    *,
+    ways: Sequence[Way] = ("off",),
+    layers: Sequence[int] | None = None,
+    progress: Progress = silent,
+) -> tuple[HeadRatios, HeadRatios]:
+    """The change of a task's loss and score when one head is disabled, on the same items (Michel et al. 2019, §3.2).
+
+    Args:
+        task: of the model.
+        ways: how: ``"off"`` gates a head by 0; with ``"uniform"`` it attends to every piece alike (Kovaleva et al.
+            2019, section 4.4), in families that are built as BERT is.
+        layers: whose heads, from 1; all when left out.
+        progress: counts passes.
+
+    Returns:
+        ``delta_loss_bits`` and ``delta_accuracy`` of each head, a statistic a way.
+
+    Raises:
+        ModelError: a layer that the model does not have, or its heads cannot be disabled in that way.
+    """
+    chosen, n_heads = checked_layers(task.encoder, layers), task.encoder.n_heads
+    _check_ways(ways)
+    heads = [(layer, head) for layer in chosen for head in range(1, n_heads + 1)]
+    states = [Without(frozenset({head}), way) for way in ways for head in heads]
+    scores = scores_without(task, [Without(), *states], progress=progress)
+    return _changes(scores, tuple(ways), chosen, n_heads)
+
+
+def leave_one_layer_out(
+    task: ScoredTask,
+    importance: Floats,
+    *,
+    way: Way = "off",
+    layers: Sequence[int] | None = None,
+    progress: Progress = silent,
+) -> tuple[HeadRatios, HeadRatios]:
+    """The change of a task's loss and score when a layer keeps none of its heads, or its most important one alone.
+
+    What comes into a layer still passes it by, and its feed-forward part still works (whole layers: Kovaleva et al.
+    2019, section 4.4; layers of one head: Michel et al. 2019, section 3.3).
+
+    Args:
+        task: of the model.
+        importance: ``[layer, head]`` of all layers, as ``head_importance(task).of("importance")``.
+        way: how heads are disabled.
+        layers: from 1; all when left out.
+        progress: counts passes.
+
+    Returns:
+        ``delta_loss_bits`` and ``delta_accuracy`` of each layer, the statistics ``all off`` and ``all but one off``.
+
+    Raises:
+        ModelError: a layer that the model does not have, importances of another model, or the heads cannot be disabled
+            in that way.
+    """
+    _check_importance(task, importance)
+    _check_ways([way])
+    chosen = checked_layers(task.encoder, layers)
+    all_of = {layer: frozenset((layer, head + 1) for head in range(task.encoder.n_heads)) for layer in chosen}
+    best = {layer: (layer, int(importance[layer - 1].argmax()) + 1) for layer in chosen}
+    states = [Without(all_of[layer], way) for layer in chosen]
+    states += [Without(all_of[layer] - {best[layer]}, way) for layer in chosen]
+    scores = scores_without(task, [Without(), *states], progress=progress)
+    return _changes(scores, REDUCED, chosen)
+
+
+def pruning_curves(
+    task: ScoredTask,
+    importance: HeadRatios,
+    *,
+    by: str = "importance",
+    n_steps: int = 10,
+    seeds: Sequence[int] = (0, 1, 2),
+    folds: int = 2,
+    way: Way = "off",
+    progress: Progress = silent,
+) -> tuple[HeadRatios, ...]:
+    """The loss and score of a task as more and more heads are disabled (Michel et al. 2019, section 4.2).
+
+    Three orders: the least important heads first; the most important first; and at random, the mean over several
+    orders. So that no order has seen what it is scored on, heads are ranked anew for each fold of the clusters by
+    their importance in the others.
+
+    Args:
+        task: of the model.
+        importance: of :func:`head_importance`, for all layers and over the task's own clusters.
+        by: which of its statistics ranks heads.
+        n_steps: from the whole model to none of its heads: 10 % of them at a time.
+        seeds: of the random orders.
+        folds: of the clusters; 1 ranks and scores on the same items.
+        way: how heads are disabled.
+        progress: counts passes.
+
+    Returns:
+        ``loss_bits`` and ``accuracy``, means over items, then how much they differ from those of the whole model on the
+        same items, ``delta_loss_bits`` and ``delta_accuracy``, whose intervals tell from where on heads are missed.
+        Statistics are named by the heads that are off, such as ``least important 10 %``.
+
+    Raises:
+        ModelError: importances that do not fit the task, no step or order, or folds without clusters.
+    """
+    ranks = importance.over[importance.names.index(by)]  # [layer, head, cluster]
+    _check(task, ranks, n_steps, seeds, folds)
+    heads = [(layer, head) for layer in range(1, len(ranks) + 1) for head in range(1, ranks.shape[1] + 1)]
+    orders = []  # [fold, upwards and downwards]
+    for fold in range(folds):
+        known = np.arange(task.n_clusters) % folds != fold if folds > 1 else np.ones(task.n_clusters, dtype=bool)
+        rising = np.argsort(ranks[..., known].sum(-1).ravel(), kind="stable")
+        orders += [rising, rising[::-1]]
+    orders += [np.random.default_rng(seed).permutation(len(heads)) for seed in seeds]
+    states = [
+        Without(frozenset(_first(heads, order, step / n_steps)), way) for order in orders for step in range(n_steps + 1)
+    ]
+    scores = scores_without(task, states, progress=progress)
+    percents = [f"{100 * step / n_steps:.3g} %" for step in range(n_steps + 1)]
+    names = tuple(f"{order} {percent}" for order in ORDERS for percent in percents)
+    under = np.broadcast_to(scores.items, (len(names), 1, 1, task.n_clusters))
+    curves = [_curves(sums, len(orders), folds) for sums in (scores.bits, scores.right)]
+    # The first state of every order is the whole model.
+    changes = [curve - sums[:1] for curve, sums in zip(curves, (scores.bits, scores.right), strict=True)]
+    return tuple(
+        HeadRatios(names, (), over[:, None, None], under, metric=metric, unit="model")
+        for metric, over in zip((*SCORES, *DELTAS), (*curves, *changes), strict=True)
+    )
+
+
+def _first(heads: Sequence[Head], order: Integers, share: float) -> list[Head]:
+    return [heads[number] for number in order[: round(share * len(heads))]]
+
+
+def _curves(sums: Floats, n_orders: int, folds: int) -> Floats:
+    """Each cluster's sums from the orders of its fold: ``[order · step, cluster]``."""
+    by_order = sums.reshape(n_orders, -1, sums.shape[-1])  # [order, step, cluster]
+    ranked = by_order[: 2 * folds].reshape(folds, 2, -1, sums.shape[-1])
+    fold = np.arange(sums.shape[-1]) % folds
+    mine = np.take_along_axis(ranked, fold[None, None, None], axis=0)[0]  # [up or down, step, cluster]
+    return np.concatenate([mine, by_order[2 * folds :].mean(0, keepdims=True)]).reshape(-1, sums.shape[-1])
+
+
+def _check(task: ScoredTask, ranks: Floats, n_steps: int, seeds: Sequence[int], folds: int) -> None:
+    _check_importance(task, ranks.sum(-1))
+    if ranks.shape[-1] != task.n_clusters:
+        raise ModelError(
+            f"importances are of {ranks.shape[-1]} clusters and the task of {task.n_clusters}: give those that "
+            "head_importance finds for this task"
+        )
+    if n_steps < 1 or not seeds:
+        raise ModelError(f"{n_steps} steps and {len(seeds)} random orders: give at least one of each")
+    if not 1 <= folds <= task.n_clusters:
+        raise ModelError(f"{folds} folds of {task.n_clusters} clusters: give 1 … {task.n_clusters}")
+
+
+def _check_importance(task: ScoredTask, importance: Floats) -> None:
+    """Refuse importances that are not one finite number for each head.
+
+    Raises:
+        ModelError: they are not.
+    """
+    shape = (task.encoder.n_layers, task.encoder.n_heads)
+    if importance.shape != shape or not np.isfinite(importance).all():
+        raise ModelError(
+            f"importances are {list(importance.shape)}: give finite numbers [layer, head], {list(shape)}, as "
+            "head_importance finds them"
+        )
+
+
+def _changes(
+    scores: TaskScores, names: tuple[str, ...], layers: tuple[int, ...], n_heads: int | None = None
+) -> tuple[HeadRatios, HeadRatios]:
+    """Changes of loss and score from the first state; the others are in order of names, layers and heads, if any."""
+    shape = (len(names), len(layers), n_heads or 1, len(scores.items))
+    under = np.broadcast_to(scores.items, (len(names), 1, 1, len(scores.items)))
+    loss, score = (
+        HeadRatios(
+            names,
+            layers,
+            (sums[1:] - sums[0]).reshape(shape),
+            under,
+            metric=metric,
+            unit="layer" if n_heads is None else "head",
+        )
+        for metric, sums in zip(DELTAS, (scores.bits, scores.right), strict=True)
+    )
+    return loss, score
+
+
+def _check_ways(ways: Sequence[Way]) -> None:
+    known = get_args(Way)
+    if not ways or set(ways) - set(known):
+        raise ModelError(f"ways to disable heads are {list(ways)}: give {' or '.join(known)}")
