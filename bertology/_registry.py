@@ -45,15 +45,7 @@ class Registered(Generic[Component]):
             raise BertologyError(
                 f"{kind} name {quoted(self.name)} ({target}): it should be like {self.registry.example}"
             )
-        try:
-            component = self.entry_point.load()
-        except Exception as error:
-            # Whatever a package does when it is imported must not reach a person as a traceback.
-            raise BertologyError(
-                f"{kind} {self.name} ({target}) cannot be imported ({type(error).__name__}: {error}); "
-                "mend or uninstall the package that brings it"
-            ) from error
-        return self.registry.check(self, component)
+        return self.registry.check(self, imported(self.entry_point, kind))
 
     def wrong_type(self, component: object, expected: str) -> BertologyError:
         """The error for a component that is of another type than the ``expected`` one."""
@@ -122,6 +114,22 @@ class Registry(Generic[Component]):
     def not_found(self, name: str) -> NameNotFoundError:
         """The error for a ``name`` that no component has."""
         return name_not_found(self.kind, name, self.registered())
+
+
+def imported(entry_point: EntryPoint, kind: str) -> Any:
+    """What an entry point of some ``kind`` of component leads to.
+
+    Raises:
+        BertologyError: it cannot be imported.
+    """
+    try:
+        return entry_point.load()
+    except Exception as error:
+        # Whatever a package does when it is imported must not reach a person as a traceback.
+        raise BertologyError(
+            f"{kind} {entry_point.name} ({entry_point.value}) cannot be imported ({type(error).__name__}: {error}); "
+            "mend or uninstall the package that brings it"
+        ) from error
 
 
 @lru_cache(maxsize=32)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import typer
 
+from bertology._registry import Registered
 from bertology.errors import BertologyError
 
 _CORE = ("torch", "transformers", "tokenizers", "scikit-learn", "pandas", "pyarrow", "matplotlib", "spacy")
@@ -27,6 +29,7 @@ def doctor() -> None:
         ("compute", _compute),
         ("cache", _cache),
         ("tasks", _tasks),
+        ("readouts", _readouts),
         ("model pocket", _pocket_model),
         ("corpus pocket", _pocket_corpus),
         ("hub", _hub),
@@ -82,10 +85,20 @@ def _cache() -> str:
 def _tasks() -> str:
     from bertology.probing import registered_probes
 
-    probes = registered_probes()
-    for registered in probes.values():
-        registered.load()
-    return ", ".join(sorted(probes))
+    return _loaded(registered_probes())
+
+
+def _readouts() -> str:
+    from bertology.readouts import registered_readouts
+
+    return _loaded(registered_readouts())
+
+
+def _loaded(components: Mapping[str, Registered[Any]]) -> str:
+    """The names of components, all of which can be imported."""
+    for component in components.values():
+        component.load()
+    return ", ".join(sorted(components))
 
 
 def _pocket_model() -> str:

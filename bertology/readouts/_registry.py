@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any, Literal
 
-from bertology._registry import Registered, Registry
+from bertology._registry import Registered, Registry, imported
 from bertology.errors import FitError
 
 if TYPE_CHECKING:
@@ -102,21 +102,18 @@ def make_readout(name: str, **settings: Any) -> Settings:
 
     Args:
         name: ``linear.v2``, or ``linear`` for its newest version.
-        **settings: the readout's own settings, as in its ``params``.
+        **settings: the readout's own settings, the fields of its dataclass.
 
     Raises:
         NameNotFoundError: no readout has that name, or it has no such setting.
-        FitError: a setting is of another kind than it should be.
+        FitError: a setting is of another type than it should be.
+        BertologyError: the readout cannot be imported.
     """
     from bertology._settings import checked_settings
 
     kind = readout_kind(name)
-    make = _imported(kind.make) if isinstance(kind.make, str) else kind.make
+    make = kind.make
+    if isinstance(make, str):
+        make = imported(EntryPoint(kind.name, make, _REGISTRY.group), _REGISTRY.kind)
     checked = checked_settings(settings, make, owner=f"readout {kind.name}", fixed=frozenset(kind.fixed))
     return make(**checked, **kind.fixed)
-
-
-def _imported(target: str) -> Callable[..., Settings]:
-    module, _, attribute = target.partition(":")
-    make: Callable[..., Settings] = getattr(import_module(module), attribute)
-    return make

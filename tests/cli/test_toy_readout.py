@@ -11,7 +11,7 @@ import pytest
 
 from bertology.errors import BertologyError, FitError, NameNotFoundError
 from bertology.readouts import make_readout, readout_kind, registered_readouts
-from tests.toy_readout import install
+from tests.toy_readout import FILE, install
 
 Command = Callable[..., Any]
 
@@ -60,6 +60,18 @@ def test_a_broken_package_is_reported_and_hides_no_other(
     assert listing.status == 0
     assert message in listing.out
     assert "linear " in listing.out
+
+
+def test_a_readout_may_be_named_by_where_it_is(here: Callable[..., None]) -> None:
+    here(file=FILE.replace('ReadoutKind("toy.v1", Toy,', 'ReadoutKind("toy.v1", "their_toy_readout:Toy",'))
+    assert make_readout("toy").name == "toy.v1"
+
+
+def test_a_wrong_place_of_a_readout_is_reported(here: Callable[..., None]) -> None:
+    here(file=FILE.replace('ReadoutKind("toy.v1", Toy,', 'ReadoutKind("toy.v1", "their_absent_readout:Toy",'))
+    assert readout_kind("toy").about == "nearest class mean"
+    with pytest.raises(BertologyError, match=r"readout toy\.v1 \(their_absent_readout:Toy\) cannot be imported"):
+        make_readout("toy")
 
 
 def test_a_name_of_ours_is_a_collision(here: Callable[..., None]) -> None:
