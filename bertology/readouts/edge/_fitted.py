@@ -44,8 +44,7 @@ class Scorer:
         """Score every item of a source."""
         which = torch.tensor(self.problems)
         absent = None if self.absent is None else self.absent.cpu()[which]
-        for window in scoring_windows(source):
-            window = window.to(self.device)
+        for window in scoring_windows(source, self.device):
             for batch in window.batches:
                 scores = torch.cat(self.workers.map(self._job(window.words, batch), len(self.parts))).cpu()
                 yield batch.items.cpu(), scores if absent is None else scores + absent

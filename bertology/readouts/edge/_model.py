@@ -209,6 +209,7 @@ def _attend(vectors: Tensor, query: Tensor, items: Tensor, n_items: int) -> Tens
 
 
 _SCORED_AT_ONCE = 1024
+_SCORED_ON_ACCELERATOR = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -273,11 +274,12 @@ class TrainingWindows:
             yield SpanWindow(joined.words, self._shuffle.cut(joined.spans, joined.items, len(joined.words)))
 
 
-def scoring_windows(source: SpanSource) -> Iterator[SpanWindow]:
-    """All items once, in the order of the source, in batches that are large but bounded."""
+def scoring_windows(source: SpanSource, device: torch.device) -> Iterator[SpanWindow]:
+    """All items once, in the order of the source, on a device, in batches of a size that suits it."""
+    most = _SCORED_AT_ONCE if device.type == "cpu" else _SCORED_ON_ACCELERATOR
     for chunk in source.chunks():
-        parts = zip(torch.split(chunk.items, _SCORED_AT_ONCE), torch.split(chunk.spans, _SCORED_AT_ONCE), strict=True)
-        yield SpanWindow(chunk.words, [SpanBatch(items, _rows(spans)) for items, spans in parts])
+        parts = zip(torch.split(chunk.items, most), torch.split(chunk.spans, most), strict=True)
+        yield SpanWindow(chunk.words, [SpanBatch(items, _rows(spans)) for items, spans in parts]).to(device)
 
 
 def _rows(spans: Tensor) -> tuple[Rows, ...]:

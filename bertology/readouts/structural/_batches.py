@@ -100,19 +100,6 @@ class TreeBatch:
         return TreeBatch(self.words.to(device), self.n_sentences, tuple(block.to(device) for block in self.blocks))
 
 
-class Room:
-    """Memory that is used again for what is of nearly the same size: to ask for new takes as long as to fill it."""
-
-    def __init__(self) -> None:
-        self._held: Tensor | None = None
-
-    def of(self, n_rows: int, dim: int, device: torch.device) -> Tensor:
-        """``[row, dim]`` with anything in it."""
-        if self._held is None or self._held.shape[0] < n_rows:
-            self._held = torch.empty(n_rows, dim, device=device)
-        return self._held[:n_rows]
-
-
 @dataclass(frozen=True)
 class TreeWindow:
     """Sentences with their vectors, batch after batch."""
@@ -121,15 +108,13 @@ class TreeWindow:
     """``[layer, word, dim]``, one layer after the other in memory; behind the last word there may be room left."""
     batches: Sequence[TreeBatch]
 
-    def gathered(self, batch: TreeBatch, layers: Sequence[int], *, room: Room | None = None) -> Tensor:
-        """``[layer, word, dim]`` the words of a batch in some layers, in a ``room`` until the next are."""
+    def gathered(self, batch: TreeBatch, layers: Sequence[int]) -> Tensor:
+        """``[layer, word, dim]`` the words of a batch in some layers."""
         n_words, dim = self.words.shape[1:]
         # One selection of whole rows, so that no more of the window is touched than the batch needs.
         starts = torch.tensor(layers, device=self.words.device)[:, None] * n_words
         places = (starts + batch.words).flatten()
-        words = (room or Room()).of(len(places), dim, self.words.device)
-        torch.index_select(self.words.view(-1, dim), 0, places, out=words)
-        return words.view(len(layers), -1, dim)
+        return self.words.view(-1, dim).index_select(0, places).view(len(layers), -1, dim)
 
     def to(self, device: torch.device) -> TreeWindow:
         """The same on another device."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +14,7 @@ from torch.optim.adam import adam
 
 from bertology._workers import Workers
 from bertology.readouts._features import Floats
-from bertology.readouts.structural._batches import Asks, Block, Room, TreeBatch, TreeWindow
+from bertology.readouts.structural._batches import Asks, Block, TreeBatch, TreeWindow
 
 _START = 0.05
 """Maps begin uniform within ± this (as the authors' code has it)."""
@@ -274,13 +273,12 @@ class MapTrainer:
         """Call ``job`` with every shard and batch, and the words of the batch in the shard's layers."""
 
         def work(worker: int) -> None:
-            rooms: dict[tuple[int, ...], Room] = defaultdict(Room)
             for batch in window.batches:
                 gathered: dict[tuple[int, ...], Tensor] = {}  # shards of the same layers share them
                 for shard in self._shards[worker]:
                     layers = tuple(shard.layers)
                     if layers not in gathered:
-                        gathered[layers] = window.gathered(batch, layers, room=rooms[layers])
+                        gathered[layers] = window.gathered(batch, layers)
                     job(shard, gathered[layers], batch)
 
         self._workers.map(work, len(self._shards))
