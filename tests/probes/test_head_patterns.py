@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from bertology_probes.head_patterns import PROBE
 
 from bertology.attention import Scope, stream_maps
 from bertology.attention.patterns._kinds import PATTERNS
@@ -14,6 +13,7 @@ from bertology.encoders import load_encoder
 from bertology.errors import FitError
 from bertology.results.views.heads import best_head_grid, head_tables
 from bertology.runner import ProbeRequest, run_probes
+from bertology_probes.head_patterns import PROBE
 
 
 def shares(encoder, sentences, **settings):
