@@ -176,11 +176,11 @@ def _row_sums(rows: Tensor, maps: Tensor) -> Tensor:
 def _columns(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
     contrast = _beside(shades, layout).neg_().add_(shades)
     n_rows = layout.in_sentence.sum(-1)  # [text, sentence]
-    found, whole = [], contrast
+    shares_of, whole = [], contrast
     for least in COLUMN_CONTRASTS:
         counts = _row_sums(layout.in_sentence, (contrast >= least).to(maps.dtype))  # [text, head, sentence, column]
         shares = (counts / n_rows[:, None, :, None].clamp_min(1)).amax(-1)
-        found.append(torch.where(n_rows[:, None] > 0, shares, 1).amin(-1))
+        shares_of.append(torch.where(n_rows[:, None] > 0, shares, 1).amin(-1))
         if least == COLUMN_CONTRASTS[0]:
             whole = (counts.sum(2) / n_rows.sum(-1)[:, None, None].clamp_min(1)).amax(-1)
     mass = _row_sums(layout.rows[:, None], maps)[:, :, 0] / n_rows.sum(-1)[:, None, None].clamp_min(1)
@@ -189,7 +189,7 @@ def _columns(maps: Tensor, shades: Tensor, layout: Layout) -> Tensor:
     kinds = [torch.where((layout.kinds == kind)[:, None], mass, 0).sum(-1) for kind in (CLS, SEP, PUNCTUATION)]
     means = _row_sums(layout.in_sentence, shades) / n_rows[:, None, :, None].clamp_min(1)
     excess = _weaker(means - means.sum(-1, keepdim=True) / layout.lengths[:, None, None, None], layout)
-    return torch.stack([*found, whole, *best.unbind(-1), density, excess, *kinds], dim=-1)
+    return torch.stack([*shares_of, whole, *best.unbind(-1), density, excess, *kinds], dim=-1)
 
 
 def _weaker(columns: Tensor, layout: Layout) -> Tensor:
@@ -289,8 +289,8 @@ def _blocks(maps: Tensor, layout: Layout) -> Tensor:
     within, between = sums[..., 0] + sums[..., 4], sums[..., 1] + sums[..., 5]
     expected = (own.sum((-1, -2)) / words.sum((-1, -2)).clamp_min(1))[:, None]
     excess = within / (within + between).clamp_min(_TINY) - expected
-    found = torch.cat([ratios, excess[..., None]], dim=-1)
-    return torch.where(layout.is_pair[:, None, None], found, 0)
+    heights = torch.cat([ratios, excess[..., None]], dim=-1)
+    return torch.where(layout.is_pair[:, None, None], heights, 0)
 
 
 def _heights(maps: Tensor, layout: Layout) -> Tensor:

@@ -69,8 +69,8 @@ class Payload:
 def payload(reading: AttentionReading, *, level: Level, weights: Weights) -> Payload:
     """The payload of a reading.
 
-    A page holds both levels and all weights that were read where nothing has to be left out of them; of longer
-    sentences those maps alone that are asked for, of every row the strongest weights.
+    A page holds both levels and all weights that were read where nothing has to be left out of them; for longer
+    sentences only the given level and weights, with the strongest weights of every row.
 
     Args:
         reading: of a sentence.
@@ -82,14 +82,14 @@ def payload(reading: AttentionReading, *, level: Level, weights: Weights) -> Pay
     cells = n_maps * sum(len(reading.units(one).labels) ** 2 for one, _ in every)
     sets = every if cells <= MOST_CELLS else [(level, weights)]
     maps, about = {}, {}
-    for own_level, own_weights in sets:
-        kept = most_kept(n_maps, len(reading.units(own_level).labels))
+    for of_level, of_weights in sets:
+        kept = most_kept(n_maps, len(reading.units(of_level).labels))
         covered = []
         for layer in reading.layers:
-            content, share = pack(reading.maps(layer, level=own_level, weights=own_weights), kept=kept)
+            content, share = pack(reading.maps(layer, level=of_level, weights=of_weights), kept=kept)
             covered.append(share)
-            maps[f"{own_level}-{own_weights}-{layer}"] = base64.b64encode(content).decode()
-        about[f"{own_level}-{own_weights}"] = {"kept": kept, "covered": round(float(np.mean(covered)), 4)}
+            maps[f"{of_level}-{of_weights}-{layer}"] = base64.b64encode(content).decode()
+        about[f"{of_level}-{of_weights}"] = {"kept": kept, "covered": round(float(np.mean(covered)), 4)}
     values = {
         "texts": [sentence.text for sentence in reading.sentences],
         "model": model_name(reading.model),

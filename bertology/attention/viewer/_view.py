@@ -41,7 +41,7 @@ class AttentionView:
         return render_page(payload(self.reading, level=self.level, weights=self.weights))
 
     def save(self, path: str | Path) -> Path:
-        """Write the page as one HTML file that needs nothing beside itself, no network either.
+        """Write the page as one HTML file that needs no other file and no network.
 
         Raises:
             StoreError: the file cannot be written.
@@ -87,7 +87,7 @@ def view(
     level: Level = "word",
     weights: Weights = "raw",
 ) -> AttentionView:
-    """Look at the attention maps of a sentence.
+    """Draw the attention maps of a sentence as a page.
 
     >>> from bertology.attention import view
     >>> view("The farmers near the river see the dog.")  # doctest: +SKIP
@@ -101,7 +101,7 @@ def view(
         heads: names such as ``L8H10``, in a sequence or with commas; all when left out.
         level: shown first, ``word`` or ``piece``; the page switches between them.
         weights: shown first, ``raw`` or ``norm`` (‖α f(x)‖, Kobayashi et al. 2020); the page switches between them
-            where the model's family is known. Of long sentences a page holds only what is asked for here.
+            where the model's family is known. For long sentences a page holds only the level and weights given here.
 
     Returns:
         The page: shows itself in a notebook, and has ``.save(path)``.
