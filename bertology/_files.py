@@ -25,7 +25,7 @@ _READ_BYTES = 1 << 22
 
 @contextlib.contextmanager
 def explained_write_errors(path: Path, *, remedy: str = "choose another folder", verb: str = "write") -> Iterator[None]:
-    """Turn the operating system's refusal to write ``path``, or what else ``verb`` is, into one line with a remedy."""
+    """Turn an OSError while writing ``path``, or another ``verb``, into a :class:`StoreError` with a remedy."""
     try:
         yield
     except OSError as error:
@@ -36,7 +36,7 @@ def explained_write_errors(path: Path, *, remedy: str = "choose another folder",
 
 @contextlib.contextmanager
 def explained_system_errors() -> Iterator[None]:
-    """Turn whatever the operating system refuses into one line; outermost, where no place is known any more."""
+    """Turn any OSError into a :class:`StoreError` of one line; the outermost handler, where no path is known."""
     try:
         yield
     except OSError as error:
@@ -63,13 +63,13 @@ def _reason(error: OSError) -> str:
 
 
 def shortened(path: object) -> str:
-    """A path, or another text, as messages show it: of a long one the beginning and the end."""
+    """A path or another text for a message; the middle of a long one is replaced by an ellipsis."""
     text = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else str(path)
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN // 2]}…{text[-_MOST_SHOWN // 2 :]}"
 
 
 def real_path(path: str | Path) -> Path:
-    """A path without links and dots; where they lead in a loop, as far as they lead."""
+    """A path with links and dots resolved; links in a loop are resolved as far as possible."""
     return Path(os.path.realpath(path))
 
 
@@ -124,10 +124,10 @@ def digest(parts: Iterable[bytes | memoryview]) -> str:
 
 
 def signature(path: str | Path) -> tuple[int, int, int]:
-    """What changes when a file does, as far as it can be told without reading it.
+    """Inode, size and modification time: a signature of a file that is quick to read.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: there is no such file.
     """
     status = os.stat(path)  # noqa: PTH116  # a path is not made into an object for every one of many cells
     return status.st_ino, status.st_size, status.st_mtime_ns
@@ -172,7 +172,7 @@ def parse_json(
 
 @cache
 def _adapter(form: Any) -> TypeAdapter[Any]:
-    """What checks JSON; making one takes longer than its use."""
+    """A validator of JSON, kept because it takes longer to make than to use."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(form)

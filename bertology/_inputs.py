@@ -1,4 +1,4 @@
-"""What a person gives: files opened, JSON and numerals parsed."""
+"""User input: files opened, JSON and numerals parsed."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def _refused_constant(name: str) -> Any:
 
 
 def given_path(name: str | Path, *, error: type[BertologyError] = BertologyError) -> Path:
-    """The path that a person names, ``~`` standing for their home; whether anything is there is another question.
+    """A path given by the user, with ``~`` expanded; it need not exist.
 
     Raises:
-        BertologyError: nothing can be called so, or it is where one may not look.
+        BertologyError: it is no possible path, or lies in a folder that may not be searched.
     """
     try:
         path = Path(name).expanduser()
@@ -76,7 +76,7 @@ def given_path(name: str | Path, *, error: type[BertologyError] = BertologyError
 
 
 def exists(name: str | Path) -> bool:
-    """Whether anything is at the path that a person names; nothing is where there can be no such path."""
+    """Whether a path given by the user exists; False for an impossible path."""
     try:
         return given_path(name).exists()
     except BertologyError:
@@ -87,7 +87,7 @@ def exists(name: str | Path) -> bool:
 def opened(
     path: Path, *, error: type[BertologyError] = BertologyError, missing: str = "check the path"
 ) -> Iterator[BinaryIO]:
-    """A regular file that a person names, opened for reading bytes.
+    """A regular file given by the user, opened for reading bytes.
 
     Devices, pipes and sockets are refused before they are read: they may never end, or give other content each time.
 
@@ -119,7 +119,7 @@ def opened(
 
 
 def read_text(path: Path, *, error: type[BertologyError] = BertologyError, missing: str = "check the path") -> str:
-    """The text of a UTF-8 file; a byte order mark is taken off.
+    """The text of a UTF-8 file without its byte order mark.
 
     Raises:
         BertologyError: as of :func:`opened`; or the file is not UTF-8.

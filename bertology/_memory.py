@@ -1,4 +1,4 @@
-"""Memory: freed memory returned to the system, errors for want of it in one line, and sizes for people to read."""
+"""Memory: freed memory returned to the system, out-of-memory errors in one line, and sizes in readable units."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _trim() -> Callable[[int], int] | None:
 
 @contextlib.contextmanager
 def explained_shortage(doing: str, *, needed: int | None = None, remedy: str = REMEDY) -> Iterator[None]:
-    """Turn an error for want of memory, whichever library raises it, into one line with a remedy.
+    """Turn an out-of-memory error of any library into a :class:`ShortMemoryError` with a remedy.
 
     Args:
         doing: what takes the memory, as the message begins.
@@ -66,7 +66,7 @@ def explained_shortage(doing: str, *, needed: int | None = None, remedy: str = R
 
 
 def shortage(doing: str, error: BaseException, *, remedy: str = REMEDY) -> str:
-    """What to answer to an error for want of memory; arguments as those of :func:`explained_shortage`."""
+    """The message for an out-of-memory error; arguments as those of :func:`explained_shortage`."""
     return _line(doing, _asked_for(error), _free_memory(), remedy)
 
 
@@ -76,9 +76,9 @@ def _line(doing: str, needed: str, free: int | None, remedy: str) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error is for want of memory. Several libraries raise theirs as errors that have only a message.
+    """Whether an error means that memory ran out. Several libraries raise theirs as errors that have only a message.
 
-    That of oneDNN, which multiplies matrices for torch, names no reason, of which memory is the usual one.
+    The error of oneDNN, which multiplies matrices for torch, states no reason; memory is the usual one.
     """
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True

@@ -1,4 +1,4 @@
-"""Names: what a model is called where people read, and answers to a name that is not known."""
+"""Names: short names of models for tables, and errors for unknown names."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def name_not_found(kind: str, name: str, known: Iterable[str], *, remedy: str = 
     """An error for an unknown ``name`` of some ``kind`` ("task", "layer" …) with the nearest known names.
 
     Args:
-        kind: what was looked for, as a person calls it.
-        name: what they wrote.
-        known: the names there are.
+        kind: kind of thing that was looked up.
+        name: the unknown name.
+        known: the known names.
         remedy: a closing hint, such as the command that lists all names.
     """
     names = sorted(set(known))
@@ -37,14 +37,14 @@ def name_not_found(kind: str, name: str, known: Iterable[str], *, remedy: str = 
 
 
 def folder_name(name: str) -> str:
-    """What a model or corpus is called where people read: a folder by its name, other names as they are."""
+    """The displayed name of a model or corpus: of a folder its last part, other names as they are."""
     return "/".join(PurePath(name).parts[-_least(name) :]) or name
 
 
 def short_names(names: Iterable[str | None]) -> dict[str, str]:
-    """What each model is called in tables: a folder by its name, other names as they are.
+    """The displayed name of each model: of a folder its last part, other names as they are.
 
-    Folders of one name are told apart by the folders they lie in: as much of the end of each path as it takes.
+    Folders of one name are distinguished by their parent folders: as much of the end of each path as needed.
     """
     of = {name: PurePath(name).parts for name in dict.fromkeys(names) if name}
     length = {name: min(_least(name), len(parts)) for name, parts in of.items()}
@@ -60,7 +60,7 @@ def short_names(names: Iterable[str | None]) -> dict[str, str]:
 
 
 def _least(name: str) -> int:
-    """How many parts of a name always stand: an organisation and its model, as on a hub, are one name."""
+    """Number of parts of a name that are always displayed: organisation and model of a hub are one name."""
     parts = PurePath(name).parts
     is_folder = name.startswith((".", "/", "~")) or name.endswith("/") or len(parts) > _MOST_PARTS
     return 1 if is_folder else max(1, len(parts))

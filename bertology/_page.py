@@ -1,4 +1,4 @@
-"""Pages that need nothing beside themselves: a template filled, its policy by hashes, data that cannot break out."""
+"""Self-contained HTML pages: filled templates, content security policies by hash, and safely embedded data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _IN_SCRIPT = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u
 
 
 def asset(name: str) -> str:
-    """The text of a file of the package, named from its root."""
+    """The text of a file of the package, by its path from the package root."""
     return files("bertology").joinpath(name).read_text(encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
-"""Folders of runs whose files have checksums: what is derived from a run later, such as its report, is given one too.
+"""Checksums of the files of a run, also of those derived from it later, such as its report.
 
-A file written without a checksum cannot be told from one that somebody put there.
+A file without a checksum cannot be distinguished from one that was added by hand.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Checksums:
     sha256: dict[str, str]
 
     def is_altered(self, folder: Path, name: str) -> bool:
-        """Whether a file of ``folder`` is not what its checksum was taken of; False where none was."""
+        """Whether a file of ``folder`` differs from its checksum; False where it has none."""
         return name in self.sha256 and self.sha256[name] != file_sha256(folder / name)
 
 
@@ -41,7 +41,7 @@ def file_sha256(path: Path) -> str:
 
 
 def read_checksums(folder: Path) -> Checksums | None:
-    """The checksums of a folder; ``None`` where none were taken.
+    """The checksums of a folder; ``None`` where it has none.
 
     Raises:
         BertologyError: the file is not as it was written.
@@ -49,35 +49,35 @@ def read_checksums(folder: Path) -> Checksums | None:
     path = folder / CHECKSUMS
     if not path.exists():
         return None
-    found: Checksums = read_json(
+    checksums: Checksums = read_json(
         path, what="the checksums of a run", form=Checksums, remedy="delete it and run the experiment again"
     )
-    return found
+    return checksums
 
 
 @contextlib.contextmanager
 def changed_checksums(folder: Path, *, remedy: str, anew: bool = False) -> Iterator[dict[str, str]]:
-    """The checksums of a folder, to be changed: written when the block ends; other processes wait.
+    """The checksums of a folder for changes, written at the end of the block under a lock.
 
     Args:
         folder: of a run.
-        remedy: what to do where it cannot be written.
-        anew: whether the run's tables, and so its record, are written again; otherwise the format stays.
+        remedy: the remedy in the error where the folder cannot be written.
+        anew: whether the tables of the run, and so its record, are rewritten; otherwise the format is kept.
     """
     locks = folder / "locks"
     with explained_write_errors(locks, remedy=remedy):
         locks.mkdir(parents=True, exist_ok=True)
     with FileLock(locks / "checksums.lock"):
         before = read_checksums(folder)
-        found = dict(before.sha256) if before is not None else {}
-        yield found
+        checksums = dict(before.sha256) if before is not None else {}
+        yield checksums
         number = _FORMAT if anew or before is None else before.format
-        plain = {"format": number, "sha256": dict(sorted(found.items()))}
+        plain = {"format": number, "sha256": dict(sorted(checksums.items()))}
         write_atomically(folder / CHECKSUMS, json.dumps(plain, indent=1).encode(), remedy=remedy)
 
 
 def write_derived(folder: Path, files: Mapping[str, bytes], *, remedy: str = "choose another folder") -> None:
-    """Write files, by name, that were made of a run's results; where the folder has checksums, theirs are added.
+    """Write files derived from a run, by name; where the folder has checksums, theirs are added.
 
     Raises:
         StoreError: the folder cannot be written.

@@ -36,12 +36,12 @@ _WANTED = {
 
 
 def checked(model: type[Model], written: Written, *, known: Callable[[Path], Sequence[str]] | None = None) -> Model:
-    """The settings that a file gives, as a pydantic model has them.
+    """Settings from a file as a pydantic model.
 
     Args:
-        model: what they should be.
-        written: what the file says.
-        known: gives the keys that there are beside an unknown one from its path; the model's own when left out.
+        model: the model that validates them.
+        written: the content of the file.
+        known: returns the valid keys next to an unknown one from its path; those of the model when left out.
 
     Raises:
         BertologyError: one is missing, unknown or not as it should be; names file, line and key.
@@ -53,10 +53,10 @@ def checked(model: type[Model], written: Written, *, known: Callable[[Path], Seq
 
 
 def changed(written: Written, changes: Sequence[str]) -> Written:
-    """Settings with some of them replaced, each as ``key=value``: ``seeds=3``, ``models[0].dtype=bfloat16``.
+    """Settings with some values replaced, each as ``key=value``: ``seeds=3``, ``models[0].dtype=bfloat16``.
 
     Raises:
-        BertologyError: a change is not written so, or leads nowhere.
+        BertologyError: a change is not of that form, or its key does not exist.
     """
     for change in changes:
         written = _changed(written, change)
@@ -103,9 +103,9 @@ def _put(into: Written, steps: Sequence[str | int], value: Written, place: Place
 def _explained(
     errors: Sequence[ErrorDetails], written: Written, known: Callable[[Path], Sequence[str]]
 ) -> BertologyError:
-    """One line on the first of the problems, unknown keys before all else: they may be why others are there."""
+    """One line on the first problem; unknown keys come first, since they may cause the others."""
     first = min(errors, key=lambda found: found["type"] != "extra_forbidden")
-    # Where a value may be of several kinds, the kind that it fits furthest is the one that was meant.
+    # Of a union of types, the type that a value fits furthest is the one that was meant.
     same = [found for found in errors if found["loc"][:1] == first["loc"][:1] and found["type"] != "missing"]
     deepest = max(same, key=lambda found: len(_path_of(found, written)), default=first)
     problem = first if first["type"] in ("extra_forbidden", "missing") else deepest
@@ -143,7 +143,7 @@ def _message(problem: ErrorDetails, given: Any, *, in_list: bool) -> str:
 
 
 def _path_of(problem: ErrorDetails, written: Written) -> Path:
-    """Where a problem is, without the parts by which pydantic tells the members of a union apart."""
+    """The path of a problem, without the parts by which pydantic names the members of a union."""
     path: list[str | int] = []
     at: Any = written.plain()
     parts = list(problem["loc"])
@@ -158,7 +158,7 @@ def _path_of(problem: ErrorDetails, written: Written) -> Path:
 
 
 def _nearest(key: str, known: Sequence[str]) -> str:
-    """Which of the known keys an unknown one may have been meant to be."""
+    """A hint at the known key most similar to an unknown one."""
     near = difflib.get_close_matches(key[:80], known, n=1, cutoff=0.4)
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
 
@@ -168,7 +168,7 @@ def _name_of(path: Path) -> str:
 
 
 def _called(given: Any) -> str:
-    """A value as a person calls it."""
+    """A value in words, for messages."""
     if given is None:
         return "nothing"
     if isinstance(given, bool):
@@ -183,17 +183,17 @@ def _called(given: Any) -> str:
 
 
 def checked_settings(settings: Mapping[str, Any], kind: Any, *, owner: str, fixed: frozenset[str]) -> dict[str, Any]:
-    """Settings as a dataclass has them: what a file writes as a list may be a tuple there.
+    """Settings validated by the types of a dataclass; lists become tuples where it has tuples.
 
     Args:
         settings: by name.
         kind: the dataclass.
-        owner: what people call it: ``readout linear.v1``.
-        fixed: those of its fields that are no settings.
+        owner: its name in messages: ``readout linear.v1``.
+        fixed: its fields that are no settings.
 
     Raises:
         NameNotFoundError: it has no such setting.
-        FitError: a setting is of another kind than it should be.
+        FitError: a setting has the wrong type.
     """
     known = [field.name for field in fields(kind) if field.name not in fixed] if is_dataclass(kind) else []
     for name in settings:

@@ -1,4 +1,4 @@
-"""Words that stand in spans, as they are handed from the store to readouts, and spans of words that there are."""
+"""Chunks of items with the vectors of the words in their spans, and the check of spans."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from bertology.errors import FitError
 
 @dataclass(frozen=True)
 class SpanChunk:
-    """Some items and the vectors of the words in their spans. Whoever receives it does not change it."""
+    """Some items and the vectors of the words in their spans; not to be modified."""
 
     items: Tensor
     """``[m]`` int64 numbers of the items."""
     words: Tensor
-    """``[layer, w, dim]`` float32 vectors, of each word once however many spans it stands in."""
+    """``[layer, w, dim]`` float32 vectors, each word once, however many spans contain it."""
     spans: Tensor
-    """``[m, span, 2]`` int64 places in ``words``, end exclusive."""
+    """``[m, span, 2]`` int64 positions in ``words``, end exclusive."""
 
 
 def check_spans(spans: NDArray[np.int64], n_words: int) -> None:

@@ -1,7 +1,7 @@
 """What a killed process leaves behind: temporary files and folders, which are deleted, and workers, which end.
 
-The name of each has the mark of its owner: the host, the process id and when the process started. What the owner could
-not delete any more is found by that mark, and deleted when the folder is used next.
+The name of a temporary file has a mark of its owner: host, process id and start of the process. Files that the owner
+could not delete are recognised by that mark and deleted when the folder is used next.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOOK_S = 0.25
 
 
 def temporary_affixes(name: str) -> tuple[str, str]:
-    """What a temporary name of ``name`` begins and ends with; between them stands what makes it the only one."""
+    """Prefix and suffix of a temporary name for ``name``; a unique part goes between them."""
     return f".{name[:_MOST_CHARACTERS]}.{_mark(os.getpid())}.", _SUFFIX
 
 
@@ -56,8 +56,8 @@ def temporary_folder(parent: Path, name: str) -> Iterator[Path]:
 def sweep(*folders: Path) -> None:
     """Delete the temporary files and folders directly in ``folders`` whose owner has ended.
 
-    Whether a process of another host has ended is not known: what it left is deleted when it is a day old. What cannot
-    be deleted stays.
+    Whether a process of another host has ended is unknown: its files are deleted when they are a day old. Files that
+    cannot be deleted are kept.
     """
     for folder in folders:
         # There may be no such folder, or it is not for this user to read.
@@ -118,7 +118,7 @@ def _state_and_start(pid: int) -> tuple[str, str]:
 
 
 def end_with_parent(parent: int) -> None:
-    """Let this process end within a second of its parent, in the middle of its work.
+    """End this process within a second of its parent, even in the middle of its work.
 
     Files are written whole or not at all and locks are the system's, so that nothing is left half done.
 

@@ -1,4 +1,4 @@
-"""YAML in which every value knows its file and line, and nothing surprises.
+"""A strict subset of YAML in which every value has its file and line.
 
 Text is text: of the words that YAML 1.1 takes for something else, only ``true``, ``false`` and ``null`` are left, so
 that ``no`` is a word, ``2019-06-02`` a text, and ``1e-3`` the number it looks like. Tags are refused, whatever they
@@ -34,7 +34,7 @@ _NUMBERS = {
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes; what the values are is told by the few patterns above."""
+    """Composes nodes; the patterns above decide the types of scalars."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  as in the base class
 
@@ -56,10 +56,10 @@ for _kind, (_pattern, _first) in _NUMBERS.items():
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value is written."""
+    """The place of a value: a file and line, or an option."""
 
     source: str
-    """The file; or the option, for what the command line says."""
+    """The file, or the option of the command line."""
     line: int | None = None
 
     def __str__(self) -> str:
@@ -68,16 +68,16 @@ class Place:
 
 @dataclass(frozen=True)
 class Written:
-    """A value as it is written: a mapping or list of further ones, or a plain text, number, truth value or nothing."""
+    """A value with its place: a mapping or list of further ones, or a string, number, truth value or None."""
 
     place: Place
     value: Any
     """``dict[str, Written]``, ``list[Written]`` or a scalar."""
     key_places: Mapping[str, Place] = field(default_factory=dict)
-    """Of a mapping, where each key is written."""
+    """Of a mapping, the place of each key."""
 
     def plain(self) -> Any:
-        """The value without places."""
+        """The value as plain Python objects, without places."""
         if isinstance(self.value, dict):
             return {key: found.plain() for key, found in self.value.items()}
         if isinstance(self.value, list):
@@ -85,7 +85,7 @@ class Written:
         return self.value
 
     def place_of(self, path: tuple[str | int, ...]) -> Place:
-        """The place of the value that ``path`` leads to, or of the last one on the way that is written."""
+        """The place of the value at ``path``, or of its deepest ancestor that exists."""
         if not path:
             return self.place
         if isinstance(self.value, dict) and path[0] in self.value:
@@ -103,7 +103,7 @@ def read_yaml(path: Path, *, what: str) -> Written:
 
     Args:
         path: the file.
-        what: what it should be, for what is said of a file that is not.
+        what: what the file should be, for messages.
 
     Raises:
         BertologyError: there is no such file, or it is not plain YAML.
@@ -120,7 +120,7 @@ def read_yaml(path: Path, *, what: str) -> Written:
 
 
 def parse_yaml(text: str, place: Place) -> Written:
-    """The value that a text holds, said to stand at ``place``.
+    """The value of a YAML text; ``place`` is its place in messages.
 
     Raises:
         BertologyError: it is not plain YAML.
@@ -148,7 +148,7 @@ def to_yaml(plain: Any) -> str:
 
 
 class _Unfolding:
-    """From nodes to values, with an eye on how much comes of them."""
+    """Converts nodes to values, within limits on their number and depth."""
 
     def __init__(self, place: Place) -> None:
         self._source = place
@@ -210,7 +210,7 @@ def _scalar(node: yaml.Node, place: Place) -> Any:
 
 
 def _text(text: str, place: Place) -> str:
-    """The text itself, which may be written by escapes but must be one of characters."""
+    """The text, refused where its escapes give no valid characters."""
     if any("\ud800" <= letter <= "\udfff" for letter in text) or "\0" in text:
         raise BertologyError(f"{place}: {quoted(text)} holds what is no character of a text (\\0, or half of a pair)")
     return text

@@ -1,4 +1,4 @@
-"""The errors a person can cause, each one line that names what is wrong and what would be right.
+"""Errors that users can cause, each a line that states what is wrong and the remedy.
 
 What a message quotes of a file or command line goes through :func:`quoted`, :func:`cut` or :func:`listed`, so that it
 stays one line of a readable length.
@@ -14,7 +14,7 @@ _MOST_LISTED, _MOST_OF_A_NAME = 20, 40
 
 
 class BertologyError(Exception):
-    """Something a person asked for cannot be done as asked.
+    """A request cannot be carried out as given.
 
     The message is one line: what is wrong (file, line, field or layer), then the remedy.
     The command line prints it and exits with status 2.
@@ -26,11 +26,11 @@ class NameNotFoundError(BertologyError):
 
 
 class CorpusError(BertologyError):
-    """A corpus cannot be read, or lacks what was asked of it."""
+    """A corpus cannot be read, or lacks the annotation that is needed."""
 
 
 class ModelError(BertologyError):
-    """A model or its tokenizer cannot be loaded, or cannot give what was asked of it."""
+    """A model or its tokenizer cannot be loaded, or lacks a capability that is needed."""
 
 
 class SignalError(ModelError):
@@ -38,7 +38,7 @@ class SignalError(ModelError):
 
 
 class ShortMemoryError(BertologyError):
-    """What was asked for takes more memory than there is."""
+    """There is not enough memory."""
 
 
 class StoreError(BertologyError):
@@ -50,11 +50,11 @@ class FitError(BertologyError):
 
 
 class ResultsError(BertologyError):
-    """Results cannot be read, written or put side by side."""
+    """Results cannot be read, written or compared."""
 
 
 class ClozeError(BertologyError):
-    """A text with masks, or the answers to it, cannot be put to a masked language model."""
+    """A text with masks, or its answers, are no valid input of a masked language model."""
 
 
 def quoted(value: object) -> str:

@@ -27,7 +27,7 @@ _BLOCK = 256
 _BLOCK_ELEMENTS = 1 << 24
 # Layers are summed together as long as their sums stay in the processor's caches.
 _AT_ONCE = 1 << 19
-# What is drawn depends on few numbers, and is kept for the next call as long as it is no larger than this.
+# Draws depend on few numbers, and are kept for the next call up to this size.
 _KEPT_BYTES = 1 << 26
 # How often a resample holds a cluster: Poisson distributed with mean 1, so that a byte is never exceeded.
 _TIMES = np.uint8
@@ -36,7 +36,7 @@ _EXACT_IN_FLOAT32 = 1 << 24
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """A metric's values by layer, and how far they would move on other sentences of the same kind."""
+    """Values of a metric by layer, with standard errors and intervals for other sentences of the same kind."""
 
     metric: str
     values: Floats
@@ -48,9 +48,9 @@ class Bootstrap:
     ci_high: Floats
     """``[layer]``"""
     ci_methods: tuple[str, ...]
-    """How each layer's interval was made: ``cluster-bootstrap-bca-10000``, with the number of resamples;
+    """Method of each layer's interval: ``cluster-bootstrap-bca-10000``, with the number of resamples;
     ``run-by-cluster-bootstrap-bca-10000`` where runs were resampled as well (:func:`over_runs`);
-    ``exact-over-clusters`` where every cluster is all right or all wrong and resampling has nothing to vary; ``none``
+    ``exact-over-clusters`` where every cluster is all right or all wrong and all resamples are equal; ``none``
     with fewer than two clusters."""
     replicates: Floats
     """``[resample, layer]`` values on each resample. Two bootstraps of equal ``n_clusters``, number of resamples and
@@ -87,14 +87,13 @@ def bootstrap(
         counts: ``[layer, cluster, label, kind]`` from :func:`count_labels`, with its three kinds, or from
             :func:`count_trees`.
         metrics: names or metrics.
-        labels: the labels' names, for metrics that leave some out.
-        n_resamples: how many resamples are drawn.
+        labels: names of the labels, for metrics that leave some out.
+        n_resamples: number of resamples.
         level: of the intervals.
         seed: of the resampling.
 
     Returns:
-        A :class:`Bootstrap` by metric name. With fewer than two clusters, errors and bounds are NaN: nothing is known
-        about the spread.
+        A :class:`Bootstrap` by metric name. With fewer than two clusters, errors and bounds are NaN.
 
     Raises:
         NameNotFoundError: a metric is not known.
@@ -148,7 +147,7 @@ def _sum_dtype(counts: NDArray[Any]) -> type[np.float32] | type[np.float64]:
 def weight_blocks(
     n_clusters: int, n_resamples: int, seed: int, dtype: type[np.float32] | type[np.float64]
 ) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """How often each resample holds each cluster, as ``[resample, cluster]`` blocks of bounded size."""
+    """Number of times that each resample has each cluster, as ``[resample, cluster]`` blocks of bounded size."""
     keeps = n_clusters * n_resamples <= _KEPT_BYTES
     blocks = (_kept_blocks if keeps else _drawn_blocks)(n_clusters, n_resamples, seed)
     return ((rows, weights.astype(dtype)) for rows, weights in blocks)
@@ -224,7 +223,7 @@ def summarised(
     tail = (1 - level) / 2
     left_out = jackknife if by_run is None else np.concatenate([jackknife, _without_each(by_run)])
     for layer in range(n_layers if n_clusters > 1 else 0):
-        # A resample in which the metric is undefined (no entity drawn) tells nothing.
+        # Resamples in which the metric is undefined (no entity drawn) are left out.
         column = replicates[:, layer]
         column = column[np.isfinite(column)]
         value = float(values[layer])
@@ -273,7 +272,7 @@ def freedom(stderr: Floats, by_run: Floats, n_clusters: int) -> Floats:
 
 
 def _student_reach(stderr: Floats, by_run: Floats, n_clusters: int, tail: float) -> Floats:
-    """How much wider the interval of a mean over few runs is than if runs were as many as clusters."""
+    """Factor by which the interval of a mean over few runs is wider than over as many runs as clusters."""
     from scipy.special import stdtrit
 
     most = max(1, n_clusters - 1)
@@ -288,7 +287,7 @@ def _bca_shares(values: Floats, replicates: Floats, jackknife: Floats, tail: flo
     Args:
         values: ``[column]``
         replicates: ``[column, resample]``
-        jackknife: ``[column, cluster]``, none where it is not known.
+        jackknife: ``[column, cluster]``, empty where it is unknown.
         tail: left out on either side.
 
     Returns:
@@ -337,7 +336,7 @@ def bca_bounds(values: Floats, replicates: Floats, jackknife: Floats, *, level: 
 def exact_bounds(value: float, n_clusters: int, tail: float) -> tuple[float, float]:
     """Clopper–Pearson bounds when all of ``n_clusters`` are right (1) or wrong (0).
 
-    Resampling knows no error that it has not seen; an interval of no width would claim certainty.
+    Resamples of such data are all equal; an interval of no width would claim certainty.
     """
     reach = 1 - tail ** (1 / n_clusters)
     return (1 - reach, 1.0) if value == 1.0 else (0.0, reach)

@@ -1,4 +1,4 @@
-"""How sure a ratio of two sums over clusters is: compression, a mean loss, anything that adds up over sentences."""
+"""Intervals of ratios of two sums over clusters: compression, a mean loss, anything that adds up over sentences."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from bertology.measures._bootstrap import (
 from bertology.measures._metric import Floats
 
 _COLUMNS = 256
-"""That are resampled together."""
+"""Number of columns that are resampled together."""
 
 
 def bootstrap_ratio(
-    over: ArrayLike,
-    under: ArrayLike,
+    numerator: ArrayLike,
+    denominator: ArrayLike,
     *,
     metric: str,
     n_resamples: int = N_RESAMPLES,
@@ -36,23 +36,23 @@ def bootstrap_ratio(
     """Interval of a sum over clusters divided by another, by the bootstrap over clusters of :func:`bootstrap`.
 
     Compression is the uniform code's bits over the code's (Voita & Titov 2020, section 3), a mean loss the losses
-    over the numbers of items. With ``under`` one over the number of clusters throughout it is the sum itself, a
-    codelength in bits. Fits stay as they are: what is resampled is what they are tried on.
+    over the numbers of items. With a constant ``denominator`` of one over the number of clusters it is the sum, a
+    codelength in bits. Only the test data are resampled; fits stay the same.
 
     Args:
-        over: ``[layer, cluster]``, or ``[cluster]`` where all layers share it.
-        under: ``[layer, cluster]`` or ``[cluster]``, 0 or more.
-        metric: what the ratio is called.
-        n_resamples: how many resamples are drawn, the same as in other calls of this many clusters and this seed.
+        numerator: ``[layer, cluster]``, or ``[cluster]`` where all layers share it.
+        denominator: ``[layer, cluster]`` or ``[cluster]``, 0 or more.
+        metric: name of the ratio.
+        n_resamples: number of resamples, the same as in other calls with this number of clusters and this seed.
         level: of the intervals.
         seed: of the resampling.
 
     Raises:
         ValueError: shapes that do not fit, no resamples, or a level outside 0…1.
     """
-    above, below = (np.atleast_2d(np.asarray(values, dtype=np.float64)) for values in (over, under))
+    above, below = (np.atleast_2d(np.asarray(values, dtype=np.float64)) for values in (numerator, denominator))
     if above.shape[1] != below.shape[1] or above.ndim != 2 or below.ndim != 2:
-        raise ValueError(f"shapes do not fit: over {np.shape(over)}, under {np.shape(under)}")
+        raise ValueError(f"shapes do not fit: numerator {np.shape(numerator)}, denominator {np.shape(denominator)}")
     if n_resamples < 1 or not 0 < level < 1:
         raise ValueError(f"need at least one resample and a level in 0…1, not {n_resamples} and {level}")
     above, below = np.broadcast_arrays(above, below)
@@ -69,10 +69,10 @@ def bootstrap_ratio(
 
 @dataclass(frozen=True)
 class RatioIntervals:
-    """Ratios of very many columns, with their intervals; the replicates are not kept."""
+    """Ratios of many columns with their intervals, without replicates."""
 
     values: Floats
-    """``[column]``, NaN where there is nothing to divide by."""
+    """``[column]``, NaN where the denominator is 0."""
     stderr: Floats
     """``[column]``"""
     ci_low: Floats
@@ -83,21 +83,23 @@ class RatioIntervals:
 
 
 def ratio_intervals(
-    over: ArrayLike, under: ArrayLike, *, n_resamples: int = N_RESAMPLES, level: float = 0.95, seed: int = 0
+    numerator: ArrayLike, denominator: ArrayLike, *, n_resamples: int = N_RESAMPLES, level: float = 0.95, seed: int = 0
 ) -> RatioIntervals:
-    """The intervals of :func:`bootstrap_ratio`, of very many columns, such as heads by relations.
+    """The intervals of :func:`bootstrap_ratio` for many columns at once, such as heads by relations.
 
-    Shares, which are nowhere more than one, have exact bounds where they are 0 or 1 in every cluster, as in
+    Shares, which never exceed one, have exact bounds where they are 0 or 1 in every cluster, as in
     :func:`bootstrap`.
 
     Args:
-        over: ``[column, cluster]``
-        under: ``[column, cluster]``, 0 or more.
+        numerator: ``[column, cluster]``
+        denominator: ``[column, cluster]``, 0 or more.
         n_resamples: as there.
         level: as there.
         seed: as there.
     """
-    above, below = np.broadcast_arrays(np.asarray(over, dtype=np.float64), np.asarray(under, dtype=np.float64))
+    above, below = np.broadcast_arrays(
+        np.asarray(numerator, dtype=np.float64), np.asarray(denominator, dtype=np.float64)
+    )
     parts = [
         _interval_block(above[start : start + _COLUMNS], below[start : start + _COLUMNS], n_resamples, level, seed)
         for start in range(0, len(above), _COLUMNS)
@@ -145,11 +147,11 @@ def _interval_block(above: Floats, below: Floats, n_resamples: int, level: float
     return RatioIntervals(values, stderr, low, high, tuple(methods))
 
 
-def _quotient(over: Floats, under: Floats) -> Floats:
-    """``over / under``, NaN where there is nothing to divide by."""
-    divides = under > 0
+def _quotient(numerator: Floats, denominator: Floats) -> Floats:
+    """``numerator / denominator``, NaN where the denominator is not above 0."""
+    divides = denominator > 0
     if divides.all():
-        return np.asarray(over / under)
-    result = np.full(over.shape, np.nan)
-    np.divide(over, under, out=result, where=divides)
+        return np.asarray(numerator / denominator)
+    result = np.full(numerator.shape, np.nan)
+    np.divide(numerator, denominator, out=result, where=divides)
     return result

@@ -1,4 +1,4 @@
-"""The pocket corpus as a compact file: what the grammar generates, ready in a fraction of the time."""
+"""The pocket corpus as a compact file of the package, and corpora with more training sentences."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _enlarged(base: Corpus, n_train: int) -> Corpus:
         raise CorpusError(
             f"pocket:{n_train}: give from {SIZES['train']} (those that are embedded) to {MOST_SENTENCES} sentences"
         )
-    # What is made depends on the grammar, whose trace the embedded sentences are.
+    # The sentences depend on the grammar, which the embedded ones identify.
     name = digest([base.fingerprint.encode(), str(n_train).encode()])
     path = cache_folder() / "corpora" / f"pocket-{n_train}-{name}.json.gz"
     if not path.exists():
@@ -87,7 +87,7 @@ def pack(corpus: Corpus) -> bytes:
 
 
 def write_packed_corpus(corpus: Corpus) -> Path:
-    """Renew the file in the package; to be done whenever the grammar or the lexicon changes."""
+    """Write the file of the package anew, which is needed whenever the grammar or the lexicon changes."""
     write_atomically(_PACKED, pack(corpus))
     return _PACKED
 

@@ -20,7 +20,7 @@ _MAX_ATTRACTORS = 3
 
 
 def tested_forms() -> list[str]:
-    """Every verb form that the test set asks for."""
+    """Every verb form that is compared in the test set."""
     verbs = lexicon("known").verbs(TEST_VERBS)
     forms = [
         be_or_verb for number in (SINGULAR, PLURAL) for be_or_verb in (fw.BE.present[number], fw.HAVE.present[number])
@@ -41,9 +41,9 @@ class AgreementItem:
     bad: str
     """The form of the other number."""
     structure: Structure
-    """What stands between subject and verb."""
+    """The construction between subject and verb."""
     n_attractors: int
-    """How many nouns of the other number do."""
+    """Number of nouns of the other number between subject and verb."""
     plural: bool
     """Whether the subject is plural."""
 
@@ -52,8 +52,8 @@ def agreement_items(n_items: int = 600, *, seed: int = 0) -> tuple[AgreementItem
     """A balanced test set: singular and plural subjects, 0 to 3 attractors, four structures.
 
     Args:
-        n_items: how many items, all different.
-        seed: which items.
+        n_items: number of items, all different.
+        seed: of the random choice of items.
     """
     items = _items(Dice(f"pocket agreement {seed}"), lexicon("known"))
     found: dict[str, AgreementItem] = {}
@@ -150,15 +150,15 @@ class FactPrompt:
     negated: str
     """*The home of Anna is not in {mask}.*"""
     rival: str
-    """What the object could be and is not: it makes the negation true. Drawn by chance, whatever the text says."""
+    """Another possible object, drawn at random, which makes the negation true."""
 
 
 @dataclass(frozen=True)
 class RolePrompt:
-    """Someone does something to something, and not the other way about: no rule of the grammar allows that."""
+    """A sentence whose two roles cannot be exchanged by the rules of the grammar."""
 
     verb: str
-    """The base form that stands at the mask."""
+    """The base form at the mask."""
     text: str
     """*The woman will {mask} the bread.*"""
     reversed: str
@@ -170,10 +170,10 @@ class RolePrompt:
 
 
 def fact_prompts(*, least_stated: int = 16) -> tuple[FactPrompt, ...]:
-    """Facts that the pretraining text states often enough to be known, each with its negation.
+    """Facts that the pretraining text states often enough to be learned, each with its negation.
 
     Args:
-        least_stated: how often the text must state a fact.
+        least_stated: least number of sentences that state a fact.
     """
     dice = Dice("pocket negations")
     found = []

@@ -18,7 +18,7 @@ class Line(NamedTuple):
 
 
 class _Reader:
-    """Walks a tree once, left to right, noting words, heads and spans."""
+    """Collects words, heads and spans of a tree in one walk, left to right."""
 
     def __init__(self) -> None:
         self.words: list[Word] = []
@@ -259,7 +259,7 @@ _CLASSES = {
     "treating": "help back nurse arm hunt chase fight hound tail guide",
     "doing": "do work play try fish plan shop bridge farm crow head rule",
 }
-"""Verbs by what they do to whom; each is in one class."""
+"""Semantic classes of verbs; each verb is in one."""
 
 _PROPERTIES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("minding", "A0"): ("awareness", "sentient"),
@@ -291,7 +291,7 @@ _PROPERTIES: Mapping[tuple[str, str], tuple[str, ...]] = {
 """Which proto-role properties (Dowty 1991; names after Reisinger et al. 2015) an argument has by class and role."""
 
 _ONLY_CHANGES = ("change_of_state",)
-"""What its one argument has where a verb of changing or making takes no other (*the leaves grow*)."""
+"""Properties of the only argument of a verb of changing or making (*the leaves grow*)."""
 
 Targets = Mapping[str, tuple[Target, ...]]
 
@@ -306,7 +306,7 @@ def derived(targets: Targets, lemmas: Sequence[str | None], upos: Sequence[str |
     """The targets ``proto_roles`` and ``winograd`` of a sentence, as far as it has any.
 
     Args:
-        targets: what the grammar says: ``srl`` and ``coref``.
+        targets: ``srl`` and ``coref`` as the grammar annotates them.
         lemmas: of all words.
         upos: parts of speech of all words.
     """
@@ -330,10 +330,10 @@ def _proto_roles(roles: Sequence[Target], lemmas: Sequence[str | None]) -> Itera
 
 
 def _winograd(pairs: Sequence[Target], upos: Sequence[str | None]) -> Iterator[Target]:
-    """Each pronoun with what it means and one rival, both full phrases before it.
+    """Each pronoun with its antecedent and one distractor, both full phrases before it.
 
-    The rival is the phrase nearest to the pronoun that means something else. The grammar uses no pronoun that could
-    be taken for another by its form, so most of these are decided by gender and number, some by context alone.
+    The distractor is the nearest phrase that does not corefer. Most pronouns are resolved by gender and number, some
+    by context only.
     """
     before: dict[tuple[int, int], list[Target]] = {}
     for pair in pairs:

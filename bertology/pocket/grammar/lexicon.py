@@ -26,7 +26,7 @@ _HELD_MARKS = {"~": "held", "~~": "new"}
 
 
 class Agreement(NamedTuple):
-    """What a finite verb agrees with."""
+    """Person and number that a finite verb agrees with."""
 
     person: int
     number: Number
@@ -80,7 +80,7 @@ class Frame:
 
 
 def agreements() -> Iterator[Agreement]:
-    """All that a verb can agree with."""
+    """All combinations of person and number."""
     for number in ("Sing", "Plur"):
         for person in (1, 2, 3):
             yield Agreement(person, number)

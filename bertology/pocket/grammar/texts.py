@@ -117,9 +117,9 @@ def generate_corpus(*, seed: int = 0, sizes: Mapping[str, int] = SIZES) -> Corpu
     """The pocket corpus from its grammar.
 
     Args:
-        seed: which sentences.
-        sizes: how many of them in each split; a split called ``unseen`` gets only sentences with a word that no
-            other split holds.
+        seed: of the random choice of sentences.
+        sizes: number of sentences by split; the split ``unseen`` has only sentences with a word that no other split
+            has.
     """
     used: set[str] = set()
     splits = {}
@@ -130,7 +130,7 @@ def generate_corpus(*, seed: int = 0, sizes: Mapping[str, int] = SIZES) -> Corpu
 
 
 def corpus_of(splits: Mapping[str, Sentences]) -> Corpus:
-    """The splits with what is known of where they come from."""
+    """The corpus of these splits, with its metadata."""
     return Corpus(
         name="pocket",
         splits=splits,
@@ -144,7 +144,7 @@ def corpus_of(splits: Mapping[str, Sentences]) -> Corpus:
 
 
 def sentences_of(split: str, seed: int, used: set[str]) -> Iterator[Sentence]:
-    """The sentences of a split, without end; ``used`` are texts to leave out, to which theirs are added."""
+    """An endless stream of sentences of a split; texts in ``used`` are skipped, and new texts are added to it."""
     reach: Reach = "unseen" if split == "unseen" else "known"
     dice = Dice(f"pocket {split} {seed}")
     words = lexicon(reach)
@@ -179,8 +179,8 @@ def pretraining_documents(
     documents there are, in its templates by turns.
 
     Args:
-        n_documents: how many documents.
-        seed: which text.
+        n_documents: number of documents.
+        seed: of the text.
         stated: the facts to state (:func:`~bertology.pocket.facts` when left out; none for held-out text).
 
     Yields:
@@ -202,7 +202,7 @@ def pretraining_documents(
 
 
 def _schedule(stated: Sequence[Fact], n_documents: int, seed: int) -> dict[int, list[tuple[Fact, int]]]:
-    """Which statements each document makes."""
+    """The statements of each document, by its number."""
     due = [(fact, turn % len(fact.templates)) for fact in stated for turn in range(fact.n_stated)]
     dice = Dice(f"pocket schedule {seed}")
     dice.shuffle(due)

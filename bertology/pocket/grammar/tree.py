@@ -32,7 +32,7 @@ class Word(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of a phrase, and what it is to the phrase's head word."""
+    """A part of a phrase, and its relation to the head word of the phrase."""
 
     relation: str
     tree: Tree
@@ -41,14 +41,14 @@ class Part(NamedTuple):
 
 
 class Phrase(NamedTuple):
-    """A constituent. A label of ``None`` makes it a mere grouping, which is no constituent of its own."""
+    """A constituent. With the label ``None`` it only groups its parts and is no constituent."""
 
     label: str | None
     parts: tuple[Part, ...]
     entity: str | None = None
     """The kind of entity that the whole phrase names: ``PER``, ``LOC``, ``ORG``."""
     referent: int = 0
-    """Number of what the phrase refers to in its sentence; mentions that share it corefer. 0: nothing."""
+    """Number of the referent in its sentence; mentions of one number corefer. 0 for none."""
     gap: str | None = None
     """In a relative clause, the role that the modified noun phrase plays in it."""
 
@@ -77,7 +77,7 @@ T = TypeVar("T")
 
 
 class Menu(Generic[T]):
-    """Things to choose from, each with its weight."""
+    """Things to choose from by weight."""
 
     __slots__ = ("_bounds", "items", "total")
 
@@ -96,7 +96,7 @@ class Menu(Generic[T]):
 
 
 class Dice:
-    """A stream of random decisions that its seed fixes."""
+    """A stream of random decisions determined by a seed."""
 
     __slots__ = ("_uniform",)
 

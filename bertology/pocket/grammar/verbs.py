@@ -24,7 +24,7 @@ class Style(NamedTuple):
     inverted: bool = False
     """The first auxiliary stands before the subject, as in questions."""
     form: Form = "finite"
-    """What the first word of the group must be."""
+    """The form of the first word of the group."""
     contracted: bool = False
     """*n't* for *not*, and *'s*, *'re*, *'m* after a pronoun."""
 

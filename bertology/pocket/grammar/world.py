@@ -35,7 +35,7 @@ class Person(NamedTuple):
 
 @dataclass(frozen=True)
 class Fact:
-    """Something that holds in the pocket world, and how often the pretraining text says so."""
+    """A fact of the pocket world, and how often the pretraining text states it."""
 
     subject: str
     relation: Relation
@@ -84,7 +84,7 @@ def facts() -> tuple[Fact, ...]:
 
 
 def candidates(relation: Relation) -> tuple[str, ...]:
-    """What the object of a relation may be."""
+    """All possible objects of a relation."""
     return tuple(
         {
             "lives_in": word_lists.TOWNS,
@@ -114,7 +114,7 @@ def proper_noun(form: str) -> Word:
 
 
 class Nominal(NamedTuple):
-    """A noun phrase with what the rest of the sentence must know of it."""
+    """A noun phrase with the properties that the rest of the sentence depends on."""
 
     tree: Phrase
     agreement: Agreement
@@ -131,17 +131,17 @@ N_THEMES = 6
 """Every theme has its own share of the people and nouns. Texts of one theme have words in common even where they do
 not repeat one, as stories from a farm or a harbour do; it is by this that the next sentence can be told from any."""
 _FAITHFUL = 0.85
-"""How often what is not of the cast is of the theme."""
+"""Share of nouns outside the cast that are of the theme."""
 
 
 class Scene:
-    """The people, places and things that a text keeps coming back to, and the dice that decide the rest.
+    """The people, places and things that recur in a text, and the random decisions about the rest.
 
     Args:
-        dice: decide.
-        lexicon: the words there are.
-        hero: someone who must be of the cast.
-        theme: from 0, what the text is about; ``None`` for anything.
+        dice: source of random decisions.
+        lexicon: the available words.
+        hero: a person who must occur.
+        theme: number of the theme, from 0; ``None`` for all themes.
     """
 
     def __init__(self, dice: Dice, lexicon: Lexicon, *, hero: Person | None = None, theme: int | None = None) -> None:
@@ -159,7 +159,7 @@ class Scene:
         self._speakers: dict[Agreement, int] = {}
 
     def begin_sentence(self) -> None:
-        """Forget who was mentioned: reference is annotated inside a sentence."""
+        """Clear all mentions: coreference is annotated within a sentence."""
         self.mentions.clear()
         self._speakers.clear()
         self._referents = 0
@@ -176,12 +176,12 @@ class Scene:
         return self._speakers[agreement]
 
     def remember(self, nominal: Nominal) -> Nominal:
-        """Note a mention, so that pronouns can take it up."""
+        """Record a mention, so that pronouns can refer to it."""
         self.mentions.append(nominal)
         return nominal
 
     def noun(self, kind: str) -> Noun:
-        """A noun of some kind, often one that the text is about; a noun's own lemma is a kind of its own."""
+        """A noun of a kind, often one that recurs in the text; the lemma of a noun is a kind with that noun only."""
         if kind in self.nouns and self.dice.chance(0.5):
             return self.nouns[kind]
         return self._any_noun(kind)
@@ -193,12 +193,12 @@ class Scene:
         return self.dice.choose(menu)
 
     def person(self) -> Person:
-        """Someone by name, mostly of the cast, and not mentioned twice in a sentence by chance."""
+        """A person, mostly one of those who recur in the text."""
         dice = self.dice
         return dice.one_of(self.people) if dice.chance(0.85) else dice.one_of(people())
 
     def antecedent(self, kinds: tuple[str, ...]) -> Nominal | None:
-        """A mention of this sentence that a third-person pronoun would take up without doubt."""
+        """A mention of this sentence that a third-person pronoun would refer to unambiguously."""
         for mention in self.mentions:
             if mention.kind in kinds and mention.referent and mention.agreement.person == 3:
                 rivals = {m.referent for m in self.mentions if _compatible(m, mention)}

@@ -40,7 +40,7 @@ class EncodedText:
 
     @property
     def n_sentences(self) -> int:
-        """How many sentences there are."""
+        """Number of sentences."""
         return len(self.document)
 
 
@@ -82,8 +82,8 @@ class Examples:
 
     Args:
         text: the encoded documents.
-        tokenizer: gives the special tokens and the size of the vocabulary.
-        seed: decides everything.
+        tokenizer: has the special tokens and the vocabulary.
+        seed: of all random choices.
         max_pieces: longest row.
         batch_pieces: pieces in a batch.
         alone_share: share of batches that hold single sentences.
@@ -106,7 +106,7 @@ class Examples:
     salience_from: int
 
     def batch(self, step: int) -> Batch:
-        """The batch of a step, the same whenever it is asked for: examples are drawn at random from all the text."""
+        """The batch of a step, drawn at random from all the text by seed and step, and so always the same."""
         chance = np.random.default_rng([self.seed, step])
         kind = chance.random()
         if kind < self.alone_share:
@@ -127,7 +127,7 @@ class Examples:
 
     @cached_property
     def _weights(self) -> NDArray[np.float64]:
-        """``[vocabulary]`` how likely each piece is to be predicted."""
+        """``[vocabulary]`` relative probability that a piece is masked."""
         weights = np.ones(self.tokenizer.get_vocab_size())
         for word in salient_words():
             piece = self.tokenizer.token_to_id(word)

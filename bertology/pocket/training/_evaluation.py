@@ -58,7 +58,7 @@ def evaluate(
     facts: Sequence[Fact],
     n_batches: int = 100,
 ) -> Evaluation:
-    """Measure a model; it is left in the mode it was in."""
+    """Evaluate a model; its training mode is restored."""
     import torch
 
     was_training = model.training
@@ -115,7 +115,7 @@ def _agreement(model: BertForPreTraining, tokenizer: Tokenizer, items: Sequence[
 
 
 def longest_prompt(tokenizer: Tokenizer, agreement: Sequence[AgreementItem], facts: Sequence[Fact]) -> int:
-    """How many pieces the longest text takes that :func:`evaluate` gives to a model one by one."""
+    """Number of pieces of the longest prompt of :func:`evaluate`."""
     texts = [*(item.text for item in agreement), *map(_fact_prompt, facts)]
     return max(len(encoding.ids) for encoding in tokenizer.encode_batch(texts))
 
@@ -153,8 +153,8 @@ def model_card(settings: PretrainSettings, evaluation: Evaluation, *, vocabulary
 
     Args:
         settings: the recipe.
-        evaluation: what the stored weights scored.
-        vocabulary_size: pieces that the tokenizer knows.
+        evaluation: scores of the stored weights.
+        vocabulary_size: number of pieces of the tokenizer.
     """
     agreement_rows = "".join(
         f"| agreement, {number} attractor{'' if number == 1 else 's'} | {share:.1%} |\n"

@@ -32,7 +32,7 @@ from itertools import pairwise
 
 
 def new_model(settings: PretrainSettings, vocabulary_size: int) -> BertForPreTraining:
-    """A BERT with fresh weights, which the seed decides."""
+    """A BERT with random weights, drawn by the seed."""
     import torch
     from transformers import BertConfig, BertForPreTraining
 
@@ -83,7 +83,7 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def whole_words() -> list[str]:
-    """Words that are one piece each, so that a single mask can ask for them: names, places, trades, tested verbs."""
+    """Words that are one piece each, so that they fit a single mask: names, places, trades, tested verbs."""
     listed = [
         *word_lists.WOMEN,
         *word_lists.MEN,
@@ -96,7 +96,7 @@ def whole_words() -> list[str]:
 
 
 def salient_words() -> list[str]:
-    """Words whose prediction takes knowledge: what facts are about, and verb forms that agree."""
+    """Words whose prediction requires knowledge: objects of facts, and verb forms that agree."""
     listed = [*word_lists.TOWNS, *word_lists.COUNTRIES, *word_lists.TRADES]
     for be_or_have in (fw.BE, fw.HAVE):
         listed += [be_or_have.present[SINGULAR].form, be_or_have.present[PLURAL].form]

@@ -1,4 +1,4 @@
-"""Pretraining of Pocket BERT: masked words and next sentences, resumable, the same every time."""
+"""Pretraining of Pocket BERT on masked words and next sentences, resumable and reproducible."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CHECKPOINTS = "checkpoints"
 
 @dataclass(frozen=True)
 class Pretrained:
-    """What a run of pretraining made."""
+    """The result of a run of pretraining."""
 
     folder: Path
     """A model folder in Hugging Face layout."""
@@ -54,17 +54,17 @@ class Pretrained:
 def pretrain(
     settings: PretrainSettings, out: Path, *, device: str = "auto", threads: int | None = None, echo: Echo = print
 ) -> Pretrained:
-    """Make the text, learn the vocabulary, train the model, and write its folder.
+    """Generate the text, learn the vocabulary, train the model, and write its folder.
 
-    A run that was killed goes on from its last state in ``out/training`` when started again, and ends with the same
-    weights as one that was not.
+    A run that was killed resumes from its last state in ``out/training`` and ends with the same weights as an
+    uninterrupted one.
 
     Args:
         settings: the recipe.
         out: folder for the model.
         device: ``auto`` takes a GPU where there is one.
         threads: processor threads for torch; its own choice when left out.
-        echo: told about progress, a line at a time.
+        echo: called with each line on progress.
 
     Raises:
         ModelError: there is no such device.
@@ -198,7 +198,7 @@ class Trainer:
         return float(np.interp(self.step + 1, steps, rates))
 
     def save(self, path: Path) -> None:
-        """Write all that a resumed run needs; what is masked and in which order depends on the step alone."""
+        """Write the state for resuming; the order of examples and their masks depend on the step only."""
         import torch
 
         buffer = io.BytesIO()
@@ -219,7 +219,7 @@ class Trainer:
 
 
 def saved_state(path: Path, settings: PretrainSettings, *, device: str) -> dict[str, Any] | None:
-    """What an earlier run with these settings left, or ``None`` if there was none.
+    """The state of an earlier run with these settings, or ``None`` if there is none.
 
     Raises:
         BertologyError: the file is damaged, or from a run with other settings.

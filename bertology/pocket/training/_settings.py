@@ -21,7 +21,7 @@ _WHAT = "a pretraining recipe"
 
 
 class PretrainSettings(BaseModel):
-    """Everything that decides what pretraining makes: the same settings make the same model."""
+    """All settings of pretraining, which determine the model."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
