@@ -65,8 +65,8 @@ class ItemColumns:
             score: ``[item]`` how well the two agree, NaN where nothing says so.
         """
         labels = {text: code for code, text in enumerate(dict.fromkeys((*gold, *pred)))}
-        true, found = (np.array([labels[text] for text in texts], dtype=np.int64) for texts in (gold, pred))
-        return Predictions(self._item_ids, self._cluster, self._cluster_ids, true, found, score, tuple(labels))
+        true, predicted = (np.array([labels[text] for text in texts], dtype=np.int64) for texts in (gold, pred))
+        return Predictions(self._item_ids, self._cluster, self._cluster_ids, true, predicted, score, tuple(labels))
 
     def _whole(self, labels: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """``[item, label]`` with a column for every label of the task."""

@@ -63,9 +63,9 @@ def unreadable_words(
     """
     entries = {name: find_entry(recipe_for(request, fingerprint, text), layers) for name, text in splits.items()}
     unknown = {name: text for name, text in splits.items() if entries[name] is None}
-    found = {name: skipped_words(entry) for name, entry in entries.items() if entry is not None}
-    found |= {name: _skipped_of(pieces) for name, pieces in _tokenized(unknown, request, source)}
-    return {name: found[name] for name in splits if found[name]}
+    skipped = {name: skipped_words(entry) for name, entry in entries.items() if entry is not None}
+    skipped |= {name: _skipped_of(pieces) for name, pieces in _tokenized(unknown, request, source)}
+    return {name: skipped[name] for name in splits if skipped[name]}
 
 
 def windows_of_words(

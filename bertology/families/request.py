@@ -48,14 +48,14 @@ class ReadoutConfig:
     @property
     def changes(self) -> dict[str, Any]:
         """What differs from the readout's defaults on all of train: part of a cell's identity and of its rows."""
-        found: dict[str, Any] = dict(sorted(self.settings.items()))
+        changes: dict[str, Any] = dict(sorted(self.settings.items()))
         if self.fraction != 1:
-            found["fraction"] = self.fraction
+            changes["fraction"] = self.fraction
         if self.codelength is not None:
-            found["codelength"] = self.codelength
+            changes["codelength"] = self.codelength
         if self.erase is not None:
-            found |= {"erase": self.erase, "eraser": self.eraser}
-        return found
+            changes |= {"erase": self.erase, "eraser": self.eraser}
+        return changes
 
     @property
     def title(self) -> str:
@@ -245,10 +245,10 @@ def parse_layers(spec: str | Sequence[int], n_layers: int) -> tuple[int, ...]:
     if isinstance(spec, str) and spec.strip().lower() == "all":
         return tuple(range(n_layers + 1))
     parts = spec.split(",") if isinstance(spec, str) else [str(layer) for layer in spec]
-    found = sorted({layer for part in parts for layer in _expand(part.strip(), n_layers)})
-    if not found:
+    layers = sorted({layer for part in parts for layer in _expand(part.strip(), n_layers)})
+    if not layers:
         raise _no_layer(str(spec), n_layers)
-    return tuple(found)
+    return tuple(layers)
 
 
 def _expand(part: str, n_layers: int) -> range:

@@ -64,8 +64,8 @@ class Mean:
         if n_runs < 2:
             return None
 
-        def mean(found: Sequence[Sequence[Bootstrap]]) -> Bootstrap:
-            return over_runs(found[0] if len(found) == 1 else [mean_over_seeds(runs) for runs in found])
+        def mean(by_draw: Sequence[Sequence[Bootstrap]]) -> Bootstrap:
+            return over_runs(by_draw[0] if len(by_draw) == 1 else [mean_over_seeds(runs) for runs in by_draw])
 
         first = columns[0][0]
         return cls(

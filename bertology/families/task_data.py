@@ -45,27 +45,30 @@ class TaskData:
             CorpusError: a split has no such labels.
             FitError: train has fewer than two labels.
         """
-        found = {name: _ask(probe, name, sentences) for name, sentences in splits.by_name.items()}
-        for name, examples in found.items():
-            if (examples.n_spans, examples.is_multi_label) != (found["train"].n_spans, found["train"].is_multi_label):
+        by_split = {name: _ask(probe, name, sentences) for name, sentences in splits.by_name.items()}
+        for name, examples in by_split.items():
+            if (examples.n_spans, examples.is_multi_label) != (
+                by_split["train"].n_spans,
+                by_split["train"].is_multi_label,
+            ):
                 raise CorpusError(f"task {probe.task}: the items of the {name} split are not of the kind of train's")
         # Only labels that occur count: a vocabulary may list more.
-        seen = dict.fromkeys(_occurring(found["train"]))
+        seen = dict.fromkeys(_occurring(by_split["train"]))
         if len(seen) < 2:
             raise FitError(
                 f"task {probe.task}: train has the one label {quoted(next(iter(seen)))}; give data with two or more"
             )
         every = dict(seen)
         for name in ("dev", "test"):
-            every.update(dict.fromkeys(_occurring(found[name])))
+            every.update(dict.fromkeys(_occurring(by_split[name])))
         labels = tuple(every)
-        return cls(probe, splits, {name: _renumbered(e, labels) for name, e in found.items()}, labels, len(seen))
+        return cls(probe, splits, {name: _renumbered(e, labels) for name, e in by_split.items()}, labels, len(seen))
 
     @property
     def trees(self) -> Mapping[str, TreeExamples] | None:
         """The items by split where they are whole sentences with trees; None where they are not."""
-        found = {name: examples for name, examples in self.items.items() if isinstance(examples, TreeExamples)}
-        return found or None
+        trees = {name: examples for name, examples in self.items.items() if isinstance(examples, TreeExamples)}
+        return trees or None
 
     @property
     def train(self) -> Examples:

@@ -56,16 +56,16 @@ class Finder:
             NameNotFoundError: there is no such task, or one has a metric that there is not.
             BertologyError: a task is asked for twice.
         """
-        found = tuple(self.probe(task) for task in dict.fromkeys(tasks))
-        names = [probe.task for probe in found]
+        probes = tuple(self.probe(task) for task in dict.fromkeys(tasks))
+        names = [probe.task for probe in probes]
         doubled = next((name for name in names if names.count(name) > 1), None)
         if doubled:
             raise BertologyError(f"task {quoted(doubled)} is asked for twice: name each once")
-        for probe in found:
+        for probe in probes:
             for metric in probe.metrics:
                 if isinstance(metric, str) and metric not in METRICS:
                     raise name_not_found(f"metric of task {probe.task}", metric, METRICS)
-        return found
+        return probes
 
     def corpus(self, request: ProbeRequest, probes: Sequence[Probe]) -> Corpus:
         """The corpus that probes read; where all of them have items of their own, only its name."""
@@ -91,7 +91,7 @@ class Finder:
                 splits = Splits(_NO_SENTENCES, _NO_SENTENCES, _NO_SENTENCES, ())
             items = {probe.task: self._items(probe, request.corpus, request.max_items) for probe in probes}
             # The corpus is kept as well, so that no other can come to have its id.
-            own = {task: found for task, found in items.items() if found is not None}
+            own = {task: task_items for task, task_items in items.items() if task_items is not None}
             self._splits[key] = (corpus, replace(splits, items=own))
         return self._splits[key][1]
 

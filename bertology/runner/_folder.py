@@ -99,7 +99,7 @@ class RunFolder:
             content: dict[str, dict[str, str]] = work.content
             if not work.part.is_whole and self._asked() == asked:
                 # Other parts of the same experiment may have been here.
-                content = {kind: {**record["content"][kind], **found} for kind, found in content.items()}
+                content = {kind: {**record["content"][kind], **names} for kind, names in content.items()}
             self._write(ASKED, asked)
             if record["content"] != content:
                 self._write_record({**record, "content": content})
@@ -168,12 +168,12 @@ class RunFolder:
             cells: of the files of cells only these; what was kept of others stays.
         """
         paths = {str(path.relative_to(self.path)): path for path in self.files()}
-        with changed_checksums(self.path, remedy=_REMEDY, anew=True) as found:
-            for name in [name for name in found if cells is None or "/" not in name or _cell_of(name) in cells]:
-                del found[name]
+        with changed_checksums(self.path, remedy=_REMEDY, anew=True) as checksums:
+            for name in [name for name in checksums if cells is None or "/" not in name or _cell_of(name) in cells]:
+                del checksums[name]
             for name, path in paths.items():
                 if cells is None or "/" not in name or _cell_of(name) in cells:
-                    found[name] = self._checksum(path)
+                    checksums[name] = self._checksum(path)
 
     def _checksum(self, path: Path) -> str:
         # Of predictions it has been taken already, when their cells were believed.

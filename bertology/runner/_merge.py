@@ -37,10 +37,10 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
     rows: dict[_Key, ResultRow] = {}
     comparisons: dict[_Key, ComparisonRow] = {}
     for folder in folders:
-        found = read_results(folder.path)
-        for row in found.rows:
+        results = read_results(folder.path)
+        for row in results.rows:
             _put_row(rows, row, folder.path)
-        comparisons.update({(row.family, row.cell_a, row.cell_b): row for row in found.comparisons})
+        comparisons.update({(row.family, row.cell_a, row.cell_b): row for row in results.comparisons})
         _copy_files(folder.path, out)
     experiment, merged = folders[0].experiment(), RunFolder(out)
     _check_names(experiment, rows.values())
@@ -73,9 +73,9 @@ def _content(folders: Sequence[RunFolder], records: Sequence[Mapping[str, Any]])
     content: dict[str, dict[str, str]] = {"models": {}, "corpora": {}}
     told: dict[tuple[str, str], RunFolder] = {}
     for folder, record in zip(folders, records, strict=True):
-        for kind, found in content.items():
+        for kind, fingerprints in content.items():
             for name, fingerprint in record["content"][kind].items():
-                if found.setdefault(name, fingerprint) != fingerprint:
+                if fingerprints.setdefault(name, fingerprint) != fingerprint:
                     raise _made_of_different("models or corpora", told[kind, name], folder)
                 told.setdefault((kind, name), folder)
     return content
@@ -92,9 +92,9 @@ def _check_names(experiment: Experiment, rows: Iterable[ResultRow]) -> None:
     # Baselines are of no model, though models that cannot read all of a text have rows of them of their own.
     for row in (row for row in rows if row.init is not None):
         known = owners.setdefault(row.cell_id, row)
-        controls = all(found.init == "random" and found.model not in fresh for found in (known, row))
+        controls = all(one.init == "random" and one.model not in fresh for one in (known, row))
         if known.model != row.model and not controls:
-            raise same_but_for_names(*(f"{found.task} on {found.corpus}, {found.model}" for found in (known, row)))
+            raise same_but_for_names(*(f"{one.task} on {one.corpus}, {one.model}" for one in (known, row)))
 
 
 def _put_row(rows: dict[_Key, ResultRow], row: ResultRow, where: Path) -> None:

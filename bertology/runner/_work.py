@@ -128,7 +128,7 @@ class Work:
                     units.append(Unit(plan, plan.baselines_of_all[place.task]))
                 continue
             if looks and id(plan) not in begun:
-                units += [Unit(plan, found) for found in plan.baselines if found.unreadable]
+                units += [Unit(plan, baselines) for baselines in plan.baselines if baselines.unreadable]
             begun.add(id(plan))
             unit = Unit(plan, plan.fits_of(plan.probes[place.task], place.init)[place.config])
             # Groups that have one cell in common have all.
@@ -141,23 +141,23 @@ class Work:
 
     def _is_read_whole_by_none(self, place: Place) -> bool:
         """Whether each model has baselines of its own, as none can read every word of a corpus."""
-        found = [plan.baselines[place.task] for (_, at), plan in self.pairs.items() if at == place.corpus]
-        return len(found) == len(self.experiment.models) and all(one.unreadable for one in found)
+        baselines = [plan.baselines[place.task] for (_, at), plan in self.pairs.items() if at == place.corpus]
+        return len(baselines) == len(self.experiment.models) and all(one.unreadable for one in baselines)
 
     @cached_property
     def n_cells(self) -> int:
         """How many cells this part has, without making them, if its models can read every word."""
-        found = 0
+        n_cells = 0
         for place in places_of(self.experiment, self.part):
             plan = self.pairs[place.model, place.corpus]
             if place.init is None:
-                found += len(plan.baselines_of_all[place.task].cells)
+                n_cells += len(plan.baselines_of_all[place.task].cells)
             else:
                 probe = plan.probes[place.task]
                 configs = plan.configs_together(probe)[place.config]
                 n_draws = len(plan.weights_of(probe, configs, place.init))
-                found += n_draws * sum(len(plan.grid_of(probe, one, place.init)) for one in configs)
-        return found
+                n_cells += n_draws * sum(len(plan.grid_of(probe, one, place.init)) for one in configs)
+        return n_cells
 
     @cached_property
     def task_places(self) -> Mapping[str, int]:
@@ -324,26 +324,26 @@ def work_of_plan(plan: Plan, *, name: str) -> Work:
 
 def _tasks_by_corpus(experiment: Experiment) -> list[tuple[CorpusSettings, tuple[TaskSettings, ...]]]:
     """Each corpus that some task reads, with those tasks."""
-    found = []
+    by_corpus = []
     for corpus in experiment.corpora:
         names = {corpus.id, corpus.name}
         tasks = tuple(task for task in experiment.tasks if task.corpora is None or names & set(task.corpora))
         if tasks:
-            found.append((corpus, tasks))
-    return found
+            by_corpus.append((corpus, tasks))
+    return by_corpus
 
 
 def _find(settings: CorpusSettings, tasks: Sequence[TaskSettings], finder: Finder) -> Corpus:
     if not splits_read([finder.probe(task.name) for task in tasks]):
-        found = prompts_corpus(settings.name, columns=settings.columns)
-        return replace(found, name=settings.id) if settings.id else found
+        sentences = prompts_corpus(settings.name, columns=settings.columns)
+        return replace(sentences, name=settings.id) if settings.id else sentences
     corpus = find_corpus(settings.name, annotate=settings.annotate, columns=settings.columns)
     if settings.test_on is not None:
         other = find_corpus(settings.test_on, annotate=settings.annotate, columns=settings.test_on_columns)
         corpus = _carried_over(corpus, other, settings)
     if settings.sentences is not None:
         most = settings.sentences
-        corpus = replace(corpus, splits={name: found[:most] for name, found in corpus.splits.items()})
+        corpus = replace(corpus, splits={name: sentences[:most] for name, sentences in corpus.splits.items()})
     return replace(corpus, name=settings.id) if settings.id else corpus
 
 
@@ -353,7 +353,7 @@ def _carried_over(corpus: Corpus, other: Corpus, settings: CorpusSettings) -> Co
     if split not in other:
         remedy = "name one of them as test_split"
         raise name_not_found(f"split of corpus {other.name}", split, other.splits, remedy=remedy)
-    kept = {name: found for name, found in corpus.splits.items() if name != split}
+    kept = {name: sentences for name, sentences in corpus.splits.items() if name != split}
     language = corpus.language if corpus.language == other.language else None
     name = f"{corpus.name} → {other.name}"
     notes = {**corpus.notes, "tested on": other.name}

@@ -107,16 +107,16 @@ class Asked:
             ClozeError: an answer cannot be scored as asked.
         """
         self._check(asks)
-        found = Answers.none(len(self.layers), items.items)
+        answers = Answers.none(len(self.layers), items.items)
         progress.start(len(items), unit="items")
         for places, words in self._portions(items):
             some = [items.items[place] for place in places]
-            found.put(places, _HOW[asks](self, some, words))
+            answers.put(places, _HOW[asks](self, some, words))
             progress.advance(len(some))
         progress.finish()
-        for place in np.flatnonzero(np.isnan(found.score).any(axis=0)).tolist():
-            found.reason[place] = found.reason[place] or "the model's score is not a number"
-        return found
+        for place in np.flatnonzero(np.isnan(answers.score).any(axis=0)).tolist():
+            answers.reason[place] = answers.reason[place] or "the model's score is not a number"
+        return answers
 
     def _check(self, asks: ClozeAsks) -> None:
         """Refuse settings that would change nothing."""
@@ -151,7 +151,7 @@ def _ranked(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) ->
         return _without_vocabulary(asked, items)
     prompts = [Prompt(item.text, (item.answer, *item.accepted, *item.ignored), at=-1) for item in items]
     scores = ask(asked.encoder, prompts, layers=asked.layers, ranks=True, top=1, vocabulary=entries)
-    found = Answers.none(len(asked.layers), items)
+    answers = Answers.none(len(asked.layers), items)
     lost = []
     for place, item in enumerate(items):
         n = 1 + len(item.accepted)
@@ -164,12 +164,12 @@ def _ranked(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) ->
         for layer in range(len(asked.layers)):
             # Several spellings may be one entry.
             above = {int(rank) for rank in ranks[layer, n:] if 0 < rank < best[layer]}
-            found.rank[layer, place] = best[layer] - len(above)
-        found.score[:, place] = np.nanmax(values[:, :n], axis=1)
+            answers.rank[layer, place] = best[layer] - len(above)
+        answers.score[:, place] = np.nanmax(values[:, :n], axis=1)
     last = scores.mask_starts[1:] - 1
-    found.first = _spelled(asked.encoder, scores.top_ids[:, last, 0])
-    found.leave_out(lost, range(len(items)))
-    return found
+    answers.first = _spelled(asked.encoder, scores.top_ids[:, last, 0])
+    answers.leave_out(lost, range(len(items)))
+    return answers
 
 
 def _chosen(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
@@ -197,21 +197,21 @@ def _chosen(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) ->
         ranks=ranks,
         vocabulary=entries,
     )
-    found = Answers.none(len(asked.layers), items)
+    answers = Answers.none(len(asked.layers), items)
     for place, item in enumerate(items):
         right = scores.of(own[place])[:, 0]
         wrong = scores.of(against[place])[:, -len(item.rivals) :]
-        found.score[:, place], found.rival[:, place] = right, wrong.max(axis=1)
+        answers.score[:, place], answers.rival[:, place] = right, wrong.max(axis=1)
         if ranks:
-            found.rank[:, place] = scores.ranks_of(own[place])[:, 0]
+            answers.rank[:, place] = scores.ranks_of(own[place])[:, 0]
         for layer, best in enumerate(wrong.argmax(axis=1).tolist()):
             chosen = item.answer if right[layer] > wrong[layer, best] else item.rivals[best]
-            found.first[layer][place] = chosen
+            answers.first[layer][place] = chosen
     item_of = [
         place for place, (first, last) in enumerate(zip(own, against, strict=True)) for _ in range(first, last + 1)
     ]
-    found.leave_out(scores.excluded, item_of)
-    return found
+    answers.leave_out(scores.excluded, item_of)
+    return answers
 
 
 def _in_context(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
@@ -232,14 +232,14 @@ def _sentences(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...])
 
 def _of_pairs(asked: Asked, items: Sequence[ClozeItem], values: Floats, excluded: Sequence[Excluded]) -> Answers:
     """From ``[layer, 2 · item]`` values, those of what is right first."""
-    found = Answers.none(len(asked.layers), items)
-    found.score, found.rival = values[:, 0::2].copy(), values[:, 1::2].copy()
+    answers = Answers.none(len(asked.layers), items)
+    answers.score, answers.rival = values[:, 0::2].copy(), values[:, 1::2].copy()
     # What is chosen is one of two texts, whatever goes into them.
-    found.gold = [[item.text for item in items] for _ in asked.layers]
-    for layer, better in enumerate((found.score > found.rival).tolist()):
-        found.first[layer] = [(item.text if right else item.other) for item, right in zip(items, better, strict=True)]
-    found.leave_out(excluded, [place for place in range(len(items)) for _ in range(2)])
-    return found
+    answers.gold = [[item.text for item in items] for _ in asked.layers]
+    for layer, better in enumerate((answers.score > answers.rival).tolist()):
+        answers.first[layer] = [(item.text if right else item.other) for item, right in zip(items, better, strict=True)]
+    answers.leave_out(excluded, [place for place in range(len(items)) for _ in range(2)])
+    return answers
 
 
 def _changed(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
@@ -249,7 +249,7 @@ def _changed(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -
     known = [bool((ids[:, place] >= 0).all()) for place in range(len(items))]
     kept = [place for place, there in enumerate(known) if there]
     wanted = [tuple(dict.fromkeys(ids[:, place].tolist())) for place in kept]
-    found = Answers.none(len(asked.layers), items)
+    answers = Answers.none(len(asked.layers), items)
     if kept:
         prompts = [Prompt(items[place].other, entries, at=-1) for place, entries in zip(kept, wanted, strict=True)]
         after = ask(asked.encoder, prompts, layers=asked.layers, ranks=True, top=1)
@@ -258,27 +258,27 @@ def _changed(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -
         for number, (place, entries) in enumerate(zip(kept, wanted, strict=True)):
             for layer in range(len(asked.layers)):
                 own = entries.index(int(ids[layer, place]))
-                found.score[layer, place] = after.of(number)[layer, own]
-                found.rank[layer, place] = after.ranks_of(number)[layer, own]
-                found.first[layer][place] = first[layer][number]
-        found.leave_out(after.excluded, kept)
-    found.rival = before.top_values[:, before.mask_starts[1:] - 1, 0].copy()
-    found.gold = _spelled(asked.encoder, ids)
-    found.leave_out(before.excluded, range(len(items)))
-    return found
+                answers.score[layer, place] = after.of(number)[layer, own]
+                answers.rank[layer, place] = after.ranks_of(number)[layer, own]
+                answers.first[layer][place] = first[layer][number]
+        answers.leave_out(after.excluded, kept)
+    answers.rival = before.top_values[:, before.mask_starts[1:] - 1, 0].copy()
+    answers.gold = _spelled(asked.encoder, ids)
+    answers.leave_out(before.excluded, range(len(items)))
+    return answers
 
 
 def _following(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
     """Whether one sentence follows another."""
     scores = next_sentence(asked.encoder, [(item.text, item.other) for item in items], layers=asked.layers)
-    found = Answers.none(len(asked.layers), items)
+    answers = Answers.none(len(asked.layers), items)
     right = np.array([item.answer != "next" for item in items], dtype=np.int64)
     places = np.arange(len(items))
-    found.score, found.rival = scores.log_probs[:, places, right], scores.log_probs[:, places, 1 - right]
+    answers.score, answers.rival = scores.log_probs[:, places, right], scores.log_probs[:, places, 1 - right]
     for layer, better in enumerate((scores.log_probs[..., 0] > scores.log_probs[..., 1]).tolist()):
-        found.first[layer] = ["next" if follows else "other" for follows in better]
-    found.leave_out(scores.excluded, range(len(items)))
-    return found
+        answers.first[layer] = ["next" if follows else "other" for follows in better]
+    answers.leave_out(scores.excluded, range(len(items)))
+    return answers
 
 
 _HOW: Mapping[ClozeAsks, Callable[[Asked, Sequence[ClozeItem], tuple[str, ...]], Answers]] = {
@@ -293,9 +293,9 @@ _HOW: Mapping[ClozeAsks, Callable[[Asked, Sequence[ClozeItem], tuple[str, ...]],
 
 def _without_vocabulary(asked: Asked, items: Sequence[ClozeItem]) -> Answers:
     """Nothing, where no word of a vocabulary is an entry at the place of the mask."""
-    found = Answers.none(len(asked.layers), items)
-    found.reason = ["no word of the vocabulary is a single piece there"] * len(items)
-    return found
+    answers = Answers.none(len(asked.layers), items)
+    answers.reason = ["no word of the vocabulary is a single piece there"] * len(items)
+    return answers
 
 
 def _before(item: ClozeItem) -> str:

@@ -69,10 +69,10 @@ def blinded(items: ClozeItems) -> ClozeItems:
     return replace(items, items=kept, left_out=(*items.left_out, *without))
 
 
-def write_majority(found: BaselineCells, items: ClozeItems, run: Path) -> None:
+def write_majority(baselines: BaselineCells, items: ClozeItems, run: Path) -> None:
     """The answers most frequent in each group, whatever the text (the baseline Freq of Petroni et al. 2019)."""
     answers = by_frequency(items)
-    for cell in found.cells.values():
+    for cell in baselines.cells.values():
         provenance = {"versions": versions("numpy"), "wall_s": 0.0}
         _write(run, cell, items, answers, 0, provenance, {})
 
@@ -85,7 +85,7 @@ def by_frequency(items: ClozeItems) -> Answers:
     for group in items.groups:
         counts = Counter(item.answer for item in items.items if item.group == group)
         order[group] = [answer for answer, _ in counts.most_common()]
-    place = {group: {answer: number for number, answer in enumerate(found, 1)} for group, found in order.items()}
+    place = {group: {answer: number for number, answer in enumerate(answers, 1)} for group, answers in order.items()}
     said = Answers.none(1, items.items)
     for number, item in enumerate(items.items):
         ranks = place[item.group]
@@ -131,17 +131,17 @@ def read_vocabulary(path: str) -> tuple[str, ...]:
 
 def chances(items: ClozeItems) -> dict[str, float]:
     """By group, how often a coin, or a die of as many sides as there are words to choose from, would be right."""
-    found: dict[str, list[float]] = {}
+    by_group: dict[str, list[float]] = {}
     for item in items.items:
-        found.setdefault(item.group, []).append(1 / (1 + max(1, len(item.rivals))))
-    return {group: round(sum(values) / len(values), 6) for group, values in found.items()}
+        by_group.setdefault(item.group, []).append(1 / (1 + max(1, len(item.rivals))))
+    return {group: round(sum(values) / len(values), 6) for group, values in by_group.items()}
 
 
 def _write(
     run: Path,
     cell: Cell,
     items: ClozeItems,
-    found: Answers,
+    answers: Answers,
     layer: int,
     provenance: Mapping[str, Any],
     params: Mapping[str, Any],
@@ -155,7 +155,7 @@ def _write(
     cluster = np.array([clusters.setdefault(name, len(clusters)) for name in names], dtype=np.int64)
     group = np.array([groups.setdefault(name, len(groups)) for name in of_group], dtype=np.int64)
     nothing = [""] * len(left)
-    reasons = [*found.reason, *(one.reason for one in left)]
+    reasons = [*answers.reason, *(one.reason for one in left)]
 
     def filled(values: Any, filling: float) -> Any:
         return np.concatenate([values[layer], np.full(len(left), filling, dtype=values.dtype)])
@@ -166,11 +166,11 @@ def _write(
         cluster_ids=tuple(clusters),
         group=group,
         groups=tuple(groups),
-        gold=[*found.gold[layer], *nothing],
-        pred=[*found.first[layer], *nothing],
-        score=filled(found.score, np.nan),
-        rival=filled(found.rival, np.nan),
-        rank=filled(found.rank, 0),
+        gold=[*answers.gold[layer], *nothing],
+        pred=[*answers.first[layer], *nothing],
+        score=filled(answers.score, np.nan),
+        rival=filled(answers.rival, np.nan),
+        rank=filled(answers.rank, 0),
         reason=reasons,
     )
     counts = counts_of(reasons, cluster, group, tuple(groups))

@@ -110,11 +110,11 @@ def _read_together(asked: Sequence[_Question], job: Job) -> None:
     """One pass over each split."""
     watch = Stopwatch()
     splits = [split for split in ("dev", "test") if any(split in one.makers for one in asked)]
-    found = {split: _from_maps(asked, split, job) for split in splits}
+    by_split = {split: _from_maps(asked, split, job) for split in splits}
     n_cells = sum(len(one.group.cells) for one in asked)
     provenance = watch.provenance("torch", "transformers", "numpy", device=job.device, n_cells=n_cells)
     for number, one in enumerate(asked):
-        _write(one.group, {split: found[split][number] for split in one.makers}, job, provenance)
+        _write(one.group, {split: by_split[split][number] for split in one.makers}, job, provenance)
 
 
 def close_gates(group: FitGroup, job: Job) -> None:
@@ -193,14 +193,14 @@ def _layers(group: FitGroup) -> tuple[int, ...]:
     return tuple(layer for layer in group.members[0].layers if layer is not None)
 
 
-def _write(group: FitGroup, found: Mapping[str, _Read], job: Job, provenance: Mapping[str, Any]) -> None:
-    test, splits = found["test"], job.pair.splits
-    chosen_on = {"chosen_on": splits.chosen_on} if len(found) > 1 else {}
+def _write(group: FitGroup, by_split: Mapping[str, _Read], job: Job, provenance: Mapping[str, Any]) -> None:
+    test, splits = by_split["test"], job.pair.splits
+    chosen_on = {"chosen_on": splits.chosen_on} if len(by_split) > 1 else {}
     facts = _facts(test.n_words, test.n_sentences, test.skipped, group.members[0].config, **chosen_on, **test.pairs)
     for (_, _, layer), cell in group.members[0].cells.items():
         sums = [
             one
-            for split, read in found.items()
+            for split, read in by_split.items()
             for each in read.ratios
             for one in _sums(each, split if split == "test" else splits.chosen_on, layer)
         ]

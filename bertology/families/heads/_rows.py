@@ -51,7 +51,7 @@ def _ratio_rows(kept: Sequence[HeadSums], shared: Mapping[str, Any], scoring: Sc
         over[first : first + len(sums.over), sums.clusters] = sums.over
         under[first : first + len(sums.over), sums.clusters] = sums.under
         first += len(sums.over)
-    found = ratio_intervals(over, under, n_resamples=scoring.n_resamples, seed=scoring.seed)
+    intervals = ratio_intervals(over, under, n_resamples=scoring.n_resamples, seed=scoring.seed)
     place = 0
     for sums in kept:
         for number in range(len(sums.over)):
@@ -61,11 +61,11 @@ def _ratio_rows(kept: Sequence[HeadSums], shared: Mapping[str, Any], scoring: Sc
                 "group": sums.group or None,
                 "head": f"L{shared['layer']}H{number + 1}" if sums.unit == "head" else None,
                 "metric": sums.metric,
-                "value": float(found.values[place]),
-                "stderr": float(found.stderr[place]),
-                "ci_low": float(found.ci_low[place]),
-                "ci_high": float(found.ci_high[place]),
-                "ci_method": found.ci_methods[place],
+                "value": float(intervals.values[place]),
+                "stderr": float(intervals.stderr[place]),
+                "ci_low": float(intervals.ci_low[place]),
+                "ci_high": float(intervals.ci_high[place]),
+                "ci_method": intervals.ci_methods[place],
             }
             place += 1
 

@@ -115,8 +115,8 @@ def _lexical(data: TaskData) -> tuple[NDArray[Any], dict[str, Any]]:
     )
     labels = data.train.codes if data.train.is_multi_label else data.targets("train")
     dev_labels = data.items["dev"].codes if data.train.is_multi_label else data.targets("dev")
-    found = lexical_labels(train, labels, dev=dev, dev_labels=dev_labels, test=test)
-    return found.labels, {"strength": found.strength, "dev_score": round(found.dev_score, 6)}
+    predicted = lexical_labels(train, labels, dev=dev, dev_labels=dev_labels, test=test)
+    return predicted.labels, {"strength": predicted.strength, "dev_score": round(predicted.dev_score, 6)}
 
 
 def _words(sentences: Sentences) -> list[str]:
@@ -162,12 +162,12 @@ def _notes(cells: FitCells, fitted: FittedReadout, problems: Sequence[Problem]) 
         ("dev accuracy is best at the weakest strength tried", lambda params: params.get("path_end") == "weakest"),
         ("dev accuracy is best at the strongest strength tried", lambda params: params.get("path_end") == "strongest"),
     ):
-        found: dict[str, list[int | None]] = {}
+        by_problem: dict[str, list[int | None]] = {}
         for (problem, layer), params in facts.items():
             if of_kind(params):
-                found.setdefault(problem, []).append(layer)
-        if found:
-            where = [f"{_layers_named(layers)} of {problem}" for problem, layers in found.items()]
+                by_problem.setdefault(problem, []).append(layer)
+        if by_problem:
+            where = [f"{_layers_named(layers)} of {problem}" for problem, layers in by_problem.items()]
             yield f"{cells.probe.task}, {model}: {what}: {'; '.join(where)}"
 
 

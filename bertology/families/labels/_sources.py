@@ -71,5 +71,5 @@ def _erasure(cells: FitCells, data: TaskData, entries: Mapping[str, Entry], devi
         {split: skipped_words(entry) for split, entry in entries.items()}
     )
     vectors = WordVectors(entries["train"], erased.train.words, layers=cells.layers_read, memory=0)
-    found = fit_erasure(vectors, np.asarray(erased.targets("train")), erased.n_train_labels, device=device)
-    return found if cells.config.eraser == "leace" else random_erasure(found)
+    erasure = fit_erasure(vectors, np.asarray(erased.targets("train")), erased.n_train_labels, device=device)
+    return erasure if cells.config.eraser == "leace" else random_erasure(erasure)

@@ -114,8 +114,8 @@ class TreeFit:
     def relation_names(self) -> tuple[str, ...]:
         """The relations of the training words, but for the root's, which needs no reading."""
         trees = self.trees["train"]
-        found = (relations_in(trees.values[code]) for code in np.unique(trees.codes).tolist())
-        return tuple(sorted({name for names in found for name in names if name not in ("", ROOT)}))
+        relations = (relations_in(trees.values[code]) for code in np.unique(trees.codes).tolist())
+        return tuple(sorted({name for names in relations for name in names if name not in ("", ROOT)}))
 
     def _relations(self) -> FittedAffine:
         """Relations of words to their heads, by logistic regression on the words' own vectors."""
@@ -162,12 +162,12 @@ class _Fitted:
     @property
     def maps(self) -> list[FittedStructural]:
         """Those there are."""
-        return [found for found in (self.distances, self.depths) if found is not None]
+        return [one for one in (self.distances, self.depths) if one is not None]
 
     @property
     def n_params(self) -> int:
         """Trained parameters of one layer for one problem."""
-        return sum(found.n_params for found in self.maps) + (self.relations.n_params if self.relations else 0)
+        return sum(one.n_params for one in self.maps) + (self.relations.n_params if self.relations else 0)
 
     def read(self, fit: TreeFit, split: str) -> PredictedTrees:
         """The trees of a split's sentences."""
@@ -317,9 +317,9 @@ def write_chains(baselines: BaselineCells, job: Job) -> None:
 def _readout(cells: FitCells) -> StructuralReadout:
     from bertology.readouts import StructuralReadout, make_readout
 
-    found = make_readout(cells.readout, **cells.config.settings)
-    assert isinstance(found, StructuralReadout)
-    return found
+    readout = make_readout(cells.readout, **cells.config.settings)
+    assert isinstance(readout, StructuralReadout)
+    return readout
 
 
 def _values(trees: TreeExamples, asks: str) -> list[NDArray[np.int64]]:
@@ -339,7 +339,7 @@ def _unconverged(cells: FitCells, maps: _Fitted) -> str | None:
     left = [
         str(layer)
         for place, layer in enumerate(cells.layers)
-        if not all(found.converged[:, place].all() for found in maps.maps)
+        if not all(one.converged[:, place].all() for one in maps.maps)
     ]
     if not left:
         return None
@@ -354,9 +354,9 @@ def _params(cells: FitCells, maps: _Fitted, problem: int, layer: int) -> dict[st
     """What there is to know of one fit."""
     params: dict[str, Any] = {
         "rank": maps.maps[0].rank,
-        "converged": all(bool(found.converged[problem, layer]) for found in maps.maps),
-        "dev_loss": {found.asks: round(float(found.dev_loss[problem, layer]), 6) for found in maps.maps},
-        "epochs": {found.asks: int(found.epochs[problem, layer]) for found in maps.maps},
+        "converged": all(bool(one.converged[problem, layer]) for one in maps.maps),
+        "dev_loss": {one.asks: round(float(one.dev_loss[problem, layer]), 6) for one in maps.maps},
+        "epochs": {one.asks: int(one.epochs[problem, layer]) for one in maps.maps},
     }
     if cells.config.changes:
         params["settings"] = cells.config.changes
@@ -369,7 +369,7 @@ def _probe_of(pair: Pair, cells: FitCells, maps: _Fitted, problem: int, place: i
 
     from bertology.readouts import ProbeOrigin, TreeProbe
 
-    distance, depth = (None if found is None else found.maps[problem, place] for found in (maps.distances, maps.depths))
+    distance, depth = (None if one is None else one.maps[problem, place] for one in (maps.distances, maps.depths))
     relation = None
     if maps.relations is not None:
         regression = maps.relations.regressions

@@ -33,12 +33,12 @@ def marks_of_tree(
         return " ".join(mark if counts else UNSCORED for mark, counts in zip(plain, scored.tolist(), strict=True))
     at = depths if depths is not None else np.abs(heads)  # of heads the root's is 0
     root = int(np.argmin(np.where(scored, at, np.inf)))
-    found = rooted(edges, root, n_words=len(heads))
+    tree = rooted(edges, root, n_words=len(heads))
     if relations is None:
-        return " ".join(UNSCORED if head < 0 else str(head) for head in found)
+        return " ".join(UNSCORED if head < 0 else str(head) for head in tree)
     return " ".join(
         UNSCORED if head < 0 else f"{head}{RELATION}{name if head else ROOT}"
-        for head, name in zip(found, relations, strict=True)
+        for head, name in zip(tree, relations, strict=True)
     )
 
 
@@ -49,10 +49,10 @@ def row_correlations(predicted: NDArray[Any], gold: NDArray[np.int64]) -> NDArra
     """
     from scipy.stats import rankdata
 
-    found, true = (rankdata(values, axis=-1) for values in (predicted, gold))
-    found, true = (ranks - ranks.mean(axis=-1, keepdims=True) for ranks in (found, true))
-    over = (found * true).sum(axis=-1)
-    under = np.sqrt((found**2).sum(axis=-1) * (true**2).sum(axis=-1))
+    ranks, true = (rankdata(values, axis=-1) for values in (predicted, gold))
+    ranks, true = (ranks - ranks.mean(axis=-1, keepdims=True) for ranks in (ranks, true))
+    over = (ranks * true).sum(axis=-1)
+    under = np.sqrt((ranks**2).sum(axis=-1) * (true**2).sum(axis=-1))
     rows = np.divide(over, under, out=np.zeros(over.shape), where=under > 0)
     return np.asarray(rows.mean(axis=-1))
 

@@ -111,13 +111,13 @@ class _Drive:
             while more and self._pool.outstanding + len(self._waiting) < self._pool.enough:
                 portion = next(self._portions, None)
                 more = portion is not None
-                self._begin([found for found in portion or () if self._job.is_pending(found[1])])
+                self._begin([received for received in portion or () if self._job.is_pending(received[1])])
             for _ in range(len(self._waiting)):
                 self._read(self._waiting.popleft())
             if self._pool.outstanding:
-                found = self._pool.next()
-                if found is not None:
-                    handler, value = found
+                received = self._pool.next()
+                if received is not None:
+                    handler, value = received
                     yield from handler(value)
             elif self._waiting:
                 time.sleep(_AGAIN_S)  # another process is at all that is left
@@ -148,8 +148,8 @@ class _Drive:
         files = []
         for weights, sentences in itertools.product(draws, plan.pair.splits.by_name.values()):
             recipe = plan.pair.recipe(weights, sentences)
-            found = find_entry(recipe, plan.pair.layers)
-            layers = plan.pair.layers if found is None else found.manifest.layers
+            entry = find_entry(recipe, plan.pair.layers)
+            layers = plan.pair.layers if entry is None else entry.manifest.layers
             files.append(entry_folder(recipe, layers).with_suffix(".lock"))
         label = f"{plan.pair.called(draws[0])}, {plan.pair.corpus.name}"
         return _Reading(
@@ -176,13 +176,13 @@ class _Drive:
         self._open.append(reading)
         self._submit(partial(self._surveyed, reading), survey, reading.plan, reading.draws, reading.splits)
 
-    def _surveyed(self, reading: _Reading, found: dict[_Entry, Survey] | Exception) -> Outcomes:
-        if isinstance(found, Exception):
-            yield from self._failed(reading, found)
+    def _surveyed(self, reading: _Reading, surveys: dict[_Entry, Survey] | Exception) -> Outcomes:
+        if isinstance(surveys, Exception):
+            yield from self._failed(reading, surveys)
             return
-        reading.surveys = {entry: each for entry, each in found.items() if each.outline is not None}
+        reading.surveys = {entry: each for entry, each in surveys.items() if each.outline is not None}
         reading.checksums = {entry: list(each.checksums) for entry, each in reading.surveys.items()}
-        self._tell(reading, found)
+        self._tell(reading, surveys)
         for (weights, split), each in reading.surveys.items():
             assert each.outline is not None
             layers = each.outline.manifest.layers
@@ -194,8 +194,8 @@ class _Drive:
         if not reading.left:
             yield from self._complete(reading)
 
-    def _tell(self, reading: _Reading, found: dict[_Entry, Survey]) -> None:
-        for each in found.values():
+    def _tell(self, reading: _Reading, surveys: dict[_Entry, Survey]) -> None:
+        for each in surveys.values():
             for note in each.notes:
                 reading.progress.note(note)
         counted = [
@@ -260,13 +260,13 @@ class _Drive:
             on_gpu=bool(first.draws),
         )
 
-    def _computed(self, load: Sequence[Numbered], found: list[Outcome | Exception] | Exception) -> Outcomes:
-        if isinstance(found, Exception) and len(load) > 1:
+    def _computed(self, load: Sequence[Numbered], received: list[Outcome | Exception] | Exception) -> Outcomes:
+        if isinstance(received, Exception) and len(load) > 1:
             # Workers died. Which unit it was is not known: each is sent alone.
             for numbered in load:
                 self._send([numbered])
             return
-        outcomes = [found] if isinstance(found, Exception) else found
+        outcomes = [received] if isinstance(received, Exception) else received
         for (_, unit), outcome in zip(load, outcomes, strict=True):
             if isinstance(outcome, Exception):
                 # Where the worker could not leave a record, since it died, there is none yet.

@@ -101,13 +101,13 @@ def write_shard(
     """Write one shard, unless it is there; its checksum."""
     with _at_work(errand) as device:
         try:
-            found = _opened(plan, weights, splits, split, layers, device)
-            already = found.checksum(number)
+            extraction = _opened(plan, weights, splits, split, layers, device)
+            already = extraction.checksum(number)
             if already is not None:
                 return already
-            with found.workers:
-                vectors = found.read(number)
-            return found.write(number, vectors)
+            with extraction.workers:
+                vectors = extraction.read(number)
+            return extraction.write(number, vectors)
         except Exception as error:
             return _portable(error)
 
@@ -116,8 +116,8 @@ def _survey(plan: Plan, weights: Weights, splits: Splits, split: str, device: st
     from bertology.activations import whole_entry
 
     recipe, progress = plan.pair.recipe(weights, splits.by_name[split]), _Notes()
-    found = find_entry(recipe, plan.pair.layers)
-    layers = found.manifest.layers if found is not None else plan.pair.layers
+    entry = find_entry(recipe, plan.pair.layers)
+    layers = entry.manifest.layers if entry is not None else plan.pair.layers
     if whole_entry(recipe, layers, progress) is not None:
         return Survey(None, (), ())
     extraction = _opened(plan, weights, splits, split, layers, device, progress)

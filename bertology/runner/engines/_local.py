@@ -162,9 +162,9 @@ def _joblib(n_jobs: int) -> Engine:
                     temp_folder=tempfile.gettempdir(),
                 )
                 sent = ([(number, send(unit)) for number, unit in load] for load in loads)
-                found = parallel(delayed(_unpacked)(load, job.run, job.device, job.wait) for load in sent)
-                with contextlib.closing(found):
-                    for outcomes in found:
+                results = parallel(delayed(_unpacked)(load, job.run, job.device, job.wait) for load in sent)
+                with contextlib.closing(results):
+                    for outcomes in results:
                         yield from outcomes
 
     return engine
@@ -232,7 +232,7 @@ def in_telling_order(
 ) -> list[tuple[int, Outcome | Exception]]:
     """What is done first: a failure may end the run."""
     numbered = zip((number for number, _ in load), outcomes, strict=True)
-    return sorted(numbered, key=lambda found: isinstance(found[1], Exception))
+    return sorted(numbered, key=lambda outcome: isinstance(outcome[1], Exception))
 
 
 def _unpacked(

@@ -49,7 +49,7 @@ def _with_includes(path: Path, above: tuple[Path, ...]) -> Written:
     written = read_yaml(path, what="an experiment")
     here = real_path(path)
     if here in above:
-        circle = " → ".join(str(found) for found in (*above[above.index(here) :], here))
+        circle = " → ".join(str(included_file) for included_file in (*above[above.index(here) :], here))
         raise BertologyError(f"{path}: includes itself ({circle})")
     if written.value is None:
         raise BertologyError(f"{path}: empty; an experiment has name, models, corpora and tasks")
@@ -68,8 +68,8 @@ def _with_includes(path: Path, above: tuple[Path, ...]) -> Written:
             raise BertologyError(
                 f"{name.place}: include: no file {cut_path(file)}; paths start from the folder of {path.name}"
             )
-        found = _with_includes(file, (*above, here))
-        base = found if base is None else _over(found, base)
+        included_file = _with_includes(file, (*above, here))
+        base = included_file if base is None else _over(included_file, base)
     return written if base is None else _over(written, base)
 
 
@@ -77,8 +77,8 @@ def _over(upper: Written, lower: Written) -> Written:
     if not isinstance(upper.value, dict) or not isinstance(lower.value, dict):
         return upper
     values = dict(lower.value)
-    for key, found in upper.value.items():
-        values[key] = _over(found, values[key]) if key in values else found
+    for key, value in upper.value.items():
+        values[key] = _over(value, values[key]) if key in values else value
     return Written(upper.place, values, {**lower.key_places, **upper.key_places})
 
 

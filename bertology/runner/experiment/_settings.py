@@ -256,13 +256,13 @@ class Experiment(_Settings):
 
     @field_validator("models", "corpora", "tasks")
     @classmethod
-    def _no_name_twice(cls, found: tuple[Any, ...]) -> tuple[Any, ...]:
-        titles = [setting.title if isinstance(setting, ModelSettings) else _title(setting) for setting in found]
+    def _no_name_twice(cls, settings: tuple[Any, ...]) -> tuple[Any, ...]:
+        titles = [setting.title if isinstance(setting, ModelSettings) else _title(setting) for setting in settings]
         doubled = next((title for title in titles if titles.count(title) > 1), None)
         if doubled is not None:
-            remedy = "name each once" if isinstance(found[0], TaskSettings) else "give each an id of its own"
+            remedy = "name each once" if isinstance(settings[0], TaskSettings) else "give each an id of its own"
             raise ValueError(f"two are called {quoted(doubled)}: {remedy}")
-        return found
+        return settings
 
     @model_validator(mode="after")
     def _corpora_of_tasks(self) -> Experiment:
