@@ -235,14 +235,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kept = os.environ.get("BERTOLOGY_SAME", Path(tempfile.gettempdir()) / "same")
     parser.add_argument("--kept", type=Path, default=Path(kept), help=f"folder of recordings of commits; now {kept}")
     options = parser.parse_args(arguments)
-    head = _git("rev-parse", "HEAD")
-    if options.base is None:
-        left = _git("merge-base", "main", "HEAD")
-        options.base = left if left != head else "HEAD~1"
-    commit = _git("rev-parse", f"{options.base}^{{commit}}")
     parts = options.only.split(",")
     if unknown := set(parts) - set(PARTS):
         parser.error(f"no part {', '.join(sorted(unknown))}: there are {', '.join(PARTS)}")
+    if options.base is None:
+        left = _git("merge-base", "main", "HEAD")
+        options.base = left if left != _git("rev-parse", "HEAD") else "HEAD~1"
+    commit = _git("rev-parse", f"{options.base}^{{commit}}")
     moved = False
     for part in parts:
         base = recorded(part, commit, options.kept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -107,13 +108,13 @@ def _label(ax: Axes, columns: Sequence[str], rows: Sequence[str]) -> None:
 
 
 def _brief_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
-    """Headers without the folders of corpora, unless folders are all that tells two apart."""
+    """Headers without the folders of corpora and of files in settings, unless folders are all that tells two apart."""
     headers = summary_headers(tables)
     shorter = []
     for header, table in zip(headers, tables, strict=True):
         for name in filter(None, (table.about.model, table.about.corpus)):
             header = header.replace(name, brief(name))
-        shorter.append(header)
+        shorter.append(re.sub(r"=\S*/", "=", header))
     return tuple(shorter) if len(set(shorter)) == len(set(headers)) else headers
 
 
