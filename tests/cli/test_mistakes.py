@@ -366,7 +366,7 @@ cli.main()
     [
         ("finally: pass", 1),
         ("except BaseException as error: raise ValueError('on the way out') from error", 1),
-        ("except BaseException: time.sleep(60)", 0),
+        ("except BaseException: time.sleep(60)", 1),
     ],
     ids=["at once", "after another error", "where it is lost"],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from bertology.errors import ResultsError
 from bertology.results.render.plot import GREY, TEXT, new_figure, write_caption
-from bertology.results.tables.wording import brief, shortened
+from bertology.results.tables.wording import brief, shortened, without_folders
 from bertology.results.views.grid import NOTHING, interval_of, metric_title, number, unit
 from bertology.results.views.groups import GroupTable
 from bertology.results.views.layers import INITS, LayerTable
@@ -114,7 +113,7 @@ def _brief_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
     for header, table in zip(headers, tables, strict=True):
         for name in filter(None, (table.about.model, table.about.corpus)):
             header = header.replace(name, brief(name))
-        shorter.append(re.sub(r"=\S*/", "=", header))
+        shorter.append(without_folders(header))
     return tuple(shorter) if len(set(shorter)) == len(set(headers)) else headers
 
 
@@ -199,7 +198,7 @@ def _write_beside(ax: Axes, groups: GroupTable, layers: Sequence[int]) -> None:
 
 def _groups_caption(groups: GroupTable, layers: Sequence[int]) -> str:
     table, about = groups.table, groups.table.about
-    reading = f" · {table.reading}" if table.one_of_several else ""
+    reading = f" · {without_folders(table.reading)}" if table.one_of_several else ""
     init = INITS[about.init or "pretrained"]
     weights = f"{brief(about.model)}, {init}" if init else brief(about.model)
     chances = {line.chance for line in groups.lines}

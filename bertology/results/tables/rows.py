@@ -311,7 +311,8 @@ def reading_of(row: ResultRow) -> str:
         elif name == "erase":
             parts.append(f"{value} erased")
         elif name != "eraser" or value != "leace":
-            parts.append(f"{name} {value}".replace("_", " "))
+            is_file = "/" in str(value)
+            parts.append(f"{name.replace('_', ' ')} {value if is_file else str(value).replace('_', ' ')}")
     return ", ".join(filter(None, parts))
 
 

@@ -18,6 +18,11 @@ def brief(name: str | None) -> str:
     return shortened("+".join(map(folder_name, str(name).split("+"))), _MOST_LETTERS)
 
 
+def without_folders(reading: str) -> str:
+    """A readout configuration in words, its files by their last part: ``masked_lm.v1, vocabulary words.txt``."""
+    return re.sub(r"(?<= )\S*/(?=\S)", "", reading)
+
+
 def shortened(text: str, most: int) -> str:
     """A text of at most ``most`` letters, cut in its middle: beginnings and ends tell names apart."""
     half = (most - 1) // 2
