@@ -96,8 +96,17 @@ def word_examples(
         sentences: the split.
         labels: ``[word]`` labels, ``None`` for words not asked about; or codes into ``values``, −1 for none.
         values: the labels' names, where ``labels`` are codes.
+
+    Raises:
+        CorpusError: there is not one label for each word, or one is no text.
     """
+    if len(labels) != sentences.n_words:
+        counts = f"{len(labels):,} labels for {sentences.n_words:,} words"
+        raise CorpusError(f"{counts}: give one for each word, None for words that are not asked about")
     if values is None:
+        other = next((label for label in labels if not isinstance(label, str | None)), None)
+        if other is not None:
+            raise CorpusError(f"label {other!r} is no text: give str, or None for words that are not asked about")
         code_of: dict[str, int] = {}
         labels = np.array([-1 if v is None else code_of.setdefault(v, len(code_of)) for v in labels], dtype=np.int32)
         values = tuple(code_of)

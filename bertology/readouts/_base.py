@@ -291,7 +291,10 @@ def check_problems(train: Shaped, targets: Targets, dev: Shaped, dev_targets: Ta
             raise FitError(f"{name}: no training item has a label; give labelled training data")
         if np.count_nonzero(counts) == 1 and not targets.is_multi_label:
             only = int(counts.argmax())
-            raise FitError(f"{name}: all training items have the one class {only}; give data with at least two")
+            raise FitError(
+                f"{name}: all training items have the one class {only}; give data with at least two. A control task "
+                "draws one class for each word form: with few forms leave it out (--controls)"
+            )
         if not class_weights(dev_targets)[problem].any():
             raise FitError(f"{name}: no dev item has a label; give labelled dev data to choose the strength by")
 

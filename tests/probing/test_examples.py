@@ -45,6 +45,13 @@ def test_every_word_with_a_label_is_an_item(sentences: Sentences) -> None:
     assert len(found) == 4
 
 
+def test_labels_are_one_for_each_word_and_text(sentences: Sentences) -> None:
+    with pytest.raises(CorpusError, match="6 labels for 7 words: give one for each word"):
+        word_examples(sentences, ["N"] * 6)
+    with pytest.raises(CorpusError, match="label True is no text: give str, or None"):
+        word_examples(sentences, ["N", None, True, "N", "V", None, "N"])  # type: ignore[list-item]
+
+
 def test_an_absent_layer_names_those_there_are(sentences: Sentences) -> None:
     with pytest.raises(CorpusError, match="no word has a label in layer 'upos': the annotation layers are tag"):
         layer_examples(sentences, "upos")
