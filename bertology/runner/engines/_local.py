@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import tempfile
 import warnings
@@ -76,22 +77,46 @@ def _threads(n_threads: int) -> Engine:
             fits = [load for load in loads if load[0][1].reads_vectors]
             for load in [load for load in loads if not load[0][1].reads_vectors]:
                 yield from _computed(load, job)
-            stopped, notes = Event(), [list[Note]() for _ in fits]
+            parts = [part for load in fits for part in _draw_by_draw(load)]
+            stopped, notes = Event(), [list[Note]() for _ in parts]
             with ThreadPoolExecutor(n_threads) as pool, one_thread():
                 jobs = (replace(job, progress=partial(_InThread.of, job.progress, stopped, own)) for own in notes)
-                futures = [pool.submit(_computed, load, one) for load, one in zip(fits, jobs, strict=True)]
+                futures = [pool.submit(_computed, part, one) for part, one in zip(parts, jobs, strict=True)]
+                ended = zip(futures, notes, strict=True)
                 try:
-                    for future, own in zip(futures, notes, strict=True):
-                        outcomes = future.result()
-                        for display, text in own:
-                            display.note(text)
-                        yield from outcomes
+                    for load in fits:
+                        outcomes: dict[int, list[Outcome | Exception]] = {number: [] for number, _ in load}
+                        for future, own in itertools.islice(ended, len(_draw_by_draw(load))):
+                            for number, outcome in future.result():
+                                outcomes[number].append(outcome)
+                            for display, text in own:
+                                display.note(text)
+                        yield from ((number, _of_all(of_unit)) for number, of_unit in outcomes.items())
                 finally:
                     stopped.set()
                     for future in futures:
                         future.cancel()
 
     return engine
+
+
+def _draw_by_draw(load: list[Numbered]) -> list[list[Numbered]]:
+    """A unit as one unit for each draw of its weights; units that share a pass as they are."""
+    if len(load) > 1:
+        return [load]
+    ((number, unit),) = load
+    return [[(number, replace(unit, part=(group,)))] for group in unit.draws]
+
+
+_BY_WEIGHT: tuple[Outcome, ...] = ("busy", "computed", "found")
+
+
+def _of_all(outcomes: Sequence[Outcome | Exception]) -> Outcome | Exception:
+    """The outcome of a unit from those of its draws: a failure, else what is left to do, else what was done."""
+    failure = next((outcome for outcome in outcomes if isinstance(outcome, Exception)), None)
+    if failure is not None:
+        return failure
+    return next(outcome for outcome in _BY_WEIGHT if outcome in outcomes)
 
 
 class _Stopped(BaseException):
