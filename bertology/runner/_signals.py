@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -74,12 +75,28 @@ def stored_splits(pair: Pair, weights: Weights, device: str) -> dict[str, Entry]
     return entries
 
 
+_spread = threading.local()
+
+
+@contextlib.contextmanager
+def all_threads() -> Iterator[None]:
+    """Let :func:`one_thread` pass in this thread: for forward passes that have the machine to themselves."""
+    _spread.is_wanted = True
+    try:
+        yield
+    finally:
+        _spread.is_wanted = False
+
+
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
     """Compute on one thread: sums then come out the same whatever engine computes them, and units share the cores."""
     import torch
     from threadpoolctl import threadpool_limits
 
+    if getattr(_spread, "is_wanted", False):
+        yield
+        return
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -23,7 +23,7 @@ from bertology.families.tasks import Weights
 from bertology.runner._compute import Numbered, Outcome, compute_units, together
 from bertology.runner._folder import write_failure
 from bertology.runner._plan import Unit
-from bertology.runner._signals import ProgressFor, extract_splits, one_thread
+from bertology.runner._signals import ProgressFor, all_threads, extract_splits, one_thread
 from bertology.runner.engines._sending import Sent, sending
 
 Note = tuple[Progress, str]
@@ -76,7 +76,9 @@ def _threads(n_threads: int) -> Engine:
             # Hooks and gates belong to the one model that is open, so that its passes do not run side by side.
             fits = [load for load in loads if load[0][1].reads_vectors]
             for load in [load for load in loads if not load[0][1].reads_vectors]:
-                yield from _computed(load, job)
+                with all_threads() if load[0][1].draws else contextlib.nullcontext():
+                    outcomes_of_load = _computed(load, job)
+                yield from outcomes_of_load
             parts = [part for load in fits for part in _draw_by_draw(load)]
             stopped, notes = Event(), [list[Note]() for _ in parts]
             with ThreadPoolExecutor(n_threads) as pool, one_thread():
