@@ -11,8 +11,9 @@ from bertology._files import explained_system_errors
 from bertology._memory import explained_shortage
 from bertology.activations import BarProgress, silent
 from bertology.corpora import Corpus, no_columns
+from bertology.families.request import CONTROLS, parse_controls, parse_names
 from bertology.results import Results
-from bertology.runner import CONTROLS, ProbeRequest, parse_controls, parse_names, run_probes
+from bertology.runner import ProbeRequest, run_probes
 
 
 @explained_system_errors()

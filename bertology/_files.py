@@ -1,4 +1,4 @@
-"""Files that are either whole or absent, hashes of what is in them, and the folder of everything cached."""
+"""Files that are either whole or absent, hashes and checksums of what is in them, and the folder of what is cached."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from filelock import FileLock
 
 from bertology._temporary import temporary_affixes
 from bertology.errors import BertologyError, StoreError
@@ -19,8 +22,18 @@ from bertology.errors import BertologyError, StoreError
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
+CHECKSUMS = "checksums.json"
+_CHECKSUMS_FORMAT = 2
 _DIGEST_BYTES = 16
-_READ_BYTES = 1 << 22
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_REMEDIES: dict[int | None, str] = {
+    **dict.fromkeys(_NO_SPACE, "free some space or choose another folder"),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "choose another folder, or ask for its permissions"),
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ELOOP: "mend the link, or name what it should lead to",
+}
+_MOST_SHOWN = 300
+"""Characters of a path in a message."""
 
 
 @contextlib.contextmanager
@@ -45,17 +58,6 @@ def explained_system_errors() -> Iterator[None]:
         where = "" if error.filename is None else f"{shortened(error.filename)}: "
         remedy = _REMEDIES.get(error.errno, "check the path" if where else "try again")
         raise StoreError(f"{where}{_reason(error)}; {remedy}") from error
-
-
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-_REMEDIES: dict[int | None, str] = {
-    **dict.fromkeys(_NO_SPACE, "free some space or choose another folder"),
-    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "choose another folder, or ask for its permissions"),
-    errno.ENAMETOOLONG: "choose a shorter name",
-    errno.ELOOP: "mend the link, or name what it should lead to",
-}
-_MOST_SHOWN = 300
-"""Characters of a path in a message."""
 
 
 def _reason(error: OSError) -> str:
@@ -89,11 +91,12 @@ def cache_folder() -> Path:
 def write_atomically(path: Path, content: bytes, *, remedy: str = "choose another folder") -> None:
     """Write ``content`` beside ``path`` and rename it into place, so that readers see all of it or nothing."""
     with explained_write_errors(path, remedy=remedy):
+        prefix, suffix = temporary_affixes(path.name)
         try:
-            handle, temporary = _temporary_beside(path)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
         except FileNotFoundError:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = _temporary_beside(path)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
@@ -102,11 +105,6 @@ def write_atomically(path: Path, content: bytes, *, remedy: str = "choose anothe
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
-
-
-def _temporary_beside(path: Path) -> tuple[int, str]:
-    prefix, suffix = temporary_affixes(path.name)
-    return tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
 
 
 def canonical_json(value: Any) -> bytes:
@@ -135,11 +133,14 @@ def signature(path: str | Path) -> tuple[int, int, int]:
 
 def digest_file(path: Path) -> str:
     """BLAKE2b of a file's bytes, as 32 hexadecimal digits, in bounded memory."""
-    state = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     with path.open("rb") as file:
-        while block := file.read(_READ_BYTES):
-            state.update(block)
-    return state.hexdigest()
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=_DIGEST_BYTES)).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes, as 64 hexadecimal digits, in bounded memory."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_json(path: Path, *, what: str, form: Any = Any, remedy: str = "delete it and run again") -> Any:
@@ -176,3 +177,66 @@ def _adapter(form: Any) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(form)
+
+
+@dataclass(frozen=True)
+class Checksums:
+    """SHA-256 of the files of a run, by their paths in its folder; also of those derived later, such as a report.
+
+    A file without a checksum cannot be distinguished from one that was added by hand.
+    """
+
+    format: Literal[1, 2]
+    """Since 2 the run's record bears a checksum of its own."""
+    sha256: dict[str, str]
+
+    def is_altered(self, folder: Path, name: str) -> bool:
+        """Whether a file of ``folder`` differs from its checksum; False where it has none."""
+        return name in self.sha256 and self.sha256[name] != file_sha256(folder / name)
+
+
+def read_checksums(folder: Path) -> Checksums | None:
+    """The checksums of a folder; ``None`` where it has none.
+
+    Raises:
+        BertologyError: the file is not as it was written.
+    """
+    path, remedy = folder / CHECKSUMS, "delete it and run the experiment again"
+    if not path.exists():
+        return None
+    checksums: Checksums = read_json(path, what="the checksums of a run", form=Checksums, remedy=remedy)
+    return checksums
+
+
+@contextlib.contextmanager
+def changed_checksums(folder: Path, *, remedy: str, anew: bool = False) -> Iterator[dict[str, str]]:
+    """The checksums of a folder for changes, written at the end of the block under a lock.
+
+    Args:
+        folder: of a run.
+        remedy: the remedy in the error where the folder cannot be written.
+        anew: whether the tables of the run, and so its record, are rewritten; otherwise the format is kept.
+    """
+    locks = folder / "locks"
+    with explained_write_errors(locks, remedy=remedy):
+        locks.mkdir(parents=True, exist_ok=True)
+    with FileLock(locks / "checksums.lock"):
+        before = read_checksums(folder)
+        checksums = dict(before.sha256) if before is not None else {}
+        yield checksums
+        number = _CHECKSUMS_FORMAT if anew or before is None else before.format
+        plain = {"format": number, "sha256": dict(sorted(checksums.items()))}
+        write_atomically(folder / CHECKSUMS, json.dumps(plain, indent=1).encode(), remedy=remedy)
+
+
+def write_derived(folder: Path, files: Mapping[str, bytes], *, remedy: str = "choose another folder") -> None:
+    """Write files derived from a run, by name; where the folder has checksums, theirs are added.
+
+    Raises:
+        StoreError: the folder cannot be written.
+    """
+    for name, content in files.items():
+        write_atomically(folder / name, content, remedy=remedy)
+    if (folder / CHECKSUMS).exists():
+        with changed_checksums(folder, remedy=remedy) as checksums:
+            checksums.update({name: hashlib.sha256(content).hexdigest() for name, content in files.items()})

@@ -48,10 +48,8 @@ def parsed_json(text: str) -> Any:
         raise NotJson("brackets nested too deeply") from None
     except UnicodeEncodeError:
         raise NotJson("half of a surrogate pair, \\ud800 to \\udfff, which is no character") from None
-    except NotJson:
-        raise
-    except ValueError:
-        raise NotJson("a number of over 4300 digits") from None
+    except ValueError as error:
+        raise (error if isinstance(error, NotJson) else NotJson("a number of over 4300 digits")) from None
     return value
 
 

@@ -44,15 +44,11 @@ def _homes(package: str) -> dict[str, str]:
     if source is None:
         raise ImportError(f"the source of {package} cannot be read: install bertology with its .py files")
     root = package.partition(".")[0]
-    blocks = (block for block in ast.parse(source).body if isinstance(block, ast.If) and _is_type_checking(block.test))
     return {
         alias.name: statement.module
-        for block in blocks
+        for block in ast.parse(source).body
+        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
         for statement in block.body
         if isinstance(statement, ast.ImportFrom) and statement.module and statement.module.partition(".")[0] == root
         for alias in statement.names
     }
-
-
-def _is_type_checking(test: ast.expr) -> bool:
-    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"

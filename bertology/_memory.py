@@ -13,8 +13,7 @@ from pathlib import Path
 from bertology.errors import BertologyError, ShortMemoryError
 
 _SIGNS = re.compile(
-    r"can(?:'t|not) allocate memory|out of memory|bad_alloc|unable to allocate|could not create a primitive",
-    re.I,
+    r"can(?:'t|not) allocate memory|out of memory|bad_alloc|unable to allocate|could not create a primitive", re.I
 )
 _AMOUNTS = re.compile(r"allocate (\d+) bytes|mmap (\d+) bytes|malloc of size (\d+)|allocate ([\d.]+ [KMGT]iB)")
 REMEDY = "give fewer sentences or layers, compute in bfloat16 (--dtype), or run fewer processes (--jobs)"
@@ -25,8 +24,7 @@ def give_back_freed_memory() -> None:
 
     Tensors of ever new shapes leave holes behind, and what a process holds would slowly grow with the corpus.
     """
-    trim = _trim()
-    if trim is not None:
+    if (trim := _trim()) is not None:
         trim(0)
 
 
@@ -82,9 +80,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     """
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
-    if type(error).__name__ == "OutOfMemoryError":  # torch's, which is not imported for it
-        return True
-    return isinstance(error, Exception) and _SIGNS.search(str(error)) is not None
+    is_torch_error = type(error).__name__ == "OutOfMemoryError"  # torch is not imported for it
+    return is_torch_error or (isinstance(error, Exception) and _SIGNS.search(str(error)) is not None)
 
 
 def size_in_words(n_bytes: float) -> str:
@@ -96,10 +93,10 @@ def size_in_words(n_bytes: float) -> str:
 
 
 def _asked_for(error: BaseException) -> str:
-    found = _AMOUNTS.search(str(error))
-    if found is None:
+    match = _AMOUNTS.search(str(error))
+    if match is None:
         return ""
-    amount = next(filter(None, found.groups()))
+    amount = next(filter(None, match.groups()))
     return f"{size_in_words(int(amount)) if amount.isdigit() else amount} asked for at once"
 
 

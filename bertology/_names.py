@@ -11,7 +11,6 @@ from bertology.errors import NameNotFoundError, cut, listed, quoted
 
 _MOST_COMPARED = 80
 """Characters of a name that are compared with those there are: no name is longer."""
-
 _MOST_PARTS = 2
 """Of a name of a hub: an organisation and its model."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from bertology._names import name_not_found
-from bertology.errors import BertologyError, NameNotFoundError, quoted
+from bertology.errors import BertologyError, quoted
 
 Component = TypeVar("Component")
 _NAME = re.compile(r"(?P<stem>[a-z0-9_]+)\.v(?P<version>\d+)")
@@ -40,11 +40,9 @@ class Registered(Generic[Component]):
             BertologyError: the name has no version, or what it stands for cannot be imported, is of another type, or
                 calls itself something else.
         """
-        kind, target = self.registry.kind, self.entry_point.value
+        kind, target, example = self.registry.kind, self.entry_point.value, self.registry.example
         if not _NAME.fullmatch(self.name):
-            raise BertologyError(
-                f"{kind} name {quoted(self.name)} ({target}): it should be like {self.registry.example}"
-            )
+            raise BertologyError(f"{kind} name {quoted(self.name)} ({target}): it should be like {example}")
         return self.registry.check(self, imported(self.entry_point, kind))
 
     def wrong_type(self, component: object, expected: str) -> BertologyError:
@@ -91,7 +89,7 @@ class Registry(Generic[Component]):
             BertologyError: two packages register one name.
         """
         folders = tuple((folder, _changed(folder)) for folder in sys.path)
-        return _registered(self, _installed(entry_points, self.group, folders))
+        return _registered(self, entry_points, folders)
 
     def newest(self, name: str) -> Registered[Component] | None:
         """The component called ``name``, of several versions the newest; None where there is none."""
@@ -108,12 +106,8 @@ class Registry(Generic[Component]):
         """
         newest = self.newest(name)
         if newest is None:
-            raise self.not_found(name)
+            raise name_not_found(self.kind, name, self.registered())
         return newest.load()
-
-    def not_found(self, name: str) -> NameNotFoundError:
-        """The error for a ``name`` that no component has."""
-        return name_not_found(self.kind, name, self.registered())
 
 
 def imported(entry_point: EntryPoint, kind: str) -> Any:
@@ -132,13 +126,6 @@ def imported(entry_point: EntryPoint, kind: str) -> Any:
         ) from error
 
 
-@lru_cache(maxsize=32)
-def _installed(find: Callable[..., Any], group: str, folders: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
-    """The installed entry points of a group. All metadata is read for it, so it is done again only when something was
-    installed into one of the ``folders``, or these are others."""
-    return tuple(find(group=group))
-
-
 def _changed(folder: str) -> int:
     """When something was put into a folder, or taken out of it; 0 for what is no folder."""
     try:
@@ -147,10 +134,14 @@ def _changed(folder: str) -> int:
         return 0
 
 
-@lru_cache
-def _registered(registry: Registry[Component], points: tuple[EntryPoint, ...]) -> Mapping[str, Registered[Component]]:
+@lru_cache(maxsize=32)
+def _registered(
+    registry: Registry[Component], find: Callable[..., Iterable[EntryPoint]], folders: tuple[tuple[str, int], ...]
+) -> Mapping[str, Registered[Component]]:
+    """By name. All metadata is read for it, so it is done again only when something was installed into one of the
+    ``folders``, or these are others."""
     by_name: dict[str, Registered[Component]] = {}
-    for point in sorted(set(points), key=lambda p: (p.name, p.value)):
+    for point in sorted(set(find(group=registry.group)), key=lambda p: (p.name, p.value)):
         if point.name in by_name:
             first = by_name[point.name].entry_point.value
             raise BertologyError(f"two {registry.kind}s are called {point.name}: {first} and {point.value}; rename one")

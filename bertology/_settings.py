@@ -1,25 +1,34 @@
-"""Settings from YAML or the command line, checked against the types that they should have; errors are one line."""
+"""Settings from a strict subset of YAML or the command line, checked against their types; errors are one line.
+
+In this YAML every value has its file and line, and text is text: of the words that YAML 1.1 takes for something else,
+only ``true``, ``false`` and ``null`` are left, so that ``no`` is a word, ``2019-06-02`` a text, and ``1e-3`` the number
+it looks like. Tags are refused, whatever they would make; so are keys written twice, numbers that are not finite or
+beyond 64 bits, and aliases that unfold into more than a person would write.
+"""
 
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
+import yaml
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, to_json
 
+from bertology._inputs import opened
 from bertology._names import name_not_found
-from bertology._yaml import Place, Written, parse_yaml
 from bertology.errors import BertologyError, FitError, cut, quoted
 
 Text = Annotated[str, Field(strict=True, min_length=1)]
 Whole = Annotated[int, Field(strict=True)]
 Truth = Annotated[bool, Field(strict=True)]
 Model = TypeVar("Model", bound=BaseModel)
-Path = tuple[str | int, ...]
+Keys = tuple[str | int, ...]
 """The keys and numbers that lead to a setting."""
 
 _STEP = re.compile(r"(?P<key>[A-Za-z_]\w*)(?P<places>(?:\[[0-9]{1,9}\])*)")
@@ -33,9 +42,200 @@ _WANTED = {
     "model_type": "a mapping of keys to values",
     "dict_type": "a mapping of keys to values",
 }
+_MOST_BYTES = 1 << 20
+_MOST_VALUES = 20_000
+_MOST_DEPTH = 50
+_MOST_WHOLE = 2.0**63
+_PLAIN = "tag:yaml.org,2002:"
+_NUMBERS = {
+    "null": (r"~|null|Null|NULL|", "~nN\0"),
+    "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    "int": (r"[-+]?[0-9]+", "-+0123456789"),
+    "float": (r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan", "-+.0123456789"),
+}
 
 
-def checked(model: type[Model], written: Written, *, known: Callable[[Path], Sequence[str]] | None = None) -> Model:
+class _Loader(yaml.SafeLoader):
+    """Composes nodes; the patterns above decide the types of scalars."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  as in the base class
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what :class:`_Loader` reads back as it was: texts that look like numbers in quotes."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  as in the base class
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+for _kind, (_pattern, _first) in _NUMBERS.items():
+    for _tool in (_Loader, _Dumper):
+        _tool.add_implicit_resolver(_PLAIN + _kind, re.compile(rf"^(?:{_pattern})$"), ["", *_first])
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of a value: a file and line, or an option."""
+
+    source: str
+    """The file, or the option of the command line."""
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.source if self.line is None else f"{self.source}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A value with its place: a mapping or list of further ones, or a string, number, truth value or None."""
+
+    place: Place
+    value: Any
+    """``dict[str, Written]``, ``list[Written]`` or a scalar."""
+    key_places: Mapping[str, Place] = field(default_factory=dict)
+    """Of a mapping, the place of each key."""
+
+    def plain(self) -> Any:
+        """The value as plain Python objects, without places."""
+        if isinstance(self.value, dict):
+            return {key: value.plain() for key, value in self.value.items()}
+        return [value.plain() for value in self.value] if isinstance(self.value, list) else self.value
+
+    def place_of(self, path: tuple[str | int, ...]) -> Place:
+        """The place of the value at ``path``, or of its deepest ancestor that exists."""
+        if not path or not _has(self.value, path[0]):
+            return self.place
+        below: Written = self.value[path[0]]
+        return below.place_of(path[1:]) if path[1:] else self.key_places.get(str(path[0]), below.place)
+
+
+def _has(value: Any, step: str | int) -> bool:
+    """Whether a mapping has a key, or a list a place."""
+    is_in_list = isinstance(value, list) and isinstance(step, int) and step < len(value)
+    return is_in_list or (isinstance(value, dict) and step in value)
+
+
+def read_yaml(path: Path, *, what: str) -> Written:
+    """The mapping that a YAML file holds.
+
+    Args:
+        path: the file.
+        what: what the file should be, for messages.
+
+    Raises:
+        BertologyError: there is no such file, or it is not plain YAML.
+    """
+    with opened(path, missing=f"it should be {what} in YAML") as file:
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise BertologyError(f"{path}: over {_MOST_BYTES:,} bytes, which are too many for {what}")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BertologyError(f"{path}: not UTF-8 text ({error}); it should be {what} in YAML") from None
+    return parse_yaml(text, Place(str(path), 1))
+
+
+def parse_yaml(text: str, place: Place) -> Written:
+    """The value of a YAML text; ``place`` is its place in messages.
+
+    Raises:
+        BertologyError: it is not plain YAML.
+    """
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        at = Place(place.source, mark.line + 1) if mark and place.line else place
+        raise BertologyError(f"{at}: not valid YAML ({error.problem or error.context})") from None
+    except yaml.YAMLError as error:
+        raise BertologyError(f"{place}: not valid YAML ({' '.join(str(error).split())})") from None
+    except RecursionError:
+        raise BertologyError(f"{place}: nested too deeply") from None
+    except ValueError:  # of chr(), from an escape such as "\U00110000"
+        raise BertologyError(f"{place}: not valid YAML (an escape \\U of no character)") from None
+    if node is None:
+        return Written(place, None)
+    return _Unfolding(place).value_of(node, 0)
+
+
+def to_yaml(plain: Any) -> str:
+    """YAML that :func:`parse_yaml` reads back as ``plain``."""
+    return str(yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100))
+
+
+class _Unfolding:
+    """Converts nodes to values, within limits on their number and depth."""
+
+    def __init__(self, place: Place) -> None:
+        self._source = place
+        self._left = _MOST_VALUES
+
+    def value_of(self, node: yaml.Node, depth: int) -> Written:
+        place = self._place(node)
+        self._left -= 1
+        if self._left < 0 or depth > _MOST_DEPTH:
+            raise BertologyError(
+                f"{place}: unfolds into over {_MOST_VALUES:,} values or {_MOST_DEPTH} levels; write it without aliases"
+            )
+        if not node.tag.startswith(_PLAIN) or node.tag.removeprefix(_PLAIN) not in (*_NUMBERS, "str", "map", "seq"):
+            tag = cut(node.tag.replace(_PLAIN, "!!"))
+            raise BertologyError(
+                f"{place}: tag {tag} is not allowed here; write plain text, numbers, lists and mappings"
+            )
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, place, depth)
+        if isinstance(node, yaml.SequenceNode):
+            return Written(place, [self.value_of(child, depth + 1) for child in node.value])
+        return Written(place, _scalar(node, place))
+
+    def _mapping(self, node: yaml.MappingNode, place: Place, depth: int) -> Written:
+        values: dict[str, Written] = {}
+        places: dict[str, Place] = {}
+        for key_node, value_node in node.value:
+            at = self._place(key_node)
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise BertologyError(f"{at}: a key should be a plain word")
+            key = _text(str(key_node.value), at)
+            if key in values:
+                raise BertologyError(f"{at}: key {quoted(key)} is written twice (first in line {places[key].line})")
+            places[key] = at
+            values[key] = self.value_of(value_node, depth + 1)
+        return Written(place, values, places)
+
+    def _place(self, node: yaml.Node) -> Place:
+        if self._source.line is None:
+            return self._source
+        return Place(self._source.source, node.start_mark.line + 1)
+
+
+def _scalar(node: yaml.Node, place: Place) -> Any:
+    kind, text = node.tag.removeprefix(_PLAIN), str(node.value)
+    if kind == "str":
+        return _text(text, place)
+    # A tag such as !!int may stand before any text.
+    if kind not in _NUMBERS or not re.fullmatch(_NUMBERS[kind][0], text):
+        raise BertologyError(f"{place}: {quoted(text)} is not what its tag !!{kind} says")
+    if kind == "null":
+        return None
+    if kind == "bool":
+        return text.lower() == "true"
+    number = float(text.replace(".inf", "inf").replace(".nan", "nan"))
+    if not math.isfinite(number) or (kind == "int" and abs(number) >= _MOST_WHOLE):
+        raise BertologyError(f"{place}: {quoted(text)} is not a finite number, or beyond what 64 bits hold")
+    return int(text) if kind == "int" else number
+
+
+def _text(text: str, place: Place) -> str:
+    """The text, refused where its escapes give no valid characters."""
+    if any("\ud800" <= letter <= "\udfff" for letter in text) or "\0" in text:
+        raise BertologyError(f"{place}: {quoted(text)} holds what is no character of a text (\\0, or half of a pair)")
+    return text
+
+
+def checked(model: type[Model], written: Written, *, known: Callable[[Keys], Sequence[str]] | None = None) -> Model:
     """Settings from a file as a pydantic model.
 
     Args:
@@ -59,22 +259,18 @@ def changed(written: Written, changes: Sequence[str]) -> Written:
         BertologyError: a change is not of that form, or its key does not exist.
     """
     for change in changes:
-        written = _changed(written, change)
+        key, separator, text = change.partition("=")
+        place = Place(f"--set {cut(change)}")
+        if not separator:
+            raise BertologyError(f"{place}: write key=value, such as seeds=3 or models[0].dtype=bfloat16")
+        steps: list[str | int] = []
+        for part in key.strip().split("."):
+            match = _STEP.fullmatch(part)
+            if match is None or len(steps) > _MOST_STEPS:
+                raise BertologyError(f"{place}: {quoted(key.strip())} is no key; write it as models[0].dtype")
+            steps += [match["key"], *map(int, re.findall(r"[0-9]+", match["places"]))]
+        written = _put(written, steps, parse_yaml(text, place), place)
     return written
-
-
-def _changed(written: Written, change: str) -> Written:
-    key, separator, text = change.partition("=")
-    place = Place(f"--set {cut(change)}")
-    if not separator:
-        raise BertologyError(f"{place}: write key=value, such as seeds=3 or models[0].dtype=bfloat16")
-    steps: list[str | int] = []
-    for part in key.strip().split("."):
-        match = _STEP.fullmatch(part)
-        if match is None or len(steps) > _MOST_STEPS:
-            raise BertologyError(f"{place}: {quoted(key.strip())} is no key; write it as models[0].dtype")
-        steps += [match["key"], *(int(number) for number in re.findall(r"[0-9]+", match["places"]))]
-    return _put(written, steps, parse_yaml(text, place), place)
 
 
 def _put(into: Written, steps: Sequence[str | int], value: Written, place: Place) -> Written:
@@ -82,49 +278,43 @@ def _put(into: Written, steps: Sequence[str | int], value: Written, place: Place
         return value
     step, rest = steps[0], steps[1:]
     if isinstance(step, int):
-        if not isinstance(into.value, list) or step >= len(into.value):
-            size = len(into.value) if isinstance(into.value, list) else 0
-            raise BertologyError(f"{place}: there is no [{step}]; the list has {size}, numbered from 0")
-        values = list(into.value)
+        values = list(into.value) if isinstance(into.value, list) else []
+        if step >= len(values):
+            raise BertologyError(f"{place}: there is no [{step}]; the list has {len(values)}, numbered from 0")
         values[step] = _put(values[step], rest, value, place)
         return Written(into.place, values)
-    found = into.value
-    if isinstance(found, str):
-        # A bare name stands for a mapping with nothing but the name.
-        found = {"name": into}
-    if found is None:
-        found = {}
-    if not isinstance(found, dict):
+    # A bare name stands for a mapping with nothing but the name.
+    mapping = {"name": into} if isinstance(into.value, str) else {} if into.value is None else into.value
+    if not isinstance(mapping, dict):
         raise BertologyError(f"{place}: {quoted(step)} is a key, but there is {_called(into.plain())} in its place")
-    below = _put(found.get(step, Written(place, None)), rest, value, place)
-    return Written(into.place, {**found, step: below}, {**into.key_places, step: place if not rest else below.place})
+    below = _put(mapping.get(step, Written(place, None)), rest, value, place)
+    return Written(into.place, {**mapping, step: below}, {**into.key_places, step: place if not rest else below.place})
 
 
 def _explained(
-    errors: Sequence[ErrorDetails], written: Written, known: Callable[[Path], Sequence[str]]
+    errors: Sequence[ErrorDetails], written: Written, known: Callable[[Keys], Sequence[str]]
 ) -> BertologyError:
     """One line on the first problem; unknown keys come first, since they may cause the others."""
-    first = min(errors, key=lambda found: found["type"] != "extra_forbidden")
-    # Of a union of types, the type that a value fits furthest is the one that was meant.
-    same = [found for found in errors if found["loc"][:1] == first["loc"][:1] and found["type"] != "missing"]
-    deepest = max(same, key=lambda found: len(_path_of(found, written)), default=first)
-    problem = first if first["type"] in ("extra_forbidden", "missing") else deepest
+    problem = min(errors, key=lambda error: error["type"] != "extra_forbidden")
+    if problem["type"] not in ("extra_forbidden", "missing"):
+        # Of a union of types, the type that a value fits furthest is the one that was meant.
+        same = [error for error in errors if error["loc"][:1] == problem["loc"][:1] and error["type"] != "missing"]
+        problem = max(same, key=lambda error: len(_path_of(error, written)))
     path = _path_of(problem, written)
     key = _name_of(path)
-    kind, given = problem["type"], problem["input"]
-    if kind == "extra_forbidden":
+    if problem["type"] == "extra_forbidden":
         where = f" in {_name_of(path[:-1])}" if path[:-1] else ""
-        return BertologyError(
-            f"{written.place_of(path)}: unknown key {quoted(path[-1])}{where}: {_nearest(str(path[-1]), known(path))}"
-        )
-    if kind == "missing":
+        near = difflib.get_close_matches(str(path[-1])[:80], known(path), n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known(path))}"
+        return BertologyError(f"{written.place_of(path)}: unknown key {quoted(path[-1])}{where}: {hint}")
+    if problem["type"] == "missing":
         return BertologyError(f"{written.place_of(path[:-1])}: key {quoted(key)} is missing")
-    message = _message(problem, given, in_list=bool(path) and isinstance(path[-1], int))
+    message = _message(problem, in_list=bool(path) and isinstance(path[-1], int))
     return BertologyError(f"{written.place_of(path)}: {key + ': ' if key else ''}{message}")
 
 
-def _message(problem: ErrorDetails, given: Any, *, in_list: bool) -> str:
-    kind = problem["type"]
+def _message(problem: ErrorDetails, *, in_list: bool) -> str:
+    kind, given = problem["type"], problem["input"]
     if kind == "value_error":
         return str(problem["msg"]).removeprefix("Value error, ")
     if kind in _WANTED:
@@ -142,44 +332,32 @@ def _message(problem: ErrorDetails, given: Any, *, in_list: bool) -> str:
     return f"{text[0].lower()}{text[1:]} (it is {_called(given)})"
 
 
-def _path_of(problem: ErrorDetails, written: Written) -> Path:
+def _path_of(problem: ErrorDetails, written: Written) -> Keys:
     """The path of a problem, without the parts by which pydantic names the members of a union."""
     path: list[str | int] = []
     at: Any = written.plain()
-    parts = list(problem["loc"])
-    for number, part in enumerate(parts):
-        inside = isinstance(at, dict) and part in at
-        inside = inside or (isinstance(at, list) and isinstance(part, int) and part < len(at))
-        names_missing = problem["type"] == "missing" and number == len(parts) - 1
-        if inside or names_missing:
+    *parts, last = problem["loc"] or (None,)
+    for part in parts:
+        if _has(at, part):
             path.append(part)
-            at = at[part] if inside else None
+            at = at[part]
+    if last is not None and (_has(at, last) or problem["type"] == "missing"):
+        path.append(last)
     return tuple(path)
 
 
-def _nearest(key: str, known: Sequence[str]) -> str:
-    """A hint at the known key most similar to an unknown one."""
-    near = difflib.get_close_matches(key[:80], known, n=1, cutoff=0.4)
-    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
-
-
-def _name_of(path: Path) -> str:
+def _name_of(path: Keys) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{cut(part)}" for part in path).lstrip(".")
 
 
 def _called(given: Any) -> str:
     """A value in words, for messages."""
-    if given is None:
-        return "nothing"
     if isinstance(given, bool):
         return str(given).lower()
     if isinstance(given, int | float):
         return f"the number {given}"
-    if isinstance(given, dict):
-        return "a mapping"
-    if isinstance(given, list | tuple):
-        return "a list"
-    return quoted(str(given))
+    containers = {type(None): "nothing", dict: "a mapping", list: "a list", tuple: "a list"}
+    return containers.get(type(given)) or quoted(str(given))
 
 
 def checked_settings(settings: Mapping[str, Any], kind: Any, *, owner: str, fixed: frozenset[str]) -> dict[str, Any]:

@@ -80,6 +80,6 @@ def cut_path(path: object) -> str:
 
 def listed(names: Iterable[object]) -> str:
     """Names with commas, of many the first 20, of a long one the first 40 characters; ``none`` where there is none."""
-    found = [str(name) for name in names]
-    more = [f"and {len(found) - _MOST_LISTED:,} more"] if len(found) > _MOST_LISTED else []
-    return ", ".join([*(cut(name, most=_MOST_OF_A_NAME) for name in found[:_MOST_LISTED]), *more]) or "none"
+    texts = [str(name) for name in names]
+    more = [f"and {len(texts) - _MOST_LISTED:,} more"] if len(texts) > _MOST_LISTED else []
+    return ", ".join([*(cut(text, most=_MOST_OF_A_NAME) for text in texts[:_MOST_LISTED]), *more]) or "none"

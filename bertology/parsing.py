@@ -19,16 +19,16 @@ from bertology.corpora import Sentence, Sentences, english_sentence, load_corpus
 from bertology.encoders import model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, FitError
 from bertology.families.cells import KEPT
+from bertology.families.request import ReadoutConfig, parse_layers
 from bertology.measures import rooted, spanning_tree
 from bertology.probing import scored_words
 from bertology.results import Results, read_results
 from bertology.results.trees import TreeReading
-from bertology.runner import Plan, ProbeRequest, ReadoutConfig, make_plan, parse_layers, run_probes
+from bertology.runner import ProbeRequest, make_plan, run_probes
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from bertology.encoders import Encoder
     from bertology.readouts import TreeProbe
 
 _TASK = "structural_parse"
@@ -71,8 +71,8 @@ def sentence_of_text(text: str, *, is_split: bool = False) -> Sentence:
         raise BertologyError("there is no word in the sentence: give some text")
     if not is_split:
         return english_sentence(text)
-    found = list(re.finditer(r"\S+", text))
-    return Sentence("", text, tuple(match[0] for match in found), tuple(match.span() for match in found))
+    words = list(re.finditer(r"\S+", text))
+    return Sentence("", text, tuple(match[0] for match in words), tuple(match.span() for match in words))
 
 
 def sentence_of_corpus(name: str, corpus: str, *, columns: str | None = None) -> Sentence:
@@ -81,14 +81,13 @@ def sentence_of_corpus(name: str, corpus: str, *, columns: str | None = None) ->
     Raises:
         NameNotFoundError: there is none.
     """
-    found = load_corpus(corpus, columns=columns)
-    split = next((split for split in ("test", *found.splits) if split in found), "test")
-    sentences = found[split]
-    place = next((number for number in range(len(sentences)) if sentences.id(number) == name), None)
-    if place is None:
-        ids = [sentences.id(number) for number in range(len(sentences))]
-        raise name_not_found(f"sentence of {found.name} {split}", name, ids, remedy="give the id of one of them")
-    return sentences[place]
+    loaded = load_corpus(corpus, columns=columns)
+    split = next((split for split in ("test", *loaded.splits) if split in loaded), "test")
+    sentences = loaded[split]
+    ids = [sentences.id(number) for number in range(len(sentences))]
+    if name not in ids:
+        raise name_not_found(f"sentence of {loaded.name} {split}", name, ids, remedy="give the id of one of them")
+    return sentences[ids.index(name)]
 
 
 def parse(
@@ -106,23 +105,25 @@ def parse(
     Raises:
         BertologyError: there is no such model, corpus, layer or probe, or the probe is another model's or layer's.
     """
+    from bertology.activations import read_words
     from bertology.encoders import load_encoder
 
     probing, source = _probing(request), resolve_model(request.model, revision=request.revision)
     layers = parse_layers(probing.layers, model_shape(source).n_layers)
     fingerprint = model_fingerprint(source)
     if request.probe is None:
-        probe = _fitted(make_plan(probing), progress)
+        probe = _fitted(probing, progress)
     else:  # the treebank is not needed, and need not be there
         probe = _kept(request.probe, source.name, fingerprint, None if request.layer is None else layers[0])
     layer = probe.origin.layer if request.layer is None else layers[0]
     probe.check(model_fingerprint=fingerprint, layer=layer, pooling=request.pooling)
     encoder = load_encoder(source, device=request.device, trust_remote_code=request.trust_remote_code)
-    return read_tree(sentence, probe, _vectors(encoder, sentence, layer, request.pooling))
+    vectors = read_words(encoder, Sentences([sentence]), layers=(layer,), pooling=request.pooling)
+    return read_tree(sentence, probe, vectors[0])
 
 
 def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeReading:
-    """What a probe says of a sentence whose words' vectors ``[word, dim]`` are at hand.
+    """The tree that a probe finds in a sentence, from the vectors ``[word, dim]`` of its words.
 
     Raises:
         FitError: the probe knows no distances, or the vectors are of another width.
@@ -133,12 +134,20 @@ def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeRead
             f"the probe of {probe.origin.task} knows no distances: give one of structural_distance or {_TASK}"
         )
     relations = probe.relations(vectors)
-    scored = _scored(sentence)
+    if {"upos", "xpos"} & set(sentence.layers):
+        scored = tuple(scored_words(Sentences([sentence])).tolist())
+    else:  # without a treebank's tags, words of punctuation are known by their characters
+        scored = tuple(any(unicodedata.category(letter)[0] != "P" for letter in word) for word in sentence.words)
     edges = spanning_tree(distances, scored)
     heads = None
     if depths is not None and any(scored):
         root = int(np.argmin(np.where(scored, depths, np.inf)))
         heads = rooted(edges, root, n_words=len(sentence))
+    named = None
+    if heads is not None and relations is not None:
+        # The root has a relation of its own, words in no edge have none.
+        both = zip(heads, relations, strict=True)
+        named = tuple(None if head < 0 else relation if head else "root" for head, relation in both)
     gold_relations = sentence.layers.get(_RELATION)
     return TreeReading(
         words=sentence.words,
@@ -149,93 +158,67 @@ def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeRead
         distances=distances,
         depths=None if depths is None else tuple(depths.tolist()),
         heads=heads,
-        relations=None if heads is None or relations is None else _named(heads, relations),
+        relations=named,
         scored=scored,
         gold_relations=None if sentence.heads is None or gold_relations is None else tuple(gold_relations),
     )
 
 
-def _named(heads: tuple[int, ...], relations: tuple[str, ...]) -> tuple[str | None, ...]:
-    """Relations to heads: the root's is its own, and of words in no edge nothing is said."""
-    return tuple(
-        None if head < 0 else relation if head else "root" for head, relation in zip(heads, relations, strict=True)
-    )
-
-
-def _scored(sentence: Sentence) -> tuple[bool, ...]:
-    """Which words are no punctuation, by the treebank's own tags or else by their letters."""
-    if {"upos", "xpos"} & set(sentence.layers):
-        return tuple(scored_words(Sentences([sentence])).tolist())
-    return tuple(any(unicodedata.category(letter)[0] != "P" for letter in word) for word in sentence.words)
-
-
 def _probing(request: ParseRequest) -> ProbeRequest:
+    names = ("model", "corpus", "columns", "pooling", "device", "revision", "trust_remote_code")
+    config = ReadoutConfig(settings={} if request.rank is None else {"rank": request.rank})
     return ProbeRequest(
         tasks=(_TASK,),
-        model=request.model,
-        corpus=request.corpus,
-        columns=request.columns,
         layers="all" if request.layer is None else str(request.layer),
         controls=(),
-        pooling=request.pooling,
-        device=request.device,
-        revision=request.revision,
-        trust_remote_code=request.trust_remote_code,
-        configs={_TASK: (ReadoutConfig(settings={} if request.rank is None else {"rank": request.rank}),)},
+        configs={_TASK: (config,)},
+        **{name: getattr(request, name) for name in names},
     )
 
 
-def _fitted(plan: Plan, progress: Callable[[str], Progress]) -> TreeProbe:
+def _fitted(request: ProbeRequest, progress: Callable[[str], Progress]) -> TreeProbe:
     """The probe of a layer, or of the layer that is best on dev, fitted now unless it was before."""
     from bertology.readouts import TreeProbe
 
-    losses = _dev_losses(run_probes(plan.pair.request, corpus=plan.pair.corpus, progress=progress))
+    plan = make_plan(request)
+    losses = _dev_losses(run_probes(request, corpus=plan.pair.corpus, progress=progress))
     return TreeProbe.load(cache_folder() / "runs" / plan.run_id / KEPT / min(losses, key=lambda cell: losses[cell]))
 
 
 def _kept(path: Path, model: str, fingerprint: str, layer: int | None) -> TreeProbe:
     """The probe that a person names: a file of its own, or in a folder the one of a model's layer.
 
-    Without a layer it is the one that was best on dev, as the results in the folder tell.
+    Without a layer it is the one that was best on dev by the results in the folder.
     """
     from bertology.readouts import TreeProbe
 
     if not path.is_dir():
         return TreeProbe.load(path.with_suffix(""))
     folder = path / KEPT if (path / KEPT).is_dir() else path
-    found = {file.stem: TreeProbe.load(file.with_suffix("")) for file in sorted(folder.glob("*.json"))}
-    if not found:
+    every = {file.stem: TreeProbe.load(file.with_suffix("")) for file in sorted(folder.glob("*.json"))}
+    if not every:
         raise BertologyError(f"{path}: no probe is kept there; run a task such as {_TASK} with --out {path}")
-    known = {cell: one for cell, one in found.items() if one.distance is not None}
-    own = {cell: one for cell, one in known.items() if one.origin.model_fingerprint == fingerprint}
-    fitting = {cell: one for cell, one in own.items() if layer is None or one.origin.layer == layer}
-    if not fitting:
-        there = sorted({f"{one.origin.model} layer {one.origin.layer}" for one in known.values()})
+    probes = {cell: probe for cell, probe in every.items() if probe.distance is not None}
+    # Of those that fit, the ones with most: depths and relations beside distances.
+    outputs = {
+        cell: (probe.depth is not None, probe.relation is not None, probe.origin.task)
+        for cell, probe in probes.items()
+        if probe.origin.model_fingerprint == fingerprint and layer in (None, probe.origin.layer)
+    }
+    if not outputs:
+        names = sorted({f"{probe.origin.model} layer {probe.origin.layer}" for probe in probes.values()})
         where = "" if layer is None else f" in layer {layer}"
-        raise BertologyError(f"{path}: no probe of distances{where} of {model}; there are {', '.join(there) or 'none'}")
-    # Those that know most: depths and relations beside distances.
-    most = max(map(_knows, fitting.values()))
-    best = {cell: one for cell, one in fitting.items() if _knows(one) == most}
-    if len({one.origin.layer for one in best.values()}) == 1:
-        return next(iter(best.values()))
+        raise BertologyError(f"{path}: no probe of distances{where} of {model}; there are {', '.join(names) or 'none'}")
+    best = [cell for cell in outputs if outputs[cell] == max(outputs.values())]
+    if len({probes[cell].origin.layer for cell in best}) == 1:
+        return probes[best[0]]
     losses = _dev_losses(read_results(path)) if (path / "results.parquet").is_file() else {}
-    if not losses.keys() >= best.keys():
+    if not losses.keys() >= set(best):
         raise BertologyError(f"{path}: no results there tell which layer is best on dev; choose one with --layer")
-    return best[min(best, key=lambda cell: losses[cell])]
-
-
-def _knows(probe: TreeProbe) -> tuple[bool, bool, str]:
-    return probe.depth is not None, probe.relation is not None, probe.origin.task
+    return probes[min(best, key=lambda cell: losses[cell])]
 
 
 def _dev_losses(results: Results) -> dict[str, float]:
     """By cell how far predicted distances are from those of the trees of dev, as the fit stopped by it."""
-    params = {row.cell_id: json.loads(row.params_json) for row in results.rows}
-    losses = {cell: found.get("dev_loss", {}).get("distances") for cell, found in params.items()}
+    losses = {row.cell_id: json.loads(row.params_json).get("dev_loss", {}).get("distances") for row in results.rows}
     return {cell: loss for cell, loss in losses.items() if loss is not None}
-
-
-def _vectors(encoder: Encoder, sentence: Sentence, layer: int, pooling: str) -> Tensor:
-    from bertology.activations import read_words
-
-    return read_words(encoder, Sentences([sentence]), layers=(layer,), pooling=pooling)[0]

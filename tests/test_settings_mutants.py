@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bertology._yaml import Place, parse_yaml
+from bertology._settings import Place, parse_yaml
 from bertology.errors import BertologyError
 from bertology.pocket import load_settings
 from bertology.runner import fewest_cells

@@ -33,8 +33,9 @@ def main() -> None:
         print(f"bertology: {' '.join(str(error).split())}", file=sys.stderr)
         status = 2
     except BrokenPipeError:
-        # The reader of a pipe has seen enough.
-        _discard_output()
+        # The reader of a pipe has seen enough: what is not written yet goes nowhere, and the interpreter must not
+        # complain of it when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 141
     except KeyboardInterrupt:
         status = _INTERRUPTED
@@ -43,16 +44,6 @@ def main() -> None:
     if status in (_INTERRUPTED, _TERMINATED):
         print(_STOPPED, file=sys.stderr)
     sys.exit(status)
-
-
-def _end_now(status: int) -> None:
-    print(_STOPPED, file=sys.stderr, flush=True)
-    os._exit(status)
-
-
-def _discard_output() -> None:
-    """Let what is not written yet go nowhere: the interpreter must not complain of it when it closes the stream."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Terminated(BaseException):
@@ -78,9 +69,13 @@ def _terminable() -> Iterator[None]:
         end_soon(_INTERRUPTED)
         raise KeyboardInterrupt
 
+    def end_now(status: int) -> None:
+        print(_STOPPED, file=sys.stderr, flush=True)
+        os._exit(status)
+
     def end_soon(status: int) -> None:
         # Computing may go on in threads that are waited for, and the exception may be lost in a finalizer.
-        end = threading.Timer(_END_S, _end_now, (status,))
+        end = threading.Timer(_END_S, end_now, (status,))
         end.daemon = True
         end.start()
 

@@ -7,7 +7,7 @@ from typing import Annotated, cast
 import typer
 
 from bertology import __version__
-from bertology.cli import attention, cache, cloze, doctor, listings, pretrain, probe, report, run, runs, tree
+from bertology.cli import attention, cache, cloze, doctor, listings, pretrain, probe, report, run, tree
 
 # Typer itself names only one of the errors of a command that is not written as it should be; this is what all are.
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
@@ -35,21 +35,10 @@ def options(
     """Where in a BERT-like encoder does a piece of knowledge live, and how sure are we?"""
 
 
-app.command("probe")(probe.probe)
-app.command("run")(run.run)
-app.command("plan")(run.plan)
-app.command("merge")(runs.merge)
-app.command("verify")(runs.verify)
-app.command("rerun")(runs.rerun)
-app.command("schema")(run.schema)
-app.command("report")(report.report)
-app.command("tree")(tree.tree)
-app.command("cloze")(cloze.cloze)
-app.command("attention")(attention.attention)
-app.command("tasks")(listings.tasks)
-app.command("readouts")(listings.readouts)
-app.command("models")(listings.models)
-app.command("corpora")(listings.corpora)
-app.command("doctor")(doctor.doctor)
-app.command("pretrain")(pretrain.pretrain)
+for command in (
+    *(probe.probe, run.run, run.plan, run.merge, run.verify, run.rerun, run.schema, report.report, tree.tree),
+    *(cloze.cloze, attention.attention, listings.tasks, listings.readouts, listings.models, listings.corpora),
+    *(doctor.doctor, pretrain.pretrain),
+):
+    app.command()(command)
 app.add_typer(cache.app, name="cache")

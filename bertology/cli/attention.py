@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,20 +13,6 @@ if TYPE_CHECKING:
     from bertology.corpora import Sentence
 
 
-class MapLevel(StrEnum):
-    """What rows and columns of maps are."""
-
-    word = "word"
-    piece = "piece"
-
-
-class MapWeights(StrEnum):
-    """What maps hold."""
-
-    raw = "raw"
-    norm = "norm"
-
-
 def attention(
     text: Annotated[str | None, typer.Argument(help="A sentence; none with --gold.")] = None,
     *,
@@ -35,10 +20,11 @@ def attention(
     model: Annotated[str, typer.Option("--model", "-m", help="pocket, a folder, or a hub id.")] = "pocket",
     layers: Annotated[str, typer.Option("--layers", "-l", help="all, 1-6, or 3,5,-1; from 1.")] = "all",
     heads: Annotated[str | None, typer.Option(help="Heads alone, by layer and number: L8H10,L3H2.")] = None,
-    level: Annotated[MapLevel, typer.Option(help="Shown first: between words, or pieces.")] = MapLevel.word,
+    level: Annotated[Literal["word", "piece"], typer.Option(help="Shown first: between words, or pieces.")] = "word",
     weights: Annotated[
-        MapWeights, typer.Option(help="Shown first: raw weights, or norm-weighted (Kobayashi et al. 2020).")
-    ] = MapWeights.raw,
+        Literal["raw", "norm"],
+        typer.Option(help="Shown first: raw weights, or norm-weighted (Kobayashi et al. 2020)."),
+    ] = "raw",
     gold: Annotated[str | None, typer.Option(help="Treebank with the sentence, whose dependencies are drawn.")] = None,
     sentence: Annotated[str | None, typer.Option(help="Id of the sentence in --gold's test split.")] = None,
     columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
@@ -54,22 +40,17 @@ def attention(
     """
     from bertology.attention import view
     from bertology.encoders import load_encoder
+    from bertology.families.request import parse_layers
 
-    asked = _sentence(text, gold, sentence, columns)
+    text_or_gold = _sentence(text, gold, sentence, columns)
     encoder = load_encoder(model, device=device, revision=revision, trust_remote_code=trust_remote_code)
-    found = view(
-        asked,
-        second,
-        model=encoder,
-        layers=_layers(layers, encoder.n_layers),
-        heads=heads,
-        level=level.value,
-        weights=weights.value,
-    )
-    path = found.save(out)
-    reading = found.reading
-    n_heads = sum(len(own) for own in reading.heads.values())
-    typer.echo(f"{path}: {_count(n_heads, 'head')} in {_count(len(reading.heads), 'layer')} of {model}")
+    # None for all layers, so that heads alone can choose them.
+    chosen = None if layers.strip().lower() == "all" else parse_layers(layers, encoder.n_layers)
+    page = view(text_or_gold, second, model=encoder, layers=chosen, heads=heads, level=level, weights=weights)
+    path = page.save(out)
+    by_layer = page.reading.heads
+    n_heads = sum(map(len, by_layer.values()))
+    typer.echo(f"{path}: {_count(n_heads, 'head')} in {_count(len(by_layer), 'layer')} of {model}")
     if open_page:
         typer.launch(path.resolve().as_uri())
 
@@ -84,17 +65,10 @@ def _sentence(text: str | None, gold: str | None, name: str | None, columns: str
         raise typer.BadParameter("give a sentence, or the treebank and id of one with --gold and --sentence")
     if gold is None or name is None:
         return str(text)
-    found = sentence_of_corpus(name, gold, columns=columns)
-    if found.heads is None:
+    sentence = sentence_of_corpus(name, gold, columns=columns)
+    if sentence.heads is None:
         raise CorpusError(f"{gold}: sentence {quoted(name)} has no dependencies: give it as text, without --gold")
-    return found
-
-
-def _layers(spec: str, n_layers: int) -> tuple[int, ...] | None:
-    """Layers from 1; ``None`` for all, so that heads alone can choose them."""
-    from bertology.runner import parse_layers
-
-    return None if spec.strip().lower() == "all" else parse_layers(spec, n_layers)
+    return sentence
 
 
 def _count(number: int, what: str) -> str:

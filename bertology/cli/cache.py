@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bertology.cli._confirm import confirm
+from bertology.errors import BertologyError
 
 if TYPE_CHECKING:
     from bertology.activations import StoreStatus
@@ -69,10 +70,20 @@ def prune(
 
 
 def _ask(entries: Sequence[StoreStatus]) -> None:
-    told = f"{_sum(entries)} would be deleted"
-    otherwise = f"{told}: say so with --yes, or see which with --dry-run"
     listed = "\n".join(map(_line, entries))
+    otherwise = f"{_sum(entries)} would be deleted: say so with --yes, or see which with --dry-run"
     confirm(f"{listed}\ndelete {_sum(entries)}?", otherwise=otherwise)
+
+
+def confirm(question: str, *, otherwise: str) -> None:
+    """Ask the person at the terminal whether to go on; disagreement ends the command.
+
+    Raises:
+        BertologyError: there is no terminal, so that nobody can be asked; the message is ``otherwise``.
+    """
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise BertologyError(otherwise)
+    typer.confirm(question, abort=True, err=True)
 
 
 def _line(entry: StoreStatus) -> str:

@@ -8,9 +8,8 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Callable, Sequence
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -18,15 +17,6 @@ from bertology._names import folder_name
 
 if TYPE_CHECKING:
     from bertology.cloze import AnswerForm, ClozeReading
-
-
-class Format(StrEnum):
-    """What the table is printed as."""
-
-    table = "table"
-    csv = "csv"
-    json = "json"
-
 
 _WIDTH = 100
 _BAR_MOST, _BAR_LEAST = 12, 4
@@ -49,7 +39,7 @@ def cloze(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
     trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
-    format: Annotated[Format, typer.Option("--format", "-f", help="What to print.")] = Format.table,
+    format: Annotated[Literal["table", "csv", "json"], typer.Option("--format", "-f", help="What to print.")] = "table",
 ) -> None:
     """Ask what an encoder expects at a mask, and in which layer it starts to.
 
@@ -58,7 +48,7 @@ def cloze(
     from bertology.cloze import Prompt, check_form, read_cloze
     from bertology.encoders import load_encoder
     from bertology.errors import ClozeError, quoted
-    from bertology.runner import parse_layers
+    from bertology.families.request import parse_layers
 
     words = tuple(word.strip() for word in (candidates or "").split(",") if word.strip())
     if candidates is not None and not words:
@@ -71,11 +61,10 @@ def cloze(
     encoder = load_encoder(model, device=device, revision=revision, trust_remote_code=trust_remote_code)
     chosen = parse_layers(layers, encoder.n_layers)
     reading = read_cloze(encoder, prompt, layers=chosen, top=top, form=cast("AnswerForm", scored))
-    typer.echo(_PRINTED[format](reading), nl=False)
-    if format is Format.csv:
-        for line in _left_out(reading):
-            # On standard error, since what is printed may be read by a program.
-            typer.echo(line, err=True)
+    typer.echo({"table": _table, "csv": _csv, "json": _json}[format](reading), nl=False)
+    # On standard error, since what is printed may be read by a program.
+    for line in _left_out(reading) if format == "csv" else ():
+        typer.echo(line, err=True)
 
 
 def _table(reading: ClozeReading) -> str:
@@ -83,11 +72,11 @@ def _table(reading: ClozeReading) -> str:
     plain = reading.form == "one_piece"
     width = shutil.get_terminal_size((_WIDTH, 0)).columns if sys.stdout.isatty() else _WIDTH
     numbers = [[f"{100 * math.exp(v):.1f}" if plain else f"{v:.1f}" for v in row] for row in reading.log_probs]
-    taken = 30 + sum(9 for _ in reading.words)
-    bar = max(_BAR_LEAST, min(_BAR_MOST, (width - taken) // len(reading.words)))
+    n_words = len(reading.words)
+    bar = max(_BAR_LEAST, min(_BAR_MOST, (width - 30 - 9 * n_words) // n_words))
     most = math.exp(reading.log_probs.max())
     lines = [["layer", *reading.words, "first"]]
-    widest = [max(len(row[column]) for row in numbers) for column in range(len(reading.words))]
+    widest = [max(map(len, column)) for column in zip(*numbers, strict=True)]
     for place, layer in enumerate(reading.layers):
         cells = [
             f"{number:>{wide}} {_bar(math.exp(value) / most if most else 0.0, bar)}"
@@ -99,7 +88,7 @@ def _table(reading: ClozeReading) -> str:
              "first: what the layer itself puts first, of the whole vocabulary",
              f"{folder_name(reading.model)}, every layer through its masked-LM head (the logit lens)",
              *_left_out(reading)]  # fmt: skip
-    return "\n".join([reading.text, "", *_aligned(lines), "", *notes]) + "\n"
+    return "\n".join([reading.text, "", *aligned(lines), "", *notes]) + "\n"
 
 
 def _bar(share: float, width: int) -> str:
@@ -108,7 +97,8 @@ def _bar(share: float, width: int) -> str:
     return ("█" * whole + _EIGHTHS[eighths].strip()).ljust(width)
 
 
-def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as text, the columns as wide as their widest cell."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
 
@@ -117,12 +107,12 @@ def _left_out(reading: ClozeReading) -> list[str]:
     """One line for the candidates that have no score, counted."""
     if not reading.excluded:
         return []
-    told = [f"{excluded.candidate}: {excluded.reason}" for excluded in reading.excluded[:_MOST_TOLD]]
-    more = len(reading.excluded) - len(told)
-    reasons = "; ".join([*told, f"and {more} more"] if more else told)
-    total = len(reading.excluded) + len(reading.words)
+    n_excluded = len(reading.excluded)
+    reasons = [f"{excluded.candidate}: {excluded.reason}" for excluded in reading.excluded[:_MOST_TOLD]]
+    more = [f"and {n_excluded - _MOST_TOLD} more"] if n_excluded > _MOST_TOLD else []
     hint = " (--form within_word_l2r scores several pieces)" if reading.form == "one_piece" else ""
-    return [f"{len(reading.excluded)} of {total} candidates left out: {reasons}{hint}"]
+    total = n_excluded + len(reading.words)
+    return [f"{n_excluded} of {total} candidates left out: {'; '.join([*reasons, *more])}{hint}"]
 
 
 def _csv(reading: ClozeReading) -> str:
@@ -130,11 +120,17 @@ def _csv(reading: ClozeReading) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["layer", "word", "log_prob", "rank", "form"])
-    for place, layer in enumerate(reading.layers):
-        for column, word in enumerate(reading.words):
-            rank = "" if reading.ranks is None else int(reading.ranks[place, column])
-            writer.writerow([layer, word, f"{reading.log_probs[place, column]:.6f}", rank, reading.form])
+    for layer, words in zip(reading.layers, _scores(reading), strict=True):
+        for word, log_prob, rank in words:
+            writer.writerow([layer, word, f"{log_prob:.6f}", rank, reading.form])
     return out.getvalue()
+
+
+def _scores(reading: ClozeReading) -> list[list[tuple[str, float, int | None]]]:
+    """By layer each word with its log-probability and rank."""
+    log_probs = reading.log_probs.tolist()
+    ranks = [[None] * len(reading.words)] * len(log_probs) if reading.ranks is None else reading.ranks.tolist()
+    return [list(zip(reading.words, *layer, strict=True)) for layer in zip(log_probs, ranks, strict=True)]
 
 
 def _json(reading: ClozeReading) -> str:
@@ -143,24 +139,10 @@ def _json(reading: ClozeReading) -> str:
         {
             "layer": layer,
             "first": {"word": reading.first[place], "log_prob": float(reading.first_log_probs[place])},
-            "words": [
-                {
-                    "word": word,
-                    "log_prob": float(reading.log_probs[place, column]),
-                    "rank": None if reading.ranks is None else int(reading.ranks[place, column]),
-                }
-                for column, word in enumerate(reading.words)
-            ],
+            "words": [{"word": word, "log_prob": log_prob, "rank": rank} for word, log_prob, rank in words],
         }
-        for place, layer in enumerate(reading.layers)
+        for place, (layer, words) in enumerate(zip(reading.layers, _scores(reading), strict=True))
     ]
     excluded = [{"candidate": item.candidate, "reason": item.reason} for item in reading.excluded]
-    found = {"text": reading.text, "model": reading.model, "form": reading.form, "layers": layers, "excluded": excluded}
-    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
-
-
-_PRINTED: dict[Format, Callable[[ClozeReading], str]] = {
-    Format.table: _table,
-    Format.csv: _csv,
-    Format.json: _json,
-}
+    plain = {"text": reading.text, "model": reading.model, "form": reading.form, "layers": layers, "excluded": excluded}
+    return json.dumps(plain, ensure_ascii=False, indent=1) + "\n"

@@ -23,20 +23,23 @@ _OPTIONAL = {
 
 def doctor() -> None:
     """Say what works on this machine; exit status 1 if the main job does not."""
-    checks: list[tuple[str, Callable[[], str]]] = [
-        ("versions", _versions),
-        ("optional", _optional),
-        ("compute", _compute),
-        ("cache", _cache),
-        ("tasks", _tasks),
-        ("readouts", _readouts),
-        ("model pocket", _pocket_model),
-        ("corpus pocket", _pocket_corpus),
-        ("hub", _hub),
-        ("spaCy pipelines", _spacy),
-    ]
+    from bertology.probing import registered_probes
+    from bertology.readouts import registered_readouts
+
+    checks: dict[str, Callable[[], str]] = {
+        "versions": lambda: ", ".join(f"{name} {version(name)}" for name in ("bertology", *_CORE)),
+        "optional": lambda: ", ".join(_optional(name, use) for name, use in _OPTIONAL.items()),
+        "compute": _compute,
+        "cache": _cache,
+        "tasks": lambda: _loaded(registered_probes()),
+        "readouts": lambda: _loaded(registered_readouts()),
+        "model pocket": _pocket_model,
+        "corpus pocket": _pocket_corpus,
+        "hub": _hub,
+        "spaCy pipelines": _spacy,
+    }
     failed = False
-    for name, check in checks:
+    for name, check in checks.items():
         try:
             typer.echo(f"ok    {name}: {check()}")
         except (BertologyError, ImportError, PackageNotFoundError, OSError) as error:
@@ -45,24 +48,17 @@ def doctor() -> None:
     raise typer.Exit(1 if failed else 0)
 
 
-def _versions() -> str:
-    return ", ".join(f"{name} {version(name)}" for name in ("bertology", *_CORE))
-
-
-def _optional() -> str:
-    found = []
-    for name, use in _OPTIONAL.items():
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            found.append(f"no {name}, which {use}")
-    return ", ".join(found)
+def _optional(name: str, use: str) -> str:
+    try:
+        return f"{name} {version(name)}"
+    except PackageNotFoundError:
+        return f"no {name}, which {use}"
 
 
 def _compute() -> str:
     import torch
 
-    from bertology._devices import bfloat16_is_fast, choose_device
+    from bertology._workers import bfloat16_is_fast, choose_device
 
     device = choose_device("auto")
     speed = "fast" if bfloat16_is_fast(device) else "slow here, stay with float32"
@@ -82,18 +78,6 @@ def _cache() -> str:
     return f"{folder}, {size_in_words(shutil.disk_usage(folder).free)} free"
 
 
-def _tasks() -> str:
-    from bertology.probing import registered_probes
-
-    return _loaded(registered_probes())
-
-
-def _readouts() -> str:
-    from bertology.readouts import registered_readouts
-
-    return _loaded(registered_readouts())
-
-
 def _loaded(components: Mapping[str, Registered[Any]]) -> str:
     """The names of components, all of which can be imported."""
     for component in components.values():
@@ -106,9 +90,8 @@ def _pocket_model() -> str:
 
     source = resolve_model("pocket")
     shape = model_shape(source)
-    return (
-        f"{shape.n_layers} layers of {shape.dim}, {shape.n_heads} heads, fingerprint {model_fingerprint(source)[:12]}"
-    )
+    fingerprint = model_fingerprint(source)[:12]
+    return f"{shape.n_layers} layers of {shape.dim}, {shape.n_heads} heads, fingerprint {fingerprint}"
 
 
 def _pocket_corpus() -> str:
@@ -119,12 +102,11 @@ def _pocket_corpus() -> str:
 
 
 def _hub() -> str:
-    offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
     from huggingface_hub.constants import HF_HUB_CACHE
 
-    return (
-        f"{'offline by HF_HUB_OFFLINE' if offline else 'asked when a model is not in its cache'}, cache {HF_HUB_CACHE}"
-    )
+    offline = os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
+    state = "offline by HF_HUB_OFFLINE" if offline else "asked when a model is not in its cache"
+    return f"{state}, cache {HF_HUB_CACHE}"
 
 
 def _spacy() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 import typer
 
@@ -16,8 +15,8 @@ def tasks() -> None:
     """List the tasks there are."""
     from bertology.probing import Probe, ProbeFamily, registered_probes
 
-    def described(probe: Probe | ProbeFamily, entry: Registered[Any]) -> tuple[str, str]:
-        text = f"{probe.question} ({probe.reference}; v{entry.version})"
+    def described(probe: Probe | ProbeFamily, version: int) -> tuple[str, str]:
+        text = f"{probe.question} ({probe.reference}; v{version})"
         if isinstance(probe, Probe):
             return "", text
         suffix = "[:…]" if probe.default is not None else ":…"
@@ -30,17 +29,13 @@ def readouts() -> None:
     """List the readouts there are, each with what it reads."""
     from bertology.readouts import registered_readouts
 
-    _show(
-        _components(
-            registered_readouts(), lambda kind, entry: ("", f"{kind.about} (reads {kind.reads}; v{entry.version})")
-        )
-    )
+    _show(_components(registered_readouts(), lambda kind, v: ("", f"{kind.about} (reads {kind.reads}; v{v})")))
 
 
 def _components(
-    known: Mapping[str, Registered[Component]], described: Callable[[Component, Registered[Component]], tuple[str, str]]
+    known: Mapping[str, Registered[Component]], described: Callable[[Component, int], tuple[str, str]]
 ) -> list[tuple[str, str]]:
-    """What to show of each component, which ``described`` gives as an end of its name and a text.
+    """What to show of each component: ``described`` gives an end of its name and a text from it and its version.
 
     The newest version goes by its name alone; a broken component is shown as such and does not hide the others.
     """
@@ -48,7 +43,7 @@ def _components(
     newest = {entry.stem: entry.name for entry in sorted(known.values(), key=lambda entry: entry.version)}
     for name, entry in sorted(known.items()):
         try:
-            suffix, text = described(entry.load(), entry)
+            suffix, text = described(entry.load(), entry.version)
             lines.append(((entry.stem if newest[entry.stem] == name else name) + suffix, text))
         except BertologyError as error:
             lines.append((name, f"cannot be used: {error}"))

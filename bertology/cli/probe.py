@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 COLUMNS_HELP = "What the columns of column files hold: form,xpos,chunk, _ for one to leave out."
-
-
-class Format(StrEnum):
-    """What the table is printed as."""
-
-    table = "table"
-    md = "md"
-    csv = "csv"
-    json = "json"
-    latex = "latex"
 
 
 def probe(
@@ -60,7 +49,9 @@ def probe(
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
     trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for tables, plot and predictions.")] = None,
-    format: Annotated[Format, typer.Option("--format", "-f", help="What to print.")] = Format.table,
+    format: Annotated[
+        Literal["table", "md", "csv", "json", "latex"], typer.Option("--format", "-f", help="What to print.")
+    ] = "table",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Ask what can be read off each layer of an encoder, and how sure that is.
@@ -69,7 +60,8 @@ def probe(
     told from the best. Stopped at any moment, the same command goes on from there.
     """
     from bertology.activations import BarProgress, silent
-    from bertology.runner import ProbeRequest, parse_controls, parse_names, run_probes
+    from bertology.families.request import parse_controls, parse_names
+    from bertology.runner import ProbeRequest, run_probes
 
     request = ProbeRequest(
         tasks=parse_names(task),
@@ -96,7 +88,7 @@ def probe(
     )
     show = not quiet and sys.stderr.isatty()
     results = run_probes(request, out=out, progress=BarProgress if show else lambda _: silent)
-    if format is Format.table and sys.stdout.isatty():
+    if format == "table" and sys.stdout.isatty():
         results.print_table()
     else:
         view = results.view()
@@ -107,7 +99,7 @@ def probe(
             "json": view.to_json,
             "latex": view.to_latex,
         }
-        typer.echo(exports[format.value](), nl=False)
+        typer.echo(exports[format](), nl=False)
     if out is not None:
         # On standard error, since what is printed may be read by a program.
         typer.echo(f"tables and plots in {out}", err=True)

@@ -1,21 +1,21 @@
-"""``bertology run``, ``plan`` and ``schema``: experiments from a file."""
+"""``bertology run``, ``plan``, ``merge``, ``verify``, ``rerun`` and ``schema``: experiments, and runs of them."""
 
 from __future__ import annotations
 
 import json
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from bertology.cli._confirm import confirm
+from bertology.cli.cache import confirm
 
 if TYPE_CHECKING:
     from bertology.runner import RunSummary, Shard, Work
 
 MOST_CELLS = 100_000
+_MOST_LINES = 20
 
 File = Annotated[Path, typer.Argument(help="Experiment, such as experiments/quickstart.yaml.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the run; runs/NAME when left out.")]
@@ -23,14 +23,8 @@ Changes = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting: models[0].dtype=bfloat16; may be repeated."),
 ]
-
-
-class Engine(StrEnum):
-    """Where cells are computed."""
-
-    joblib = "joblib"
-    serial = "serial"
-    dask = "dask"
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; all processors.")]
+Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
 
 
 def run(
@@ -39,12 +33,12 @@ def run(
     out: Out = None,
     set_: Changes = None,
     engine: Annotated[
-        Engine,
+        Literal["joblib", "serial", "dask"],
         typer.Option(
             help="joblib: processes of this machine; serial: this one, to see a failure happen; dask: workers of a "
             "cluster that see the run's folder and the cache (BERTOLOGY_CACHE) at the same paths."
         ),
-    ] = Engine.joblib,
+    ] = "joblib",
     scheduler: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS|FILE", help="Scheduler for dask: tcp://host:8786, or the file it wrote."),
@@ -56,7 +50,7 @@ def run(
         float | None,
         typer.Option(min=1, metavar="SECONDS", help="Give up without any dask worker; 120, a queue of Slurm apart."),
     ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; all processors.")] = None,
+    jobs: Jobs = None,
     shard: Annotated[str, typer.Option(metavar="I/N", help="Only one part of the cells, for job arrays.")] = "1/1",
     retry_failed: Annotated[bool, typer.Option(help="Try again what could not be computed.")] = False,
     fail_fast: Annotated[bool, typer.Option(help="Stop at the first failure.")] = False,
@@ -71,29 +65,75 @@ def run(
     from bertology.activations import BarProgress, silent
     from bertology.runner import ClusterChoice, RunOptions, Shard, run_experiment
 
-    part, cluster = Shard.parse(shard), ClusterChoice(scheduler, slurm, patience)
-    cluster.check(engine.value)
-    work = _resolved(file, set_ or (), yes=yes, part=part)
     show = not quiet and sys.stderr.isatty()
     options = RunOptions(
-        engine=engine.value,
+        engine=engine,
         jobs=jobs,
-        cluster=cluster,
-        shard=part,
+        shard=Shard.parse(shard),
+        cluster=ClusterChoice(scheduler, slurm, patience),
         retry_failed=retry_failed,
         fail_fast=fail_fast,
         echo=(lambda _: None) if quiet else lambda line: typer.echo(line, err=True),
         progress=BarProgress if show else lambda _: silent,
     )
-    _tell(run_experiment(work.experiment, out or Path("runs") / work.experiment.name, work=work, options=options))
+    work = _resolved(file, set_, yes=yes, part=options.shard)
+    _report(run_experiment(work.experiment, out or Path("runs") / work.experiment.name, work=work, options=options))
 
 
 def plan(file: File, *, out: Out = None, set_: Changes = None) -> None:
     """Say what an experiment comes to, what of it is finished, and what the rest takes; computes nothing."""
     from bertology.runner import estimate
 
-    work = _resolved(file, set_ or (), yes=True)
+    work = _resolved(file, set_, yes=True)
     typer.echo(estimate(work, out or Path("runs") / work.experiment.name).to_text(), nl=False)
+
+
+def merge(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs of one experiment, such as its shards.")],
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the merged run.")],
+) -> None:
+    """Put the shards of an experiment together; computes nothing, and needs neither models nor corpora."""
+    from bertology.runner import merge_runs
+
+    results = merge_runs(runs, out)
+    cells = len({row.cell_id for row in results.rows})
+    typer.echo(f"{cells:,} cells of {len(runs)} runs; tables and plots in {out}")
+
+
+def verify(run: Run) -> None:
+    """Compare every file of a run with its checksum; exit status 1 if something was altered."""
+    from bertology.runner import verify_run
+
+    problems = verify_run(run)
+    for line in problems:
+        typer.echo(line)
+    count = f"{len(problems)} problem{'s' * (len(problems) != 1)}" if problems else "as it was written"
+    typer.echo(f"{run}: {count}")
+    raise typer.Exit(1 if problems else 0)
+
+
+def rerun(
+    run: Run,
+    *,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the repetition; RUN-again when left out.")
+    ] = None,
+    jobs: Jobs = None,
+) -> None:
+    """Repeat a run from its own record and say which numbers moved; exit status 1 if any did."""
+    from bertology import runner
+    from bertology._files import real_path
+
+    out = out or run.with_name(f"{real_path(run).name}-again")
+    repeated = runner.rerun(run, out, options=runner.RunOptions(jobs=jobs))
+    for line in repeated.moved[:_MOST_LINES]:
+        typer.echo(line)
+    if len(repeated.moved) > _MOST_LINES:
+        typer.echo(f"… and {len(repeated.moved) - _MOST_LINES} more")
+    moved = f"{len(repeated.moved):,} moved" if repeated.moved else "none moved"
+    typer.echo(f"{repeated.n_scores:,} scores compared, {moved} ({repeated.summary.wall_s:.1f} s); in {out}")
+    raise typer.Exit(1 if repeated.moved else 0)
 
 
 def schema() -> None:
@@ -103,39 +143,38 @@ def schema() -> None:
     typer.echo(json.dumps(experiment_schema(), indent=2, ensure_ascii=False))
 
 
-def _resolved(file: Path, changes: list[str] | tuple[str, ...], *, yes: bool, part: Shard | None = None) -> Work:
+def _resolved(file: Path, changes: list[str] | None, *, yes: bool, part: Shard | None = None) -> Work:
     """The experiment with every name found; asks before a grid that no one may have meant."""
     from bertology.runner import fewest_cells, resolve_work
     from bertology.runner.experiment import load_experiment
 
-    experiment = load_experiment(file, changes=changes)
-    fewest = fewest_cells(experiment)
-    asked = yes or _asked(file, fewest)
+    def is_agreed(n_cells: int) -> bool:
+        """Whether a person was asked about so many cells, and agreed."""
+        if n_cells <= MOST_CELLS:
+            return False
+        count = f"{n_cells:,} cells or more"
+        confirm(f"{count}: go on?", otherwise=f"{file}: {count}; if that is meant, say so with --yes")
+        return True
+
+    experiment = load_experiment(file, changes=changes or ())
+    agreed = yes or is_agreed(fewest_cells(experiment))
     work = resolve_work(experiment, part=part)
-    if not asked:
-        _asked(file, work.n_cells)
+    if not agreed:
+        is_agreed(work.n_cells)
     return work
 
 
-def _asked(file: Path, n_cells: int) -> bool:
-    """Whether a person was asked about so many cells, and agreed."""
-    if n_cells <= MOST_CELLS:
-        return False
-    told = f"{n_cells:,} cells or more"
-    confirm(f"{told}: go on?", otherwise=f"{file}: {told}; if that is meant, say so with --yes")
-    return True
-
-
-def _tell(summary: RunSummary) -> None:
+def _report(summary: RunSummary) -> None:
     for line in summary.failures:
         typer.echo(f"failed: {line}", err=True)
-    there = f"{summary.n_cells:,} cells"
+    cells = f"{summary.n_cells:,} cells"
     if summary.failures:
-        told = f"{summary.n_computed:,} of {there} computed, some failed (--retry-failed tries them again)"
-    elif summary.n_computed:
-        told = f"{summary.n_computed:,} of {there} computed, the others were there"
-        told = told if summary.n_computed < summary.n_cells else f"{there} computed"
+        outcome = f"{summary.n_computed:,} of {cells} computed, some failed (--retry-failed tries them again)"
+    elif not summary.n_computed:
+        outcome = f"nothing to do: all {cells} are finished"
+    elif summary.n_computed < summary.n_cells:
+        outcome = f"{summary.n_computed:,} of {cells} computed, the others were there"
     else:
-        told = f"nothing to do: all {there} are finished"
-    typer.echo(f"{told} ({summary.wall_s:.1f} s); tables and plots in {summary.folder}")
+        outcome = f"{cells} computed"
+    typer.echo(f"{outcome} ({summary.wall_s:.1f} s); tables and plots in {summary.folder}")
     raise typer.Exit(1 if summary.failures else 0)

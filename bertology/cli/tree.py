@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from bertology._names import folder_name
+from bertology.cli.cloze import aligned
 from bertology.cli.probe import COLUMNS_HELP
 
 if TYPE_CHECKING:
-    from bertology.corpora import Sentence
     from bertology.results.trees import TreeReading
 
-
-class Format(StrEnum):
-    """What the tree is printed as."""
-
-    table = "table"
-    conllu = "conllu"
-    tikz = "tikz"
-    displacy = "displacy"
-
-
-class Picture(StrEnum):
-    """What a file shows."""
-
-    arcs = "arcs"
-    depths = "depths"
-    distances = "distances"
+Picture = Literal["arcs", "depths", "distances"]
 
 
 def tree(
@@ -58,11 +41,13 @@ def tree(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
     trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
-    picture: Annotated[Picture, typer.Option(help="What a picture shows.")] = Picture.arcs,
+    picture: Annotated[Picture, typer.Option(help="What a picture shows.")] = "arcs",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Picture to write: a .svg, .png or .tex file.")
     ] = None,
-    format: Annotated[Format, typer.Option("--format", "-f", help="What to print.")] = Format.table,
+    format: Annotated[
+        Literal["table", "conllu", "tikz", "displacy"], typer.Option("--format", "-f", help="What to print.")
+    ] = "table",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Parse a sentence by a structural probe: heads, relations and depths that are linear in one layer.
@@ -70,9 +55,10 @@ def tree(
     The probe is fitted on the treebank the first time, and kept.
     """
     from bertology.activations import BarProgress, silent
-    from bertology.parsing import ParseRequest, parse
+    from bertology.parsing import ParseRequest, parse, sentence_of_corpus, sentence_of_text
 
-    _check_ending(out)
+    if out is not None and out.suffix not in (".svg", ".png", ".tex"):
+        raise typer.BadParameter(f"{out}: name a .svg, .png or .tex file", param_hint="--out")
     request = ParseRequest(
         layer=layer,
         model=model,
@@ -85,32 +71,30 @@ def tree(
         revision=revision,
         trust_remote_code=trust_remote_code,
     )
-    asked = _sentence(text, sentence, corpus, columns, is_split=split_at_spaces)
-    show = not quiet and sys.stderr.isatty()
-    reading = parse(asked, request, progress=BarProgress if show else lambda _: silent)
-    typer.echo(_PRINTED[format](reading), nl=False)
-    if out is not None:
-        _write(reading, out, picture.value)
-        typer.echo(f"{picture.value} in {out}", err=True)
-
-
-def _sentence(text: str | None, name: str | None, corpus: str, columns: str | None, *, is_split: bool) -> Sentence:
-    from bertology.parsing import sentence_of_corpus, sentence_of_text
-
-    if (text is None) == (name is None):
+    if (text is None) == (sentence is None):
         raise typer.BadParameter("give a sentence, or the id of one with --sentence")
     if text is not None:
-        return sentence_of_text(text, is_split=is_split)
-    return sentence_of_corpus(str(name), corpus, columns=columns)
+        chosen = sentence_of_text(text, is_split=split_at_spaces)
+    else:
+        chosen = sentence_of_corpus(str(sentence), corpus, columns=columns)
+    show = not quiet and sys.stderr.isatty()
+    reading = parse(chosen, request, progress=BarProgress if show else lambda _: silent)
+    typer.echo(_printed(reading, format), nl=False)
+    if out is not None:
+        _write(reading, out, picture)
+        typer.echo(f"{picture} in {out}", err=True)
 
 
-def _check_ending(out: Path | None) -> None:
-    if out is not None and out.suffix not in (".svg", ".png", ".tex"):
-        raise typer.BadParameter(f"{out}: name a .svg, .png or .tex file", param_hint="--out")
+def _printed(reading: TreeReading, format: str) -> str:
+    from bertology.results.trees import to_displacy, to_tikz
+
+    if format == "displacy":
+        return json.dumps(to_displacy(reading), ensure_ascii=False, indent=1) + "\n"
+    return {"table": _table, "conllu": _conllu, "tikz": to_tikz}[format](reading)
 
 
-def _write(reading: TreeReading, out: Path, picture: Literal["arcs", "depths", "distances"]) -> None:
-    from bertology._sealed import write_derived
+def _write(reading: TreeReading, out: Path, picture: Picture) -> None:
+    from bertology._files import write_derived
     from bertology.results.trees import to_png, to_svg, to_tikz
 
     if out.suffix == ".tex":
@@ -122,28 +106,24 @@ def _write(reading: TreeReading, out: Path, picture: Literal["arcs", "depths", "
 
 def _table(reading: TreeReading) -> str:
     """A line a word: number, form, head, relation, depth; gold beside them where it is known."""
-    heads, relations, depths = reading.heads, reading.relations, reading.depths
-    lines = [["", "word", *(["head"] if heads else []), *(["relation"] if relations else []),
-              *(["depth"] if depths else []), *(["gold"] if reading.gold else [])]]  # fmt: skip
-    for place, word in enumerate(reading.words):
-        line = [str(place + 1), word]
-        if heads:
-            head = heads[place]
-            line.append("–" if head < 0 else "0 · root" if head == 0 else f"{head} {reading.words[head - 1]}")
-        if relations:
-            line.append(relations[place] or "")
-        if depths:
-            line.append(f"{depths[place]:.1f}")
-        if reading.gold:
-            head = reading.gold[place]
-            line.append(f"{head} {reading.words[head - 1]}" if head else "0 · root")
-        lines.append(line)
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    rows = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    found = reading.uuas
+    words = reading.words
+
+    def named(head: int) -> str:
+        return "–" if head < 0 else f"{head} {words[head - 1]}" if head else "0 · root"
+
+    columns = [["", *(str(place) for place in range(1, len(words) + 1))], ["word", *words]]
+    if reading.heads:
+        columns.append(["head", *map(named, reading.heads)])
+    if reading.relations:
+        columns.append(["relation", *(relation or "" for relation in reading.relations)])
+    if reading.depths:
+        columns.append(["depth", *(f"{depth:.1f}" for depth in reading.depths)])
+    if reading.gold:
+        columns.append(["gold", *map(named, reading.gold)])
     about = f"{folder_name(reading.model)}, layer {reading.layer}{' (embeddings)' if reading.layer == 0 else ''}"
-    rows += ["", about + ("" if found is None else f"; {100 * found:.0f} % of gold's edges found (UUAS)")]
-    if not heads:
+    uuas = "" if reading.uuas is None else f"; {100 * reading.uuas:.0f} % of gold's edges found (UUAS)"
+    rows = [*aligned(list(zip(*columns, strict=True))), "", about + uuas]
+    if not reading.heads:
         rows.append("edges " + ", ".join(f"{a + 1}–{b + 1}" for a, b in reading.edges))
     return "\n".join(rows) + "\n"
 
@@ -161,23 +141,3 @@ def _conllu(reading: TreeReading) -> str:
         relation = (reading.relations[place] if reading.relations else None) or ("punct" if head == root else "dep")
         lines.append("\t".join([str(place + 1), word, *["_"] * 4, str(head), relation, "_", "_"]))
     return "\n".join(lines) + "\n\n"
-
-
-def _tikz(reading: TreeReading) -> str:
-    from bertology.results.trees import to_tikz
-
-    return to_tikz(reading)
-
-
-def _displacy(reading: TreeReading) -> str:
-    from bertology.results.trees import to_displacy
-
-    return json.dumps(to_displacy(reading), ensure_ascii=False, indent=1) + "\n"
-
-
-_PRINTED: dict[Format, Callable[[TreeReading], str]] = {
-    Format.table: _table,
-    Format.conllu: _conllu,
-    Format.tikz: _tikz,
-    Format.displacy: _displacy,
-}

@@ -12,7 +12,7 @@ from bertology.probing._examples import (
 )
 from bertology.probing._heads import AttentionProbe, GateProbe, HeadBaseline, HeadProbe, Windows
 from bertology.probing._registry import get_probe, registered_probes
-from bertology.probing._trees import TreeAsks, TreeExamples, scored_words, tree_examples, tree_marks
+from bertology.probing._trees import TreeExamples, scored_words, tree_examples
 
 __all__ = [
     "AttentionProbe",
@@ -28,7 +28,6 @@ __all__ = [
     "Probe",
     "ProbeFamily",
     "RepresentationProbe",
-    "TreeAsks",
     "TreeExamples",
     "Windows",
     "get_probe",
@@ -39,6 +38,5 @@ __all__ = [
     "scored_words",
     "target_examples",
     "tree_examples",
-    "tree_marks",
     "word_examples",
 ]

@@ -80,8 +80,8 @@ class ClozeItems:
 
     def __post_init__(self) -> None:
         if not self.items:
-            reasons = Counter(left.reason for left in self.left_out).most_common(1)
-            raise CorpusError(f"no item to ask{f' (of all: {reasons[0][0]})' if reasons else ''}")
+            reason = max(self.reasons, key=lambda reason: self.reasons[reason], default=None)
+            raise CorpusError(f"no item to ask{f' (of all: {reason})' if reason is not None else ''}")
         counts = Counter(item.id for item in self.items)
         doubled = next((name for name, times in counts.items() if times > 1), None)
         if doubled is not None:
@@ -94,9 +94,8 @@ class ClozeItems:
             CorpusError: one has not.
         """
         for item in self.items:
-            lacking = _lacks(item, asks)
-            if lacking:
-                raise CorpusError(f"item {quoted(item.id)} {lacking}")
+            if problem := _problem(item, asks):
+                raise CorpusError(f"item {quoted(item.id)} {problem}")
 
     def some_of_each_group(self, n: int, *, whole_clusters: bool = False) -> ClozeItems:
         """``n`` items of every group, drawn by lot: the same ones wherever and whenever they are drawn.
@@ -107,16 +106,16 @@ class ClozeItems:
             n: how many; of fewer all are taken.
             whole_clusters: take as many whole clusters as hold about ``n`` items, and one at least.
         """
-        of_group: dict[str, dict[str, list[int]]] = {}
-        for place, item in enumerate(self.items):
-            units = of_group.setdefault(item.group, {})
-            units.setdefault(item.cluster if whole_clusters else item.id, []).append(place)
-        kept: set[int] = set()
-        for units in of_group.values():
-            wanted = max(1, min(len(units), n * len(units) // sum(map(len, units.values()))))
-            for name in sorted(units, key=lambda name: digest([name.encode()]))[:wanted]:
-                kept.update(units[name])
-        return replace(self, items=tuple(item for place, item in enumerate(self.items) if place in kept))
+        units = [(item.group, item.cluster if whole_clusters else item.id) for item in self.items]
+        names_of: dict[str, set[str]] = {}
+        for group, name in units:
+            names_of.setdefault(group, set()).add(name)
+        kept: set[tuple[str, str]] = set()
+        for group, n_items in Counter(item.group for item in self.items).items():
+            names = names_of[group]
+            wanted = max(1, min(len(names), n * len(names) // n_items))
+            kept.update((group, name) for name in sorted(names, key=lambda name: digest([name.encode()]))[:wanted])
+        return replace(self, items=tuple(item for item, unit in zip(self.items, units, strict=True) if unit in kept))
 
     def __len__(self) -> int:
         return len(self.items)
@@ -138,12 +137,11 @@ class ClozeItems:
             (i.id, i.cluster, i.group, i.text, i.answer, i.accepted, i.ignored, i.rivals, i.other, i.blind)
             for i in self.items
         ]
-        words = {group: list(found) for group, found in self.vocabularies.items()}
         left = [(one.id, one.group, one.reason) for one in self.left_out]
-        return digest([canonical_json([parts, words, left])])
+        return digest([canonical_json([parts, dict(self.vocabularies), left])])
 
 
-def _lacks(item: ClozeItem, asks: ClozeAsks) -> str:
+def _problem(item: ClozeItem, asks: ClozeAsks) -> str:
     """What is wrong with an item; empty if nothing is."""
     if not item.text.strip():
         return "has no text"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,13 +77,11 @@ class Examples:
             raise ValueError("an item is more than one word, which no readout of single words can take")
         return self.spans[:, 0, 0]
 
-    def subset(self, keep: NDArray[np.bool_], *, reason: str) -> Examples:
+    def subset(self, keep: NDArray[np.bool_], *, reason: str) -> Self:
         """The items to ``keep``; the others are counted as skipped for ``reason``."""
-        n_left = int((~keep).sum())
-        skipped = {**self.skipped, **({reason: n_left} if n_left else {})}
-        return replace(
-            self, spans=self.spans[keep], codes=self.codes[keep], clusters=self.clusters[keep], skipped=skipped
-        )
+        skipped = self.skipped if keep.all() else {**self.skipped, reason: int((~keep).sum())}
+        arrays = {name: getattr(self, name)[keep] for name in ("spans", "codes", "clusters")}
+        return replace(self, **arrays, skipped=skipped)
 
 
 def word_examples(
@@ -107,9 +104,7 @@ def word_examples(
         other = next((label for label in labels if not isinstance(label, str | None)), None)
         if other is not None:
             raise CorpusError(f"label {other!r} is no text: give str, or None for words that are not asked about")
-        code_of: dict[str, int] = {}
-        labels = np.array([-1 if v is None else code_of.setdefault(v, len(code_of)) for v in labels], dtype=np.int32)
-        values = tuple(code_of)
+        labels, values = _coded(list(labels))
     codes = np.asarray(labels, dtype=np.int64)
     words = np.flatnonzero(codes >= 0)
     spans = np.stack([words, words + 1], axis=1)[:, None, :]
@@ -123,26 +118,27 @@ def layer_examples(sentences: Sentences, layer: str) -> Examples:
         CorpusError: no word of the split has such a label; says which layers there are.
     """
     if layer not in sentences.layers or not sentences.layers[layer].values:
-        there = listed(sorted(sentences.layers))
-        raise CorpusError(f"no word has a label in layer {quoted(layer)}: the annotation layers are {there}")
-    found = sentences.layers[layer]
-    examples = word_examples(sentences, found.codes, found.values)
+        layers = listed(sorted(sentences.layers))
+        raise CorpusError(f"no word has a label in layer {quoted(layer)}: the annotation layers are {layers}")
+    examples = word_examples(sentences, sentences.layers[layer].codes, sentences.layers[layer].values)
     n_without = sentences.n_words - len(examples)
-    skipped = {f"no {layer} label": n_without} if n_without else {}
-    return Examples(examples.spans, examples.codes, examples.values, examples.clusters, skipped)
+    return replace(examples, skipped={f"no {layer} label": n_without} if n_without else {})
 
 
 def mapped_examples(sentences: Sentences, layer: str, mapping: Mapping[str, str | None]) -> Examples:
     """One item for each word whose value in ``layer`` maps to a label; other words are not asked about."""
-    found = sentences.layers[layer]
-    code_of: dict[str, int] = {}
-    table = np.full(len(found.values) + 1, -1, dtype=np.int32)
-    for place, value in enumerate(found.values):
-        label = mapping.get(value)
-        if label is not None:
-            table[place] = code_of.setdefault(label, len(code_of))
-    # A code of −1 (no value) reads the last place of the table, which stays −1.
-    return word_examples(sentences, table[found.codes], tuple(code_of))
+    annotation = sentences.layers[layer]
+    codes, labels = _coded([mapping.get(value) for value in annotation.values])
+    # A code of −1 (no value) reads the last place of the table, which is −1.
+    table = np.append(codes, np.int32(-1))
+    return word_examples(sentences, table[annotation.codes], labels)
+
+
+def _coded(labels: Sequence[str | None]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """The place of each label among the distinct ones, −1 for None; and the distinct ones, in order."""
+    code_of = {label: code for code, label in enumerate(dict.fromkeys(label for label in labels if label is not None))}
+    codes = np.array([-1 if label is None else code_of[label] for label in labels], dtype=np.int32)
+    return codes, tuple(code_of)
 
 
 def pair_examples(
@@ -162,12 +158,11 @@ def pair_examples(
         labels: ``[item]``
         skipped: how many pairs were left out, by reason.
     """
-    code_of: dict[str, int] = {}
-    codes = np.array([code_of.setdefault(label, len(code_of)) for label in labels], dtype=np.int64)
+    codes, values = _coded(labels)
     words = np.stack([first, second], axis=1).astype(np.int64)
     spans = np.stack([words, words + 1], axis=2)
     clusters = sentences.sentence_of_word[first].astype(np.int64)
-    return Examples(spans, codes, tuple(code_of), clusters, dict(skipped or {}))
+    return Examples(spans, codes.astype(np.int64), values, clusters, dict(skipped or {}))
 
 
 def target_examples(
@@ -191,44 +186,36 @@ def target_examples(
         CorpusError: the split has no such annotation, mixes single labels with sets of them or one span with two, or
             its targets have another number of spans.
     """
-    found = [(number, target) for number, targets in sentences.targets(layer) for target in targets]
-    if not found:
-        there = listed(sentences.target_layers)
-        raise CorpusError(f"no span has a label in layer {quoted(layer)}: the layers of spans are {there}")
-    forms = {(isinstance(target.label, tuple), target.span2 is not None) for _, target in found}
+    numbered = [(number, target) for number, targets in sentences.targets(layer) for target in targets]
+    if not numbered:
+        layers = listed(sentences.target_layers)
+        raise CorpusError(f"no span has a label in layer {quoted(layer)}: the layers of spans are {layers}")
+    forms = {(isinstance(target.label, tuple), target.span2 is not None) for _, target in numbered}
     if len(forms) > 1:
         raise CorpusError(
             f"layer {quoted(layer)} mixes one label with several, or one span with two: give one kind of target"
         )
     several, pairs = forms.pop()
     if spans is not None and pairs != (spans == 2):
-        given, remedy = ("one span", "span1 and span2") if spans == 2 else ("two spans", "span1 alone")
-        asked = "two are" if spans == 2 else "one is"
-        raise CorpusError(
-            f"layer {quoted(layer)} has {given} a target where {asked} asked about: give targets with {remedy}"
-        )
-    inside, names, clusters = [], [], []
-    skipped: Counter[str] = Counter()
-    for number, target in found:
-        kept = _renamed(target, label)
-        if kept is None:
-            skipped["label not asked about"] += 1
-            continue
-        start = int(sentences.starts[number])
-        both = (target.span1, target.span2) if target.span2 is not None else (target.span1,)
-        inside.append([[start + first, start + last] for first, last in both])
-        names.append(kept)
-        clusters.append(number)
-    places = np.array(inside, dtype=np.int64).reshape(-1, 1 + pairs, 2)
-    values = tuple(dict.fromkeys(name for labels in names for name in labels))
-    code_of = {value: code for code, value in enumerate(values)}
+        if spans == 2:
+            mistake, remedy = "one span a target where two are", "span1 and span2"
+        else:
+            mistake, remedy = "two spans a target where one is", "span1 alone"
+        raise CorpusError(f"layer {quoted(layer)} has {mistake} asked about: give targets with {remedy}")
+    renamed = [(number, target, _renamed(target, label)) for number, target in numbered]
+    kept = [(number, target, labels) for number, target, labels in renamed if labels is not None]
+    starts, clusters = sentences.starts, np.array([number for number, _, _ in kept], dtype=np.int64)
+    inside = [[target.span1] if target.span2 is None else [target.span1, target.span2] for _, target, _ in kept]
+    places = np.array(inside, dtype=np.int64).reshape(-1, 1 + pairs, 2) + starts[clusters][:, None, None]
+    code_of = {name: code for code, name in enumerate(dict.fromkeys(name for _, _, names in kept for name in names))}
     if several:
-        codes: Labels = np.zeros((len(names), len(values)), dtype=np.bool_)
-        for item, labels in enumerate(names):
-            codes[item, [code_of[name] for name in labels]] = True
+        codes: Labels = np.zeros((len(kept), len(code_of)), dtype=np.bool_)
+        for item, (_, _, names) in enumerate(kept):
+            codes[item, [code_of[name] for name in names]] = True
     else:
-        codes = np.array([code_of[labels[0]] for labels in names], dtype=np.int64)
-    return Examples(places, codes, values, np.array(clusters, dtype=np.int64), dict(skipped))
+        codes = np.array([code_of[name] for _, _, (name,) in kept], dtype=np.int64)
+    n_left = len(numbered) - len(kept)
+    return Examples(places, codes, tuple(code_of), clusters, {"label not asked about": n_left} if n_left else {})
 
 
 def _renamed(target: Target, label: Callable[[str], str | None]) -> tuple[str, ...] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -16,18 +16,19 @@ from bertology.errors import CorpusError, listed
 from bertology.measures import RELATION, UNSCORED, check_tree, tree_depths
 from bertology.probing._examples import Examples, Integers
 
-TreeAsks = Literal["distances", "depths", "arcs"]
 _SHORTEST = 3
-_PUNCTUATION = "PUNCT"
-# The tags of the Penn treebank that are punctuation, which the authors leave out.
-_PENN_PUNCTUATION = frozenset(("''", "``", ",", ".", ":", "-LRB-", "-RRB-", "(", ")", '"', "#", "$"))
+# The tags that are punctuation, by layer: of the Penn treebank those that the authors leave out.
+_PUNCTUATION = {
+    "upos": frozenset({"PUNCT"}),
+    "xpos": frozenset(("''", "``", ",", ".", ":", "-LRB-", "-RRB-", "(", ")", '"', "#", "$")),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TreeExamples(Examples):
     """Items that are whole sentences, labelled by their trees written as text (see :mod:`bertology.measures`)."""
 
-    asks: TreeAsks
+    asks: Literal["distances", "depths", "arcs"]
     """What is asked of vectors: how far two words are apart, how deep a word lies; or both, and relations."""
     heads: Integers
     """``[word]`` heads of all words of the split, from 1 in their sentence, 0 for the root."""
@@ -58,33 +59,27 @@ class TreeExamples(Examples):
         reasons = np.full(len(self), "", dtype=object)
         for item in np.flatnonzero(~long_enough).tolist():
             word = next(word for word in range(first[item], last[item]) if not read[word])
-            # What is told of a word is told of a sentence here.
+            # The reason of a word becomes that of its sentence.
             reasons[item] = f"sentence with too few words to read: {skipped[word].replace('its sentence', 'it')}"
-        asked = scored
+        spans = self.spans[:, 0].tolist()
+        counts = scored
         if self.asks == "arcs":
-            of_word = np.repeat(np.arange(len(self)), last - first)
-            words = np.concatenate([np.arange(a, b) for a, b in zip(first.tolist(), last.tolist(), strict=True)])
-            heads = np.where(self.heads[words] > 0, first[of_word] + self.heads[words] - 1, words)
-            asked = scored.copy()
-            asked[words] &= read[heads]
-        texts = [
-            " ".join(
-                mark if counts else UNSCORED
-                for mark, counts in zip(self.values[code].split(" "), asked[start:end].tolist(), strict=True)
-            )
-            for code, start, end in zip(self.codes.tolist(), first.tolist(), last.tolist(), strict=True)
-        ]
+            words = np.concatenate([np.arange(start, end) for start, end in spans])
+            heads = np.where(self.heads[words] > 0, np.repeat(first, last - first) + self.heads[words] - 1, words)
+            counts = scored.copy()
+            counts[words] &= read[heads]
+        trees = [self.values[code].split(" ") for code in self.codes.tolist()]
+        texts = [_written(marks, counts[start:end]) for marks, (start, end) in zip(trees, spans, strict=True)]
         values = {text: code for code, text in enumerate(dict.fromkeys((*self.values, *texts)))}
         codes = np.array([values[text] for text in texts], dtype=np.int64)
-        found: Examples = replace(self, codes=codes, values=tuple(values), scored=scored, read=read)
+        kept = replace(self, codes=codes, values=tuple(values), scored=scored, read=read)
         for reason in dict.fromkeys(reasons[~long_enough].tolist()):
             keep = reasons != reason
-            found, reasons = found.subset(keep, reason=reason), reasons[keep]
-        assert isinstance(found, TreeExamples)
-        return found
+            kept, reasons = kept.subset(keep, reason=reason), reasons[keep]
+        return kept
 
 
-def tree_examples(sentences: Sentences, asks: TreeAsks) -> TreeExamples:
+def tree_examples(sentences: Sentences, asks: Literal["distances", "depths", "arcs"]) -> TreeExamples:
     """One item for each sentence of three words or more, its tree as gold has it, crossing arcs and all.
 
     Of shorter sentences there is no other tree to choose; they are counted as skipped. Words count that are not
@@ -98,36 +93,38 @@ def tree_examples(sentences: Sentences, asks: TreeAsks) -> TreeExamples:
         CorpusError: the split has no heads, some do not make a tree, or (for arcs) a word has no relation.
     """
     if sentences.heads is None:
-        there = listed(sorted(sentences.layers))
-        raise CorpusError(f"no word has a head: give a treebank; the annotation layers are {there}")
+        layers = listed(sorted(sentences.layers))
+        raise CorpusError(f"no word has a head: give a treebank; the annotation layers are {layers}")
     scored = scored_words(sentences)
-    layer = sentences.layers.get("deprel")
-    marks: list[str] = []
+    trees: list[str] = []
     kept: list[int] = []
     skipped: Counter[str] = Counter()
     for number, (first, last) in enumerate(itertools.pairwise(sentences.starts.tolist())):
-        heads = sentences.heads[first:last].tolist()
+        heads, name = sentences.heads[first:last].tolist(), sentences.id(number) or number + 1
         if heads and heads[0] < 0:
             skipped["sentence without heads"] += 1
             continue
         try:
             check_tree(heads)
         except ValueError as error:
-            raise CorpusError(f"sentence {sentences.id(number) or number + 1}: {error}") from error
+            raise CorpusError(f"sentence {name}: {error}") from error
         if len(heads) < _SHORTEST:
             skipped["sentence of one word" if len(heads) == 1 else "sentence of two words"] += 1
             continue
         if scored[first:last].sum() < 2:
             skipped["sentence of punctuation"] += 1
             continue
-        own = _relations(layer, first, last, sentences.id(number) or number + 1) if asks == "arcs" else None
-        marks.append(tree_marks(heads, scored[first:last].tolist(), asks=asks, relations=own))
+        marks = tree_depths(heads).tolist() if asks == "depths" else heads
+        if asks == "arcs":
+            relations = _relations(sentences.layers.get("deprel"), first, last, name)
+            marks = [f"{head}{RELATION}{relation}" for head, relation in zip(heads, relations, strict=True)]
+        trees.append(_written(map(str, marks), scored[first:last]))
         kept.append(number)
     places = np.array(kept, dtype=np.int64)
-    values = {mark: code for code, mark in enumerate(dict.fromkeys(marks))}
+    values = {tree: code for code, tree in enumerate(dict.fromkeys(trees))}
     return TreeExamples(
         spans=np.stack([sentences.starts[places], sentences.starts[places + 1]], axis=1)[:, None, :].astype(np.int64),
-        codes=np.array([values[mark] for mark in marks], dtype=np.int64),
+        codes=np.array([values[tree] for tree in trees], dtype=np.int64),
         values=tuple(values),
         clusters=places,
         skipped=dict(skipped),
@@ -138,34 +135,26 @@ def tree_examples(sentences: Sentences, asks: TreeAsks) -> TreeExamples:
     )
 
 
-def tree_marks(heads: list[int], scored: list[bool], *, asks: TreeAsks, relations: list[str] | None = None) -> str:
-    """A tree as text: heads, depths, or heads with their relations, by word."""
-    if asks == "depths":
-        plain = [str(depth) for depth in tree_depths(heads).tolist()]
-    elif relations is not None:
-        plain = [f"{head}{RELATION}{relation}" for head, relation in zip(heads, relations, strict=True)]
-    else:
-        plain = [str(head) for head in heads]
-    return " ".join(mark if counts else UNSCORED for mark, counts in zip(plain, scored, strict=True))
+def _written(marks: Iterable[str], scored: NDArray[np.bool_]) -> str:
+    """A tree as text, without the marks of words that do not count."""
+    return " ".join(mark if counts else UNSCORED for mark, counts in zip(marks, scored.tolist(), strict=True))
 
 
 def scored_words(sentences: Sentences) -> NDArray[np.bool_]:
     """``[word]`` which words are no punctuation, by ``upos`` or else by Penn tags; without either, all are taken."""
-    for layer, names in (("upos", {_PUNCTUATION}), ("xpos", _PENN_PUNCTUATION)):
-        found = sentences.layers.get(layer)
-        if found is not None:
-            left_out = [code for code, value in enumerate(found.values) if value in names]
-            return ~np.isin(found.codes, left_out)
+    for name, punctuation in _PUNCTUATION.items():
+        if name in sentences.layers:
+            layer = sentences.layers[name]
+            return ~np.isin(layer.codes, [code for code, value in enumerate(layer.values) if value in punctuation])
     return np.ones(sentences.n_words, dtype=np.bool_)
 
 
 def _relations(layer: WordLayer | None, first: int, last: int, name: str | int) -> list[str]:
     """``[word]`` the relation to its head of each word of a sentence, without what languages add after a colon."""
-    found = [None] * (last - first) if layer is None else layer.decoded(first, last)
-    relations = [value.partition(RELATION)[0] for value in found if value is not None]
-    if len(relations) < len(found):
-        word = found.index(None) + 1
+    labels = [None] * (last - first) if layer is None else layer.decoded(first, last)
+    if None in labels:
+        word = labels.index(None) + 1
         raise CorpusError(
             f"sentence {name}: word {word} has no relation to its head: give a treebank with a deprel column"
         )
-    return relations
+    return [str(label).partition(RELATION)[0] for label in labels]

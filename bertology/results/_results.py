@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from bertology._files import explained_system_errors
+from bertology._files import explained_system_errors, write_derived
 from bertology._names import name_not_found, short_names
-from bertology._sealed import write_derived
 from bertology.errors import ResultsError
 from bertology.results._view import View
 from bertology.results.tables.predictions import PredictionFolder, Predictions, write_predictions

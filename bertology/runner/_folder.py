@@ -15,17 +15,19 @@ from filelock import FileLock
 
 from bertology import __version__
 from bertology._files import (
+    CHECKSUMS,
     cache_folder,
     canonical_json,
+    changed_checksums,
     explained_write_errors,
+    file_sha256,
     read_json,
     shortened,
     write_atomically,
 )
 from bertology._memory import is_out_of_memory, shortage
-from bertology._sealed import CHECKSUMS, changed_checksums, file_sha256
+from bertology._settings import to_yaml
 from bertology._temporary import sweep
-from bertology._yaml import to_yaml
 from bertology.errors import BertologyError
 from bertology.families.cells import KEPT, Cell, all_finished, predictions_checksum, versions
 from bertology.runner._plan import Unit

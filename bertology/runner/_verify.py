@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertology._files import explained_system_errors, read_json, shortened
-from bertology._sealed import file_sha256, read_checksums
+from bertology._files import explained_system_errors, file_sha256, read_checksums, read_json, shortened
 from bertology.errors import BertologyError
 from bertology.families.cells import Cell
 from bertology.results import ResultRow, read_result_rows, reading_of

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from bertology.corpora import Corpus, Sentence, Sentences, Target
+from bertology.families.request import ReadoutConfig
 from bertology.results import ResultRow
-from bertology.runner import ProbeRequest, ReadoutConfig, run_probes
+from bertology.runner import ProbeRequest, run_probes
 
 N_WORDS, SENTENCE_LENGTH = 24, 6
 SIZES = {"train": 50, "dev": 15, "test": 40}

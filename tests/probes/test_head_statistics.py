@@ -9,9 +9,10 @@ import pytest
 from bertology.attention import head_statistics
 from bertology.corpora import Corpus
 from bertology.encoders import load_encoder
+from bertology.families.request import ReadoutConfig
 from bertology.pocket import load_corpus
 from bertology.probing import get_probe
-from bertology.runner import ProbeRequest, ReadoutConfig, run_probes
+from bertology.runner import ProbeRequest, run_probes
 
 PROBE: Any = get_probe("head_statistics")
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from bertology.corpora import Corpus, Sentence, Sentences
+from bertology.families.request import ReadoutConfig
 from bertology.results import ResultRow
-from bertology.runner import ProbeRequest, ReadoutConfig, run_probes
+from bertology.runner import ProbeRequest, run_probes
 from tests.probes.conftest import make_sentence
 
 SETTINGS: dict[str, Any] = {"rank": 16, "learning_rate": 0.02, "batch_sentences": 10, "max_epochs": 25}

@@ -12,7 +12,7 @@ import pytest
 from bertology.corpora import MultiwordToken, Sentence, Sentences
 from bertology.errors import CorpusError
 from bertology.measures import read_heads, tree_depths
-from bertology.probing import tree_examples, tree_marks
+from bertology.probing import tree_examples
 
 
 def sentence(words: str, heads: Sequence[int] | None, name: str = "s", **layers: str) -> Sentence:
@@ -195,10 +195,10 @@ def test_arcs_that_cross_are_kept() -> None:
 
 
 def test_marks_by_hand() -> None:
-    heads, scored = [2, 0, 2], [True, True, False]
-    assert tree_marks(heads, scored, asks="distances") == "2 0 _"
-    assert tree_marks(heads, scored, asks="depths") == "1 0 _"
-    assert tree_marks(heads, scored, asks="arcs", relations=["x", "root", "y"]) == "2:x 0:root _"
+    sentences = Sentences([sentence("dogs sleep .", (2, 0, 2), upos="NOUN VERB PUNCT", deprel="x root y")])
+    assert tree_examples(sentences, "distances").values == ("2 0 _",)
+    assert tree_examples(sentences, "depths").values == ("1 0 _",)
+    assert tree_examples(sentences, "arcs").values == ("2:x 0:root _",)
 
 
 def test_real_treebanks(real_data: Any) -> None:

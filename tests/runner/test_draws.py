@@ -14,10 +14,11 @@ from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
 from bertology.families import labels
 from bertology.families.registry import family_of
+from bertology.families.request import ReadoutConfig
 from bertology.families.tasks import Weights, control_seeds
 from bertology.probing import get_probe
 from bertology.results import read_results
-from bertology.runner import ProbeRequest, ReadoutConfig, RunOptions, run_experiment, run_probes
+from bertology.runner import ProbeRequest, RunOptions, run_experiment, run_probes
 from bertology.runner._plan import make_plan
 from bertology.runner.experiment import load_experiment
 

@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 
 from bertology.corpora import Corpus, Sentence, Sentences, Target
+from bertology.families.request import ReadoutConfig
 from bertology.pocket import load_corpus
-from bertology.runner import ProbeRequest, ReadoutConfig, run_probes
+from bertology.runner import ProbeRequest, run_probes
 
 SIZES = {"train": 160, "dev": 50, "test": 120}
 ROLES = ("A0", "A1", "A2", "AM-TMP")

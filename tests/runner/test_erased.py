@@ -13,7 +13,8 @@ import pytest
 
 from bertology.corpora import Corpus, Sentences
 from bertology.errors import CorpusError, FitError
-from bertology.runner import ProbeRequest, ReadoutConfig, run_probes
+from bertology.families.request import ReadoutConfig
+from bertology.runner import ProbeRequest, run_probes
 
 TAGS = ("NOUN", "VERB", "ADJ")
 EDGE = {"projection": 0, "classifier": "linear", "pooling": "mean", "max_epochs": 4}

@@ -15,8 +15,9 @@ from bertology.attention import Masses, stream_maps
 from bertology.corpora import Corpus, load_corpus
 from bertology.encoders import load_encoder
 from bertology.errors import BertologyError, CorpusError, FitError, NameNotFoundError
+from bertology.families.request import ReadoutConfig
 from bertology.results import Results, read_results
-from bertology.runner import ProbeRequest, ReadoutConfig, RunOptions, Shard, merge_runs, run_experiment, run_probes
+from bertology.runner import ProbeRequest, RunOptions, Shard, merge_runs, run_experiment, run_probes
 from bertology.runner import _finder as finder
 from bertology.runner.experiment import load_experiment
 from tests.runner.head_probes import LooksAt, Lost

@@ -10,8 +10,9 @@ import pytest
 
 from bertology.errors import BertologyError
 from bertology.families import labels
+from bertology.families.request import ReadoutConfig
 from bertology.results import read_results
-from bertology.runner import ProbeRequest, ReadoutConfig, RunOptions, rerun, run_experiment, run_probes, verify_run
+from bertology.runner import ProbeRequest, RunOptions, rerun, run_experiment, run_probes, verify_run
 from bertology.runner.experiment import load_experiment
 
 ABOUT = ("experiment.yaml", "run.json", "checksums.json")

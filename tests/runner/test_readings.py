@@ -15,14 +15,14 @@ import pytest
 
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, FitError, NameNotFoundError
-from bertology.families.request import sweep
+from bertology.families.request import ReadoutConfig, sweep
 from bertology.families.task_data import TaskData
 from bertology.measures import expected_layer, fraction_mask
 from bertology.readouts import LinearReadout, Targets
 from bertology.readouts._features import SubsetFeatures
 from bertology.results import Results, read_predictions
 from bertology.results.views.layers import layer_tables
-from bertology.runner import ProbeRequest, ReadoutConfig, make_plan, run_probes
+from bertology.runner import ProbeRequest, make_plan, run_probes
 from tests.runner.conftest import Vectors, fits_of
 
 Ask = Callable[..., Results]

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from bertology.errors import BertologyError, NameNotFoundError
-from bertology.runner import CONTROLS, ProbeRequest, parse_controls, parse_layers, parse_names
+from bertology.families.request import CONTROLS, parse_controls, parse_layers, parse_names
+from bertology.runner import ProbeRequest
 
 
 @pytest.mark.parametrize(

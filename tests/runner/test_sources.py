@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from bertology import activations
-from bertology.runner import ProbeRequest, ReadoutConfig, run_probes
+from bertology.families.request import ReadoutConfig
+from bertology.runner import ProbeRequest, run_probes
 
 MOST = 512 << 20
 

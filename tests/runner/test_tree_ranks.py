@@ -13,8 +13,9 @@ import pytest
 import torch
 
 from bertology.corpora import Corpus, load_corpus
+from bertology.families.request import ReadoutConfig
 from bertology.results import read_results
-from bertology.runner import ReadoutConfig, RunOptions, Shard, merge_runs, run_experiment, run_probes, verify_run
+from bertology.runner import RunOptions, Shard, merge_runs, run_experiment, run_probes, verify_run
 from bertology.runner.experiment import load_experiment
 from tests.runner.tree_runs import LAYERS, TASKS, Ran, asking
 

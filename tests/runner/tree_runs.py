@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 
 from bertology.corpora import Sentence, Sentences, load_corpus
-from bertology.runner import ProbeRequest, ReadoutConfig, run_probes
+from bertology.families.request import ReadoutConfig
+from bertology.runner import ProbeRequest, run_probes
 
 TASKS = ("structural_distance", "structural_depth", "structural_parse")
 QUICK: dict[str, Any] = {"rank": 6, "learning_rate": 0.02, "max_epochs": 4}

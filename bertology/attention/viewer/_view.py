@@ -10,9 +10,9 @@ from html import escape
 from pathlib import Path
 from typing import Any, get_args
 
+from bertology._files import write_derived
 from bertology._names import name_not_found
 from bertology._page import asset
-from bertology._sealed import write_derived
 from bertology.attention._norms import knows_norms
 from bertology.attention._ratios import Level
 from bertology.attention.viewer._page import LEVELS, payload, render_page

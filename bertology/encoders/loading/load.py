@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
-from bertology._devices import choose_device
 from bertology._memory import explained_shortage
+from bertology._workers import choose_device
 from bertology.encoders._encoder import Encoder
 from bertology.encoders._finite import damaged_weight, refused_weight
 from bertology.encoders._modules import LoadedModel, check_unfamiliar, find_blocks, no_parameters_learn

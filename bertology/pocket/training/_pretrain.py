@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bertology._devices import choose_device
 from bertology._files import canonical_json, digest, write_atomically
 from bertology._temporary import sweep
+from bertology._workers import choose_device
 from bertology.errors import BertologyError
 from bertology.pocket._items import AgreementItem, agreement_items
 from bertology.pocket.grammar.texts import pretraining_documents

@@ -8,8 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from bertology._settings import changed, checked
-from bertology._yaml import Written, read_yaml
+from bertology._settings import Written, changed, checked, read_yaml
 from bertology.errors import BertologyError, cut
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]

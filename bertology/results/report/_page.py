@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from bertology import __version__
-from bertology._files import explained_system_errors
+from bertology._files import explained_system_errors, write_derived
 from bertology._page import asset, embedded_json, fill, policy
-from bertology._sealed import write_derived
 from bertology.errors import StoreError
 from bertology.results.report._cloze_details import cloze_details
 from bertology.results.report._details import details_of, item_budget, rounded_score

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bertology._files import real_path
+from bertology._files import read_checksums, real_path
 from bertology._names import short_names
-from bertology._sealed import read_checksums
 from bertology.errors import ResultsError
 from bertology.results._results import Results, read_results
 from bertology.results.tables.wording import apart, named

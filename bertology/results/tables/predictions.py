@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology._files import real_path, write_atomically
-from bertology._sealed import file_sha256
+from bertology._files import file_sha256, real_path, write_atomically
 from bertology.errors import ResultsError
 from bertology.measures import CountKind, Grouped
 from bertology.results.tables.store import read_parquet, to_parquet

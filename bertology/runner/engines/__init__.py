@@ -20,7 +20,7 @@ def device_of(name: EngineName, units: Sequence[Unit], *, device: str, cluster: 
     for unit in units:
         for group in unit.draws[:1]:
             unit.family.check_settings(unit.probe, [cells.config for cells in group.members])
-    from bertology._devices import choose_device
+    from bertology._workers import choose_device
 
     # This machine does not know what the workers of a cluster have.
     return device if name == "dask" and not cluster.is_local else str(choose_device(device))

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bertology._inputs import NotJson, exists, given_path, parsed_json, read_text
-from bertology._settings import Text, Truth, Whole, checked
-from bertology._yaml import read_yaml
+from bertology._settings import Text, Truth, Whole, checked, read_yaml
 from bertology.errors import BertologyError, cut_path
 
 if TYPE_CHECKING:

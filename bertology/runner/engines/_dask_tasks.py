@@ -166,7 +166,7 @@ class _Notes(SilentProgress):
 @contextlib.contextmanager
 def _at_work(errand: Errand) -> Iterator[str]:
     """One task at a time in this process, in the folders of the run; the device to compute on."""
-    from bertology._devices import choose_device
+    from bertology._workers import choose_device
 
     with _one_at_a_time:
         if errand.version != __version__:

@@ -9,8 +9,7 @@ from pydantic import BaseModel
 
 from bertology._files import real_path
 from bertology._inputs import exists
-from bertology._settings import changed, checked
-from bertology._yaml import Written, read_yaml
+from bertology._settings import Written, changed, checked, read_yaml
 from bertology.errors import BertologyError, cut_path
 from bertology.runner.experiment._settings import (
     CorpusSettings,

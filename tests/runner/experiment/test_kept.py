@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bertology._sealed import write_derived
+from bertology._files import write_derived
 from bertology.errors import BertologyError
 from bertology.results import read_results
 from bertology.results.report import write_report

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bertology._yaml import Place, parse_yaml, to_yaml
+from bertology._settings import Place, parse_yaml, to_yaml
 from bertology.errors import BertologyError
 from bertology.runner.experiment import experiment_schema, load_experiment
 
