@@ -12,16 +12,20 @@ from bertology.readouts._registry import ReadoutKind, get_readout, make_readout,
 
 if TYPE_CHECKING:
     from bertology.readouts._base import FitReport, FittedReadout, Predictions, Readout, Targets
-    from bertology.readouts._erasure import ErasedFeatures, ErasedSpans, Erasure, fit_erasure, random_erasure
-    from bertology.readouts._features import ArrayFeatures, FeatureSource
-    from bertology.readouts._spans import ArraySpans, PooledSpans, SpanSource
+    from bertology.readouts._erasure import Erasure, erased, fit_erasure, random_erasure
+    from bertology.readouts._sources import ArrayFeatures, ArraySpans, FeatureSource, pooled
     from bertology.readouts.codelength._code import Codelength, online_codelength, variational_codelength
     from bertology.readouts.edge._readouts import EdgeReadout
     from bertology.readouts.linear._affine import FittedAffine
     from bertology.readouts.linear._logistic import LinearReadout
     from bertology.readouts.structural._batches import TreeTargets
-    from bertology.readouts.structural._fitted import FittedStructural, ProbeOrigin, TreeProbe
-    from bertology.readouts.structural._readout import StructuralReadout, fit_ranks
+    from bertology.readouts.structural._readout import (
+        FittedStructural,
+        ProbeOrigin,
+        StructuralReadout,
+        TreeProbe,
+        fit_ranks,
+    )
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
@@ -30,8 +34,6 @@ __all__ = [
     "ArraySpans",
     "Codelength",
     "EdgeReadout",
-    "ErasedFeatures",
-    "ErasedSpans",
     "Erasure",
     "FeatureSource",
     "FitReport",
@@ -39,21 +41,21 @@ __all__ = [
     "FittedReadout",
     "FittedStructural",
     "LinearReadout",
-    "PooledSpans",
     "Predictions",
     "ProbeOrigin",
     "Readout",
     "ReadoutKind",
-    "SpanSource",
     "StructuralReadout",
     "Targets",
     "TreeProbe",
     "TreeTargets",
+    "erased",
     "fit_erasure",
     "fit_ranks",
     "get_readout",
     "make_readout",
     "online_codelength",
+    "pooled",
     "random_erasure",
     "readout_kind",
     "registered_readouts",

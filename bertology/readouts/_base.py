@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology.errors import FitError
-from bertology.readouts._features import FeatureSource, Floats, Integers, Shaped
+from bertology.readouts._sources import FeatureSource, Floats, Integers, Shaped
 
 Progress = Callable[[str], None]
 """Called with one line about how far a fit has come."""
@@ -47,8 +47,7 @@ class Targets:
             if weights.shape != labels.shape[:2]:
                 wanted = list(labels.shape[:2])
                 raise FitError(f"weights have shape {list(weights.shape)}: give {wanted}, as the labels")
-            if not (np.isfinite(weights).all() and (weights >= 0).all()):
-                raise FitError("some weights are negative or not finite: give finite weights of 0 or more")
+            check_weights(weights)
             object.__setattr__(self, "weights", weights)
         sources = self.strength_sources or tuple(range(len(labels)))
         if len(sources) != len(labels) or not all(0 <= one < len(labels) and sources[one] == one for one in sources):
@@ -80,6 +79,12 @@ class Targets:
     def name(self, problem: int) -> str:
         """Name of problem number ``problem`` in messages."""
         return self.names[problem] if problem < len(self.names) else f"problem {problem}"
+
+
+def check_weights(weights: NDArray[np.float32]) -> None:
+    """Raise :class:`FitError` unless all weights are finite and not negative."""
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise FitError("some weights are negative or not finite: give finite weights of 0 or more")
 
 
 def _checked_labels(labels: NDArray[Any], n_classes: int) -> Integers | NDArray[np.bool_]:
@@ -132,17 +137,18 @@ class FitReport:
         end = int(rising_ends(accuracy[None, None])[0, 0])
         return None if not end else "weakest" if end > 0 else "strongest"
 
-    def without_untried(self) -> FitReport:
-        """The same report without strengths that no fit tried."""
-        tried = ~np.isnan(self.dev_accuracy).all(axis=(0, 1))
-        return replace(
-            self,
-            strengths=tuple(np.array(self.strengths)[tried].tolist()),
-            dev_accuracy=self.dev_accuracy[..., tried],
-            iterations=self.iterations[..., tried],
-            converged=self.converged[..., tried],
-            gradient_norm=self.gradient_norm[..., tried],
-        )
+    @classmethod
+    def of_tried(cls, strengths: tuple[float, ...], chosen: Integers, **by_strength: NDArray[Any]) -> FitReport:
+        """The report of fits, without the strengths that none of them tried.
+
+        Args:
+            strengths: all that might be tried.
+            chosen: ``[problem, layer]`` place of the strength that is used.
+            **by_strength: the other attributes.
+        """
+        tried = ~np.isnan(by_strength["dev_accuracy"]).all(axis=(0, 1))
+        kept = {name: values[..., tried] for name, values in by_strength.items()}
+        return cls(tuple(np.array(strengths)[tried].tolist()), np.array(strengths)[chosen], **kept)
 
 
 @dataclass(frozen=True)
@@ -189,7 +195,7 @@ class FittedReadout(ABC):
 
     @abstractmethod
     def log_probs(self, source: FeatureSource, labels: Integers) -> Floats:
-        """Log-probability of a given class of each item, as a code for these classes needs it.
+        """Log-probability of a given class of each item.
 
         Args:
             source: the items.
@@ -265,11 +271,11 @@ def check_agreement(source: Shaped, targets: Targets, what: str) -> None:
         raise FitError(f"{what} has {source.n_items} items and {targets.n_items} labels: give one label for each item")
 
 
-def check_same_shape(source: Shaped, n_layers: int, dim: int) -> None:
+def check_same_shape(source: Shaped, n_layers: int, dim: int, *, what: str = "readout") -> None:
     """Raise :class:`FitError` unless ``source`` has the layers and the width that a readout was fitted on."""
     if (source.n_layers, source.dim) != (n_layers, dim):
         raise FitError(
-            f"the readout was fitted on {n_layers} layers of width {dim}: "
+            f"the {what} was fitted on {n_layers} layers of width {dim}: "
             f"it cannot read {source.n_layers} layers of width {source.dim}"
         )
 
@@ -284,25 +290,17 @@ def check_problems(train: Shaped, targets: Targets, dev: Shaped, dev_targets: Ta
             f"train has {targets.n_problems} problems of {targets.n_classes} classes and dev {dev_targets.n_problems} "
             f"of {dev_targets.n_classes}: give the same problems"
         )
-    for problem in range(targets.n_problems):
+    for problem, (counts, on_dev) in enumerate(zip(class_weights(targets), class_weights(dev_targets), strict=True)):
         name = targets.name(problem)
-        counts = class_weights(targets)[problem]
         if not counts.any():
             raise FitError(f"{name}: no training item has a label; give labelled training data")
         if np.count_nonzero(counts) == 1 and not targets.is_multi_label:
-            only = int(counts.argmax())
             raise FitError(
-                f"{name}: all training items have the one class {only}; give data with at least two. A control task "
-                "draws one class for each word form: with few forms leave it out (--controls)"
+                f"{name}: all training items have the one class {counts.argmax()}; give data with at least two. "
+                "A control task draws one class for each word form: with few forms leave it out (--controls)"
             )
-        if not class_weights(dev_targets)[problem].any():
+        if not on_dev.any():
             raise FitError(f"{name}: no dev item has a label; give labelled dev data to choose the strength by")
-
-
-def check_single_label(targets: Targets, readout: str) -> None:
-    """Raise :class:`FitError` where items may have several labels, which ``readout`` cannot give."""
-    if targets.is_multi_label:
-        raise FitError(f"{readout} gives each item one class: use an edge readout for labels [problem, item, class]")
 
 
 def item_weights(targets: Targets) -> NDArray[np.float32]:
@@ -314,15 +312,13 @@ def item_weights(targets: Targets) -> NDArray[np.float32]:
 
 def class_weights(targets: Targets) -> Floats:
     """``[problem, class]`` total weight of the items of each class."""
+    by_item = item_weights(targets).astype(np.float64)
     if targets.is_multi_label:
-        return np.asarray(np.einsum("pi,pic->pc", item_weights(targets).astype(np.float64), targets.labels))
-    totals = np.zeros((targets.n_problems, targets.n_classes))
-    for problem, weights in enumerate(item_weights(targets)):
-        used = targets.labels[problem] >= 0
-        totals[problem] = np.bincount(
-            targets.labels[problem][used], weights=weights[used].astype(np.float64), minlength=targets.n_classes
-        )
-    return totals
+        return np.asarray(np.einsum("pi,pic->pc", by_item, targets.labels))
+    # Items without a label have weight 0, so that it does not matter where they count.
+    places = targets.labels.clip(min=0)
+    pairs = zip(places, by_item, strict=True)
+    return np.stack([np.bincount(row, weights=weights, minlength=targets.n_classes) for row, weights in pairs])
 
 
 def best_places(dev_accuracy: Floats) -> Integers:

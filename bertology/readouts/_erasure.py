@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,8 +12,16 @@ from torch import Tensor
 from bertology._spans import SpanChunk
 from bertology.errors import FitError
 from bertology.readouts._base import Targets, check_agreement, check_same_shape
-from bertology.readouts._features import FeatureSource, Integers, used_chunks
-from bertology.readouts._spans import SpanSource
+from bertology.readouts._sources import (
+    AnySource,
+    Derived,
+    DerivedSpans,
+    FeatureSource,
+    Integers,
+    SpanSource,
+    check_finite,
+    used_chunks,
+)
 
 _NOTHING = 1e-9
 """Correlation of a direction with the labels, or part of the largest variance, that is rounding."""
@@ -60,11 +68,6 @@ class Erasure:
         """``[layer]`` number of directions that are removed."""
         return np.asarray(self.right.any(2).sum(1).numpy(), dtype=np.int64)
 
-    @property
-    def projections(self) -> Tensor:
-        """``[layer, dim, dim]`` the projection P in ``bias + P (x − bias)``, with P P = P."""
-        return torch.eye(self.bias.shape[1], dtype=self.left.dtype) - self.left @ self.right
-
     def erase(self, vectors: Tensor) -> Tensor:
         """``[layer, m, dim]`` vectors after the erasure.
 
@@ -88,8 +91,8 @@ class Erasure:
         return LayerErasure(self.left[place], self.right[place], self.bias[place])
 
 
-class ErasedFeatures:
-    """The vectors of a source after an erasure.
+def erased(source: AnySource, erasure: Erasure) -> AnySource:
+    """The vectors of a source, or the words of its spans, after an erasure.
 
     Args:
         source: the vectors before the erasure.
@@ -98,46 +101,21 @@ class ErasedFeatures:
     Raises:
         FitError: the erasure is of other layers or another width.
     """
+    check_same_shape(source, *erasure.bias.shape)
+    shape = source.n_layers, source.n_items, source.dim, source.layers
+    if isinstance(source, SpanSource):
 
-    def __init__(self, source: FeatureSource, erasure: Erasure) -> None:
-        check_same_shape(source, *erasure.bias.shape)
-        self._source, self._erasure = source, erasure
-        self.n_layers = source.n_layers
-        self.n_items = source.n_items
-        self.dim = source.dim
+        def span_chunks() -> Iterator[SpanChunk]:
+            for chunk in source.chunks():
+                yield replace(chunk, words=erasure.erase(chunk.words))
 
-    @property
-    def layers(self) -> Sequence[int]:
-        """``[layer]`` the number of each layer in its model."""
-        return self._source.layers
+        return DerivedSpans(*shape, span_chunks, source.n_spans)
 
-    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """All items once, as the source hands them out."""
-        for items, vectors in self._source.chunks():
-            yield items, self._erasure.erase(vectors)
+    def chunks() -> Iterator[tuple[Tensor, Tensor]]:
+        for items, vectors in source.chunks():
+            yield items, erasure.erase(vectors)
 
-
-class ErasedSpans:
-    """Words in spans after an erasure, chunk by chunk.
-
-    Args:
-        source: the spans.
-        erasure: of the same layers.
-
-    Raises:
-        FitError: the erasure was fitted to other layers or another width.
-    """
-
-    def __init__(self, source: SpanSource, erasure: Erasure) -> None:
-        check_same_shape(source, len(erasure.layers), erasure.bias.shape[1])
-        self._source, self._erasure = source, erasure
-        self.n_layers, self.n_items, self.n_spans = source.n_layers, source.n_items, source.n_spans
-        self.dim, self.layers = source.dim, source.layers
-
-    def chunks(self) -> Iterator[SpanChunk]:
-        """The chunks of the source, their words after the erasure."""
-        for chunk in self._source.chunks():
-            yield replace(chunk, words=self._erasure.erase(chunk.words))
+    return Derived(*shape, chunks)
 
 
 def fit_erasure(source: FeatureSource, labels: Integers, n_classes: int, *, device: str = "cpu") -> Erasure:
@@ -189,10 +167,7 @@ def _covariances(source: FeatureSource, labels: Tensor, n_classes: int, device: 
         first += wide.sum(1)
         second += torch.bmm(wide.mT, wide)
         by_class += wide.mT @ one_hot
-    damaged = ~first.isfinite().all(1)  # [layer]
-    if damaged.any():
-        layer = source.layers[int(damaged.nonzero()[0])]
-        raise FitError(f"layer {layer} has vectors that are not finite (NaN or infinite): extract it in float32")
+    check_finite(source, first)
     used = labels[labels >= 0]
     total = len(used)
     share = (torch.bincount(used, minlength=n_classes).double() / total).to(first)

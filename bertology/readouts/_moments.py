@@ -1,4 +1,4 @@
-"""The training items of a fit: how their vectors are spread, a sample of them kept in memory, and shuffled batches."""
+"""The training items of a fit: how their vectors are spread, a sample of them kept in memory, batches and windows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertology._spans import SpanChunk
 from bertology._workers import Workers
 from bertology.errors import FitError
 from bertology.readouts._base import Targets, class_weights, item_weights
-from bertology.readouts._features import ArrayFeatures, FeatureSource, used_chunks
+from bertology.readouts._sources import ArrayFeatures, FeatureSource, SpanSource, check_finite, only_items, used_chunks
 
 _WINDOW_BYTES = 256 << 20
 """Vectors that are shuffled among each other before they are cut into batches."""
+_SPAN_WINDOW_BYTES = 128 << 20
+"""The same of words in spans."""
 
 
 @dataclass(frozen=True)
@@ -31,21 +34,26 @@ class Items:
     """``[problem, item]`` float32, 0 where a problem does not use an item."""
     frequency: Tensor
     """``[problem, class]`` part of the training items' weight that the class has, 0 if it does not occur."""
-    total: Tensor
-    """``[problem]`` sum of the weights, float64."""
-    are_equal: bool
-    """Whether all weights are 1."""
 
     @classmethod
     def of(cls, targets: Targets, device: torch.device) -> Items:
         """Those of ``targets``, on a device."""
-        weights = torch.from_numpy(item_weights(targets)).to(device)
         by_class = torch.from_numpy(class_weights(targets)).to(device)
-        some_class = by_class.argmax(1)[:, None]
         labels = torch.from_numpy(targets.labels).to(device)
         usable = (labels >= 0) & (by_class.gather(1, labels.clamp(min=0)) > 0)
-        labels = torch.where(usable, labels, some_class)
-        return cls._with(labels, weights, (by_class / by_class.sum(1, keepdim=True)).float())
+        labels = torch.where(usable, labels, by_class.argmax(1)[:, None])
+        weights = torch.from_numpy(item_weights(targets)).to(device)
+        return cls(labels, weights, (by_class / by_class.sum(1, keepdim=True)).float())
+
+    @functools.cached_property
+    def total(self) -> Tensor:
+        """``[problem]`` sum of the weights, float64."""
+        return self.weights.sum(1, dtype=torch.float64)
+
+    @functools.cached_property
+    def are_equal(self) -> bool:
+        """Whether all weights are 1."""
+        return bool((self.weights == 1).all())
 
     @property
     def used(self) -> Tensor:
@@ -55,24 +63,17 @@ class Items:
     def at(self, items: Tensor) -> Items:
         """Only those at the places ``items``, in that order."""
         items = items.to(self.labels.device)
-        return self._with(self.labels[:, items], self.weights[:, items], self.frequency)
+        return Items(self.labels[:, items], self.weights[:, items], self.frequency)
 
     def only(self, problems: Tensor) -> Items:
         """Only some of the problems."""
-        return self._with(self.labels[problems], self.weights[problems], self.frequency[problems])
-
-    @classmethod
-    def _with(cls, labels: Tensor, weights: Tensor, frequency: Tensor) -> Items:
-        total = weights.sum(1, dtype=torch.float64)
-        return cls(labels, weights, frequency, total, bool((weights == 1).all()))
+        return Items(self.labels[problems], self.weights[problems], self.frequency[problems])
 
 
 @dataclass(frozen=True)
 class Moments:
     """Mean and standard deviation of the vectors of each layer under each weighting of the items."""
 
-    total: Tensor
-    """``[weighting]`` sum of the weights, float64."""
     mean: Tensor
     """``[weighting, layer, dim]`` float64."""
     std: Tensor
@@ -80,11 +81,11 @@ class Moments:
 
     def only(self, weightings: Tensor) -> Moments:
         """Only some of the weightings."""
-        return Moments(self.total[weightings], self.mean[weightings], self.std[weightings])
+        return Moments(self.mean[weightings], self.std[weightings])
 
     def at(self, layers: Tensor) -> Moments:
         """Only some of the layers."""
-        return Moments(self.total, self.mean[:, layers], self.std[:, layers])
+        return Moments(self.mean[:, layers], self.std[:, layers])
 
 
 @dataclass(frozen=True)
@@ -135,8 +136,21 @@ def survey(source: FeatureSource, weights: Tensor, in_sample: Tensor, workers: W
         FitError: a layer has vectors that are not finite.
     """
     used = (weights > 0).any(dim=0).cpu()
-    keeper = _Keeper(source, in_sample, weights.device)
-    chunks = keeper.watch(used_chunks(source, used))
+    size, n_kept = int(in_sample.sum()), 0
+    kept_items = torch.empty(size, dtype=torch.int64)
+    kept = torch.empty(source.n_layers, size, source.dim, device=weights.device)
+
+    def watched() -> Iterator[tuple[Tensor, Tensor]]:
+        nonlocal n_kept
+        for items, vectors in used_chunks(source, used):
+            inside = in_sample[items]
+            places = slice(n_kept, n_kept + int(inside.sum()))
+            kept_items[places] = items[inside]
+            kept[:, places] = vectors if inside.all() else vectors[:, inside]
+            n_kept = places.stop
+            yield items, vectors
+
+    chunks = watched()
     first = next(chunks, None)
     if first is None:
         raise FitError("there are no vectors to fit on: give at least one item")
@@ -144,9 +158,14 @@ def survey(source: FeatureSource, weights: Tensor, in_sample: Tensor, workers: W
     workers.spread(itertools.chain([first], chunks), [part.add for part in sums])
     first_sum = functools.reduce(torch.add, (part.first for part in sums))
     second_sum = functools.reduce(torch.add, (part.second for part in sums))
-    _check_finite(source, second_sum)
-    moments = _moments(weights.sum(dim=1, dtype=torch.float64), first_sum, second_sum, sums[0].origin)
-    return moments, keeper.sample(is_everything=bool(in_sample[used].all()))
+    check_finite(source, second_sum)
+    total = weights.sum(dim=1, dtype=torch.float64)
+    offset_mean = (first_sum / total[:, None]).transpose(0, 1)  # [problem, layer, dim]
+    variance = (second_sum / total[:, None]).transpose(0, 1) - offset_mean.square()
+    std = variance.clamp_(min=0).sqrt_()
+    constant = std <= 1e-6 * offset_mean.abs()  # float32 sums cannot tell a smaller spread from none
+    moments = Moments(offset_mean + sums[0].origin.squeeze(1), torch.where(constant, torch.inf, std))
+    return moments, Sample(kept_items, ArrayFeatures(kept), bool(in_sample[used].all()))
 
 
 def measure_moments(source: FeatureSource, weights: Tensor) -> Moments:
@@ -169,50 +188,10 @@ class _Sums:
         self.second = torch.zeros_like(self.first)
 
     def add(self, items: Tensor, vectors: Tensor) -> None:
-        """Take in a chunk."""
         weights = self._weights[:, items.to(self._weights.device)]  # [problem, m]
         offsets = vectors.to(weights.device) - self.origin
         self.first += torch.matmul(weights, offsets)
         self.second += torch.matmul(weights, offsets.square_())
-
-
-def _moments(total: Tensor, first_sum: Tensor, second_sum: Tensor, origin: Tensor) -> Moments:
-    offset_mean = (first_sum / total[:, None]).transpose(0, 1)  # [problem, layer, dim]
-    variance = (second_sum / total[:, None]).transpose(0, 1) - offset_mean.square()
-    std = variance.clamp_(min=0).sqrt_()
-    constant = std <= 1e-6 * offset_mean.abs()  # float32 sums cannot tell a smaller spread from none
-    return Moments(total, offset_mean + origin.squeeze(1), torch.where(constant, torch.inf, std))
-
-
-def _check_finite(source: FeatureSource, sums: Tensor) -> None:
-    damaged = ~sums.isfinite().all(dim=2).all(dim=1)  # [layer]
-    if damaged.any():
-        layer = source.layers[int(damaged.nonzero()[0])]
-        raise FitError(f"layer {layer} has vectors that are not finite (NaN or infinite): extract it in float32")
-
-
-class _Keeper:
-    """Collects the vectors of a sample while they pass by."""
-
-    def __init__(self, source: FeatureSource, in_sample: Tensor, device: torch.device) -> None:
-        self._in_sample = in_sample
-        size = int(in_sample.sum())
-        self._items = torch.empty(size, dtype=torch.int64)
-        self._vectors = torch.empty(source.n_layers, size, source.dim, device=device)
-        self._filled = 0
-
-    def watch(self, chunks: Iterator[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
-        """The same chunks, of which what belongs to the sample is kept."""
-        for items, vectors in chunks:
-            inside = self._in_sample[items]
-            last = self._filled + int(inside.sum())
-            self._items[self._filled : last] = items[inside]
-            self._vectors[:, self._filled : last] = vectors if inside.all() else vectors[:, inside]
-            self._filled = last
-            yield items, vectors
-
-    def sample(self, *, is_everything: bool) -> Sample:
-        return Sample(self._items, ArrayFeatures(self._vectors), is_everything)
 
 
 def shuffled_batches(
@@ -245,3 +224,71 @@ def _cut(window: list[tuple[Tensor, Tensor]], size: int, random: torch.Generator
         chosen = order[first : min(first + size, end)]
         yield numbers[chosen], vectors[:, chosen]
     return numbers[order[end:]], vectors[:, order[end:]]
+
+
+class JoinedChunks:
+    """The ``used`` ``[item]`` items once in each pass, in neighbouring chunks joined to as many as there is room for.
+
+    Each chunk is copied as it comes to where those of the last window were, so that a window is done with before the
+    next is asked for, and no more is held than a window and a chunk. Items that fit into one window are read in the
+    first pass alone.
+
+    Args:
+        source: the spans.
+        used: ``[item]`` bool.
+        device: where windows are held, so that an accelerator reads them from its own memory; the processor when left
+            out. A chunk larger than a window stays where it is.
+    """
+
+    def __init__(self, source: SpanSource, used: Tensor, *, device: torch.device | None = None) -> None:
+        self._source, self._used, self._device = source, used, device
+        self._room: Tensor | None = None  # [layer, word, dim]
+        self._only: SpanChunk | None = None
+
+    def __iter__(self) -> Iterator[SpanChunk]:
+        """One pass. Behind the last word of a window there may be room left, with nothing in it.
+
+        Raises:
+            FitError: a layer has vectors that are not finite.
+        """
+        if self._only is not None:
+            yield self._only
+            return
+        windows: list[SpanChunk] = []
+        for joined in self._joined():
+            windows = [*windows[:1], joined]
+            yield joined
+        if len(windows) == 1:
+            self._only = windows[0]
+
+    def _joined(self) -> Iterator[SpanChunk]:
+        """Neighbouring chunks as one, as many as there is room for; a chunk too large for it comes alone."""
+        held: list[SpanChunk] = []
+        filled = 0
+        for chunk in self._source.chunks():
+            chunk = only_items(chunk, self._used[chunk.items])
+            if not len(chunk.items):
+                continue
+            # A sum is far cheaper than a look at every number.
+            check_finite(self._source, chunk.words.sum(dim=(1, 2)))
+            n_layers, n_words, dim = chunk.words.shape
+            most = _SPAN_WINDOW_BYTES // (chunk.words.nbytes // n_words)
+            if held and filled + n_words > most:
+                yield self._one(held)
+                held, filled = [], 0
+            if n_words > most:
+                yield chunk
+                continue
+            if self._room is None:
+                self._room = torch.empty(n_layers, most, dim, device=self._device)
+            words = self._room[:, filled : filled + n_words]
+            held.append(SpanChunk(chunk.items, words.copy_(chunk.words), chunk.spans + filled))
+            filled += n_words
+            del chunk  # or it would be held while the next is read
+        if held:
+            yield self._one(held)
+
+    def _one(self, held: list[SpanChunk]) -> SpanChunk:
+        assert self._room is not None, "what is held was copied there"
+        # all of the room: a part of it would be copied whenever words are taken from it
+        return SpanChunk(torch.cat([c.items for c in held]), self._room, torch.cat([c.spans for c in held]))

@@ -12,7 +12,7 @@ from bertology.activations import _vectors as module
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import FitError, NameNotFoundError
-from bertology.readouts import SpanSource
+from bertology.readouts._sources import SpanSource
 
 
 @pytest.fixture

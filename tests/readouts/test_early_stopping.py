@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bertology.readouts._selection import EarlyStopping
+from bertology.readouts._fitting import EarlyStopping
 
 
 def _run(race: EarlyStopping, *rounds: tuple[float, float | None]) -> list[bool]:

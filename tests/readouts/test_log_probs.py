@@ -7,7 +7,7 @@ import pytest
 
 from bertology.errors import FitError
 from bertology.readouts import FittedReadout, LinearReadout, Readout, Targets
-from bertology.readouts._features import SubsetFeatures
+from bertology.readouts._sources import subset
 from bertology.readouts.linear._affine import RidgeReadout
 from bertology.readouts.neural._perceptrons import MlpReadout
 from tests.readouts.conftest import Split
@@ -66,14 +66,14 @@ def test_questions_that_do_not_fit(name: str, train: Split, dev: Split, test: Sp
 def test_a_subset_is_a_source(train: Split, dev: Split, test: Split) -> None:
     fitted = fit(SMALL["linear"], train, dev)
     chosen = np.random.default_rng(0).random(700) < 0.3
-    some = SubsetFeatures(test.source, chosen)
+    some = subset(test.source, chosen)
     whole = fitted.log_probs(test.source, test.labels)
     np.testing.assert_allclose(
         fitted.log_probs(some, test.labels[:, chosen]), whole[:, :, chosen], rtol=1e-6, atol=1e-6
     )
     part = Split(train.vectors[:, :300], train.labels[:, :300], 4)
     half = SMALL["linear"].fit(
-        SubsetFeatures(train.source, np.arange(900) < 300),
+        subset(train.source, np.arange(900) < 300),
         Targets(train.labels[:, :300], 4),
         dev=dev.source,
         dev_targets=dev.targets,
@@ -81,4 +81,4 @@ def test_a_subset_is_a_source(train: Split, dev: Split, test: Split) -> None:
     expected = fit(SMALL["linear"], part, dev).log_probs(test.source, test.labels)
     np.testing.assert_allclose(half.log_probs(test.source, test.labels), expected, atol=1e-4)
     with pytest.raises(FitError, match="one for each item"):
-        SubsetFeatures(test.source, chosen[:5])
+        subset(test.source, chosen[:5])

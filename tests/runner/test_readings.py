@@ -19,7 +19,7 @@ from bertology.families.request import ReadoutConfig, sweep
 from bertology.families.task_data import TaskData
 from bertology.measures import expected_layer, fraction_mask
 from bertology.readouts import LinearReadout, Targets
-from bertology.readouts._features import SubsetFeatures
+from bertology.readouts._sources import subset
 from bertology.results import Results, read_predictions
 from bertology.results.views.layers import layer_tables
 from bertology.runner import ProbeRequest, make_plan, run_probes
@@ -216,7 +216,7 @@ def test_a_share_is_as_if_the_rest_were_not_there(
 
     sources = vectors(plan, data)
     fitted = LinearReadout(strengths=(0.1,)).fit(
-        SubsetFeatures(sources["train"], keep),
+        subset(sources["train"], keep),
         Targets(data.targets("train")[None, keep], data.n_train_labels),
         dev=sources["dev"],
         dev_targets=Targets(data.targets("dev")[None], data.n_train_labels),

@@ -46,7 +46,7 @@ def erased_data(task: str, splits: Splits) -> TaskData:
 
 def _source(cells: FitCells, data: TaskData, entry: Entry, split: str, erasure: Erasure | None) -> Any:
     from bertology.activations import SpanVectors, WordVectors
-    from bertology.readouts import ErasedFeatures, ErasedSpans, PooledSpans
+    from bertology.readouts import erased, pooled
 
     examples = data.items[split]
     memory = 0
@@ -54,12 +54,12 @@ def _source(cells: FitCells, data: TaskData, entry: Entry, split: str, erasure: 
         memory = SPAN_MEMORY if readout_kind(cells.readout).reads == "spans" else TRAIN_MEMORY
     if readout_kind(cells.readout).reads == "words" and examples.are_words:
         words = WordVectors(entry, examples.words, layers=cells.layers_read, memory=memory)
-        return words if erasure is None else ErasedFeatures(words, erasure)
+        return words if erasure is None else erased(words, erasure)
     spans: Any = SpanVectors(entry, examples.spans, layers=cells.layers_read, memory=memory)
     if erasure is not None:
-        spans = ErasedSpans(spans, erasure)
+        spans = erased(spans, erasure)
     # A readout of single vectors takes the mean of a span, of two spans one after the other.
-    return spans if readout_kind(cells.readout).reads == "spans" else PooledSpans(spans)
+    return spans if readout_kind(cells.readout).reads == "spans" else pooled(spans)
 
 
 def _erasure(cells: FitCells, data: TaskData, entries: Mapping[str, Entry], device: str) -> Erasure:

@@ -120,7 +120,7 @@ class TreeFit:
     def _relations(self) -> FittedAffine:
         """Relations of words to their heads, by logistic regression on the words' own vectors."""
         from bertology.activations import WordVectors
-        from bertology.readouts import FittedAffine, LinearReadout, Targets
+        from bertology.readouts import LinearReadout, Targets
 
         number = {name: place for place, name in enumerate(self.relation_names)}
         parts: dict[str, tuple[Any, Any]] = {}
@@ -143,11 +143,9 @@ class TreeFit:
             stacked = np.repeat(labels[None], len(self.problems), axis=0)
             parts[split] = vectors, Targets(stacked, len(number), weights)
         (train, targets), (dev, dev_targets) = parts["train"], parts["dev"]
-        fitted = LinearReadout(extensions=0).fit(
+        return LinearReadout(extensions=0).fit(
             train, targets, dev=dev, dev_targets=dev_targets, device=self.device, progress=self.progress.say
         )
-        assert isinstance(fitted, FittedAffine)
-        return fitted
 
 
 @dataclass(frozen=True)
@@ -372,7 +370,7 @@ def _probe_of(pair: Pair, cells: FitCells, maps: _Fitted, problem: int, place: i
     distance, depth = (None if one is None else one.maps[problem, place] for one in (maps.distances, maps.depths))
     relation = None
     if maps.relations is not None:
-        regression = maps.relations.regressions
+        regression = maps.relations.model
         coefficients, intercepts = (of[problem, place, 0] for of in (regression.coefficients, regression.intercepts))
         relation = torch.cat([coefficients.T, intercepts[None]])
     layer = cells.layers[place]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -11,18 +11,19 @@ import torch
 from torch import Tensor, nn
 
 from bertology.errors import FitError
-from bertology.readouts._base import (
-    FitReport,
-    FittedPosterior,
-    Progress,
-    Readout,
-    Targets,
-    check_problems,
-    check_single_label,
+from bertology.readouts._base import FittedPosterior
+from bertology.readouts._fitting import (
+    FittedScores,
+    Standardised,
+    TrainingData,
+    WordReadout,
+    accuracies,
+    label_log_probs,
+    single_report,
+    surprisals,
 )
-from bertology.readouts._features import FeatureSource, Floats, Integers, resident
 from bertology.readouts._moments import Items, Moments, measure_moments, shuffled_batches
-from bertology.readouts._selection import FittedScores, Scores, accuracies, label_log_probs
+from bertology.readouts._sources import FeatureSource, Floats, Integers, resident
 
 _K1, _K2, _K3 = 0.63576, 1.87320, 1.48695
 """Molchanov et al. 2017, equation 14: the divergence of a Gaussian from the log-uniform prior, closely."""
@@ -34,8 +35,6 @@ _SIZE = 0.1
 _LOG_VARIANCE, _LOG_ALPHA = -3.0, -3.0
 """Initial log-variances of posteriors: wide, but not so wide that outputs are mere noise. From narrow posteriors it
 takes many steps to reach one that costs nothing."""
-
-
 Noises = Sequence[np.random.Generator]
 
 
@@ -101,22 +100,17 @@ class _Groups(nn.Module):
         return weights + scales.sum(2)
 
 
-class Compressors(nn.Module):
+class Compressors(Standardised):
     """One readout a problem and layer: standardised features, hidden layers of ReLUs if any, class scores."""
 
     def __init__(self, moments: Moments, items: Items, hidden: int, seed: int) -> None:
-        super().__init__()
-        n_problems, n_layers, dim = moments.mean.shape
-        widths = [dim, *([hidden] if hidden else []), items.frequency.shape[1]]
-        device = moments.mean.device
+        n_classes = items.frequency.shape[1]
+        super().__init__(moments, n_classes)
+        widths = [moments.mean.shape[2], *([hidden] if hidden else []), n_classes]
         self.maps = nn.ModuleList(
-            _Groups((n_problems, n_layers), n_in, n_out, seed + place, device)
+            _Groups(self.shape[:2], n_in, n_out, seed + place, moments.mean.device)
             for place, (n_in, n_out) in enumerate(itertools.pairwise(widths))
         )
-        self.mean: Tensor
-        self.std: Tensor
-        self.register_buffer("mean", moments.mean.float())
-        self.register_buffer("std", moments.std.float())
 
     def forward(self, vectors: Tensor, noises: Noises | None = None) -> Tensor:
         """``[problem, layer, m, class]`` scores of ``[layer, m, dim]`` vectors.
@@ -128,7 +122,7 @@ class Compressors(nn.Module):
             drawn = [one.noise(vectors.shape[1], random) for one, random in zip(self._maps, noises, strict=True)]
         scores = []
         for problem in range(len(self.mean)):
-            hidden = (vectors - self.mean[problem][:, None]) / self.std[problem][:, None]
+            hidden = self.standard(vectors, problem)
             for place, (groups, noise) in enumerate(zip(self._maps, drawn, strict=True)):
                 hidden = hidden.relu() if place else hidden
                 hidden = groups.expected(hidden, problem) if noise is None else groups.sampled(hidden, problem, noise)
@@ -140,9 +134,10 @@ class Compressors(nn.Module):
         return np.random.default_rng(seed).spawn(len(self._maps))
 
     @property
-    def n_classes(self) -> int:
-        """How many classes there are."""
-        return int(self._maps[-1].bias.shape[2])
+    def n_params(self) -> int:
+        """Weights, biases and scales of one layer's readout for one problem, without how sure they are."""
+        parameters = (parameter for one in self._maps for parameter in (one.mean, one.bias, one.log_scale))
+        return sum(int(np.prod(parameter.shape[2:])) for parameter in parameters)
 
     @property
     def _maps(self) -> Sequence[_Groups]:
@@ -152,71 +147,41 @@ class Compressors(nn.Module):
         """``[problem, layer]`` nats from the prior to the posterior."""
         return torch.stack([groups.divergence() for groups in self._maps]).sum(0)
 
-    def scores(self, source: FeatureSource, noises: Noises | None = None) -> Iterator[tuple[Tensor, int, Tensor]]:
-        """Item numbers ``[m]``, layer, and scores ``[problem, 1, class, m]``, chunk by chunk and layer by layer."""
-        with torch.inference_mode():
-            for items, vectors in source.chunks():
-                class_scores = self(vectors.to(self.mean.device), noises).unsqueeze(2)  # [problem, layer, 1, m, class]
-                for layer in range(source.n_layers):
-                    yield items, layer, class_scores[:, layer].mT
-
 
 @dataclass(frozen=True)
-class FittedBayes(FittedScores, FittedPosterior):
+class FittedBayes(FittedScores[Compressors], FittedPosterior):
     """Readouts with their posteriors. Predictions are those of the posteriors' means.
 
     In the report ``iterations`` counts steps, ``converged`` says that the code had stopped getting shorter, and
     ``gradient_norm`` is the part by which it still did.
     """
 
-    name: str
-    compressors: Compressors
-    report: FitReport
-    sampling_seed: int
-    are_logits: bool = True
-
-    @property
-    def n_params(self) -> int:
-        """Weights, biases and scales of one layer's readout for one problem, without how sure they are."""
-        return sum(
-            int(np.prod(parameter.shape[2:]))
-            for name, parameter in self.compressors.named_parameters()
-            if name.rpartition(".")[2] in ("mean", "bias", "log_scale")
-        )
+    sampling_seed: int = 0
 
     @property
     def model_bits(self) -> Floats:
         """``[problem, layer]`` what the posterior costs: its divergence from the prior, in bits."""
         with torch.no_grad():
-            return np.asarray(self.compressors.divergence().double().cpu().numpy() / np.log(2))
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """Numbers of problems, layers and classes, and the width of the vectors."""
-        n_problems, n_layers, dim = self.compressors.mean.shape
-        return n_problems, n_layers, self.compressors.n_classes, dim
-
-    def scores(self, source: FeatureSource) -> Scores:
-        """Scores under the means of the posteriors of every item of ``source`` in every layer, chunk by chunk."""
-        return self.compressors.scores(source)
+            return np.asarray(self.model.divergence().double().cpu().numpy() / np.log(2))
 
     def sampled_log_probs(self, source: FeatureSource, labels: Integers) -> Floats:
         """The same under weights drawn from the posterior anew for each item: its mean is the expected one."""
         shape = self.checked_shape(source, labels)
-        noises = self.compressors.noises(self.sampling_seed)
-        draws = (label_log_probs(self.compressors.scores(source, noises), shape, labels) for _ in range(_DRAWS))
+        noises = self.model.noises(self.sampling_seed)
+        draws = (label_log_probs(self.model.scores(source, noises), shape, labels) for _ in range(_DRAWS))
         return np.asarray(sum(draws) / _DRAWS)
 
 
 @dataclass(frozen=True)
-class BayesReadout(Readout):
+class BayesReadout(WordReadout[FittedBayes]):
     """A readout under Bayesian compression (Louizos et al. 2017, section 4.1), for variational codelength.
 
     It minimises the length of a message that holds its posterior and, given that, the training labels: the
     divergence from the prior plus the expected cross-entropy (Honkela & Valpola 2004; Voita & Titov 2020, section
     3.2.1). That is all the regularisation it has: nothing is chosen on dev.
 
-    All layers and problems see the same batches and the same noise, and share no parameter.
+    All layers and problems see the same batches and the same noise, and share no parameter. The seed is that of
+    initial weights (each problem its own), the order of the items, and the noise.
     """
 
     hidden: int = 0
@@ -232,83 +197,40 @@ class BayesReadout(Readout):
         """``bayes.v1``."""
         return "bayes.v1"
 
-    def fit(
-        self,
-        train: FeatureSource,
-        targets: Targets,
-        *,
-        dev: FeatureSource,
-        dev_targets: Targets,
-        seed: int = 0,
-        device: str = "cpu",
-        progress: Progress | None = None,
-    ) -> FittedBayes:
-        """Fit every problem in every layer for the same number of steps.
-
-        Arguments that are not named here are as in :meth:`Readout.fit`.
-
-        Args:
-            dev: vectors of other items, on which accuracy is reported.
-            seed: of initial weights (each problem its own), the order of the items, and the noise.
-
-        Raises:
-            FitError: as :meth:`Readout.fit`; or a setting is out of bounds.
-        """
-        check_single_label(targets, self.name)
-        check_problems(train, targets, dev, dev_targets)
+    def fit_to(self, data: TrainingData) -> FittedBayes:
+        """Fit every problem in every layer for the same number of steps."""
         if self.hidden < 0 or min(self.steps, self.batch_items) < 1 or self.learning_rate <= 0:
             raise FitError(f"settings {asdict(self)}: give hidden of 0 or more, the others above 0")
-        items = Items.of(targets, torch.device(device))
-        train = resident(train, items.labels.device)
+        items, seed = data.items, data.seed
+        train = resident(data.train, items.labels.device)
         compressors = Compressors(measure_moments(train, items.weights), items, self.hidden, seed)
         optimiser = torch.optim.Adam(compressors.parameters(), lr=self.learning_rate)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.steps)
         random, noises = torch.Generator().manual_seed(seed), compressors.noises(seed)
+        epochs = (shuffled_batches(train, items, self.batch_items, random) for _ in itertools.count())
+        batches = itertools.islice(itertools.chain.from_iterable(epochs), self.steps)
+        total, n_used = items.total.float()[:, None], int(items.used.sum())
         lengths = []
-        for step, (numbers, vectors) in enumerate(self._batches(train, items, random), start=1):
+        for step, (numbers, vectors) in enumerate(batches, start=1):
             optimiser.zero_grad()
-            length = _length(compressors, vectors, items, numbers, noises)
+            # [problem, layer] nats an item that the whole message takes, by one batch and one draw of weights
+            of_labels = surprisals(compressors(vectors, noises), items, numbers).sum(2)
+            length = of_labels * (n_used / len(numbers)) / total + compressors.divergence() / total
             length.sum().backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             schedule.step()
             lengths.append(length.detach())
-            if progress is not None and step % 100 == 0:
-                progress(f"compressed readouts: step {step} of {self.steps}")
-        accuracy = accuracies(compressors.scores(dev), (targets.n_problems, train.n_layers, 1), dev_targets)
+            if step % 100 == 0:
+                data.progress(f"compressed readouts: step {step} of {self.steps}")
+        accuracy = accuracies(compressors.scores(data.dev), (*data.shape, 1), data.dev_targets)[:, :, 0]
         compressors.requires_grad_(False)
-        return FittedBayes(self.name, compressors, self._report(torch.stack(lengths), accuracy), seed)
+        gain = self._last_gain(torch.stack(lengths))
+        report = single_report(accuracy, np.full(gain.shape, self.steps, dtype=np.int64), gain <= _STILL, gain)
+        return FittedBayes(self.name, compressors, report, sampling_seed=seed)
 
-    def _batches(self, train: FeatureSource, items: Items, random: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-        """As many batches as there are steps, all items once an epoch."""
-
-        def endless() -> Iterator[tuple[Tensor, Tensor]]:
-            while True:
-                yield from shuffled_batches(train, items, self.batch_items, random)
-
-        return itertools.islice(endless(), self.steps)
-
-    def _report(self, lengths: Tensor, accuracy: Floats) -> FitReport:
-        """How the training went, by what each step took the code to be: ``[step, problem, layer]``."""
+    def _last_gain(self, lengths: Tensor) -> Floats:
+        """``[problem, layer]`` part by which codes of ``[step, problem, layer]`` got shorter in the last steps."""
         last = self.steps // 4
         before, after = lengths[-2 * last : -last], lengths[-last:]
         gain = (before.mean(0) / after.mean(0) - 1) if last else torch.full_like(lengths[0], torch.inf)
-        by_fit = gain.double().cpu().numpy()[:, :, None]
-        return FitReport(
-            strengths=(0.0,),
-            chosen=np.zeros(by_fit.shape[:2]),
-            dev_accuracy=accuracy,
-            iterations=np.full(by_fit.shape, self.steps, dtype=np.int64),
-            converged=by_fit <= _STILL,
-            gradient_norm=by_fit,
-        )
-
-
-def _length(compressors: Compressors, vectors: Tensor, items: Items, numbers: Tensor, noises: Noises) -> Tensor:
-    """``[problem, layer]`` nats an item that the whole message takes, judged by one batch and one draw of weights."""
-    log_prob = compressors(vectors, noises).log_softmax(3)  # [problem, layer, m, class]
-    labels = items.labels[:, None, numbers, None].expand(-1, log_prob.shape[1], -1, 1)
-    by_item = -log_prob.gather(3, labels).squeeze(3) * items.weights[:, None, numbers]
-    total = items.total.float()[:, None]
-    n_used = int(items.used.sum())
-    length: Tensor = by_item.sum(2) * (n_used / len(numbers)) / total + compressors.divergence() / total
-    return length
+        return np.asarray(gain.double().cpu().numpy())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from bertology.errors import FitError
@@ -22,8 +23,7 @@ from bertology.readouts._base import (
     class_weights,
     item_weights,
 )
-from bertology.readouts._features import FeatureSource, Floats, Integers
-from bertology.readouts._spans import Items, held, subset
+from bertology.readouts._sources import AnySource, FeatureSource, Floats, Integers, SpanSource, in_memory, subset
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Codelength:
         return np.asarray(self.uniform_bits[:, None] / self.bits)
 
 
-def number_clusters(clusters: NDArray[np.integer] | None, n_items: int) -> tuple[Integers, int]:
+def _number_clusters(clusters: NDArray[np.integer] | None, n_items: int) -> tuple[Integers, int]:
     """``[item]`` cluster of each item and how many there are; each item its own when ``clusters`` are left out.
 
     Raises:
@@ -82,25 +82,20 @@ def number_clusters(clusters: NDArray[np.integer] | None, n_items: int) -> tuple
     return numbers.astype(np.int64), int(numbers.max(initial=-1)) + 1
 
 
-def check_codable(targets: Targets) -> None:
+def _check_codable(targets: Targets) -> None:
     """Raise :class:`FitError` where items would have to be coded several times, or not wholly."""
     if targets.weights is not None and not np.isin(targets.weights, (0, 1)).all():
         raise FitError("a code tells each item once: leave weights out; another seed takes another order instead")
-    if uniform_item_bits(targets) == 0:
+    if _uniform_item_bits(targets) == 0:
         raise FitError(f"there is nothing to tell of {targets.n_classes} class: give labels of at least two")
 
 
-def uniform_item_bits(targets: Targets) -> float:
+def _uniform_item_bits(targets: Targets) -> float:
     """Bits of one item's label under the uniform code."""
     return float(targets.n_classes if targets.is_multi_label else np.log2(targets.n_classes))
 
 
-def coded_items(targets: Targets) -> NDArray[np.bool_]:
-    """``[problem, item]`` whether an item's label is coded."""
-    return item_weights(targets) > 0
-
-
-def sum_by(groups: Integers, values: Floats, n_groups: int) -> Floats:
+def _sum_by(groups: Integers, values: Floats, n_groups: int) -> Floats:
     """Values ``[problem, layer, item]`` summed over the items of each group: ``[problem, layer, group]``."""
     sums = np.empty((*values.shape[:2], n_groups))
     for place in np.ndindex(values.shape[:2]):
@@ -108,10 +103,9 @@ def sum_by(groups: Integers, values: Floats, n_groups: int) -> Floats:
     return sums
 
 
-def count_by(groups: Integers, used: NDArray[np.bool_], n_groups: int) -> Integers:
+def _count_by(groups: Integers, used: NDArray[np.bool_], n_groups: int) -> Integers:
     """How many items of each group are ``used [problem, item]``: ``[problem, group]``."""
-    counts = [np.bincount(groups[row], minlength=n_groups) for row in used]
-    return np.stack(counts).astype(np.int64)
+    return np.stack([np.bincount(groups[row], minlength=n_groups) for row in used]).astype(np.int64)
 
 
 def variational_codelength(
@@ -149,7 +143,7 @@ def variational_codelength(
     Raises:
         FitError: as :meth:`Readout.fit`; items with weights; or a readout without a posterior.
     """
-    check_codable(targets)
+    _check_codable(targets)
     fitted = readout.fit(train, targets, dev=dev, dev_targets=dev_targets, seed=seed, device=device, progress=progress)
     if not isinstance(fitted, FittedPosterior):
         raise FitError(f"{readout.name} has no variational code: take readout bayes, or online")
@@ -161,18 +155,18 @@ def codelength_of(
 ) -> Codelength:
     """What :func:`variational_codelength` returns, of a readout fitted already, on what it was fitted to."""
     check_agreement(train, targets, "train")
-    check_codable(targets)
-    numbers, n_clusters = number_clusters(clusters, train.n_items)
-    used = coded_items(targets)
+    _check_codable(targets)
+    numbers, n_clusters = _number_clusters(clusters, train.n_items)
+    used = item_weights(targets) > 0  # [problem, item]
     labels = targets.labels.astype(np.int64)
     bits = np.where(used[:, None], -fitted.sampled_log_probs(train, labels) / np.log(2), 0.0)
-    cluster_items = count_by(numbers, used, n_clusters)
+    cluster_items = _count_by(numbers, used, n_clusters)
     block_items = cluster_items.sum(axis=1, keepdims=True)
     share = cluster_items / block_items
     return Codelength(
         method="variational",
-        item_bits=uniform_item_bits(targets),
-        cluster_bits=sum_by(numbers, bits, n_clusters) + fitted.model_bits[:, :, None] * share[:, None],
+        item_bits=_uniform_item_bits(targets),
+        cluster_bits=_sum_by(numbers, bits, n_clusters) + fitted.model_bits[:, :, None] * share[:, None],
         cluster_items=cluster_items,
         block_bits=bits.sum(axis=2, keepdims=True),
         block_items=block_items,
@@ -189,10 +183,10 @@ _MEMORY = 1 << 30
 
 def online_codelength(
     readout: Readout,
-    train: Items,
+    train: AnySource,
     targets: Targets,
     *,
-    dev: Items,
+    dev: AnySource,
     dev_targets: Targets,
     clusters: NDArray[np.integer] | None = None,
     fractions: Sequence[float] = FRACTIONS,
@@ -234,9 +228,9 @@ def online_codelength(
             rise to 1.
     """
     check_problems(train, targets, dev, dev_targets)
-    check_codable(targets)
-    numbers, n_clusters = number_clusters(clusters, train.n_items)
-    used = coded_items(targets)
+    _check_codable(targets)
+    numbers, n_clusters = _number_clusters(clusters, train.n_items)
+    used = item_weights(targets) > 0
     blocks, n_blocks = _blocks(numbers, np.asarray(used.any(axis=0)), fractions, seed=seed)
     coder = _Coder(readout, train, targets, used, dev, dev_targets, seed, device, progress)
     by_cluster, by_block = [], []
@@ -245,17 +239,17 @@ def online_codelength(
         if progress is not None:
             progress(f"online code: block {number + 1} of {n_blocks}, {np.count_nonzero(now)} items")
         bits = coder.bits((blocks >= 0) & (blocks < number), now)
-        by_cluster.append(sum_by(numbers[now], bits, n_clusters))
+        by_cluster.append(_sum_by(numbers[now], bits, n_clusters))
         by_block.append(bits.sum(axis=2))
     # what nothing was fitted to is the same in every layer
     block_bits = np.stack(np.broadcast_arrays(*by_block), axis=2)
     return Codelength(
         method="online",
-        item_bits=uniform_item_bits(targets),
+        item_bits=_uniform_item_bits(targets),
         cluster_bits=np.sum(np.broadcast_arrays(*by_cluster), axis=0),
-        cluster_items=count_by(numbers, used, n_clusters),
+        cluster_items=_count_by(numbers, used, n_clusters),
         block_bits=block_bits,
-        block_items=count_by(np.maximum(blocks, 0), used, n_blocks),
+        block_items=_count_by(np.maximum(blocks, 0), used, n_blocks),
         model_bits=np.zeros(block_bits.shape[:2]),
     )
 
@@ -292,13 +286,9 @@ class _Coder:
     def bits(self, seen: NDArray[np.bool_], now: NDArray[np.bool_]) -> Floats:
         """``[problem, layer, item]`` of the items that are coded ``now``, after those that were ``seen``: 0 if unused.
 
-        One layer stands for all where nothing could be fitted.
-
-        Args:
-            seen: ``[item]``
-            now: ``[item]``
+        One layer stands for all where nothing could be fitted. Both arguments are ``[item]``.
         """
-        uniform = uniform_item_bits(self.targets)
+        uniform = _uniform_item_bits(self.targets)
         bits = np.where(self.used[:, now], uniform, 0.0)[:, None]
         known = _those(self.targets, seen)
         n_known = np.count_nonzero(class_weights(known), axis=1)
@@ -306,7 +296,9 @@ class _Coder:
         if not len(able):
             return bits
         dev_targets = self.dev_targets.only(able)
-        before: Any = held(subset(self.train, seen), memory=_MEMORY)
+        before: Any = subset(self.train, seen)
+        if not isinstance(before, SpanSource):  # readouts of spans keep what they need themselves
+            before = in_memory(before, device=torch.device("cpu"), memory=_MEMORY)
         fitted = self.readout.fit(
             before,
             known.only(able),
@@ -316,13 +308,13 @@ class _Coder:
             device=self.device,
             progress=self.progress,
         )
-        on_dev = coded_items(dev_targets)
+        on_dev = item_weights(dev_targets) > 0
         smoothing = choose_smoothing(_log_probs(fitted, self.dev, dev_targets, on_dev), on_dev, uniform)
-        coded = _those(self.targets.only(able), now)
-        log_probs = _log_probs(fitted, subset(self.train, now), coded, self.used[able][:, now])
+        used = self.used[able][:, now]
+        log_probs = _log_probs(fitted, subset(self.train, now), _those(self.targets.only(able), now), used)
         coded_bits = code_bits(log_probs, smoothing, uniform)
         bits = np.repeat(bits, coded_bits.shape[1], axis=1)
-        bits[able] = np.where(self.used[able][:, None, now], coded_bits, 0.0)
+        bits[able] = np.where(used[:, None], coded_bits, 0.0)
         return bits
 
 

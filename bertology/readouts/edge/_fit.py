@@ -1,311 +1,320 @@
-"""Fitting edge probes, which predict labels of a span of words, or of two."""
+"""Fitting edge probes side by side, each with an optimiser of its own, until its own dev score stops rising."""
 
 from __future__ import annotations
 
-import math
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import ClassVar, Literal, cast, get_args
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.optim.adam import adam
 
 from bertology._workers import Workers
-from bertology.errors import FitError
-from bertology.readouts._base import Progress, Readout, Targets, check_problems, item_weights
-from bertology.readouts._features import FeatureSource, Floats
-from bertology.readouts._registry import get_readout
-from bertology.readouts._selection import EarlyStopping
-from bertology.readouts._spans import PlainPooling, PooledSpans, SpanSource, as_spans
-from bertology.readouts.edge._fitted import FittedEdge, FittedPooled, Scorer, dev_scores, with_parts
-from bertology.readouts.edge._model import Design, Pooling, Reads, Shuffle, TrainingWindows
-from bertology.readouts.edge._training import EdgeTrainer, Goals
-
-Classifier = Literal["mlp", "linear"]
-Loss = Literal["auto", "softmax", "sigmoid"]
-Watch = Literal["score", "loss"]
-
-
-@dataclass(frozen=True)
-class SpanReadout(Readout):
-    """Settings and fit of all edge readouts (Tenney et al. 2019a, section 3.1): probes of one or two spans of words.
-
-    Words are projected, a learned attention over each span's words makes one vector of it (with parameters of their
-    own for the first and the second span), and a classifier reads the two. The probes of all problems and columns are
-    trained side by side on the same batches by Adam, without shared parameters, until their own dev score stops
-    rising: accuracy, or micro F1 where items have several labels. A fit then goes back to its best round, and learns on
-    from there while its learning rate falls to 0. Every column begins with the same parameters and leaves the same
-    hidden units out.
-
-    Only words inside spans are read, and memory is bounded by a window of them, whatever the corpus.
-
-    Version 2 of the settings. With those of version 1 (``edge.v1`` …) a fit ends where its score stops rising, its
-    learning rate as high as ever, and reads up to 1.5 points low.
-    """
-
-    stem: ClassVar[str]
-    """The registered name without its version."""
-    version: ClassVar[int] = 2
-    reads: ClassVar[Reads]
-    """How a column reads its layers."""
-
-    pooling: Pooling = "attention"
-    """How the words of a span become one vector; all but ``attention`` have no parameters."""
-    projection: int = 256
-    """Width that words are projected to, 0 for none."""
-    classifier: Classifier = "mlp"
-    """``mlp``: one hidden layer (tanh, layer norm, dropout), as the authors' code has it."""
-    hidden: int = 512
-    """Width of that hidden layer."""
-    dropout: float = 0.2
-    """Part of the hidden units that a batch does without."""
-    loss: Loss = "auto"
-    """``softmax`` for one label an item, ``sigmoid`` for each label on its own (as the paper has it throughout);
-    ``auto``: softmax unless items have several labels."""
-    learning_rate: float = 2e-3
-    """Of Adam, in batches of ``batch_items``."""
-    weight_decay: float = 0.0
-    batch_items: int = 256
-    """Items of a batch at most."""
-    least_batch: int = 32
-    """Of few items batches are smaller, so that a pass has ``round_steps`` of them, but no smaller than this; the
-    learning rate falls with the square root of their size. As much as ``batch_items`` where all are to be alike."""
-    max_epochs: int = 40
-    """Rounds at most. A round is a pass over the items, or of few items as many as make ``round_steps`` steps."""
-    max_steps: int = 5000
-    """Steps after which no further round begins, so that of many items there are fewer rounds; 0 for no limit."""
-    patience: int = 6
-    """Rounds without getting better on dev after which a fit cools down, and ends."""
-    cool_down: int = 8
-    """Rounds in which the learning rate falls to 0 (linearly), from the best round on; half of all rounds at most."""
-    watch: Watch = "score"
-    """What getting better is: ``score``, a higher score; ``loss``, a higher score or a smaller loss. The score of a few
-    dev items goes up in steps: with many training items a fit may learn for long between two of them."""
-    round_steps: int = 100
-    """Least number of batches between two evaluations on dev: after a pass over few items, scores hardly change."""
-
-    @abstractmethod
-    def columns(self, layers: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-        """Which of the ``layers`` each column of a fit reads; columns take the place of layers in all that is fitted.
-
-        Raises:
-            FitError: there are too few layers.
-        """
-
-    @property
-    def name(self) -> str:
-        """Registered name, with its version."""
-        return f"{self.stem}.v{self.version}"
-
-    @property
-    def mixing(self) -> tuple[float, float]:
-        """Temperature of the weights of mixes, and how often a layer is left out of a batch."""
-        settings = asdict(self)
-        return settings.get("temperature", 1.0), settings.get("layer_dropout", 0.0)
-
-    def fit(
-        self,
-        train: FeatureSource | SpanSource,
-        targets: Targets,
-        *,
-        dev: FeatureSource | SpanSource,
-        dev_targets: Targets,
-        seed: int = 0,
-        device: str = "cpu",
-        progress: Progress | None = None,
-    ) -> FittedEdge | FittedPooled:
-        """Fit every problem in every column, each to its own best epoch.
-
-        Without attention, projection and hidden layer, ``edge`` is a logistic regression on pooled vectors and is
-        fitted as one, by ``linear.v1``: standardised, with an L2 path chosen on dev.
-
-        Args:
-            train: spans of words to fit on; items of single words are spans of one word.
-            targets: what to predict from them, one class or several for each item.
-            dev: spans of other items, to see when to stop.
-            dev_targets: the same problems over ``dev``.
-            seed: of the initial weights (each problem its own), of the order of the items and of what is left out.
-            device: where to compute, as torch names it.
-            progress: called with one line about how far the fit has come.
-
-        Raises:
-            FitError: as :meth:`Readout.fit`; a setting is out of bounds; train and dev have other numbers of spans.
-        """
-        self._check(targets)
-        check_problems(train, targets, dev, dev_targets)
-        train, dev = as_spans(train), as_spans(dev)
-        if train.n_spans != dev.n_spans:
-            raise FitError(f"train has {train.n_spans} spans an item and dev {dev.n_spans}: give the same number")
-        if self._is_regression(targets):
-            pooling = cast(PlainPooling, self.pooling)
-            regressions = get_readout("linear.v1").fit(
-                PooledSpans(train, pooling=pooling),
-                targets,
-                dev=PooledSpans(dev, pooling=pooling),
-                dev_targets=dev_targets,
-                seed=seed,
-                device=device,
-                progress=progress,
-            )
-            return FittedPooled(self.name, regressions.report, pooling, regressions, tuple(train.layers))
-        return _Fit(self, train, targets, dev, dev_targets, seed, torch.device(device), progress).run()
-
-    def is_sigmoid(self, targets: Targets) -> bool:
-        """Whether each class is judged on its own."""
-        return targets.is_multi_label if self.loss == "auto" else self.loss == "sigmoid"
-
-    def _is_regression(self, targets: Targets) -> bool:
-        is_linear = self.pooling != "attention" and not self.projection and self.classifier == "linear"
-        return self.reads == "one" and is_linear and not self.is_sigmoid(targets)
-
-    def _check(self, targets: Targets) -> None:
-        choices = {"pooling": Pooling, "classifier": Classifier, "loss": Loss, "watch": Watch}
-        for name, kind in choices.items():
-            if getattr(self, name) not in get_args(kind):
-                raise FitError(f"{name} is {getattr(self, name)!r}: give {', '.join(get_args(kind))}")
-        for name, least in (
-            ("hidden", 1),
-            ("batch_items", 1),
-            ("least_batch", 1),
-            ("max_epochs", 1),
-            ("patience", 1),
-            ("round_steps", 1),
-            ("max_steps", 0),
-            ("cool_down", 0),
-            ("projection", 0),
-        ):
-            if getattr(self, name) < least:
-                raise FitError(f"{name} is {getattr(self, name)}: give {least} or more")
-        temperature, layer_dropout = self.mixing
-        if not self.learning_rate > 0 or not self.weight_decay >= 0 or not temperature > 0:
-            raise FitError("learning_rate and temperature must be above 0, weight_decay 0 or above")
-        if not (0 <= self.dropout < 1 and 0 <= layer_dropout < 1):
-            raise FitError("dropout and layer_dropout must be 0 or above and below 1")
-        if self.loss == "softmax" and targets.is_multi_label:
-            raise FitError("loss is 'softmax' and items have several labels: give sigmoid or auto")
+from bertology.readouts._base import Progress, Targets, class_weights, item_weights
+from bertology.readouts._fitting import IMPOSSIBLE, EarlyStopping
+from bertology.readouts._sources import SpanSource
+from bertology.readouts.edge._fitted import FittedEdge, Scorer, dev_scores, with_parts
+from bertology.readouts.edge._model import (
+    Design,
+    Group,
+    Parameters,
+    Shuffle,
+    SpanBatch,
+    SpanWindow,
+    TrainingWindows,
+    log_probs,
+)
 
 
 @dataclass(frozen=True)
-class _Rounds:
-    """Number and size of the rounds between two evaluations on dev."""
+class Schedule:
+    """How edge probes are trained: number, size and end of the rounds between two evaluations on dev."""
 
-    used: torch.Tensor
-    """``[item]`` whether some problem uses an item."""
-    n: int
+    n_rounds: int
     passes: int
     """Over the items in a round."""
     batch_items: int
-    """Items of a batch."""
+    patience: int
     cool_down: int
     """The last rounds of a fit."""
-
-    @classmethod
-    def of(cls, readout: SpanReadout, used: torch.Tensor) -> _Rounds:
-        """As a readout has them, of the items that are ``used``."""
-        n_items = int(used.sum())
-        batch_items = min(readout.batch_items, max(readout.least_batch, n_items // readout.round_steps))
-        steps = math.ceil(n_items / batch_items)
-        passes = math.ceil(readout.round_steps / steps)
-        most = math.ceil(readout.max_steps / (passes * steps)) if readout.max_steps else readout.max_epochs
-        n = min(readout.max_epochs, most)
-        return cls(used, n, passes, batch_items, min(readout.cool_down, n // 2))
-
-    @property
-    def n_cooling_items(self) -> int:
-        """Items learned from in cooling down, each counted as often."""
-        return int(self.used.sum()) * self.passes * self.cool_down
+    learning_rate: float
+    weight_decay: float
+    dropout: float
+    layer_dropout: float
+    watches_loss: bool
+    """Whether a smaller dev loss counts as getting better."""
 
 
 @dataclass(frozen=True)
-class _Fit:
-    """Data and settings of a fit of edge probes."""
+class Goals:
+    """Labels and weights of every training item in every problem, and the loss of scores."""
 
-    readout: SpanReadout
-    train: SpanSource
-    targets: Targets
-    dev: SpanSource
-    dev_targets: Targets
-    seed: int
-    device: torch.device
-    progress: Progress | None
+    labels: Tensor
+    """``[problem, item]`` int64, or ``[problem, item, class]`` bool."""
+    weights: Tensor | None
+    """``[problem, item]`` over their mean, 0 where a problem does not use an item; None where all are 1."""
+    absent: Tensor | None
+    """``[problem, 1, class]`` added to scores, so that no class without training items is predicted; None if none."""
+    is_sigmoid: bool
 
-    def design(self) -> Design:
-        """The shape of the probes."""
-        readout = self.readout
-        layers = list(self.train.layers)
-        n_parts = 2 if readout.pooling == "endpoints" else 1
-        return Design(
-            columns=tuple(tuple(map(layers.index, column)) for column in readout.columns(layers)),
-            reads=readout.reads,
-            dim=self.train.dim,
-            parts=tuple(span for span in range(self.train.n_spans) for _ in range(n_parts)),
-            n_classes=self.targets.n_classes,
-            pooling=readout.pooling,
-            projection=readout.projection,
-            hidden=readout.hidden if readout.classifier == "mlp" else 0,
-            temperature=readout.mixing[0],
+    @classmethod
+    def of(cls, targets: Targets, *, is_sigmoid: bool, device: torch.device) -> Goals:
+        """Those of ``targets``."""
+        weights = torch.from_numpy(item_weights(targets)).to(device)
+        present = torch.from_numpy(class_weights(targets) > 0).to(device)
+        labels = torch.from_numpy(targets.labels).to(device)
+        return cls(
+            labels if targets.is_multi_label else labels.clamp(min=0),
+            None if bool((weights == 1).all()) else weights / weights.mean(1, keepdim=True),
+            None if bool(present.all()) else torch.where(present, 0.0, IMPOSSIBLE)[:, None],
+            is_sigmoid,
         )
 
-    def run(self) -> FittedEdge:
-        """Train until every fit has ended or the last round is over."""
-        readout, design = self.readout, self.design()
-        goals = Goals.of(self.targets, is_sigmoid=readout.is_sigmoid(self.targets), device=self.device)
-        start = {name: v.to(self.device) for name, v in design.start(self.targets.n_problems, self.seed).items()}
-        best = {name: value.clone() for name, value in start.items()}
-        rounds = _Rounds.of(readout, self._used())
-        shape = self.targets.n_problems, len(design.columns)
-        race = EarlyStopping(shape, readout.patience, cool_down=rounds.cool_down, last=rounds.n)
-        rate = readout.learning_rate * math.sqrt(rounds.batch_items / readout.batch_items)
-        with Workers(self.device) as workers:
-            trainer = EdgeTrainer(design, start, goals, workers, learning_rate=rate, weight_decay=readout.weight_decay)
-            for epoch in self._epochs(design, trainer, rounds):
-                score, loss = self._dev_scores(trainer, goals, workers, race)
-                better = race.judge(epoch, score, loss if readout.watch == "loss" else None)
-                trainer.copy(np.flatnonzero(better).tolist(), best)
-                ended = race.running.size - int(race.running.sum())
-                if self.progress is not None:
-                    self.progress(f"edge probes: round {epoch}, {ended} of {race.running.size} have ended")
-                if ended == race.running.size:
-                    break
-                trainer.cool(np.flatnonzero(race.begins_to_cool).tolist(), best, n_items=rounds.n_cooling_items)
-                trainer.keep(np.flatnonzero(race.running).tolist())
-        return FittedEdge(
-            name=readout.name,
-            design=design,
-            parameters=best,
-            layers=tuple(self.train.layers),
-            n_spans=self.train.n_spans,
-            absent=goals.absent,
-            is_sigmoid=goals.is_sigmoid,
-            is_multi_label=self.targets.is_multi_label,
-            report=race.report(),
-        )
+    def loss(self, scores: Tensor, problems: Tensor, items: Tensor) -> Tensor:
+        """Cross-entropy per item of a batch, summed over the fits ``[fit, m, class]``, which share no parameter."""
+        labels = self.labels[:, items][problems]
+        possible = scores if self.absent is None else scores + self.absent[problems]
+        losses = -log_probs(possible, labels, is_sigmoid=self.is_sigmoid)
+        if self.weights is not None:
+            losses = losses * self.weights[:, items][problems]
+        return losses.sum() / len(items)
 
-    def _epochs(self, design: Design, trainer: EdgeTrainer, rounds: _Rounds) -> Iterator[int]:
-        """Train round by round; yields the number of each round after it."""
-        readout = self.readout
-        random = torch.Generator().manual_seed(self.seed)
-        shuffle = Shuffle(rounds.batch_items, random, design.hidden, readout.dropout, readout.mixing[1])
-        windows = TrainingWindows(with_parts(self.train, readout.pooling), rounds.used, shuffle, device=self.device)
-        for epoch in range(1, rounds.n + 1):
-            for _ in range(rounds.passes):
+
+@dataclass(frozen=True)
+class State:
+    """Parameters of fits and the state of their optimisers (Adam, Kingma & Ba 2015), by name, fits first."""
+
+    parameters: Parameters
+    averages: Parameters
+    """Of gradients."""
+    squares: Parameters
+    """Averages of their squares."""
+
+    @classmethod
+    def start(cls, parameters: Parameters) -> State:
+        """The state before the first step; the parameters are copied."""
+        averages, squares = ({name: torch.zeros_like(value) for name, value in parameters.items()} for _ in range(2))
+        return cls({name: value.clone() for name, value in parameters.items()}, averages, squares)
+
+    def some(self, places: slice | list[int]) -> State:
+        """The state of some fits: a view for a slice, a copy for a list."""
+        parts = (self.parameters, self.averages, self.squares)
+        return State(*({name: value[places] for name, value in part.items()} for part in parts))
+
+
+class FitShard:
+    """Neighbouring fits that one worker computes in the same products.
+
+    Args:
+        design: their shape.
+        fits: their numbers, problem by problem and column by column.
+        state: theirs, which steps change in place.
+        steps: how many steps they have behind them.
+    """
+
+    def __init__(self, design: Design, fits: Sequence[int], state: State, steps: int) -> None:
+        self.group = Group.of(design, fits)
+        # .data: torch is not to take another shard's steps, in the same memory beside these, for changes of these
+        self.parameters = {name: value.data.requires_grad_() for name, value in state.parameters.items()}
+        self._averages, self._squares = list(state.averages.values()), list(state.squares.values())
+        device = self._averages[0].device
+        self._steps = torch.tensor(float(steps), device=device)
+        self._problems = torch.tensor(self.group.problems, device=device)
+
+    def learn(
+        self, words: Tensor, batch: SpanBatch, goals: Goals, *, learning_rates: Sequence[float], weight_decay: float
+    ) -> None:
+        """One step on one batch, at the learning rate of each fit."""
+        scores = self.group.scores(self.parameters, words, batch)
+        loss = goals.loss(scores, self._problems, batch.items)
+        values = list(self.parameters.values())
+        # what a batch does not reach (attention over spans of one word) has gradient 0
+        gradients = torch.autograd.grad(loss, values, allow_unused=True, materialize_grads=True)
+        # in one call where it can be: fits that cool down are few, and for a short time
+        are_alike = len(set(learning_rates)) == 1
+        for place, rate in [(slice(None), learning_rates[0])] if are_alike else list(enumerate(learning_rates)):
+            with torch.no_grad():
+                adam(
+                    [value[place] for value in values],
+                    [gradient[place] for gradient in gradients],
+                    [average[place] for average in self._averages],
+                    [square[place] for square in self._squares],
+                    [],
+                    [self._steps.clone() for _ in values],
+                    fused=True,
+                    decoupled_weight_decay=True,
+                    amsgrad=False,
+                    beta1=0.9,
+                    beta2=0.999,
+                    lr=rate,
+                    weight_decay=weight_decay,
+                    eps=1e-8,
+                    maximize=False,
+                )
+        self._steps += 1
+
+
+class EdgeTrainer:
+    """All fits that have not ended yet, in a shard for each worker.
+
+    Args:
+        design: their shape.
+        start: initial parameters ``[problem, column, …]``.
+        goals: the labels that the training items should get.
+        workers: threads that compute.
+        learning_rate: of Adam.
+        weight_decay: of Adam, decoupled (Loshchilov & Hutter 2019).
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        start: Parameters,
+        goals: Goals,
+        workers: Workers,
+        *,
+        learning_rate: float,
+        weight_decay: float,
+    ) -> None:
+        flat = {name: value.flatten(0, 1) for name, value in start.items()}
+        self._design, self._goals, self._workers = design, goals, workers
+        self._learning_rate, self._weight_decay = learning_rate, weight_decay
+        self._steps, self._n_seen = 0, 0
+        self._cools: dict[int, tuple[int, int]] = {}  # by fit: items learned from before, and in cooling down
+        self._state = State.start(flat)
+        self.fits = list(range(len(flat["out"])))
+        """Numbers of those that have not ended."""
+        self._cut()
+
+    def keep(self, fits: Sequence[int]) -> None:
+        """Go on with these fits only."""
+        if list(fits) == self.fits:
+            return  # nothing has ended: no state need be copied
+        self._state = self._state.some([self.fits.index(fit) for fit in fits])
+        self.fits = list(fits)
+        self._cut()
+
+    def _cut(self) -> None:
+        n_shards = max(1, min(self._workers.n, len(self.fits)))
+        bounds = [shard * len(self.fits) // n_shards for shard in range(n_shards + 1)]
+        self._places = [slice(*pair) for pair in itertools.pairwise(bounds)]
+        self._shards = [FitShard(self._design, self.fits[p], self._state.some(p), self._steps) for p in self._places]
+
+    @property
+    def parts(self) -> list[tuple[Group, Parameters]]:
+        """The probes as they are now, in order, in a part for each worker."""
+        return [
+            (shard.group, self._state.some(places).parameters)
+            for shard, places in zip(self._shards, self._places, strict=True)
+        ]
+
+    def copy(self, fits: Sequence[int], into: Parameters) -> None:
+        """Copy the probes of some fits into parameters ``[problem, column, …]``."""
+        wanted = set(fits)
+        chosen = [place for place, fit in enumerate(self.fits) if fit in wanted]
+        numbers = [self.fits[place] for place in chosen]
+        for name, value in self._state.parameters.items():
+            into[name].view(-1, *value.shape[1:])[numbers] = value[chosen]
+
+    def cool(self, fits: Sequence[int], best: Parameters, *, n_items: int) -> None:
+        """Let the learning rate of some fits fall to 0 from here on, from parameters ``[problem, column, …]``.
+
+        Args:
+            fits: their numbers.
+            best: where they begin.
+            n_items: items that they learn from until then, each counted as often.
+        """
+        places = [self.fits.index(fit) for fit in fits]
+        for name, value in self._state.parameters.items():
+            value[places] = best[name].flatten(0, 1)[list(fits)]
+        self._cools |= dict.fromkeys(fits, (self._n_seen, n_items))
+
+    def _rates(self, n_seen: float) -> list[float]:
+        """``[fit]`` learning rates of a step in whose middle so many items have been learned from."""
+        cooled = ((n_seen - first) / n for first, n in (self._cools.get(fit, (n_seen, 1)) for fit in self.fits))
+        return [self._learning_rate * max(0.0, 1 - part) for part in cooled]
+
+    def learn(self, window: SpanWindow) -> None:
+        """Take every fit through the batches of a window."""
+        ends = list(itertools.accumulate((len(batch.items) for batch in window.batches), initial=self._n_seen))
+        rates = [self._rates(sum(pair) / 2) for pair in itertools.pairwise(ends)]  # [batch][place of a fit]
+
+        def work(number: int) -> None:
+            shard, places = self._shards[number], self._places[number]
+            for batch, rate in zip(window.batches, rates, strict=True):
+                rates_of_shard = rate[places]
+                shard.learn(
+                    window.words, batch, self._goals, learning_rates=rates_of_shard, weight_decay=self._weight_decay
+                )
+
+        self._workers.map(work, len(self._shards))
+        self._steps += len(window.batches)
+        self._n_seen = ends[-1]
+
+
+def fit_edge(
+    name: str,
+    design: Design,
+    schedule: Schedule,
+    train: SpanSource,
+    targets: Targets,
+    *,
+    dev: SpanSource,
+    dev_targets: Targets,
+    is_sigmoid: bool,
+    seed: int,
+    device: torch.device,
+    progress: Progress,
+) -> FittedEdge:
+    """Train probes of a design until every fit has ended or the last round is over."""
+    goals = Goals.of(targets, is_sigmoid=is_sigmoid, device=device)
+    start = {name: value.to(device) for name, value in design.start(targets.n_problems, seed).items()}
+    best = {name: value.clone() for name, value in start.items()}
+    used = torch.from_numpy((item_weights(targets) > 0).any(axis=0))
+    shape = targets.n_problems, len(design.columns)
+    stopping = EarlyStopping(shape, schedule.patience, cool_down=schedule.cool_down, last=schedule.n_rounds)
+    random = torch.Generator().manual_seed(seed)
+    shuffle = Shuffle(schedule.batch_items, random, design.hidden, schedule.dropout, schedule.layer_dropout)
+    windows = TrainingWindows(with_parts(train, design.pooling), used, shuffle, device=device)
+    n_cooling = int(used.sum()) * schedule.passes * schedule.cool_down
+    with Workers(device) as workers:
+        trainer = EdgeTrainer(
+            design,
+            start,
+            goals,
+            workers,
+            learning_rate=schedule.learning_rate,
+            weight_decay=schedule.weight_decay,
+        )
+        for epoch in range(1, schedule.n_rounds + 1):
+            for _ in range(schedule.passes):
                 for window in windows:
-                    trainer.learn(window.to(self.device))
+                    trainer.learn(window.to(device))
                     del window  # or it would be held while the next is made
-            yield epoch
-
-    def _used(self) -> torch.Tensor:
-        """``[item]`` whether some problem uses an item."""
-        return torch.from_numpy((item_weights(self.targets) > 0).any(axis=0))
-
-    def _dev_scores(
-        self, trainer: EdgeTrainer, goals: Goals, workers: Workers, race: EarlyStopping
-    ) -> tuple[Floats, Floats]:
-        """``[problem, column]`` score and loss on dev; −1 and ∞ where a fit has ended."""
-        scorer = Scorer(trainer.parts, goals.absent, workers, self.device)
-        scored = scorer(with_parts(self.dev, self.readout.pooling))
-        score, loss = np.full(race.running.size, -1.0), np.full(race.running.size, np.inf)
-        found = dev_scores(scored, scorer.problems, self.dev_targets, is_sigmoid=goals.is_sigmoid)
-        score[trainer.fits], loss[trainer.fits] = found
-        return score.reshape(race.running.shape), loss.reshape(race.running.shape)
+            scorer = Scorer(trainer.parts, goals.absent, workers, device)
+            scores = scorer(with_parts(dev, design.pooling))
+            score, loss = np.full(stopping.running.size, -1.0), np.full(stopping.running.size, np.inf)
+            score[trainer.fits], loss[trainer.fits] = dev_scores(
+                scores, scorer.problems, dev_targets, is_sigmoid=is_sigmoid
+            )
+            dev_loss = loss.reshape(shape) if schedule.watches_loss else None
+            better = stopping.judge(epoch, score.reshape(shape), dev_loss)
+            trainer.copy(np.flatnonzero(better).tolist(), best)
+            progress(f"edge probes: round {epoch}, {stopping.n_ended} of {better.size} have ended")
+            if stopping.n_ended == better.size:
+                break
+            trainer.cool(np.flatnonzero(stopping.begins_to_cool).tolist(), best, n_items=n_cooling)
+            trainer.keep(np.flatnonzero(stopping.running).tolist())
+    return FittedEdge(
+        name=name,
+        design=design,
+        parameters=best,
+        layers=tuple(train.layers),
+        n_spans=train.n_spans,
+        absent=goals.absent,
+        is_sigmoid=is_sigmoid,
+        is_multi_label=targets.is_multi_label,
+        report=stopping.report(),
+    )

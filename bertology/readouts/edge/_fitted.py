@@ -15,11 +15,27 @@ from bertology._workers import Workers
 from bertology.errors import FitError
 from bertology.measures import center_of_gravity, kl_from_uniform
 from bertology.readouts._base import FitReport, FittedReadout, Predictions, Targets, check_same_shape, item_weights
-from bertology.readouts._features import FeatureSource, Floats, Integers
-from bertology.readouts._selection import IMPOSSIBLE
-from bertology.readouts._spans import PlainPooling, PooledParts, PooledSpans, SpanSource, as_spans
-from bertology.readouts.edge._model import MIX_PACE, Design, Group, Parameters, SpanBatch, scoring_windows
-from bertology.readouts.edge._training import log_probs
+from bertology.readouts._fitting import IMPOSSIBLE
+from bertology.readouts._sources import (
+    AnySource,
+    Floats,
+    Integers,
+    PlainPooling,
+    SpanSource,
+    as_spans,
+    pooled,
+    pooled_parts,
+)
+from bertology.readouts.edge._model import (
+    MIX_PACE,
+    Design,
+    Group,
+    Parameters,
+    Pooling,
+    SpanBatch,
+    log_probs,
+    scoring_windows,
+)
 
 Scored = Iterator[tuple[Tensor, Tensor]]
 """Item numbers ``[m]`` and scores ``[fit, m, class]``, on the processor, classes that cannot be left out."""
@@ -87,50 +103,6 @@ def dev_scores(scored: Scored, problems: Sequence[int], targets: Targets, *, is_
     return (2 * right / (n_predicted + n_gold)).numpy(), (loss / weights[which].sum(1)).numpy()
 
 
-def predicted(
-    scored: Scored, shape: tuple[int, int, int], *, n_classes: int, is_sigmoid: bool, is_multi: bool
-) -> Predictions:
-    """Predictions of each fit for every item.
-
-    Args:
-        scored: every item.
-        shape: numbers of problems, columns and items.
-        n_classes: how many classes there are.
-        is_sigmoid: whether each class is judged on its own.
-        is_multi: whether items may have several labels.
-    """
-    n_fits, n_items = shape[0] * shape[1], shape[2]
-    labels = np.empty((n_fits, n_items, n_classes), bool) if is_multi else np.empty((n_fits, n_items), np.int64)
-    log_prob = np.empty((n_fits, n_items), dtype=np.float32)
-    for items, scores in scored:
-        best = scores > 0 if is_multi else scores.argmax(2)
-        labels[:, items.numpy()] = best.numpy()
-        log_prob[:, items.numpy()] = log_probs(scores, best, is_sigmoid=is_sigmoid).numpy()
-    return Predictions(labels.reshape(*shape, *labels.shape[2:]), log_prob.reshape(shape))
-
-
-def given(
-    scored: Scored, shape: tuple[int, int, int], labels: Integers | NDArray[np.bool_], *, is_sigmoid: bool
-) -> Floats:
-    """``[problem, column, item]`` natural logarithm of the probability of given ``labels``.
-
-    NaN for −1; −∞ where a class was asked for that the training data do not have.
-    """
-    which = torch.arange(shape[0]).repeat_interleave(shape[1])
-    truth = torch.from_numpy(labels)
-    values = np.empty((len(which), shape[2]))
-    for items, scores in scored:
-        classes = truth[:, items][which]
-        known = log_probs(
-            scores, classes.clamp(min=0) if classes.ndim == 2 else classes, is_sigmoid=is_sigmoid
-        ).double()
-        known = known.masked_fill(known < IMPOSSIBLE / 2, -torch.inf)
-        if classes.ndim == 2:
-            known = known.masked_fill(classes < 0, torch.nan)
-        values[:, items.numpy()] = known.numpy()
-    return values.reshape(shape)
-
-
 @dataclass(frozen=True)
 class FittedEdge(FittedReadout):
     """Edge probes as they were after the epoch with the best dev score.
@@ -179,23 +151,25 @@ class FittedEdge(FittedReadout):
             }
         return facts
 
-    def predict(self, source: FeatureSource | SpanSource) -> Predictions:
+    def predict(self, source: AnySource) -> Predictions:
         """Predict every item of ``source`` in every column, chunk by chunk.
 
         Raises:
             FitError: the source has other layers, another width or other spans than the readout was fitted on.
         """
-        with Workers(self._device) as workers:
-            return predicted(
-                self._scorer(workers)(self._spans(source)),
-                self._shape(source),
-                n_classes=self.design.n_classes,
-                is_sigmoid=self.is_sigmoid,
-                is_multi=self.is_multi_label,
-            )
+        shape = self._shape(source)
+        by_fit = shape[0] * shape[1], shape[2]
+        multi = self.is_multi_label
+        labels = np.empty((*by_fit, self.design.n_classes), bool) if multi else np.empty(by_fit, np.int64)
+        log_prob = np.empty(by_fit, dtype=np.float32)
+        for items, scores in self._scores(source):
+            best = scores > 0 if multi else scores.argmax(2)
+            labels[:, items.numpy()] = best.numpy()
+            log_prob[:, items.numpy()] = log_probs(scores, best, is_sigmoid=self.is_sigmoid).numpy()
+        return Predictions(labels.reshape(*shape, *labels.shape[2:]), log_prob.reshape(shape))
 
-    def log_probs(self, source: FeatureSource | SpanSource, labels: Integers | NDArray[np.bool_]) -> Floats:
-        """What the readout gives to the labels of each item.
+    def log_probs(self, source: AnySource, labels: Integers | NDArray[np.bool_]) -> Floats:
+        """Log-probability of the labels of each item.
 
         Args:
             source: the items.
@@ -210,40 +184,43 @@ class FittedEdge(FittedReadout):
             FitError: the source or the labels have another shape than the readout, or a class is not one of its.
         """
         classes: NDArray[Any] = np.asarray(labels)
-        n_problems, n_classes = len(self.parameters["out"]), self.design.n_classes
-        shape = (n_problems, source.n_items, *[n_classes] * self.is_multi_label)
-        if classes.shape != shape or (classes.dtype == np.bool_) != self.is_multi_label:
+        n_classes, shape = self.design.n_classes, self._shape(source)
+        wanted = (shape[0], source.n_items, *[n_classes] * self.is_multi_label)
+        if classes.shape != wanted or (classes.dtype == np.bool_) != self.is_multi_label:
             kind = "bool" if self.is_multi_label else "integers"
-            raise FitError(f"labels have shape {list(classes.shape)} of {classes.dtype}: give {kind} {list(shape)}")
+            raise FitError(f"labels have shape {list(classes.shape)} of {classes.dtype}: give {kind} {list(wanted)}")
         if classes.size and not self.is_multi_label and not -1 <= classes.min() <= classes.max() < n_classes:
             raise FitError(f"labels run from {classes.min()} to {classes.max()}: give -1 to {n_classes - 1}")
-        with Workers(self._device) as workers:
-            scored = self._scorer(workers)(self._spans(source))
-            return given(scored, self._shape(source), classes, is_sigmoid=self.is_sigmoid)
+        truth, problems = torch.from_numpy(classes), torch.arange(shape[0]).repeat_interleave(shape[1])
+        values = np.empty((len(problems), shape[2]))
+        for items, scores in self._scores(source):
+            of_items = truth[:, items][problems]
+            known = log_probs(
+                scores, of_items if self.is_multi_label else of_items.clamp(min=0), is_sigmoid=self.is_sigmoid
+            ).double()
+            known = known.masked_fill(known < IMPOSSIBLE / 2, -torch.inf)
+            if not self.is_multi_label:
+                known = known.masked_fill(of_items < 0, torch.nan)
+            values[:, items.numpy()] = known.numpy()
+        return values.reshape(shape)
 
-    @property
-    def _device(self) -> torch.device:
-        return self.parameters["out"].device
-
-    def _shape(self, source: FeatureSource | SpanSource) -> tuple[int, int, int]:
+    def _shape(self, source: AnySource) -> tuple[int, int, int]:
         return (*self.parameters["out"].shape[:2], source.n_items)
 
-    def _spans(self, source: FeatureSource | SpanSource) -> SpanSource:
+    def _scores(self, source: AnySource) -> Scored:
         check_same_shape(source, len(self.layers), self.design.dim)
         spans = as_spans(source)
         if spans.n_spans != self.n_spans:
             raise FitError(f"the readout was fitted on {self.n_spans} spans an item: it cannot read {spans.n_spans}")
-        return with_parts(spans, self.design.pooling)
-
-    def _scorer(self, workers: Workers) -> Scorer:
         flat = {name: value.flatten(0, 1) for name, value in self.parameters.items()}
-        n_fits = len(flat["out"])
-        parts = []
-        for fits in np.array_split(np.arange(n_fits), min(workers.n, n_fits)):
-            first, last = int(fits[0]), int(fits[-1]) + 1
-            parameters = {name: value[first:last] for name, value in flat.items()}
-            parts.append((Group.of(self.design, range(first, last)), parameters))
-        return Scorer(parts, self.absent, workers, self._device)
+        n_fits, device = len(flat["out"]), flat["out"].device
+        with Workers(device) as workers:
+            parts = []
+            for fits in np.array_split(np.arange(n_fits), min(workers.n, n_fits)):
+                first, last = int(fits[0]), int(fits[-1]) + 1
+                parameters = {name: value[first:last] for name, value in flat.items()}
+                parts.append((Group.of(self.design, range(first, last)), parameters))
+            yield from Scorer(parts, self.absent, workers, device)(with_parts(spans, self.design.pooling))
 
 
 @dataclass(frozen=True)
@@ -262,30 +239,19 @@ class FittedPooled(FittedReadout):
         """Coefficients and intercepts of one layer's readout for one problem."""
         return self.regressions.n_params
 
-    @property
-    def columns(self) -> tuple[tuple[int, ...], ...]:
-        """The numbers of the layers that each column reads: one each."""
-        return tuple((layer,) for layer in self.layers)
-
     def details(self, problem: int, layer: int) -> Mapping[str, Any]:
         """Which layer the column reads."""
         return {"layers": [self.layers[layer]]}
 
-    def log_probs(self, source: FeatureSource | SpanSource, labels: Integers) -> Floats:
+    def predict(self, source: AnySource) -> Predictions:
+        """Predict every item of ``source`` in every layer: see :meth:`FittedReadout.predict`."""
+        return self.regressions.predict(pooled(as_spans(source), pooling=self.pooling))
+
+    def log_probs(self, source: AnySource, labels: Integers) -> Floats:
         """``[problem, layer, item]`` natural logarithm of the probability of each given class."""
-        return self.regressions.log_probs(PooledSpans(as_spans(source), pooling=self.pooling), labels)
-
-    def predict(self, source: FeatureSource | SpanSource) -> Predictions:
-        """Predict every item of ``source`` in every layer, chunk by chunk.
-
-        Raises:
-            FitError: the source has other layers or another width than the readout was fitted on.
-        """
-        return self.regressions.predict(PooledSpans(as_spans(source), pooling=self.pooling))
+        return self.regressions.log_probs(pooled(as_spans(source), pooling=self.pooling), labels)
 
 
-def with_parts(source: SpanSource, pooling: str) -> SpanSource:
+def with_parts(source: SpanSource, pooling: Pooling) -> SpanSource:
     """``source`` with its spans pooled, unless pooling is learned."""
-    if pooling == "attention":
-        return source
-    return PooledParts(source, pooling=pooling)  # type: ignore[arg-type]  # all other poolings are plain ones
+    return source if pooling == "attention" else pooled_parts(source, pooling)

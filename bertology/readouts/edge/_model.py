@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from bertology.readouts._spans import JoinedChunks, SpanSource, span_rows
+from bertology.readouts._moments import JoinedChunks
+from bertology.readouts._sources import SpanSource, span_rows
 
 Pooling = Literal["attention", "first", "last", "mean", "endpoints"]
 Reads = Literal["one", "mix", "cat"]
@@ -206,6 +207,22 @@ def _attend(vectors: Tensor, query: Tensor, items: Tensor, n_items: int) -> Tens
     shares = grown / totals[:, items]
     pooled = vectors.new_zeros(len(vectors), n_items, vectors.shape[2])
     return pooled.index_add(1, items, vectors * shares[:, :, None])
+
+
+def log_probs(scores: Tensor, labels: Tensor, *, is_sigmoid: bool) -> Tensor:
+    """Natural logarithm of the probability of given classes, ``[fit, m]``.
+
+    Args:
+        scores: ``[fit, m, class]``.
+        labels: ``[fit, m]`` one class, or ``[fit, m, class]`` the whole set of them.
+        is_sigmoid: whether each class is judged on its own; of one class it is then the probability of that and no
+            other.
+    """
+    if not is_sigmoid:
+        flat = functional.cross_entropy(scores.flatten(0, 1), labels.flatten(), reduction="none")
+        return -flat.view(labels.shape)
+    truth = labels if labels.ndim == 3 else functional.one_hot(labels, scores.shape[2])
+    return -functional.binary_cross_entropy_with_logits(scores, truth.float(), reduction="none").sum(2)
 
 
 _SCORED_AT_ONCE = 1024

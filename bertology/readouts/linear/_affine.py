@@ -12,30 +12,34 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology.errors import FitError
-from bertology.readouts._base import (
-    FitReport,
-    Progress,
-    Readout,
-    Targets,
-    best_places,
-    check_problems,
-    check_same_shape,
-    check_single_label,
-    rising_ends,
-)
-from bertology.readouts._features import FeatureSource, Floats, Integers, used_chunks
+from bertology.readouts._base import FitReport, Targets, best_places, check_same_shape, rising_ends
+from bertology.readouts._fitting import IMPOSSIBLE, FittedScores, TrainingData, WordReadout, accuracies
 from bertology.readouts._moments import Items, Moments, measure_moments
-from bertology.readouts._selection import IMPOSSIBLE, FittedScores, Scores, accuracies
+from bertology.readouts._sources import FeatureSource, Floats, Integers, used_chunks
 
 
 @dataclass(frozen=True)
 class Affine:
-    """Scores of classes as affine functions of raw vectors, for every problem, layer and strength."""
+    """Scores of classes as affine functions of raw vectors, for every problem, layer and strength.
+
+    The standardisation of features is folded in.
+    """
 
     coefficients: Tensor
     """``[problem, layer, strength, class, dim]``"""
     intercepts: Tensor
     """``[problem, layer, strength, class]``"""
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Numbers of problems, layers and classes, and the width of the vectors."""
+        n_problems, n_layers, _, n_classes, dim = self.coefficients.shape
+        return n_problems, n_layers, n_classes, dim
+
+    @property
+    def n_params(self) -> int:
+        """Coefficients and intercepts of one layer's readout for one problem."""
+        return self.shape[2] * (self.shape[3] + 1)
 
     def scores(self, source: FeatureSource) -> Iterator[tuple[Tensor, int, Tensor]]:
         """Item numbers ``[m]``, layer, and scores ``[problem, strength, class, m]``, chunk by chunk and layer by layer.
@@ -55,7 +59,7 @@ class Affine:
 
     def accuracy(self, source: FeatureSource, targets: Targets) -> Floats:
         """``[problem, layer, strength]`` part of the labelled items whose class has the highest score."""
-        n_problems, n_layers, n_strengths = self.coefficients.shape[:3]
+        n_problems, n_layers, n_strengths = self.intercepts.shape[:3]
         return accuracies(self.scores(source), (n_problems, n_layers, n_strengths), targets)
 
     @classmethod
@@ -84,33 +88,8 @@ class Affine:
         return Affine(self.coefficients[chosen].unsqueeze(2), self.intercepts[chosen].unsqueeze(2))
 
 
-@dataclass(frozen=True)
-class FittedAffine(FittedScores):
-    """Regressions at their chosen strengths."""
-
-    name: str
-    regressions: Affine
-    """Of raw vectors (the standardisation is folded in), with one strength."""
-    report: FitReport
-    are_logits: bool
-
-    @property
-    def n_params(self) -> int:
-        """Coefficients and intercepts of one layer's readout for one problem."""
-        n_classes, dim = self.regressions.coefficients.shape[3:]
-        return int(n_classes * (dim + 1))
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """Numbers of problems, layers and classes, and the width of the vectors."""
-        n_problems, n_layers, _, n_classes, dim = self.regressions.coefficients.shape
-        return n_problems, n_layers, n_classes, dim
-
-    def scores(self, source: FeatureSource) -> Scores:
-        """Scores of every item of ``source`` in every layer, chunk by chunk."""
-        return self.regressions.scores(source)
-
-
+FittedAffine = FittedScores[Affine]
+"""Regressions at their chosen strengths."""
 EXTENSIONS = 3
 """How many strengths are tried beyond an end by default."""
 _STEP = 10.0
@@ -170,7 +149,7 @@ class StrengthPath:
 
 
 @dataclass(frozen=True)
-class RidgeReadout(Readout):
+class RidgeReadout(WordReadout[FittedAffine]):
     """Least squares with an L2 path on one-hot labels, as scikit-learn's ``Ridge`` states it.
 
     For each layer, problem and strength ``α`` it minimises ``Σ w ‖y − Wx − b‖² + α ‖W‖²`` over the training items,
@@ -178,7 +157,7 @@ class RidgeReadout(Readout):
     (1 for a constant feature) that they have under the problem's own weights. One eigendecomposition a layer gives
     the whole path, and strengths beyond an end of it, which are tried where dev accuracy is best at that end. A class
     without training items is never predicted. Least-squares scores are no probabilities: ``log_prob`` of its
-    predictions is NaN throughout.
+    predictions is NaN throughout. Nothing is random.
     """
 
     strengths: tuple[float, ...] = (1e4, 1e3, 1e2, 1e1, 1.0)
@@ -192,50 +171,27 @@ class RidgeReadout(Readout):
         """``ridge.v2``, or ``ridge.v1`` where the path is never extended."""
         return "ridge.v2" if self.extensions else "ridge.v1"
 
-    def fit(
-        self,
-        train: FeatureSource,
-        targets: Targets,
-        *,
-        dev: FeatureSource,
-        dev_targets: Targets,
-        seed: int = 0,
-        device: str = "cpu",
-        progress: Progress | None = None,
-    ) -> FittedAffine:
-        """Fit every problem in every layer at every strength, and keep the strengths that do best on dev.
-
-        Arguments that are not named here are as in :meth:`Readout.fit`.
-
-        Args:
-            dev: vectors of other items, for the choice of strength.
-            seed: changes nothing, since nothing is random.
-
-        Raises:
-            FitError: as :meth:`Readout.fit`; or a strength is not positive.
-        """
-        check_single_label(targets, self.name)
-        check_problems(train, targets, dev, dev_targets)
+    def fit_to(self, data: TrainingData) -> FittedAffine:
+        """Fit every problem in every layer at every strength, and keep the strengths that do best on dev."""
         strengths = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=True)
-        items = Items.of(targets, torch.device(device))
-        tell = progress or (lambda line: None)
-        tell("ridge: means and spreads")
-        moments = measure_moments(train, items.weights)
-        tell("ridge: products of all features")
-        path = _solve(moments, *_products(train, items, moments), items.frequency.double(), strengths.strengths)
-        strength_sources = np.array(targets.strength_sources)
-        accuracy = path.accuracy(dev, dev_targets)
+        data.progress("ridge: means and spreads")
+        moments = measure_moments(data.train, data.items.weights)
+        data.progress("ridge: products of all features")
+        products = _products(data.train, data.items, moments)
+        path = _solve(moments, *products, data.items.frequency.double(), strengths.strengths)
+        strength_sources = np.array(data.targets.strength_sources)
+        accuracy = path.accuracy(data.dev, data.dev_targets)
         tried = strengths.tried(accuracy)[strength_sources]
         best = best_places(np.where(tried, accuracy[strength_sources], np.nan))
-        report = FitReport(
-            strengths=strengths.strengths,
-            chosen=np.array(strengths.strengths)[best],
+        report = FitReport.of_tried(
+            strengths.strengths,
+            best,
             dev_accuracy=np.where(tried, accuracy, np.nan),
             iterations=np.zeros(accuracy.shape, dtype=np.int64),
             converged=np.ones(accuracy.shape, dtype=bool),
             gradient_norm=np.full(accuracy.shape, np.nan),
         )
-        return FittedAffine(self.name, path.pick(best), report.without_untried(), are_logits=False)
+        return FittedAffine(self.name, path.pick(best), report, are_logits=False)
 
 
 def _products(train: FeatureSource, items: Items, moments: Moments) -> tuple[list[Tensor], list[int], Tensor]:

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from bertology._workers import Workers
-from bertology.readouts._features import FeatureSource, without_unused
+from bertology.readouts._fitting import IMPOSSIBLE
 from bertology.readouts._moments import Items, Moments
-from bertology.readouts._selection import IMPOSSIBLE
+from bertology.readouts._sources import FeatureSource, without_unused
 
 _UNDERFLOW = 1e-30
 

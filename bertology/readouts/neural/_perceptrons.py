@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology.errors import FitError
-from bertology.readouts._base import FitReport, Progress, Readout, Targets, check_problems, check_single_label
-from bertology.readouts._features import FeatureSource, resident
+from bertology.readouts._fitting import (
+    IMPOSSIBLE,
+    EarlyStopping,
+    FittedScores,
+    Standardised,
+    TrainingData,
+    WordReadout,
+    accuracies,
+    surprisals,
+)
 from bertology.readouts._moments import Items, Moments, measure_moments, shuffled_batches
-from bertology.readouts._selection import IMPOSSIBLE, EarlyStopping, FittedScores, Scores, accuracies
+from bertology.readouts._sources import resident
 
 
-class Perceptrons(nn.Module):
+class Perceptrons(Standardised):
     """One perceptron a problem and layer: standardised features, a hidden layer of ReLUs, class scores.
 
     If ``is_linear``, the hidden layer hands on what it gets, without biases of its own: a product of two matrices.
     """
 
     def __init__(self, moments: Moments, items: Items, hidden: int, seed: int, *, is_linear: bool = False) -> None:
-        super().__init__()
+        n_classes = items.frequency.shape[1]
+        super().__init__(moments, n_classes)
         self._is_linear = is_linear
         n_problems, n_layers, dim = moments.mean.shape
-        n_classes = items.frequency.shape[1]
         first, second = [], []
         for problem in range(n_problems):
             random = torch.Generator().manual_seed(seed * 1_000_003 + problem)
@@ -41,32 +47,20 @@ class Perceptrons(nn.Module):
         self.second = nn.Parameter(torch.stack(second)[:, None].repeat(1, n_layers, 1, 1).to(device))
         self.first_bias = nn.Parameter(torch.zeros(n_problems, n_layers, 0 if is_linear else hidden, device=device))
         self.second_bias = nn.Parameter(torch.zeros(n_problems, n_layers, n_classes, device=device))
-        self.mean: Tensor
-        self.std: Tensor
         self.absent: Tensor
-        self.register_buffer("mean", moments.mean.float())
-        self.register_buffer("std", moments.std.float())
         self.register_buffer("absent", torch.where(items.frequency > 0, 0.0, IMPOSSIBLE)[:, None])
 
     def forward(self, vectors: Tensor) -> Tensor:
         """``[problem, layer, m, class]`` scores of ``[layer, m, dim]`` vectors."""
         scores = []
         for problem in range(len(self.first)):
-            standard = (vectors - self.mean[problem][:, None]) / self.std[problem][:, None]
+            standard = self.standard(vectors, problem)
             if self._is_linear:
                 hidden = torch.bmm(standard, self.first[problem].mT)
             else:
                 hidden = torch.baddbmm(self.first_bias[problem][:, None], standard, self.first[problem].mT).relu_()
             scores.append(torch.baddbmm(self.second_bias[problem][:, None], hidden, self.second[problem].mT))
         return torch.stack(scores) + self.absent[:, None]
-
-    def scores(self, source: FeatureSource) -> Iterator[tuple[Tensor, int, Tensor]]:
-        """Item numbers ``[m]``, layer, and scores ``[problem, 1, class, m]``, chunk by chunk and layer by layer."""
-        with torch.inference_mode():
-            for items, vectors in source.chunks():
-                class_scores = self(vectors.to(self.mean.device)).unsqueeze(2)  # [problem, layer, 1, m, class]
-                for layer in range(source.n_layers):
-                    yield items, layer, class_scores[:, layer].mT
 
     @property
     def n_params(self) -> int:
@@ -75,39 +69,13 @@ class Perceptrons(nn.Module):
 
 
 @dataclass(frozen=True)
-class FittedMlp(FittedScores):
-    """Perceptrons as they were after the epoch with the best dev accuracy.
-
-    In the report ``iterations`` counts epochs, and ``converged`` says that dev accuracy had stopped rising.
-    """
-
-    name: str
-    perceptrons: Perceptrons
-    report: FitReport
-    are_logits: bool = True
-
-    @property
-    def n_params(self) -> int:
-        """Weights and biases of one layer's readout for one problem."""
-        return self.perceptrons.n_params
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """Numbers of problems, layers and classes, and the width of the vectors."""
-        n_problems, n_layers, dim = self.perceptrons.mean.shape
-        return n_problems, n_layers, self.perceptrons.second.shape[2], dim
-
-    def scores(self, source: FeatureSource) -> Scores:
-        """Scores of every item of ``source`` in every layer, chunk by chunk."""
-        return self.perceptrons.scores(source)
-
-
-@dataclass(frozen=True)
-class PerceptronReadout(Readout):
+class PerceptronReadout(WordReadout[FittedScores[Perceptrons]]):
     """What perceptrons and bilinear maps share: Adam (Kingma & Ba 2015) until dev accuracy stops rising.
 
     All layers and problems see the same batches and are trained in the same matrix products, yet none depends on
-    another: each has its own parameters and stops at its own best epoch.
+    another: each has its own parameters and stops at its own best epoch, whose parameters are kept. In the report
+    ``iterations`` counts epochs, and ``converged`` says that dev accuracy had stopped rising. The seed is that of the
+    initial weights (each problem its own) and of the order of the items.
     """
 
     learning_rate: float = field(default=1e-3, kw_only=True)
@@ -124,52 +92,33 @@ class PerceptronReadout(Readout):
             FitError: a setting of their shape is out of bounds.
         """
 
-    def fit(
-        self,
-        train: FeatureSource,
-        targets: Targets,
-        *,
-        dev: FeatureSource,
-        dev_targets: Targets,
-        seed: int = 0,
-        device: str = "cpu",
-        progress: Progress | None = None,
-    ) -> FittedMlp:
-        """Fit every problem in every layer, each to its own best epoch.
-
-        Arguments that are not named here are as in :meth:`Readout.fit`.
-
-        Args:
-            dev: vectors of other items, to see when to stop.
-            seed: of the initial weights (each problem its own) and of the order of the items.
-
-        Raises:
-            FitError: as :meth:`Readout.fit`; or a setting is out of bounds.
-        """
-        check_single_label(targets, self.name)
-        check_problems(train, targets, dev, dev_targets)
+    def fit_to(self, data: TrainingData) -> FittedScores[Perceptrons]:
+        """Fit every problem in every layer, each to its own best epoch."""
         if min(self.batch_items, self.max_epochs, self.patience) < 1 or self.learning_rate <= 0:
             raise FitError(f"settings {asdict(self)}: give numbers above 0")
-        items = Items.of(targets, torch.device(device))
-        train, dev = (resident(source, items.labels.device) for source in (train, dev))
-        perceptrons = self.start(measure_moments(train, items.weights), items, seed)
-        shape = (len(items.weights), train.n_layers)
-        stopping, best = EarlyStopping(shape, self.patience), copy.deepcopy(perceptrons).requires_grad_(False)
+        items = data.items
+        train, dev = (resident(source, items.labels.device) for source in (data.train, data.dev))
+        perceptrons = self.start(measure_moments(train, items.weights), items, data.seed)
+        stopping, best = EarlyStopping(data.shape, self.patience), copy.deepcopy(perceptrons).requires_grad_(False)
         optimiser = torch.optim.Adam(perceptrons.parameters(), lr=self.learning_rate)
-        random = torch.Generator().manual_seed(seed)
+        random = torch.Generator().manual_seed(data.seed)
+        # Cross-entropy per item of the batch, summed over problems and layers, which share no parameter.
+        mean_weight = (items.total / items.weights.shape[1]).float()[:, None, None]
         for epoch in range(1, self.max_epochs + 1):
             for numbers, vectors in shuffled_batches(train, items, self.batch_items, random):
                 optimiser.zero_grad()
-                _loss(perceptrons(vectors), items, numbers).backward()  # type: ignore[no-untyped-call]
+                losses = surprisals(perceptrons(vectors), items, numbers) / mean_weight
+                (losses.sum() / len(numbers)).backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
-            accuracy = accuracies(perceptrons.scores(dev), (*shape, 1), dev_targets)[:, :, 0]
-            _keep(best, perceptrons, stopping.judge(epoch, accuracy))
-            n_ended = int((~stopping.running).sum())
-            if progress is not None:
-                progress(f"perceptrons: epoch {epoch}, {n_ended} of {stopping.running.size} have ended")
-            if n_ended == stopping.running.size:
+            accuracy = accuracies(perceptrons.scores(dev), (*data.shape, 1), data.dev_targets)[:, :, 0]
+            better = torch.from_numpy(stopping.judge(epoch, accuracy)).to(best.mean.device)
+            with torch.no_grad():
+                for kept, now in zip(best.parameters(), perceptrons.parameters(), strict=True):
+                    kept[better] = now[better]
+            data.progress(f"perceptrons: epoch {epoch}, {stopping.n_ended} of {better.numel()} have ended")
+            if stopping.n_ended == better.numel():
                 break
-        return FittedMlp(self.name, best, stopping.report())
+        return FittedScores(self.name, best, stopping.report())
 
 
 @dataclass(frozen=True)
@@ -213,21 +162,3 @@ class LowRankReadout(PerceptronReadout):
         if not 1 <= self.rank <= dim:
             raise FitError(f"rank {self.rank}: vectors have a width of {dim}, so give 1 to {dim}")
         return Perceptrons(moments, items, self.rank, seed, is_linear=True)
-
-
-def _loss(scores: Tensor, items: Items, numbers: Tensor) -> Tensor:
-    """Cross-entropy per item of the batch, summed over problems and layers, which share no parameter."""
-    log_prob = scores.log_softmax(3)  # [problem, layer, m, class]
-    labels = items.labels[:, None, numbers, None].expand(-1, scores.shape[1], -1, 1)
-    weights = items.weights[:, None, numbers]
-    mean_weight = (items.total / items.weights.shape[1]).float()[:, None, None]
-    loss: Tensor = -(log_prob.gather(3, labels).squeeze(3) * weights / mean_weight).sum() / len(numbers)
-    return loss
-
-
-def _keep(kept: Perceptrons, now: Perceptrons, better: NDArray[np.bool_]) -> None:
-    """Copy the perceptrons of the problems and layers that are ``better`` into ``kept``."""
-    places = torch.from_numpy(better).to(kept.mean.device)
-    with torch.no_grad():
-        for old, new in zip(kept.parameters(), now.parameters(), strict=True):
-            old[places] = new[places]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology.errors import FitError
-from bertology.readouts._features import Integers
-from bertology.readouts._spans import JoinedChunks, SpanSource, check_finite
+from bertology.readouts._moments import JoinedChunks
+from bertology.readouts._sources import Integers, SpanSource, check_finite
 
 Asks = Literal["distances", "depths"]
 _BLOCK_WORDS = 2048
@@ -167,7 +167,7 @@ def held_out(source: SpanSource, targets: TreeTargets) -> Iterator[TreeWindow]:
         FitError: a layer has vectors that are not finite, or a sentence another number of words than its tree.
     """
     for chunk in source.chunks():
-        check_finite(source, chunk.words)
+        check_finite(source, chunk.words.sum(dim=(1, 2)))
         items, spans = chunk.items.numpy(), chunk.spans[:, 0].numpy()
         _check_lengths(items, spans, targets)
         yield TreeWindow(chunk.words.contiguous(), [_batch(items, spans, targets)])

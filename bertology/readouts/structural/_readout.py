@@ -1,25 +1,85 @@
-"""The structural probe: a linear map under which squared distances are distances in a tree."""
+"""The structural probe: a linear map under which squared distances are distances in a tree, and its files."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
+from bertology._files import write_atomically
 from bertology._workers import Workers
-from bertology.errors import FitError
-from bertology.readouts._base import Progress, Settings
-from bertology.readouts._features import Floats
-from bertology.readouts._spans import SpanSource
+from bertology.errors import FitError, ResultsError
+from bertology.readouts._base import Progress, Settings, check_same_shape
+from bertology.readouts._sources import Floats, Integers, SpanSource
 from bertology.readouts.structural._batches import Asks, TreeTargets, TreeWindows, held_out
-from bertology.readouts.structural._fitted import FittedStructural
-from bertology.readouts.structural._training import Maps, MapTrainer, Plateau
+from bertology.readouts.structural._training import Maps, MapTrainer, Plateau, squared_distances
 
 _RANK = 64
+_FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class FittedStructural:
+    """Linear maps as they were after the epoch with the lowest dev loss."""
+
+    readout: str
+    """Registered name of what fitted them."""
+    asks: Asks
+    maps: Tensor
+    """``[problem, layer, dim, rank]``"""
+    layers: tuple[int, ...]
+    """``[layer]`` numbers of the layers they were fitted on."""
+    dev_loss: Floats
+    """``[problem, layer]`` the lowest dev loss: the mean absolute difference, over sentences."""
+    epochs: Integers
+    """``[problem, layer]`` number of epochs."""
+    converged: NDArray[np.bool_]
+    """``[problem, layer]`` whether the dev loss had stopped falling."""
+
+    @property
+    def rank(self) -> int:
+        """Dimensions that vectors are mapped to."""
+        return int(self.maps.shape[3])
+
+    @property
+    def dim(self) -> int:
+        """How wide the vectors are."""
+        return int(self.maps.shape[2])
+
+    @property
+    def n_params(self) -> int:
+        """Trained parameters of one layer's map for one problem."""
+        return self.dim * self.rank
+
+    def read(self, source: SpanSource) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Squared distances or depths of every sentence of ``source``, in the order of its chunks.
+
+        Yields:
+            The number of a sentence, and its squared distances ``[problem, layer, word, word]`` or depths
+            ``[problem, layer, word]``.
+
+        Raises:
+            FitError: the source has other layers or another width than the maps were fitted on.
+        """
+        check_same_shape(source, len(self.layers), self.dim, what="probe")
+        n_problems, n_layers = self.maps.shape[:2]
+        flat = self.maps.permute(1, 2, 0, 3).flatten(2)  # [layer, dim, problem × rank]
+        for chunk in source.chunks():
+            mapped = torch.bmm(chunk.words, flat).view(n_layers, -1, n_problems, self.rank).permute(2, 0, 1, 3)
+            for item, (start, end) in zip(chunk.items.tolist(), chunk.spans[:, 0].tolist(), strict=True):
+                vectors = mapped[:, :, start:end]
+                if self.asks == "distances":
+                    yield item, squared_distances(vectors).clamp_(min=0).numpy()
+                else:
+                    yield item, vectors.square().sum(-1).numpy()
 
 
 @dataclass(frozen=True)
@@ -61,8 +121,9 @@ class StructuralReadout(Settings):
         progress: Progress | None = None,
     ) -> FittedStructural:
         """Fit the map of every layer and problem: :func:`fit_ranks` of this rank alone."""
-        chosen: dict[str, Any] = {"seed": seed, "device": device, "progress": progress}
-        return fit_ranks([self], train, targets, dev=dev, dev_targets=dev_targets, **chosen)[0]
+        return fit_ranks(
+            [self], train, targets, dev=dev, dev_targets=dev_targets, seed=seed, device=device, progress=progress
+        )[0]
 
 
 def fit_ranks(
@@ -96,44 +157,37 @@ def fit_ranks(
     """
     _check(readouts, train, targets, dev, dev_targets)
     plain, place = readouts[0], torch.device(device)
-    races = [_Race.start(readout, train, targets, seed, place) for readout in readouts]
+    fits = [_RankFits(readout, train, targets, seed, place) for readout in readouts]
     random = torch.Generator().manual_seed(seed)
     learnt = TreeWindows(train, targets, batch_sentences=plain.batch_sentences, device=place)
     unweighted = replace(dev_targets, weights=None)
-    n_fits = sum(race.plateau.running.size for race in races)
+    n_fits = sum(one.plateau.running.size for one in fits)
     with Workers(place) as workers:
-        trainer = MapTrainer([race.maps for race in races], targets.asks, workers)
+        trainer = MapTrainer([one.maps for one in fits], targets.asks, workers)
         for epoch in range(1, plain.max_epochs + 1):
-            trainer.begin([race.plateau.running for race in races])
+            trainer.begin([one.plateau.running for one in fits])
             for window in learnt.all(random):
                 trainer.learn(window.to(place))
             losses = [loss / dev.n_items for loss in _dev_losses(trainer, dev, unweighted, place)]
             trainer.end()
-            for race, loss in zip(races, losses, strict=True):
-                race.judge(epoch, loss)
-            n_ended = n_fits - sum(int(race.plateau.running.sum()) for race in races)
+            for one, loss in zip(fits, losses, strict=True):
+                one.judge(epoch, loss)
+            n_ended = n_fits - sum(int(one.plateau.running.sum()) for one in fits)
             if progress is not None:
                 progress(f"structural probes: epoch {epoch}, {n_ended} of {n_fits} have ended")
             if n_ended == n_fits:
                 break
-    return [race.fitted(targets.asks, train.layers) for race in races]
+    return [one.fitted(targets.asks, train.layers) for one in fits]
 
 
-@dataclass(frozen=True)
-class _Race:
+class _RankFits:
     """The fits of one rank: as they are, at their best, and whether they go on."""
 
-    readout: StructuralReadout
-    maps: Maps
-    best: torch.Tensor
-    plateau: Plateau
-
-    @classmethod
-    def start(
-        cls, readout: StructuralReadout, train: SpanSource, targets: TreeTargets, seed: int, device: torch.device
-    ) -> _Race:
-        """Before the first epoch."""
-        maps = Maps.start(
+    def __init__(
+        self, readout: StructuralReadout, train: SpanSource, targets: TreeTargets, seed: int, device: torch.device
+    ) -> None:
+        self._readout = readout
+        self.maps = Maps.start(
             min(_RANK, train.dim) if readout.rank is None else readout.rank,
             n_layers=train.n_layers,
             dim=train.dim,
@@ -142,22 +196,22 @@ class _Race:
             rate=readout.learning_rate,
             device=device,
         )
-        plateau = Plateau((train.n_layers, targets.n_problems), readout.patience)
-        return cls(readout, maps, maps.values.clone(), plateau)
+        self._best = self.maps.values.clone()
+        self.plateau = Plateau((train.n_layers, targets.n_problems), readout.patience)
 
     def judge(self, epoch: int, loss: Floats) -> None:
         """Keep what is better than ever and slow down what is not, by dev losses ``[layer, problem]``."""
         better, slower = self.plateau.judge(epoch, loss)
         for layer, problem in np.argwhere(better).tolist():
-            self.best[layer, problem] = self.maps.values[layer, problem]
-        self.maps.slow_down(slower, self.readout.slow_down)
+            self._best[layer, problem] = self.maps.values[layer, problem]
+        self.maps.slow_down(slower, self._readout.slow_down)
 
     def fitted(self, asks: Asks, layers: Sequence[int]) -> FittedStructural:
         """The probe of the best epochs."""
         return FittedStructural(
-            readout=self.readout.name,
+            readout=self._readout.name,
             asks=asks,
-            maps=self.best.permute(1, 0, 3, 2).contiguous().cpu(),
+            maps=self._best.permute(1, 0, 3, 2).contiguous().cpu(),
             layers=tuple(layers),
             dev_loss=self.plateau.loss.T,
             epochs=self.plateau.epochs.T,
@@ -202,3 +256,129 @@ def _check(
         raise FitError("train and dev are of different layers, widths or kinds of target: give the same")
     if targets.weights is not None and not (targets.weights > 0).any(axis=1).all():
         raise FitError("a problem has no training sentence: give some of them a weight above 0")
+
+
+@dataclass(frozen=True)
+class ProbeOrigin:
+    """What a probe was fitted on, which decides to which vectors it applies."""
+
+    model: str
+    model_fingerprint: str
+    layer: int
+    dim: int
+    pooling: str
+    task: str
+    corpus: str
+    train_fingerprint: str
+    """Of the sentences it was fitted on."""
+    readout: str
+    relations: tuple[str, ...] = ()
+    """Names of the relations, in the order of the probe's."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeProbe:
+    """Linear maps of one layer: of distances, of depths, of relations, or of several of these.
+
+    Raises:
+        FitError: a map has another width than the vectors, or that of relations another number of them.
+    """
+
+    origin: ProbeOrigin
+    distance: Tensor | None = None
+    """``[dim, rank]``"""
+    depth: Tensor | None = None
+    """``[dim, rank]``"""
+    relation: Tensor | None = None
+    """``[dim + 1, relation]``, the last row what is added."""
+
+    def __post_init__(self) -> None:
+        for name, value in self._tensors().items():
+            wide = self.origin.dim + (name == "relation")
+            if value.ndim != 2 or len(value) != wide:
+                raise FitError(f"the map of {name} has shape {list(value.shape)}: give [{wide}, …]")
+        names = self.origin.relations
+        if self.relation is not None and self.relation.shape[1] != len(names):
+            raise FitError(
+                f"the map of relation is of {self.relation.shape[1]} relations, of which {len(names)} have names"
+            )
+
+    def _tensors(self) -> dict[str, Tensor]:
+        tensors = {"distance": self.distance, "depth": self.depth, "relation": self.relation}
+        return {name: value for name, value in tensors.items() if value is not None}
+
+    def check(self, *, model_fingerprint: str, layer: int, pooling: str) -> None:
+        """Raise :class:`FitError` unless vectors of this model, layer and pooling are what the probe was fitted on."""
+        origin = self.origin
+        if model_fingerprint != origin.model_fingerprint:
+            raise FitError(
+                f"the probe was fitted on {origin.model}: it cannot read another encoder's vectors; "
+                "ask it of that one, or fit one on this"
+            )
+        if layer != origin.layer:
+            raise FitError(f"the probe was fitted on layer {origin.layer}: it cannot read layer {layer}")
+        if pooling != origin.pooling:
+            raise FitError(
+                f"the probe was fitted on the {origin.pooling} of a word's pieces: it cannot read their {pooling}"
+            )
+
+    def distances(self, vectors: Tensor) -> NDArray[np.float32] | None:
+        """``[word, word]`` squared distances of ``[word, dim]`` vectors; None where the probe has no map for them.
+
+        Raises:
+            FitError: vectors of another width.
+        """
+        mapped = self._mapped(vectors, self.distance)
+        return None if mapped is None else np.asarray(squared_distances(mapped).clamp_(min=0).numpy())
+
+    def depths(self, vectors: Tensor) -> NDArray[np.float32] | None:
+        """``[word]`` depths of ``[word, dim]`` vectors; None where the probe has no map for them."""
+        mapped = self._mapped(vectors, self.depth)
+        return None if mapped is None else np.asarray(mapped.square().sum(-1).numpy())
+
+    def relations(self, vectors: Tensor) -> tuple[str, ...] | None:
+        """``[word]`` the most probable relation of each word to its head; None where the probe has no map for them."""
+        if self.relation is None:
+            return None
+        mapped = self._mapped(vectors, self.relation[:-1])
+        assert mapped is not None
+        scores = mapped + self.relation[-1]
+        return tuple(self.origin.relations[place] for place in scores.argmax(1).tolist())
+
+    def _mapped(self, vectors: Tensor, by: Tensor | None) -> Tensor | None:
+        if vectors.ndim != 2 or vectors.shape[1] != self.origin.dim:
+            raise FitError(
+                f"the probe was fitted on vectors {self.origin.dim} wide: it cannot read {list(vectors.shape)}"
+            )
+        return None if by is None else vectors.float() @ by
+
+    def save(self, path: Path) -> None:
+        """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
+        from safetensors.torch import save
+
+        tensors = {name: value.float().contiguous() for name, value in self._tensors().items()}
+        write_atomically(path.with_name(f"{path.name}.safetensors"), save(tensors))
+        content = json.dumps({"format": _FORMAT, **asdict(self.origin)}, indent=1, ensure_ascii=False)
+        write_atomically(path.with_name(f"{path.name}.json"), content.encode())
+
+    @classmethod
+    def load(cls, path: Path) -> TreeProbe:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            ResultsError: a file is missing, broken or of another format.
+        """
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        about, weights = (path.with_name(f"{path.name}{ending}") for ending in (".json", ".safetensors"))
+        try:
+            plain = json.loads(about.read_bytes())
+            version = plain.pop("format")
+            if version != _FORMAT:
+                raise ResultsError(f"{about}: a probe of format {version}, this version reads {_FORMAT}; fit it anew")
+            origin = ProbeOrigin(**{**plain, "relations": tuple(plain["relations"])})
+            return cls(origin, **load_file(weights))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError, FitError) as error:
+            raise ResultsError(f"{about}: no whole probe there ({error}); fit it anew") from error

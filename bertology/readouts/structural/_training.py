@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from bertology._workers import Workers
-from bertology.readouts._features import Floats
+from bertology.readouts._sources import Floats
 from bertology.readouts.structural._batches import Asks, Block, TreeBatch, TreeWindow
 
 _START = 0.05

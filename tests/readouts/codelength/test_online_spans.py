@@ -10,7 +10,7 @@ import torch
 
 from bertology.errors import FitError
 from bertology.readouts import ArrayFeatures, ArraySpans, EdgeReadout, Targets, online_codelength
-from bertology.readouts._spans import SubsetSpans
+from bertology.readouts._sources import subset
 from bertology.readouts.codelength._bayes import BayesReadout
 from bertology.readouts.edge._readouts import EdgeMixReadout
 from bertology.readouts.neural._perceptrons import LowRankReadout
@@ -82,7 +82,7 @@ def test_a_mix_is_one_column(train: Data, dev: Data) -> None:
 
 def test_a_subset_of_spans_has_their_words_alone(train: Data) -> None:
     chosen = np.random.default_rng(0).random(900) < 0.2
-    some = SubsetSpans(train[0], chosen)
+    some = subset(train[0], chosen)
     whole = {int(item): chunk for chunk in train[0].chunks() for item in chunk.items}
     numbers = np.flatnonzero(chosen)
     seen = []
@@ -97,7 +97,7 @@ def test_a_subset_of_spans_has_their_words_alone(train: Data) -> None:
                 torch.testing.assert_close(chunk.words[:, a:b], old.words[:, c:d])
     assert seen == list(range(len(numbers))) == list(range(some.n_items))
     with pytest.raises(FitError, match="one for each item"):
-        SubsetSpans(train[0], chosen[:5])
+        subset(train[0], chosen[:5])
 
 
 def test_readouts_of_one_class_refuse_several(train: Data, dev: Data) -> None:

@@ -14,8 +14,8 @@ from sklearn.metrics import f1_score
 
 from bertology._spans import SpanChunk
 from bertology.errors import FitError
-from bertology.readouts import ArrayFeatures, ArraySpans, EdgeReadout, LinearReadout, PooledSpans, Targets, _spans
-from bertology.readouts._spans import WordSpans
+from bertology.readouts import ArrayFeatures, ArraySpans, EdgeReadout, LinearReadout, Targets, _moments, pooled
+from bertology.readouts._sources import as_spans
 from bertology.readouts.edge import _model as windows_module
 from bertology.readouts.edge._fitted import FittedPooled
 from bertology.readouts.linear._affine import RidgeReadout
@@ -194,7 +194,7 @@ def test_windows_are_bounded_and_hold_every_used_item_once(
 ) -> None:
     train = splits[0]
     most = 3 * 8 * 4 * 3000
-    monkeypatch.setattr(_spans, "WINDOW_BYTES", most)
+    monkeypatch.setattr(_moments, "_SPAN_WINDOW_BYTES", most)
     used = torch.arange(1600) % 7 > 0
     seen, sizes = [], []
     shuffle = windows_module.Shuffle(32, torch.Generator().manual_seed(0), hidden=4, dropout=0.5)
@@ -222,7 +222,7 @@ def test_what_fits_into_one_window_is_read_once_and_shuffled_each_time(
     splits: tuple[Spans, Spans, Spans], monkeypatch: pytest.MonkeyPatch, most: int, n_reads: int
 ) -> None:
     train = splits[0]
-    monkeypatch.setattr(_spans, "WINDOW_BYTES", most)
+    monkeypatch.setattr(_moments, "_SPAN_WINDOW_BYTES", most)
     source, reads = train.source, []
 
     def chunks() -> Iterator[SpanChunk]:
@@ -276,7 +276,7 @@ def by_hand(part: Spans, layer: int, pooling: str) -> np.ndarray:
 
 def test_other_readouts_read_pooled_spans(splits: tuple[Spans, Spans, Spans]) -> None:
     train, dev, test = splits
-    sources = [PooledSpans(part.source, pooling="endpoints") for part in (train, dev, test)]
+    sources = [pooled(part.source, pooling="endpoints") for part in (train, dev, test)]
     assert sources[0].dim == 32
     for readout in (LinearReadout(strengths=(0.1,)), RidgeReadout(), MlpReadout(hidden=4, max_epochs=1)):
         fitted = readout.fit(sources[0], train.targets, dev=sources[1], dev_targets=dev.targets)
@@ -290,7 +290,7 @@ def test_items_of_single_words_are_spans_of_one_word() -> None:
     places = np.arange(300)
     brief = replace(SMALL, max_epochs=3)
     features, spans = ArrayFeatures(vectors), ArraySpans(vectors, np.stack([places, places + 1], 1)[:, None])
-    assert WordSpans(features).n_spans == 1
+    assert as_spans(features).n_spans == 1
     one = brief.fit(features, targets, dev=features, dev_targets=targets).predict(spans)
     other = brief.fit(spans, targets, dev=spans, dev_targets=targets).predict(features)
     np.testing.assert_array_equal(one.log_prob, other.log_prob)

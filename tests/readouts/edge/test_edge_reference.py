@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from bertology._workers import Workers
 from bertology.readouts import EdgeReadout
+from bertology.readouts.edge._fit import EdgeTrainer, Goals
 from bertology.readouts.edge._model import Design, Shuffle, SpanWindow, TrainingWindows
-from bertology.readouts.edge._training import EdgeTrainer, Goals
 from tests.readouts.spans import Spans, planted
 
 N_STEPS = 12

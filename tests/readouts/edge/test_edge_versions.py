@@ -12,9 +12,9 @@ import torch
 
 from bertology._workers import Workers
 from bertology.readouts import get_readout
-from bertology.readouts.edge._fit import SpanReadout
+from bertology.readouts.edge._fit import EdgeTrainer, FitShard, Goals
 from bertology.readouts.edge._model import Design, Shuffle, TrainingWindows
-from bertology.readouts.edge._training import EdgeTrainer, FitShard, Goals
+from bertology.readouts.edge._readouts import SpanReadout
 from tests.readouts.spans import accuracy, fit, planted
 
 NAMES = ("edge", "edge_mix", "edge_cumulative", "edge_cat")

@@ -38,7 +38,7 @@ def test_planted_signal_is_found_where_it_is_and_not_where_it_is_not(train: Spli
 def test_log_prob_is_of_the_predicted_label(train: Split, dev: Split, test: Split) -> None:
     fitted = fit(TIGHT, train, dev)
     found = fitted.predict(test.source)
-    regressions = fitted.regressions
+    regressions = fitted.model
     weights, biases = regressions.coefficients[1, 2, 0].numpy(), regressions.intercepts[1, 2, 0].numpy()
     expected = log_softmax(test.vectors[2].astype(np.float64) @ weights.T + biases, axis=1)
     np.testing.assert_array_equal(found.labels[1, 2], expected.argmax(1))
@@ -137,8 +137,8 @@ def test_reported_gradient_is_the_gradient(train: Split, dev: Split) -> None:
     for layer in range(3):
         features = standardised(train.vectors[layer], train.vectors[layer])
         std = train.vectors[layer].astype(np.float64).std(0)
-        raw = fitted.regressions.coefficients[0, layer, 0].double().numpy()
-        scores = train.vectors[layer].astype(np.float64) @ raw.T + fitted.regressions.intercepts[0, layer, 0].numpy()
+        raw = fitted.model.coefficients[0, layer, 0].double().numpy()
+        scores = train.vectors[layer].astype(np.float64) @ raw.T + fitted.model.intercepts[0, layer, 0].numpy()
         residual = np.exp(log_softmax(scores, axis=1)) - np.eye(4)[train.labels[0]]
         gradient = residual.T @ features / 900 + raw * std / (0.1 * 900)
         largest = max(np.abs(gradient).max(), np.abs(residual.mean(0)).max())
@@ -180,7 +180,7 @@ def test_constant_feature_is_harmless(train: Split, dev: Split, test: Split) -> 
     plain = fit(TIGHT, train, dev)
     fitted = fit(TIGHT, with_constant(train), with_constant(dev))
     assert fitted.report.all_converged
-    np.testing.assert_array_equal(fitted.regressions.coefficients[..., -1].numpy(), 0)
+    np.testing.assert_array_equal(fitted.model.coefficients[..., -1].numpy(), 0)
     mine, theirs = fitted.predict(with_constant(test).source), plain.predict(test.source)
     np.testing.assert_allclose(mine.log_prob, theirs.log_prob, atol=2e-3)
 

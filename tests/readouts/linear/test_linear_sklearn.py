@@ -34,7 +34,7 @@ def test_coefficients(strength: float, n_classes: int) -> None:
     for problem, layer in np.ndindex(2, 3):
         peer = theirs(train.vectors[layer], train.labels[problem], strength)
         std = train.vectors[layer].astype(np.float64).std(0)
-        coefficients = fitted.regressions.coefficients[problem, layer, 0].double().numpy() * std
+        coefficients = fitted.model.coefficients[problem, layer, 0].double().numpy() * std
         if n_classes == 2:  # scikit-learn keeps the difference of the two
             coefficients = coefficients[1:] - coefficients[:1]
         np.testing.assert_allclose(coefficients, peer.coef_, atol=2e-3)

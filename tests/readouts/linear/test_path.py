@@ -104,7 +104,7 @@ def test_beyond_an_end_it_is_scikit_learn() -> None:
     assert strength > 1e-2
     features = standardised(train.vectors[1], train.vectors[1])
     peer = LogisticRegression(C=strength, tol=1e-9, max_iter=5000).fit(features, train.labels[0])
-    coefficients = found.regressions.coefficients[0, 1, 0].double().numpy() * train.vectors[1].astype(np.float64).std(0)
+    coefficients = found.model.coefficients[0, 1, 0].double().numpy() * train.vectors[1].astype(np.float64).std(0)
     np.testing.assert_allclose(coefficients, peer.coef_, atol=2e-3)
 
 

@@ -27,9 +27,9 @@ def test_coefficients_are_those_of_scikit_learn(train: Split, dev: Split, streng
         peer = Ridge(alpha=strength).fit(features, np.eye(4)[labels[problem]], sample_weight=mine)
         mean = np.average(train.vectors[layer].astype(np.float64), axis=0, weights=mine)
         std = np.sqrt(np.average((train.vectors[layer] - mean) ** 2, axis=0, weights=mine))
-        coefficients = fitted.regressions.coefficients[problem, layer, 0].double().numpy()
+        coefficients = fitted.model.coefficients[problem, layer, 0].double().numpy()
         np.testing.assert_allclose(coefficients * std, peer.coef_, atol=5e-4)
-        intercepts = fitted.regressions.intercepts[problem, layer, 0].double().numpy() + coefficients @ mean
+        intercepts = fitted.model.intercepts[problem, layer, 0].double().numpy() + coefficients @ mean
         np.testing.assert_allclose(intercepts, peer.intercept_, atol=5e-4)
 
 

@@ -10,13 +10,14 @@ import torch
 
 from bertology.errors import FitError
 from bertology.readouts import LinearReadout, get_readout
-from bertology.readouts.neural._perceptrons import FittedMlp, LowRankReadout
+from bertology.readouts._fitting import FittedScores
+from bertology.readouts.neural._perceptrons import LowRankReadout, Perceptrons
 from tests.readouts.conftest import Split, chance_interval
 
 SMALL = LowRankReadout(rank=4, learning_rate=3e-2, batch_items=128, max_epochs=40, patience=8)
 
 
-def fit(train: Split, dev: Split, readout: LowRankReadout = SMALL, **settings: Any) -> FittedMlp:
+def fit(train: Split, dev: Split, readout: LowRankReadout = SMALL, **settings: Any) -> FittedScores[Perceptrons]:
     return readout.fit(train.source, train.targets, dev=dev.source, dev_targets=dev.targets, **settings)
 
 
@@ -46,7 +47,7 @@ def test_rank_bounds_what_is_found() -> None:
     scores = {}
     for rank in (1, 2, 4):
         fitted = fit(train, dev, LowRankReadout(rank=rank, learning_rate=3e-2, batch_items=128, max_epochs=15))
-        weights = fitted.perceptrons.second[0, 0] @ fitted.perceptrons.first[0, 0]
+        weights = fitted.model.second[0, 0] @ fitted.model.first[0, 0]
         assert int(torch.linalg.matrix_rank(weights)) == rank
         scores[rank] = float(accuracy(fitted, test)[0, 0])
     # along a single direction, four such classes overlap
@@ -59,8 +60,8 @@ def test_scores_are_affine(train: Split, dev: Split) -> None:
     fitted = fit(train, dev, LowRankReadout(rank=3, max_epochs=2))
     vectors = torch.from_numpy(train.vectors[:, :3])
     with torch.inference_mode():
-        ends = fitted.perceptrons(vectors)
-        middle = fitted.perceptrons((vectors[:, :1] + vectors[:, 1:2]) / 2)
+        ends = fitted.model(vectors)
+        middle = fitted.model((vectors[:, :1] + vectors[:, 1:2]) / 2)
     torch.testing.assert_close(middle[:, :, 0], (ends[:, :, 0] + ends[:, :, 1]) / 2, rtol=1e-4, atol=1e-4)
 
 

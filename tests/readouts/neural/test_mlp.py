@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from bertology.readouts import ArrayFeatures, LinearReadout, Targets, _moments
+from bertology.readouts._fitting import FittedScores
 from bertology.readouts._moments import Items
-from bertology.readouts.neural._perceptrons import FittedMlp, MlpReadout
+from bertology.readouts.neural._perceptrons import MlpReadout, Perceptrons
 from tests.readouts.conftest import Split, chance_interval
 
 SMALL = MlpReadout(hidden=16, learning_rate=1e-2, batch_items=64, max_epochs=12, patience=4)
@@ -29,7 +30,7 @@ def splits() -> tuple[Split, Split, Split]:
     return exclusive_or(1500, 1), exclusive_or(400, 2), exclusive_or(600, 3)
 
 
-def fit(train: Split, dev: Split, readout: MlpReadout = SMALL, **settings: Any) -> FittedMlp:
+def fit(train: Split, dev: Split, readout: MlpReadout = SMALL, **settings: Any) -> FittedScores[Perceptrons]:
     return readout.fit(train.source, train.targets, dev=dev.source, dev_targets=dev.targets, **settings)
 
 

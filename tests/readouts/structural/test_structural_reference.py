@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology.readouts import ArraySpans, StructuralReadout, TreeTargets, _spans
+from bertology.readouts import ArraySpans, StructuralReadout, TreeTargets, _moments
 from bertology.readouts.structural import _batches
 from bertology.readouts.structural._batches import Block, TreeWindow, TreeWindows
 from bertology.readouts.structural._training import Maps, Plateau, learn, losses
@@ -194,7 +194,7 @@ def sentences_of_row(
 @pytest.mark.parametrize("window_bytes", [1, 6_000, 1 << 30])
 @pytest.mark.parametrize("asks", ASKS)
 def test_windows_hold_every_sentence_once(window_bytes: int, asks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_spans, "WINDOW_BYTES", window_bytes)
+    monkeypatch.setattr(_moments, "_SPAN_WINDOW_BYTES", window_bytes)
     trees = planted(150, 6).layers(0)
     trees.words[0, :, 0] = np.arange(trees.words.shape[1])
     source = ArraySpans(trees.words, trees.spans[:, None], chunk_items=12)
@@ -232,7 +232,7 @@ def test_windows_of_any_size_fit_as_well(monkeypatch: pytest.MonkeyPatch) -> Non
     readout = StructuralReadout(rank=DIM, learning_rate=1e-2, max_epochs=15)
     chosen: Any = {"dev": dev.source, "dev_targets": dev.targets("distances")}
     whole = readout.fit(train.source, train.targets("distances"), **chosen)
-    monkeypatch.setattr(_spans, "WINDOW_BYTES", 8_000)
+    monkeypatch.setattr(_moments, "_SPAN_WINDOW_BYTES", 8_000)
     parts = readout.fit(train.source, train.targets("distances"), **chosen)
     for found in (whole, parts):
         assert found.dev_loss[0, 0] < 0.1

@@ -1,27 +1,32 @@
-"""From scores of classes to predictions and accuracies; early stopping."""
+"""How readouts of single vectors are fitted and applied: what they share; early stopping."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from bertology.errors import FitError
 from bertology.readouts._base import (
     FitReport,
     FittedReadout,
     Predictions,
+    Progress,
+    Readout,
     Targets,
     check_agreement,
+    check_problems,
     check_same_shape,
     item_weights,
 )
-from bertology.readouts._features import FeatureSource, Floats, Integers
+from bertology.readouts._moments import Items, Moments
+from bertology.readouts._sources import FeatureSource, Floats, Integers
 
 Scores = Iterable[tuple[Tensor, int, Tensor]]
 """Item numbers ``[m]``, the place of a layer, and scores ``[problem, option, class, m]`` under each of some options."""
@@ -29,16 +34,32 @@ IMPOSSIBLE = -1e9
 """Added to the score of a class that the training data of a problem do not have, so that it is never predicted."""
 
 
+class Scorer(Protocol):
+    """What gives a score to every class of every item."""
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Numbers of problems, layers and classes, and the width of the vectors."""
+
+    @property
+    def n_params(self) -> int:
+        """Trained parameters of one layer's readout for one problem."""
+
+    def scores(self, source: FeatureSource) -> Scores:
+        """Scores of every item of ``source`` in every layer, chunk by chunk."""
+
+
+Model = TypeVar("Model", bound=Scorer)
+Fitted = TypeVar("Fitted", bound=FittedReadout, covariant=True)
+
+
 def accuracies(scores: Scores, shape: tuple[int, int, int], targets: Targets) -> Floats:
-    """Part of the labelled items whose class has the highest score.
+    """``[problem, layer, option]`` part of the labelled items whose class has the highest score.
 
     Args:
         scores: of every item in every layer.
         shape: numbers of problems, layers and options.
         targets: the right classes.
-
-    Returns:
-        ``[problem, layer, option]``
     """
     labels, weights = torch.from_numpy(targets.labels), torch.from_numpy(item_weights(targets))
     correct = torch.zeros(shape, dtype=torch.float64)
@@ -47,24 +68,6 @@ def accuracies(scores: Scores, shape: tuple[int, int, int], targets: Targets) ->
         correct[:, layer] += (right * weights[:, None, items]).sum(2, dtype=torch.float64)
     accuracy: Floats = (correct / weights.sum(1, dtype=torch.float64)[:, None, None]).numpy()
     return accuracy
-
-
-def predictions(scores: Scores, shape: tuple[int, int, int], *, are_logits: bool) -> Predictions:
-    """The class with the highest score of every item under the only option.
-
-    Args:
-        scores: of every item in every layer.
-        shape: numbers of problems, layers and items.
-        are_logits: whether their softmax is a probability; ``log_prob`` is NaN otherwise.
-    """
-    labels = np.empty(shape, dtype=np.int64)
-    log_prob = np.full(shape, np.nan, dtype=np.float32)
-    for items, layer, class_scores in scores:
-        best, label = class_scores.squeeze(1).max(1)  # [problem, m]
-        labels[:, layer, items.numpy()] = label.cpu().numpy()
-        if are_logits:
-            log_prob[:, layer, items.numpy()] = (best - class_scores.squeeze(1).logsumexp(1)).cpu().numpy()
-    return Predictions(labels, log_prob)
 
 
 def label_log_probs(scores: Scores, shape: tuple[int, int, int], labels: Integers) -> Floats:
@@ -89,20 +92,20 @@ def label_log_probs(scores: Scores, shape: tuple[int, int, int], labels: Integer
     return log_probs
 
 
-class FittedScores(FittedReadout):
+@dataclass(frozen=True)
+class FittedScores(FittedReadout, Generic[Model]):
     """A fitted readout that gives a score to every class of every item."""
 
-    are_logits: bool
+    name: str
+    model: Model
+    report: FitReport
+    are_logits: bool = True
     """Whether the softmax of the scores is a probability."""
 
     @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int, int, int]:
-        """Numbers of problems, layers and classes, and the width of the vectors."""
-
-    @abstractmethod
-    def scores(self, source: FeatureSource) -> Scores:
-        """Scores of every item of ``source`` in every layer, chunk by chunk."""
+    def n_params(self) -> int:
+        """Trained parameters of one layer's readout for one problem."""
+        return self.model.n_params
 
     def details(self, problem: int, layer: int) -> Mapping[str, Any]:
         """Nothing beyond the report."""
@@ -114,14 +117,21 @@ class FittedScores(FittedReadout):
         Raises:
             FitError: the source has other layers or another width than the readout was fitted on.
         """
-        return predictions(self.scores(source), self.checked_shape(source), are_logits=self.are_logits)
+        shape = self.checked_shape(source)
+        labels, log_prob = np.empty(shape, dtype=np.int64), np.full(shape, np.nan, dtype=np.float32)
+        for items, layer, class_scores in self.model.scores(source):
+            best, label = class_scores.squeeze(1).max(1)  # [problem, m]
+            labels[:, layer, items.numpy()] = label.cpu().numpy()
+            if self.are_logits:
+                log_prob[:, layer, items.numpy()] = (best - class_scores.squeeze(1).logsumexp(1)).cpu().numpy()
+        return Predictions(labels, log_prob)
 
     def log_probs(self, source: FeatureSource, labels: Integers) -> Floats:
         """``[problem, layer, item]`` log-probability of a class of each item; NaN where scores are no logits."""
         shape = self.checked_shape(source, labels)
         if not self.are_logits:
             return np.full(shape, np.nan)
-        return label_log_probs(self.scores(source), shape, labels)
+        return label_log_probs(self.model.scores(source), shape, labels)
 
     def checked_shape(self, source: FeatureSource, labels: Integers | None = None) -> tuple[int, int, int]:
         """Numbers of problems, layers and items, of a source that the readout can read.
@@ -129,7 +139,7 @@ class FittedScores(FittedReadout):
         Raises:
             FitError: the source has other layers or another width; ``labels`` are no classes of its items.
         """
-        n_problems, n_layers, n_classes, dim = self.shape
+        n_problems, n_layers, n_classes, dim = self.model.shape
         if labels is not None:
             check_agreement(source, Targets(labels, n_classes), "the source")
             if len(labels) != n_problems:
@@ -138,6 +148,90 @@ class FittedScores(FittedReadout):
                 )
         check_same_shape(source, n_layers, dim)
         return n_problems, n_layers, source.n_items
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Data and seed of a fit to single vectors, after they were checked."""
+
+    train: FeatureSource
+    targets: Targets
+    items: Items
+    dev: FeatureSource
+    dev_targets: Targets
+    seed: int
+    progress: Progress
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of problems and layers."""
+        return self.targets.n_problems, self.train.n_layers
+
+
+class WordReadout(Readout, Generic[Fitted]):
+    """A readout of single vectors that gives one class to each item."""
+
+    @abstractmethod
+    def fit_to(self, data: TrainingData) -> Fitted:
+        """Fit every problem in every layer.
+
+        Raises:
+            FitError: a setting is out of bounds, or vectors are not finite.
+        """
+
+    def fit(
+        self,
+        train: FeatureSource,
+        targets: Targets,
+        *,
+        dev: FeatureSource,
+        dev_targets: Targets,
+        seed: int = 0,
+        device: str = "cpu",
+        progress: Progress | None = None,
+    ) -> Fitted:
+        """Fit every problem in every layer side by side: see :meth:`Readout.fit`."""
+        if targets.is_multi_label:
+            raise FitError(
+                f"{self.name} gives each item one class: use an edge readout for labels [problem, item, class]"
+            )
+        check_problems(train, targets, dev, dev_targets)
+        items = Items.of(targets, torch.device(device))
+        tell = progress or (lambda line: None)
+        return self.fit_to(TrainingData(train, targets, items, dev, dev_targets, seed, tell))
+
+
+class Standardised(nn.Module):
+    """Class scores of standardised features, for every problem and layer."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, moments: Moments, n_classes: int) -> None:
+        super().__init__()
+        n_problems, n_layers, dim = moments.mean.shape
+        self.shape = n_problems, n_layers, n_classes, dim
+        self.register_buffer("mean", moments.mean.float())
+        self.register_buffer("std", moments.std.float())
+
+    def standard(self, vectors: Tensor, problem: int) -> Tensor:
+        """``[layer, m, dim]`` vectors with the mean and standard deviation of a problem's training items removed."""
+        return (vectors - self.mean[problem][:, None]) / self.std[problem][:, None]
+
+    def scores(self, source: FeatureSource, *options: Any) -> Iterator[tuple[Tensor, int, Tensor]]:
+        """Item numbers ``[m]``, layer, and scores ``[problem, 1, class, m]``, chunk by chunk and layer by layer."""
+        with torch.inference_mode():
+            for items, vectors in source.chunks():
+                class_scores = self(vectors.to(self.mean.device), *options).unsqueeze(2)
+                for layer in range(source.n_layers):
+                    yield items, layer, class_scores[:, layer].mT
+
+
+def surprisals(scores: Tensor, items: Items, numbers: Tensor) -> Tensor:
+    """``[problem, layer, m]`` weighted −ln p of the labels of a batch, from ``[problem, layer, m, class]`` scores."""
+    log_prob = scores.log_softmax(3)
+    labels = items.labels[:, None, numbers, None].expand(-1, scores.shape[1], -1, 1)
+    return -log_prob.gather(3, labels).squeeze(3) * items.weights[:, None, numbers]
 
 
 _NOT_YET = np.iinfo(np.int64).max
@@ -162,10 +256,13 @@ class EarlyStopping:
         """``[problem, layer]`` which fits cool down from now on."""
         self._cools_from = np.full(shape, _NOT_YET)
         self._score = np.full(shape, -1.0)
-        self._loss = np.full(shape, np.inf)
-        self._least = np.full(shape, np.inf)
-        self._epoch = np.zeros(shape, dtype=np.int64)
-        self._epochs = np.zeros(shape, dtype=np.int64)
+        self._loss, self._least = np.full(shape, np.inf), np.full(shape, np.inf)
+        self._epoch, self._epochs = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+
+    @property
+    def n_ended(self) -> int:
+        """Number of fits that have ended."""
+        return int((~self.running).sum())
 
     def judge(self, epoch: int, score: Floats, loss: Floats | None = None) -> NDArray[np.bool_]:
         """End the fits whose patience is used up.
@@ -181,11 +278,10 @@ class EarlyStopping:
         Returns:
             ``[problem, layer]`` which fits are better than ever before and are to be kept as they are.
         """
-        given = loss
+        higher = score > self._score
+        settled: Any = self._cool_down > 0 if loss is None else loss < self._loss
         if loss is None:
             loss = self._loss  # never smaller than itself
-        higher = score > self._score
-        settled = loss < self._loss if given is not None else self._cool_down > 0
         better: NDArray[np.bool_] = self.running & (higher | ((score == self._score) & settled))
         # where all is right, a smaller loss is no reason to go on
         learns = self.running & (higher | ((loss < self._least) & (self._score < 1)))
@@ -204,11 +300,18 @@ class EarlyStopping:
 
     def report(self) -> FitReport:
         """How the training went."""
-        return FitReport(
-            strengths=(0.0,),
-            chosen=np.zeros(self.running.shape),
-            dev_accuracy=self._score[:, :, None].copy(),
-            iterations=self._epochs[:, :, None].copy(),
-            converged=~self.running[:, :, None],
-            gradient_norm=np.full((*self.running.shape, 1), np.nan),
-        )
+        return single_report(self._score, self._epochs, ~self.running, np.full(self.running.shape, np.nan))
+
+
+def single_report(
+    dev_accuracy: Floats, iterations: Integers, converged: NDArray[np.bool_], gradient_norm: Floats
+) -> FitReport:
+    """The report of fits ``[problem, layer]`` without a path of strengths."""
+    return FitReport(
+        strengths=(0.0,),
+        chosen=np.zeros(dev_accuracy.shape),
+        dev_accuracy=dev_accuracy[:, :, None].copy(),
+        iterations=iterations[:, :, None].copy(),
+        converged=converged[:, :, None],
+        gradient_norm=gradient_norm[:, :, None],
+    )

@@ -1,0 +1,367 @@
+"""Sources of vectors that readouts are fitted to: one vector an item, or the words of its spans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, Protocol, TypeVar, get_args, runtime_checkable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertology._spans import SpanChunk, check_spans
+from bertology.errors import FitError
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Chunk = TypeVar("Chunk")
+PlainPooling = Literal["first", "last", "mean", "endpoints"]
+"""Poolings of a span without parameters; ``endpoints`` is the first word's vector followed by the last word's."""
+
+CHUNK_ITEMS = 2048
+"""Items handed out at once: a few megabytes a layer, which stay in the processor's cache."""
+_CHUNK_ON_ACCELERATOR = 1 << 14
+"""The same where vectors are on an accelerator, which needs larger products to be busy."""
+_RESIDENT_PART = 0.4
+"""Part of an accelerator's free memory that the vectors of one split may take."""
+
+
+class Shaped(Protocol):
+    """How many vectors there are, and of which layers."""
+
+    @property
+    def n_layers(self) -> int:
+        """Number of layers."""
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+
+    @property
+    def dim(self) -> int:
+        """Width of a vector."""
+
+    @property
+    def layers(self) -> Sequence[int]:
+        """``[layer]`` the number of each layer in its model, to name it in messages."""
+
+
+class FeatureSource(Shaped, Protocol):
+    """Vectors of the same items in several layers, handed out in chunks as often as they are asked for."""
+
+    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """All items once, in an order that is the same from pass to pass.
+
+        Yields:
+            ``[m]`` int64 item numbers and their ``[layer, m, dim]`` float32 vectors. They must not be changed.
+        """
+
+
+@runtime_checkable
+class SpanSource(Shaped, Protocol):
+    """Items of one or two spans of words, in several layers, handed out in chunks as often as they are asked for."""
+
+    @property
+    def n_spans(self) -> int:
+        """Number of spans of an item: 1 or 2."""
+
+    def chunks(self) -> Iterator[SpanChunk]:
+        """All items once, in an order that is the same from pass to pass."""
+
+
+AnySource = FeatureSource | SpanSource
+"""Items with a vector each, or with spans of words."""
+
+
+@dataclass(frozen=True)
+class Derived(Generic[Chunk]):
+    """A source whose chunks are made from those of another."""
+
+    n_layers: int
+    n_items: int
+    dim: int
+    layers: Sequence[int]
+    chunks: Callable[[], Iterator[Chunk]]
+
+
+@dataclass(frozen=True)
+class DerivedSpans(Derived[SpanChunk]):
+    """A source of spans whose chunks are made from those of another."""
+
+    n_spans: int
+
+
+class ArrayFeatures:
+    """Features held in one array.
+
+    Args:
+        values: ``[layer, item, dim]``, any floating type (kept as it is, converted chunk by chunk).
+        layers: the number of each layer in its model, ``0 … layer − 1`` when left out.
+        chunk_items: how many items a chunk holds; as many as suit the array's device when left out.
+
+    Raises:
+        FitError: the array has another shape.
+    """
+
+    def __init__(
+        self,
+        values: Tensor | NDArray[np.floating[Any]],
+        *,
+        layers: Sequence[int] | None = None,
+        chunk_items: int | None = None,
+    ) -> None:
+        self._values = values
+        is_float = values.is_floating_point() if isinstance(values, Tensor) else values.dtype.kind == "f"
+        if values.ndim != 3 or not is_float:
+            raise FitError(
+                f"features have shape {list(values.shape)} of {values.dtype}: give floats [layer, item, dim]"
+            )
+        self.n_layers, self.n_items, self.dim = map(int, values.shape)
+        self.layers = _numbered(layers, self.n_layers)
+        is_near = not isinstance(values, Tensor) or values.device.type == "cpu"
+        self._chunk_items = chunk_items or (CHUNK_ITEMS if is_near else _CHUNK_ON_ACCELERATOR)
+
+    def at(self, places: Tensor) -> ArrayFeatures:
+        """Some of the layers, by their places."""
+        layers = [self.layers[place] for place in places.tolist()]
+        return ArrayFeatures(self._values[places], layers=layers, chunk_items=self._chunk_items)
+
+    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """All items in order, as ``[m]`` item numbers and ``[layer, m, dim]`` float32 vectors."""
+        for first in range(0, self.n_items, self._chunk_items):
+            last = min(first + self._chunk_items, self.n_items)
+            part = self._values[:, first:last]
+            if not isinstance(part, Tensor):  # torch wants to be able to write, which a memory map may refuse
+                part = torch.from_numpy(part.astype(np.float32, copy=not part.flags.writeable))
+            yield torch.arange(first, last), part.float()
+
+
+class ArraySpans:
+    """Spans over words held in one array.
+
+    Args:
+        values: ``[layer, word, dim]``, any floating type.
+        spans: ``[item, span, 2]`` words of each span, end exclusive; one or two spans an item.
+        layers: the number of each layer in its model, ``0 … layer − 1`` when left out.
+        chunk_items: how many items a chunk holds.
+
+    Raises:
+        FitError: an array has another shape, or a span is empty, reversed or outside the words.
+    """
+
+    def __init__(
+        self,
+        values: Tensor | NDArray[np.floating[Any]],
+        spans: Tensor | Integers,
+        *,
+        layers: Sequence[int] | None = None,
+        chunk_items: int = CHUNK_ITEMS,
+    ) -> None:
+        self._values = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values))
+        if self._values.ndim != 3 or not self._values.is_floating_point():
+            raise FitError(f"vectors have shape {list(values.shape)} of {values.dtype}: give floats [layer, word, dim]")
+        self._spans = torch.as_tensor(spans).long()
+        self.n_layers, n_words, self.dim = self._values.shape
+        check_spans(self._spans.numpy(), n_words)
+        self.n_items, self.n_spans = self._spans.shape[:2]
+        self.layers = _numbered(layers, self.n_layers)
+        self._chunk_items = chunk_items
+        self._views: dict[int, SpanChunk] = {}
+
+    def chunks(self) -> Iterator[SpanChunk]:
+        """All items in order, with the words of their spans alone."""
+        for first in range(0, self.n_items, self._chunk_items):
+            yield self._views.get(first) or self._chunk(first)
+
+    def _chunk(self, first: int) -> SpanChunk:
+        """A chunk, which is kept if its words are a view of the array: that takes no memory."""
+        spans = self._spans[first : first + self._chunk_items]
+        words, renumbered = _words_of(spans)
+        low, high = int(words[0]), int(words[-1]) + 1
+        are_neighbours = high - low == len(words)
+        vectors = (self._values[:, low:high] if are_neighbours else self._values[:, words]).float()
+        chunk = SpanChunk(torch.arange(first, first + len(spans)), vectors, renumbered)
+        if are_neighbours and self._values.dtype == torch.float32:
+            self._views[first] = chunk
+        return chunk
+
+
+def _numbered(layers: Sequence[int] | None, n_layers: int) -> Sequence[int]:
+    numbers = tuple(range(n_layers)) if layers is None else tuple(layers)
+    if len(numbers) != n_layers:
+        raise FitError(f"{len(numbers)} layer numbers for {n_layers} layers: give one for each")
+    return numbers
+
+
+def layers_of(source: FeatureSource, places: Integers) -> FeatureSource:
+    """Some of the layers of a source, by their places."""
+    chosen = torch.from_numpy(places)
+
+    def chunks() -> Iterator[tuple[Tensor, Tensor]]:
+        for items, vectors in source.chunks():
+            yield items, vectors[chosen.to(vectors.device)]
+
+    layers = tuple(source.layers[place] for place in places.tolist())
+    return Derived(len(places), source.n_items, source.dim, layers, chunks)
+
+
+def subset(source: AnySource, chosen: NDArray[np.bool_]) -> AnySource:
+    """The ``chosen`` ``[item]`` items of a source of either kind, numbered anew in their order.
+
+    Raises:
+        FitError: there is not one choice for each item.
+    """
+    if chosen.shape != (source.n_items,):
+        raise FitError(f"{source.n_items} items and choices of shape {list(chosen.shape)}: give one for each item")
+    wanted = torch.from_numpy(chosen)
+    numbers = wanted.cumsum(0) - 1
+    shape = source.n_layers, int(np.count_nonzero(chosen)), source.dim, source.layers
+    if isinstance(source, SpanSource):
+
+        def span_chunks() -> Iterator[SpanChunk]:
+            for chunk in source.chunks():
+                chunk = only_items(chunk, wanted[chunk.items])
+                if len(chunk.items):
+                    yield replace(chunk, items=numbers[chunk.items])
+
+        return DerivedSpans(*shape, span_chunks, source.n_spans)
+
+    def chunks() -> Iterator[tuple[Tensor, Tensor]]:
+        for items, vectors in used_chunks(source, wanted):
+            yield numbers[items], vectors
+
+    return Derived(*shape, chunks)
+
+
+def as_spans(source: AnySource) -> SpanSource:
+    """``source`` itself if it has spans, else its items as spans of one word."""
+    if isinstance(source, SpanSource):
+        return source
+
+    def chunks() -> Iterator[SpanChunk]:
+        for items, vectors in source.chunks():
+            starts = torch.arange(len(items))
+            yield SpanChunk(items, vectors, torch.stack([starts, starts + 1], dim=1)[:, None])
+
+    return DerivedSpans(source.n_layers, source.n_items, source.dim, source.layers, chunks, 1)
+
+
+def pooled(source: SpanSource, *, pooling: PlainPooling = "mean") -> FeatureSource:
+    """Spans pooled without parameters into one vector an item, so that any readout of single vectors can read them.
+
+    Args:
+        source: the spans.
+        pooling: ``mean`` over a span's words, its ``first`` or ``last`` word, or both ``endpoints``.
+
+    Returns:
+        Vectors in which those of the two spans follow each other: as wide as a word times the number of spans, twice
+        that for ``endpoints``.
+
+    Raises:
+        FitError: there is no such pooling.
+    """
+    if pooling not in get_args(PlainPooling):
+        raise FitError(f"pooling is {pooling!r}: give {', '.join(get_args(PlainPooling))}")
+
+    def chunks() -> Iterator[tuple[Tensor, Tensor]]:
+        for chunk in source.chunks():
+            yield chunk.items, _pooled_words(chunk, pooling).flatten(2)
+
+    dim = source.dim * source.n_spans * (2 if pooling == "endpoints" else 1)
+    return Derived(source.n_layers, source.n_items, dim, source.layers, chunks)
+
+
+def pooled_parts(source: SpanSource, pooling: PlainPooling) -> SpanSource:
+    """The same pooling, with every pooled vector as a span of one word; ``endpoints`` makes two spans of one."""
+    n_spans = source.n_spans * (2 if pooling == "endpoints" else 1)
+
+    def chunks() -> Iterator[SpanChunk]:
+        for chunk in source.chunks():
+            starts = torch.arange(len(chunk.items) * n_spans).view(-1, n_spans)
+            words = _pooled_words(chunk, pooling).flatten(1, 2)
+            yield SpanChunk(chunk.items, words, torch.stack([starts, starts + 1], dim=2))
+
+    return DerivedSpans(source.n_layers, source.n_items, source.dim, source.layers, chunks, n_spans)
+
+
+def _pooled_words(chunk: SpanChunk, pooling: PlainPooling) -> Tensor:
+    """``[layer, m, part, dim]`` the spans of a chunk pooled; a span has two parts for ``endpoints``, else one."""
+    starts, ends = chunk.spans[:, :, 0], chunk.spans[:, :, 1]
+    if pooling == "endpoints":
+        return chunk.words[:, torch.stack([starts, ends - 1], dim=2).flatten(1)]
+    if pooling == "first" or bool((ends - starts == 1).all()):
+        return chunk.words[:, starts]
+    if pooling == "last":
+        return chunk.words[:, ends - 1]
+    rows, owners = span_rows(chunk.spans.flatten(0, 1))
+    sums = chunk.words.new_zeros(len(chunk.words), starts.numel(), chunk.words.shape[2])
+    sums.index_add_(1, owners, chunk.words[:, rows])
+    means = sums / (ends - starts).view(1, -1, 1)
+    return means.view(len(sums), *starts.shape, -1)
+
+
+def span_rows(spans: Tensor) -> tuple[Tensor, Tensor]:
+    """The words of ``[n, 2]`` spans one after the other, ``[row]``, and which span each is in, ``[row]``."""
+    lengths = spans[:, 1] - spans[:, 0]
+    owners = torch.repeat_interleave(torch.arange(len(spans)), lengths)
+    inside = torch.arange(len(owners)) - (lengths.cumsum(0) - lengths)[owners]
+    return spans[owners, 0] + inside, owners
+
+
+def only_items(chunk: SpanChunk, wanted: Tensor) -> SpanChunk:
+    """The ``wanted`` ``[m]`` items of a chunk, with the words of their spans alone."""
+    if wanted.all():
+        return chunk
+    words, spans = _words_of(chunk.spans[wanted])
+    return SpanChunk(chunk.items[wanted], chunk.words[:, words], spans)
+
+
+def _words_of(spans: Tensor) -> tuple[Tensor, Tensor]:
+    """The words of ``[m, span, 2]`` spans, each once and in order, and the spans by the places of their words there."""
+    words = span_rows(spans.flatten(0, 1))[0].unique()  # type: ignore[no-untyped-call]
+    place_of = torch.zeros(int(words[-1]) + 1 if len(words) else 1, dtype=torch.int64)
+    place_of[words] = torch.arange(len(words))
+    starts = place_of[spans[:, :, 0]]
+    return words, torch.stack([starts, starts + spans[:, :, 1] - spans[:, :, 0]], dim=2)
+
+
+def in_memory(source: FeatureSource, *, device: torch.device, memory: int) -> FeatureSource:
+    """The vectors of a source held on ``device`` if they take no more than ``memory`` bytes, else the source itself."""
+    if 4 * source.n_layers * source.n_items * source.dim > memory:
+        return source
+    values = torch.empty(source.n_layers, source.n_items, source.dim, device=device)
+    for items, vectors in source.chunks():
+        values[:, items.to(device)] = vectors.to(device)
+    return ArrayFeatures(values, layers=source.layers)
+
+
+def resident(source: FeatureSource, device: torch.device) -> FeatureSource:
+    """A source for many passes: on CUDA, vectors that fit are copied to the device once."""
+    if device.type != "cuda":
+        return source
+    free, _ = torch.cuda.mem_get_info(device)
+    return in_memory(source, device=device, memory=int(_RESIDENT_PART * free))
+
+
+def used_chunks(source: FeatureSource, used: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """The chunks of ``source`` without items that are not ``used`` ``[item]``, which is on the processor."""
+    for chunk in source.chunks():
+        items, vectors = without_unused(*chunk, used)
+        if len(items):
+            yield items, vectors
+
+
+def without_unused(items: Tensor, vectors: Tensor, used: Tensor) -> tuple[Tensor, Tensor]:
+    """A chunk without the items that are not ``used`` ``[item]``."""
+    wanted = used[items]
+    return (items, vectors) if wanted.all() else (items[wanted], vectors[:, wanted])
+
+
+def check_finite(source: Shaped, sums: Tensor) -> None:
+    """Raise :class:`FitError` unless ``[layer, …]`` sums over the vectors of ``source`` are finite."""
+    damaged = ~sums.reshape(len(sums), -1).isfinite().all(1)  # [layer]
+    if damaged.any():
+        layer = source.layers[int(damaged.nonzero()[0])]
+        raise FitError(f"layer {layer} has vectors that are not finite (NaN or infinite): extract it in float32")
