@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from functools import cached_property
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -152,15 +153,20 @@ class FittedScores(FittedReadout, Generic[Model]):
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Data and seed of a fit to single vectors, after they were checked."""
+    """Data and seed of a fit, after they were checked."""
 
-    train: FeatureSource
+    train: Any  # a source of the kind that the readout reads
     targets: Targets
-    items: Items
-    dev: FeatureSource
+    dev: Any
     dev_targets: Targets
     seed: int
+    device: torch.device
     progress: Progress
+
+    @cached_property
+    def items(self) -> Items:
+        """Labels and weights of training items with one label each, on the device."""
+        return Items.of(self.targets, self.device)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -168,8 +174,11 @@ class TrainingData:
         return self.targets.n_problems, self.train.n_layers
 
 
-class WordReadout(Readout, Generic[Fitted]):
-    """A readout of single vectors that gives one class to each item."""
+class LabelReadout(Readout, Generic[Fitted]):
+    """A readout that is fitted to data checked beforehand."""
+
+    gives_sets: ClassVar[bool] = False
+    """Whether it can give several labels to an item."""
 
     @abstractmethod
     def fit_to(self, data: TrainingData) -> Fitted:
@@ -181,24 +190,23 @@ class WordReadout(Readout, Generic[Fitted]):
 
     def fit(
         self,
-        train: FeatureSource,
+        train: Any,
         targets: Targets,
         *,
-        dev: FeatureSource,
+        dev: Any,
         dev_targets: Targets,
         seed: int = 0,
         device: str = "cpu",
         progress: Progress | None = None,
     ) -> Fitted:
         """Fit every problem in every layer side by side: see :meth:`Readout.fit`."""
-        if targets.is_multi_label:
+        if targets.is_multi_label and not self.gives_sets:
             raise FitError(
                 f"{self.name} gives each item one class: use an edge readout for labels [problem, item, class]"
             )
         check_problems(train, targets, dev, dev_targets)
-        items = Items.of(targets, torch.device(device))
         tell = progress or (lambda line: None)
-        return self.fit_to(TrainingData(train, targets, items, dev, dev_targets, seed, tell))
+        return self.fit_to(TrainingData(train, targets, dev, dev_targets, seed, torch.device(device), tell))
 
 
 class Standardised(nn.Module):

@@ -14,9 +14,9 @@ from bertology.errors import FitError
 from bertology.readouts._base import FittedPosterior
 from bertology.readouts._fitting import (
     FittedScores,
+    LabelReadout,
     Standardised,
     TrainingData,
-    WordReadout,
     accuracies,
     label_log_probs,
     single_report,
@@ -173,7 +173,7 @@ class FittedBayes(FittedScores[Compressors], FittedPosterior):
 
 
 @dataclass(frozen=True)
-class BayesReadout(WordReadout[FittedBayes]):
+class BayesReadout(LabelReadout[FittedBayes]):
     """A readout under Bayesian compression (Louizos et al. 2017, section 4.1), for variational codelength.
 
     It minimises the length of a message that holds its posterior and, given that, the training labels: the
@@ -202,7 +202,7 @@ class BayesReadout(WordReadout[FittedBayes]):
         if self.hidden < 0 or min(self.steps, self.batch_items) < 1 or self.learning_rate <= 0:
             raise FitError(f"settings {asdict(self)}: give hidden of 0 or more, the others above 0")
         items, seed = data.items, data.seed
-        train = resident(data.train, items.labels.device)
+        train = resident(data.train, data.device)
         compressors = Compressors(measure_moments(train, items.weights), items, self.hidden, seed)
         optimiser = torch.optim.Adam(compressors.parameters(), lr=self.learning_rate)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.steps)

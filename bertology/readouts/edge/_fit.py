@@ -12,9 +12,8 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from bertology._workers import Workers
-from bertology.readouts._base import Progress, Targets, class_weights, item_weights
-from bertology.readouts._fitting import IMPOSSIBLE, EarlyStopping
-from bertology.readouts._sources import SpanSource
+from bertology.readouts._base import Targets, class_weights, item_weights
+from bertology.readouts._fitting import IMPOSSIBLE, EarlyStopping, TrainingData
 from bertology.readouts.edge._fitted import FittedEdge, Scorer, dev_scores, with_parts
 from bertology.readouts.edge._model import (
     Design,
@@ -254,30 +253,18 @@ class EdgeTrainer:
         self._n_seen = ends[-1]
 
 
-def fit_edge(
-    name: str,
-    design: Design,
-    schedule: Schedule,
-    train: SpanSource,
-    targets: Targets,
-    *,
-    dev: SpanSource,
-    dev_targets: Targets,
-    is_sigmoid: bool,
-    seed: int,
-    device: torch.device,
-    progress: Progress,
-) -> FittedEdge:
-    """Train probes of a design until every fit has ended or the last round is over."""
+def fit_edge(name: str, design: Design, schedule: Schedule, data: TrainingData, *, is_sigmoid: bool) -> FittedEdge:
+    """Train probes of a design on spans until every fit has ended or the last round is over."""
+    targets, device = data.targets, data.device
     goals = Goals.of(targets, is_sigmoid=is_sigmoid, device=device)
-    start = {name: value.to(device) for name, value in design.start(targets.n_problems, seed).items()}
+    start = {name: value.to(device) for name, value in design.start(targets.n_problems, data.seed).items()}
     best = {name: value.clone() for name, value in start.items()}
     used = torch.from_numpy((item_weights(targets) > 0).any(axis=0))
     shape = targets.n_problems, len(design.columns)
     stopping = EarlyStopping(shape, schedule.patience, cool_down=schedule.cool_down, last=schedule.n_rounds)
-    random = torch.Generator().manual_seed(seed)
+    random = torch.Generator().manual_seed(data.seed)
     shuffle = Shuffle(schedule.batch_items, random, design.hidden, schedule.dropout, schedule.layer_dropout)
-    windows = TrainingWindows(with_parts(train, design.pooling), used, shuffle, device=device)
+    windows = TrainingWindows(with_parts(data.train, design.pooling), used, shuffle, device=device)
     n_cooling = int(used.sum()) * schedule.passes * schedule.cool_down
     with Workers(device) as workers:
         trainer = EdgeTrainer(
@@ -294,15 +281,15 @@ def fit_edge(
                     trainer.learn(window.to(device))
                     del window  # or it would be held while the next is made
             scorer = Scorer(trainer.parts, goals.absent, workers, device)
-            scores = scorer(with_parts(dev, design.pooling))
+            scores = scorer(with_parts(data.dev, design.pooling))
             score, loss = np.full(stopping.running.size, -1.0), np.full(stopping.running.size, np.inf)
             score[trainer.fits], loss[trainer.fits] = dev_scores(
-                scores, scorer.problems, dev_targets, is_sigmoid=is_sigmoid
+                scores, scorer.problems, data.dev_targets, is_sigmoid=is_sigmoid
             )
             dev_loss = loss.reshape(shape) if schedule.watches_loss else None
             better = stopping.judge(epoch, score.reshape(shape), dev_loss)
             trainer.copy(np.flatnonzero(better).tolist(), best)
-            progress(f"edge probes: round {epoch}, {stopping.n_ended} of {better.size} have ended")
+            data.progress(f"edge probes: round {epoch}, {stopping.n_ended} of {better.size} have ended")
             if stopping.n_ended == better.size:
                 break
             trainer.cool(np.flatnonzero(stopping.begins_to_cool).tolist(), best, n_items=n_cooling)
@@ -311,8 +298,8 @@ def fit_edge(
         name=name,
         design=design,
         parameters=best,
-        layers=tuple(train.layers),
-        n_spans=train.n_spans,
+        layers=tuple(data.train.layers),
+        n_spans=data.train.n_spans,
         absent=goals.absent,
         is_sigmoid=is_sigmoid,
         is_multi_label=targets.is_multi_label,

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import ClassVar, Literal, cast, get_args
 
-import torch
-
 from bertology.errors import FitError
-from bertology.readouts._base import Progress, Readout, Targets, check_problems, item_weights
+from bertology.readouts._base import Targets, item_weights
+from bertology.readouts._fitting import LabelReadout, TrainingData
 from bertology.readouts._registry import get_readout
-from bertology.readouts._sources import AnySource, PlainPooling, as_spans, pooled
+from bertology.readouts._sources import PlainPooling, as_spans, pooled
 from bertology.readouts.edge._fit import Schedule, fit_edge
 from bertology.readouts.edge._fitted import FittedEdge, FittedPooled
 from bertology.readouts.edge._model import Design, Pooling, Reads
@@ -25,7 +24,7 @@ Watch = Literal["score", "loss"]
 
 
 @dataclass(frozen=True)
-class SpanReadout(Readout):
+class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
     """Settings and fit of all edge readouts (Tenney et al. 2019a, section 3.1): probes of one or two spans of words.
 
     Words are projected, a learned attention over each span's words makes one vector of it (with parameters of their
@@ -35,12 +34,16 @@ class SpanReadout(Readout):
     from there while its learning rate falls to 0. Every column begins with the same parameters and leaves the same
     hidden units out.
 
-    Only words inside spans are read, and memory is bounded by a window of them, whatever the corpus.
+    Only words inside spans are read, and memory is bounded by a window of them, whatever the corpus. Items of single
+    words are spans of one word. Without attention, projection and hidden layer, ``edge`` is a logistic regression on
+    pooled vectors and is fitted as one, by ``linear.v1``: standardised, with an L2 path chosen on dev. The seed is that
+    of the initial weights (each problem its own), of the order of the items and of what is left out.
 
     Version 2 of the settings. With those of version 1 (``edge.v1`` …) a fit ends where its score stops rising, its
     learning rate as high as ever, and reads up to 1.5 points low.
     """
 
+    gives_sets: ClassVar[bool] = True
     stem: ClassVar[str]
     """The registered name without its version."""
     version: ClassVar[int] = 2
@@ -101,75 +104,35 @@ class SpanReadout(Readout):
         settings = asdict(self)
         return settings.get("temperature", 1.0), settings.get("layer_dropout", 0.0)
 
-    def fit(
-        self,
-        train: AnySource,
-        targets: Targets,
-        *,
-        dev: AnySource,
-        dev_targets: Targets,
-        seed: int = 0,
-        device: str = "cpu",
-        progress: Progress | None = None,
-    ) -> FittedEdge | FittedPooled:
-        """Fit every problem in every column, each to its own best epoch: see :meth:`Readout.fit`.
-
-        Items of single words are spans of one word. Without attention, projection and hidden layer, ``edge`` is a
-        logistic regression on pooled vectors and is fitted as one, by ``linear.v1``: standardised, with an L2 path
-        chosen on dev. The seed is that of the initial weights (each problem its own), of the order of the items and of
-        what is left out.
-
-        Raises:
-            FitError: as :meth:`Readout.fit`; a setting is out of bounds; train and dev have other numbers of spans.
-        """
-        self._check(targets)
-        check_problems(train, targets, dev, dev_targets)
-        train, dev = as_spans(train), as_spans(dev)
+    def fit_to(self, data: TrainingData) -> FittedEdge | FittedPooled:
+        """Fit every problem in every column, each to its own best epoch."""
+        is_sigmoid = data.targets.is_multi_label if self.loss == "auto" else self.loss == "sigmoid"
+        self._check(data.targets)
+        train, dev = as_spans(data.train), as_spans(data.dev)
         if train.n_spans != dev.n_spans:
             raise FitError(f"train has {train.n_spans} spans an item and dev {dev.n_spans}: give the same number")
-        layers, is_sigmoid = tuple(train.layers), self.is_sigmoid(targets)
+        layers = tuple(train.layers)
         is_linear = self.pooling != "attention" and not self.projection and self.classifier == "linear"
         if self.reads == "one" and is_linear and not is_sigmoid:
-            pooling = cast(PlainPooling, self.pooling)
-            regressions = get_readout("linear.v1").fit(
-                pooled(train, pooling=pooling),
-                targets,
-                dev=pooled(dev, pooling=pooling),
-                dev_targets=dev_targets,
-                seed=seed,
-                device=device,
-                progress=progress,
-            )
-            return FittedPooled(self.name, regressions.report, pooling, regressions, layers)
+            pooling, regression = cast(PlainPooling, self.pooling), get_readout("linear.v1")
+            assert isinstance(regression, LabelReadout)
+            on_pooled = replace(data, train=pooled(train, pooling=pooling), dev=pooled(dev, pooling=pooling))
+            fitted = regression.fit_to(on_pooled)
+            return FittedPooled(self.name, fitted.report, pooling, fitted, layers)
         n_parts = 2 if self.pooling == "endpoints" else 1
         design = Design(
             columns=tuple(tuple(map(layers.index, column)) for column in self.columns(layers)),
             reads=self.reads,
             dim=train.dim,
             parts=tuple(span for span in range(train.n_spans) for _ in range(n_parts)),
-            n_classes=targets.n_classes,
+            n_classes=data.targets.n_classes,
             pooling=self.pooling,
             projection=self.projection,
             hidden=self.hidden if self.classifier == "mlp" else 0,
             temperature=self.mixing[0],
         )
-        return fit_edge(
-            self.name,
-            design,
-            self._schedule(int((item_weights(targets) > 0).any(axis=0).sum())),
-            train,
-            targets,
-            dev=dev,
-            dev_targets=dev_targets,
-            is_sigmoid=is_sigmoid,
-            seed=seed,
-            device=torch.device(device),
-            progress=progress or (lambda line: None),
-        )
-
-    def is_sigmoid(self, targets: Targets) -> bool:
-        """Whether each class is judged on its own."""
-        return targets.is_multi_label if self.loss == "auto" else self.loss == "sigmoid"
+        schedule = self._schedule(int((item_weights(data.targets) > 0).any(axis=0).sum()))
+        return fit_edge(self.name, design, schedule, replace(data, train=train, dev=dev), is_sigmoid=is_sigmoid)
 
     def _schedule(self, n_items: int) -> Schedule:
         """The training on ``n_items`` items."""
@@ -223,14 +186,13 @@ class EdgeReadout(SpanReadout):
 
 
 @dataclass(frozen=True)
-class EdgeMixReadout(SpanReadout):
-    """``edge_mix.v2``: one probe of all layers, mixed as γ Σ s_ℓ h_ℓ (Tenney et al. 2019b, section 3.1).
+class MixReadout(SpanReadout):
+    """A probe of a mix of layers, γ Σ s_ℓ h_ℓ (Tenney et al. 2019b, section 3.1).
 
     The weights s are the softmax of what is learned; they and γ are among the ``details`` of a fit, with their centre
     of gravity and how far they are from equal.
     """
 
-    stem: ClassVar[str] = "edge_mix"
     reads: ClassVar[Reads] = "mix"
 
     temperature: float = 1.0
@@ -238,13 +200,20 @@ class EdgeMixReadout(SpanReadout):
     layer_dropout: float = 0.0
     """Part of the batches that each layer is left out of; a column of one layer keeps it."""
 
+
+@dataclass(frozen=True)
+class EdgeMixReadout(MixReadout):
+    """``edge_mix.v2``: one mix of all layers."""
+
+    stem: ClassVar[str] = "edge_mix"
+
     def columns(self, layers: Sequence[int]) -> Columns:
         """One column of all layers."""
         return (tuple(layers),)
 
 
 @dataclass(frozen=True)
-class EdgeCumulativeReadout(SpanReadout):
+class EdgeCumulativeReadout(MixReadout):
     """``edge_cumulative.v2``: a mix of layers 0…ℓ for every ℓ (Tenney et al. 2019b, section 3.2).
 
     What the score gains from column to column says where a task is solved (``measures.differential_scores``,
@@ -252,12 +221,6 @@ class EdgeCumulativeReadout(SpanReadout):
     """
 
     stem: ClassVar[str] = "edge_cumulative"
-    reads: ClassVar[Reads] = "mix"
-
-    temperature: float = 1.0
-    """As in ``edge_mix``."""
-    layer_dropout: float = 0.0
-    """As in ``edge_mix``."""
 
     def columns(self, layers: Sequence[int]) -> Columns:
         """For each layer a column of it and all before it."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bertology.errors import FitError
 from bertology.readouts._base import FitReport, Targets, best_places, check_same_shape, rising_ends
-from bertology.readouts._fitting import IMPOSSIBLE, FittedScores, TrainingData, WordReadout, accuracies
+from bertology.readouts._fitting import IMPOSSIBLE, FittedScores, LabelReadout, TrainingData, accuracies
 from bertology.readouts._moments import Items, Moments, measure_moments
 from bertology.readouts._sources import FeatureSource, Floats, Integers, used_chunks
 
@@ -149,7 +149,7 @@ class StrengthPath:
 
 
 @dataclass(frozen=True)
-class RidgeReadout(WordReadout[FittedAffine]):
+class RidgeReadout(LabelReadout[FittedAffine]):
     """Least squares with an L2 path on one-hot labels, as scikit-learn's ``Ridge`` states it.
 
     For each layer, problem and strength ``α`` it minimises ``Σ w ‖y − Wx − b‖² + α ‖W‖²`` over the training items,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bertology._workers import Workers
 from bertology.readouts._base import FitReport, Targets, best_places
-from bertology.readouts._fitting import TrainingData, WordReadout
+from bertology.readouts._fitting import LabelReadout, TrainingData
 from bertology.readouts._moments import Moments, Sample, choose_items, survey
 from bertology.readouts._sources import FeatureSource, Floats, Integers, layers_of, resident
 from bertology.readouts.linear._affine import EXTENSIONS, Affine, FittedAffine, StrengthPath
@@ -28,7 +28,7 @@ _ROUGH = 0.012
 
 
 @dataclass(frozen=True)
-class LinearReadout(WordReadout[FittedAffine]):
+class LinearReadout(LabelReadout[FittedAffine]):
     """Multinomial logistic regression with an L2 path, as scikit-learn's ``LogisticRegression`` states it.
 
     For each layer, problem and strength ``C`` it minimises ``C · Σ w (−ln p) + ½ ‖W‖²`` over the training items,
@@ -60,7 +60,7 @@ class LinearReadout(WordReadout[FittedAffine]):
     def fit_to(self, data: TrainingData) -> FittedAffine:
         """Fit every problem in every layer at every strength, and keep the strengths that do best on dev."""
         path = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=False)
-        device = data.items.labels.device
+        device = data.device
         data = replace(data, train=resident(data.train, device), dev=resident(data.dev, device))
         record = _Record.empty(path.strengths, data.shape)
         with Workers(device) as workers:
@@ -181,7 +181,7 @@ class _Solver:
 
     def at(self, layers: Integers) -> _Solver:
         """The same in some of the layers alone."""
-        chosen = torch.from_numpy(layers).to(self.data.items.labels.device)
+        chosen = torch.from_numpy(layers).to(self.data.device)
         return replace(
             self,
             data=replace(self.data, train=layers_of(self.data.train, layers)),
@@ -196,7 +196,7 @@ class _Solver:
         Roughly on a sample, then on everything from there with the curvature measured there; from ``start`` ``[fit,
         parameter]``, which is near the end already, on everything at once.
         """
-        some = torch.from_numpy(problems).to(self.data.items.labels.device)
+        some = torch.from_numpy(problems).to(self.data.device)
         items, workers = self.data.items.only(some), self.workers
         fits = Fits(items, self.moments.only(some), torch.from_numpy(strengths))
         sampled = items.at(self.sample.items)

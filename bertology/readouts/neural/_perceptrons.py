@@ -15,9 +15,9 @@ from bertology.readouts._fitting import (
     IMPOSSIBLE,
     EarlyStopping,
     FittedScores,
+    LabelReadout,
     Standardised,
     TrainingData,
-    WordReadout,
     accuracies,
     surprisals,
 )
@@ -69,7 +69,7 @@ class Perceptrons(Standardised):
 
 
 @dataclass(frozen=True)
-class PerceptronReadout(WordReadout[FittedScores[Perceptrons]]):
+class PerceptronReadout(LabelReadout[FittedScores[Perceptrons]]):
     """What perceptrons and bilinear maps share: Adam (Kingma & Ba 2015) until dev accuracy stops rising.
 
     All layers and problems see the same batches and are trained in the same matrix products, yet none depends on
@@ -97,7 +97,7 @@ class PerceptronReadout(WordReadout[FittedScores[Perceptrons]]):
         if min(self.batch_items, self.max_epochs, self.patience) < 1 or self.learning_rate <= 0:
             raise FitError(f"settings {asdict(self)}: give numbers above 0")
         items = data.items
-        train, dev = (resident(source, items.labels.device) for source in (data.train, data.dev))
+        train, dev = (resident(source, data.device) for source in (data.train, data.dev))
         perceptrons = self.start(measure_moments(train, items.weights), items, data.seed)
         stopping, best = EarlyStopping(data.shape, self.patience), copy.deepcopy(perceptrons).requires_grad_(False)
         optimiser = torch.optim.Adam(perceptrons.parameters(), lr=self.learning_rate)
