@@ -17,8 +17,9 @@ from bertology.probing import Examples, Probe, RepresentationProbe, TreeExamples
 
 Integers = NDArray[np.int64]
 Labels = NDArray[np.int64] | NDArray[np.bool_]
-# What is kept of converted vectors between passes over the training data; what does not fit is read again.
-TRAIN_MEMORY = 256 << 20
+# What the fits of a process keep together of converted vectors between passes over the training data; what does not fit
+# is read again.
+TRAIN_MEMORY = 128 << 20
 # The same for readouts of spans, which read a pass in a fraction of the time that they compute on it.
 SPAN_MEMORY = 512 << 20
 # Between the spans of an item's form: no word has a line break in it.

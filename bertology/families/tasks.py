@@ -215,6 +215,8 @@ class Job:
     """The model with the weights of the groups, loaded when it is first needed."""
     entries: Mapping[str, Entry] = field(default_factory=dict)
     """By split the stored vectors; empty for families that read none."""
+    side_by_side: int = 1
+    """Fits that run at once in this process, and share the memory for vectors."""
 
 
 @dataclass(frozen=True)

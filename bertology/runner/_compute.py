@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from filelock import Timeout
 
+from bertology.activations import silent
 from bertology.families.cells import all_finished
 from bertology.families.tasks import BaselineCells, FitCells, FitGroup, Job
 from bertology.runner._folder import RunFolder, finished, forget_failures, write_failure
@@ -31,36 +33,42 @@ def together(units: Iterable[Numbered]) -> list[list[Numbered]]:
     return list(loads.values())
 
 
-def compute_units(
-    units: Sequence[Unit], run: Path, *, device: str, wait: bool, progress: ProgressFor
-) -> list[Outcome | Exception]:
-    """Compute units that stand :func:`together`, if no one has; a failure of one does not stop the others.
+@dataclass(frozen=True)
+class Context:
+    """What holds for all units of a run."""
 
-    Args:
-        units: what to compute.
-        run: the run's folder.
-        device: where to compute.
-        wait: for other processes that are computing some of them; otherwise ``busy`` is their outcome.
-        progress: gives the progress display of a job from its label.
-    """
+    run: Path
+    """The run's folder."""
+    device: str
+    """Where fits are computed and models read."""
+    wait: bool = False
+    """Wait for other processes that are at a unit; otherwise ``busy`` is its outcome."""
+    is_pending: Callable[[Unit], bool] = lambda _: True
+    """Whether a unit is still to be computed: another process may have done it in the meantime."""
+    progress: ProgressFor = lambda _: silent
+    side_by_side: int = 1
+    """Units that are computed at once in this process."""
+
+
+def compute_units(units: Sequence[Unit], context: Context) -> list[Outcome | Exception]:
+    """Compute units that stand :func:`together`, if no one has; a failure of one does not stop the others."""
     done: dict[str, Outcome | Exception] = {}
     with contextlib.ExitStack() as locks:
-        if mine := [unit for unit in units if len(units) > 1 and _is_free(unit, run, locks)]:
-            done = {unit.key: outcome for unit, outcome in _in_one_pass(mine, run, device, progress)}
+        if mine := [unit for unit in units if len(units) > 1 and _is_free(unit, context.run, locks)]:
+            done = {unit.key: outcome for unit, outcome in _in_one_pass(mine, context)}
     # Nobody waits for a unit while holding others, so that two runs cannot wait for each other.
-    return [
-        done.get(unit.key) or compute_unit(unit, run, device=device, wait=wait, progress=progress) for unit in units
-    ]
+    return [done.get(unit.key) or compute_unit(unit, context) for unit in units]
 
 
-def compute_unit(unit: Unit, run: Path, *, device: str, wait: bool, progress: ProgressFor) -> Outcome | Exception:
+def compute_unit(unit: Unit, context: Context) -> Outcome | Exception:
     """Compute a unit if no one has; a failure is recorded, and returned."""
+    run = context.run
     try:
-        with RunFolder(run).lock(unit.key, wait=wait):
+        with RunFolder(run).lock(unit.key, wait=context.wait):
             if finished(run, unit):
                 return "found"
             try:
-                _compute(unit, run, device, progress)
+                _compute(unit, context)
             except Exception as error:
                 # Whatever goes wrong in a cell is recorded there and does not stop the others.
                 write_failure(run, unit, error)
@@ -80,37 +88,35 @@ def _is_free(unit: Unit, run: Path, locks: contextlib.ExitStack) -> bool:
     return not finished(run, unit)
 
 
-def _in_one_pass(
-    units: Sequence[Unit], run: Path, device: str, progress: ProgressFor
-) -> Iterator[tuple[Unit, Outcome | Exception]]:
+def _in_one_pass(units: Sequence[Unit], context: Context) -> Iterator[tuple[Unit, Outcome | Exception]]:
     """Compute units that share a pass, whose locks are held."""
     first, owners = units[0], {id(group): unit for unit in units for group in unit.draws}
     label = f"{first.plan.pair.called(first.weights[0])}, {', '.join(unit.probe.task for unit in units)}"
-    job = _job(first, first.draws[0], run, device, label, progress)
+    job = _job(first, first.draws[0], context, label)
     groups = [group for unit in units for group in unit.draws]
     with one_thread():
         for group, error in first.family.compute(groups, job):
             unit = owners[id(group)]
             if error is None:
-                forget_failures(run, unit.cells)
+                forget_failures(context.run, unit.cells)
                 yield unit, "computed"
             else:
-                write_failure(run, unit, error)
+                write_failure(context.run, unit, error)
                 yield unit, error
 
 
-def _compute(unit: Unit, run: Path, device: str, progress: ProgressFor) -> None:
+def _compute(unit: Unit, context: Context) -> None:
     with one_thread():
         if isinstance(unit.part, BaselineCells):
             label = f"{unit.probe.task}, baselines"
-            unit.family.compute_baselines(unit.part, _job(unit, None, run, device, label, progress))
+            unit.family.compute_baselines(unit.part, _job(unit, None, context, label))
             return
         for group in unit.part:
-            left = group.without(partial(_is_finished, run))
+            left = group.without(partial(_is_finished, context.run))
             if left is None:
                 continue
             label = f"{unit.plan.pair.called(group.weights)}, {unit.probe.task}"
-            for _, error in unit.family.compute([left], _job(unit, left, run, device, label, progress)):
+            for _, error in unit.family.compute([left], _job(unit, left, context, label)):
                 if error is not None:
                     raise error
 
@@ -119,11 +125,12 @@ def _is_finished(run: Path, cells: FitCells) -> bool:
     return all_finished(run, cells.cells.values())
 
 
-def _job(unit: Unit, group: FitGroup | None, run: Path, device: str, label: str, progress: ProgressFor) -> Job:
+def _job(unit: Unit, group: FitGroup | None, context: Context, label: str) -> Job:
     pair = unit.plan.pair
     weights = next(iter(pair.fingerprints)) if group is None else group.weights
     entries = {}
     if unit.reads_vectors:
-        entries = stored_splits(pair, weights, device)
+        entries = stored_splits(pair, weights, context.device)
         close_encoder()
-    return Job(run, pair, device, progress(label), partial(open_encoder, pair, weights, device), entries)
+    get_encoder = partial(open_encoder, pair, weights, context.device)
+    return Job(context.run, pair, context.device, context.progress(label), get_encoder, entries, context.side_by_side)

@@ -18,13 +18,14 @@ from bertology.families.request import ProbeRequest
 from bertology.families.rows import failed_rows
 from bertology.families.tasks import BaselineCells, Scoring, Tables
 from bertology.results import PredictionFolder, Results, read_results
+from bertology.runner._compute import Context
 from bertology.runner._folder import RunFolder, failure_of, finished, git_state
 from bertology.runner._plan import Unit, make_plan
 from bertology.runner._signals import ProgressFor
 from bertology.runner._work import Shard, Work, in_order, resolve_work, work_of_plan
 from bertology.runner.engines import EngineName, device_of, open_engine
 from bertology.runner.engines._cluster import ClusterChoice
-from bertology.runner.engines._local import Engine, Job
+from bertology.runner.engines._local import Engine
 from bertology.runner.experiment._settings import Experiment
 
 _RESULTS = "results.parquet"
@@ -199,9 +200,9 @@ class _Session:
 
     def _stage(self, units: Sequence[Unit], engine: Engine, *, wait: bool) -> list[Unit]:
         """Compute units; those another process computes are returned, or none where a failure ends it all."""
-        job = Job(self._folder.path, self.device, wait, self._is_pending, self.options.progress)
+        context = Context(self._folder.path, self.device, wait, self._is_pending, self.options.progress)
         busy = []
-        with closing(engine(units, job)) as outcomes:
+        with closing(engine(units, context)) as outcomes:
             for number, outcome in outcomes:
                 unit = units[number]
                 if isinstance(outcome, Exception):

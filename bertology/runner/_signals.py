@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from bertology._memory import give_back_freed_memory
 from bertology.activations import Entry, Progress, find_entry, silent
 from bertology.families.tasks import Pair, Weights
 
@@ -42,6 +43,7 @@ def open_encoder(pair: Pair, weights: Weights, device: str) -> Encoder:
 def close_encoder() -> None:
     """Give the memory of the open model back: a process holds a model or what a fit needs, not both."""
     _open.clear()
+    give_back_freed_memory()
 
 
 def extract_splits(pair: Pair, weights: Weights, device: str, progress: ProgressFor) -> dict[str, Entry]:

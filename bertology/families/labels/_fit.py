@@ -42,7 +42,7 @@ def fit(cells: FitCells, job: Job) -> None:
     problems = list(dict.fromkeys(Problem(control, seed) for control, seed, _ in cells.cells))
     data = task_data(cells.probe, job.pair.splits)
     data = data.without({split: skipped_words(entry) for split, entry in job.entries.items()})
-    sources = sources_of(cells, data, job.entries, device=job.device)
+    sources = sources_of(cells, data, job)
     if cells.config.codelength is not None:
         write_codes(cells, data, sources, job)
         return

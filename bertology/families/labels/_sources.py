@@ -12,23 +12,28 @@ from bertology.errors import FitError
 from bertology.families.readable import skipped_words
 from bertology.families.splits import Splits
 from bertology.families.task_data import SPAN_MEMORY, TRAIN_MEMORY, TaskData, task_data
-from bertology.families.tasks import FitCells
-from bertology.probing import get_probe
+from bertology.families.tasks import FitCells, Job
+from bertology.probing import Examples, get_probe
 from bertology.readouts import readout_kind
 
 if TYPE_CHECKING:
     from bertology.readouts import Erasure
 
 
-def sources_of(cells: FitCells, data: TaskData, entries: Mapping[str, Entry], *, device: str) -> dict[str, Any]:
+def sources_of(cells: FitCells, data: TaskData, job: Job) -> dict[str, Any]:
     """By split the vectors of the items of a task: of words, or of all words in their spans.
 
     Raises:
         CorpusError: what is to be erased is not there.
         FitError: what is to be erased is not a label of single words.
     """
-    erasure = _erasure(cells, data, entries, device) if cells.config.erase is not None else None
-    return {split: _source(cells, data, entries[split], split, erasure) for split in data.items}
+    erasure = _erasure(cells, data, job.entries, job.device) if cells.config.erase is not None else None
+    reads_spans = readout_kind(cells.readout).reads == "spans"
+    train_memory = (SPAN_MEMORY if reads_spans else TRAIN_MEMORY) // job.side_by_side
+    return {
+        split: _source(cells, examples, job.entries[split], train_memory if split == "train" else 0, erasure)
+        for split, examples in data.items.items()
+    }
 
 
 def erased_data(task: str, splits: Splits) -> TaskData:
@@ -44,14 +49,10 @@ def erased_data(task: str, splits: Splits) -> TaskData:
     return erased
 
 
-def _source(cells: FitCells, data: TaskData, entry: Entry, split: str, erasure: Erasure | None) -> Any:
+def _source(cells: FitCells, examples: Examples, entry: Entry, memory: int, erasure: Erasure | None) -> Any:
     from bertology.activations import SpanVectors, WordVectors
     from bertology.readouts import erased, pooled
 
-    examples = data.items[split]
-    memory = 0
-    if split == "train":
-        memory = SPAN_MEMORY if readout_kind(cells.readout).reads == "spans" else TRAIN_MEMORY
     if readout_kind(cells.readout).reads == "words" and examples.are_words:
         words = WordVectors(entry, examples.words, layers=cells.layers_read, memory=memory)
         return words if erasure is None else erased(words, erasure)

@@ -54,6 +54,8 @@ class TreeFit:
     entries: Mapping[str, Entry]
     device: str
     progress: Progress
+    memory: int
+    """Bytes of the training vectors that are kept between passes."""
 
     @cached_property
     def problems(self) -> list[Problem]:
@@ -106,7 +108,7 @@ class TreeFit:
         """The words of a split's sentences."""
         from bertology.activations import SpanVectors
 
-        memory = SPAN_MEMORY if split == "train" else 0
+        memory = self.memory if split == "train" else 0
         spans, layers = self.trees[split].spans, self.members[0].layers_read
         return SpanVectors(self.entries[split], spans, layers=layers, memory=memory, only_read=True)
 
@@ -138,7 +140,7 @@ class TreeFit:
                 drawn = [weights_of(self.data, one.seed, fraction, resampled=True) for one in self.problems]
                 weights = np.stack(drawn)[:, of_word]
             vectors = WordVectors(
-                self.entries[split], words, layers=self.members[0].layers_read, memory=SPAN_MEMORY // 2
+                self.entries[split], words, layers=self.members[0].layers_read, memory=self.memory // 2
             )
             stacked = np.repeat(labels[None], len(self.problems), axis=0)
             parts[split] = vectors, Targets(stacked, len(number), weights)
@@ -236,7 +238,7 @@ def fit_trees(group: FitGroup, job: Job) -> None:
     data = task_data(group.probe, job.pair.splits)
     data = data.without({split: skipped_words(entry) for split, entry in job.entries.items()})
     trees = trees_of(data)
-    fit = TreeFit(group.members, data, trees, job.entries, job.device, job.progress)
+    fit = TreeFit(group.members, data, trees, job.entries, job.device, job.progress, SPAN_MEMORY // job.side_by_side)
     fitted = fit.fit()
     columns = ItemColumns(data)
     gold = [data.test.values[code] for code in data.test.codes.tolist()]

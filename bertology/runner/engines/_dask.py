@@ -25,12 +25,12 @@ from bertology._files import cache_folder, explained_write_errors
 from bertology._temporary import temporary_affixes
 from bertology.activations import Progress, entry_folder, find_entry
 from bertology.families.tasks import Weights
-from bertology.runner._compute import Numbered, Outcome, together
+from bertology.runner._compute import Context, Numbered, Outcome, together
 from bertology.runner._folder import write_failure
 from bertology.runner._plan import Plan, Unit
 from bertology.runner.engines._dask_pool import Pool
 from bertology.runner.engines._dask_tasks import Errand, Survey, compute, survey, unpack, write_shard
-from bertology.runner.engines._local import Engine, Job, Outcomes, in_telling_order, portions
+from bertology.runner.engines._local import Engine, Outcomes, in_telling_order, portions
 from bertology.runner.engines._sending import Freight
 
 _AGAIN_S = 1.0
@@ -73,10 +73,10 @@ class _Reading:
 def dask_engine(pool: Pool) -> Engine:
     """The engine that gives units to these workers."""
 
-    def engine(units: Sequence[Unit], job: Job) -> Outcomes:
-        run, cache = job.run.absolute(), cache_folder().absolute()
+    def engine(units: Sequence[Unit], context: Context) -> Outcomes:
+        run, cache = context.run.absolute(), cache_folder().absolute()
         with _marked(run / "locks", cache) as token:
-            drive = _Drive(pool, units, replace(job, run=run), Errand(run, cache, token, job.device))
+            drive = _Drive(pool, units, replace(context, run=run), Errand(run, cache, token, context.device))
             try:
                 yield from drive.outcomes()
             finally:
@@ -93,8 +93,8 @@ def dask_engine(pool: Pool) -> Engine:
 class _Drive:
     """One stage of a run: what is out on the workers, and what follows when it comes back."""
 
-    def __init__(self, pool: Pool, units: Sequence[Unit], job: Job, errand: Errand) -> None:
-        self._pool, self._job, self._errand = pool, job, errand
+    def __init__(self, pool: Pool, units: Sequence[Unit], context: Context, errand: Errand) -> None:
+        self._pool, self._context, self._errand = pool, context, errand
         self._portions = portions(units)
         self._freight = Freight()
         self._corpora: dict[str, Future] = {}
@@ -111,7 +111,7 @@ class _Drive:
             while more and self._pool.outstanding + len(self._waiting) < self._pool.enough:
                 portion = next(self._portions, None)
                 more = portion is not None
-                self._begin([received for received in portion or () if self._job.is_pending(received[1])])
+                self._begin([received for received in portion or () if self._context.is_pending(received[1])])
             for _ in range(len(self._waiting)):
                 self._read(self._waiting.popleft())
             if self._pool.outstanding:
@@ -158,7 +158,7 @@ class _Drive:
             [],
             self._corpus(plan),
             tuple(dict.fromkeys(files)),
-            self._job.progress(label),
+            self._context.progress(label),
         )
 
     def _corpus(self, plan: Plan) -> Future:
@@ -240,7 +240,7 @@ class _Drive:
         reading.has_failed = True
         self._close(reading)
         for number, unit in reading.units:
-            write_failure(self._job.run, unit, error)
+            write_failure(self._context.run, unit, error)
             yield number, error
 
     def _close(self, reading: _Reading) -> None:
@@ -256,7 +256,7 @@ class _Drive:
             compute,
             light,
             self._corpus(first.plan),
-            self._job.wait,
+            self._context.wait,
             on_gpu=bool(first.draws),
         )
 
@@ -270,14 +270,14 @@ class _Drive:
         for (_, unit), outcome in zip(load, outcomes, strict=True):
             if isinstance(outcome, Exception):
                 # Where the worker could not leave a record, since it died, there is none yet.
-                write_failure(self._job.run, unit, outcome)
+                write_failure(self._context.run, unit, outcome)
         yield from in_telling_order(load, outcomes)
 
     def _submit(
         self, handler: Callable[[Any], Outcomes], function: Callable[..., Any], *args: Any, on_gpu: bool = True
     ) -> None:
         name = f"{function.__name__}-{self._mark}-{uuid.uuid4().hex[:12]}"
-        on_gpu = on_gpu and self._job.device != "cpu"
+        on_gpu = on_gpu and self._context.device != "cpu"
         self._pool.submit(handler, function, self._errand, *args, name=name, on_gpu=on_gpu)
 
 

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertology import __version__
-from bertology.activations import Outline, SilentProgress, entry_folder, find_entry, silent
+from bertology.activations import Outline, SilentProgress, entry_folder, find_entry
 from bertology.errors import BertologyError
 from bertology.families.splits import Splits
 from bertology.families.tasks import Weights
-from bertology.runner._compute import Outcome, compute_units
+from bertology.runner._compute import Context, Outcome, compute_units
 from bertology.runner._plan import Plan, Unit
 from bertology.runner._signals import close_encoder, open_encoder
 from bertology.runner.engines._sending import loaded
@@ -76,7 +76,7 @@ def compute(errand: Errand, units: Sequence[Unit], splits: Splits, wait: bool) -
                 for weights, sentences in itertools.product(unit.weights, splits.by_name.values()):
                     pair = unit.plan.pair
                     _look_afresh(entry_folder(pair.recipe(weights, sentences), pair.layers))
-        outcomes = compute_units(units, errand.run, device=device, wait=wait, progress=lambda _: silent)
+        outcomes = compute_units(units, Context(errand.run, device, wait))
         return [_portable(outcome) if isinstance(outcome, Exception) else outcome for outcome in outcomes]
 
 

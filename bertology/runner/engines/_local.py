@@ -9,7 +9,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -17,10 +17,10 @@ from threading import Event
 from typing import Literal
 
 from bertology._temporary import end_with_parent
-from bertology.activations import Progress, silent
+from bertology.activations import Progress
 from bertology.errors import BertologyError
 from bertology.families.tasks import Weights
-from bertology.runner._compute import Numbered, Outcome, compute_units, together
+from bertology.runner._compute import Context, Numbered, Outcome, compute_units, together
 from bertology.runner._folder import write_failure
 from bertology.runner._plan import Unit
 from bertology.runner._signals import ProgressFor, all_threads, extract_splits, one_thread
@@ -31,22 +31,7 @@ Note = tuple[Progress, str]
 Outcomes = Generator[tuple[int, Outcome | Exception], None, None]
 
 
-@dataclass(frozen=True)
-class Job:
-    """What holds for all units of a run."""
-
-    run: Path
-    """The run's folder."""
-    device: str
-    """Where fits are computed and models read."""
-    wait: bool = False
-    """Wait for other processes that are at a unit; otherwise it is ``busy``."""
-    is_pending: Callable[[Unit], bool] = lambda _: True
-    """Whether a unit is still to be computed: another process may have done it in the meantime."""
-    progress: ProgressFor = lambda _: silent
-
-
-Engine = Callable[[Sequence[Unit], Job], Outcomes]
+Engine = Callable[[Sequence[Unit], Context], Outcomes]
 """Units in; the number and outcome of each as they come, vectors and all. Those no longer pending do not come."""
 
 
@@ -55,12 +40,12 @@ def local_engine(name: Literal["joblib", "threads", "serial"], n_jobs: int) -> E
     return serial if name == "serial" or n_jobs == 1 else {"joblib": _joblib, "threads": _threads}[name](n_jobs)
 
 
-def serial(units: Sequence[Unit], job: Job) -> Outcomes:
+def serial(units: Sequence[Unit], context: Context) -> Outcomes:
     """One unit after the other, in this process."""
     for portion in portions(units):
-        ready = yield from _with_vectors(portion, job)
+        ready = yield from _with_vectors(portion, context)
         for load in together(ready):
-            yield from _computed(load, job)
+            yield from _computed(load, context)
 
 
 def _threads(n_threads: int) -> Engine:
@@ -70,19 +55,23 @@ def _threads(n_threads: int) -> Engine:
     of fits comes in the order of the units, whichever ends first.
     """
 
-    def engine(units: Sequence[Unit], job: Job) -> Outcomes:
+    def engine(units: Sequence[Unit], context: Context) -> Outcomes:
         for portion in portions(units):
-            loads = together((yield from _with_vectors(portion, job)))
+            loads = together((yield from _with_vectors(portion, context)))
             # Hooks and gates belong to the one model that is open, so that its passes do not run side by side.
             fits = [load for load in loads if load[0][1].reads_vectors]
             for load in [load for load in loads if not load[0][1].reads_vectors]:
                 with all_threads() if load[0][1].draws else contextlib.nullcontext():
-                    outcomes_of_load = _computed(load, job)
+                    outcomes_of_load = _computed(load, context)
                 yield from outcomes_of_load
             parts = [part for load in fits for part in _draw_by_draw(load)]
+            n_fits = sum(bool(unit.draws) for ((_, unit), *_) in parts)
+            sharing = replace(context, side_by_side=max(1, min(n_threads, n_fits)))
             stopped, notes = Event(), [list[Note]() for _ in parts]
             with ThreadPoolExecutor(n_threads) as pool, one_thread():
-                jobs = (replace(job, progress=partial(_InThread.of, job.progress, stopped, own)) for own in notes)
+                jobs = (
+                    replace(sharing, progress=partial(_InThread.of, context.progress, stopped, own)) for own in notes
+                )
                 futures = [pool.submit(_computed, part, one) for part, one in zip(parts, jobs, strict=True)]
                 ended = zip(futures, notes, strict=True)
                 try:
@@ -167,16 +156,16 @@ class _InThread(Progress):
 
 
 def _joblib(n_jobs: int) -> Engine:
-    def engine(units: Sequence[Unit], job: Job) -> Outcomes:
+    def engine(units: Sequence[Unit], context: Context) -> Outcomes:
         from joblib import Parallel, delayed
 
-        with sending(job.run) as send, _explained_ends():
+        with sending(context.run) as send, _explained_ends():
             for portion in portions(units):
-                loads = together((yield from _with_vectors(portion, job)))
+                loads = together((yield from _with_vectors(portion, context)))
                 if len(loads) < 2:
                     # Starting processes takes longer than many a fit.
                     for load in loads:
-                        yield from _computed(load, job)
+                        yield from _computed(load, context)
                     continue
                 parallel = Parallel(
                     n_jobs=min(n_jobs, len(loads)),
@@ -189,7 +178,7 @@ def _joblib(n_jobs: int) -> Engine:
                     temp_folder=tempfile.gettempdir(),
                 )
                 sent = ([(number, send(unit)) for number, unit in load] for load in loads)
-                results = parallel(delayed(_unpacked)(load, job.run, job.device, job.wait) for load in sent)
+                results = parallel(delayed(_unpacked)(load, context.run, context.device, context.wait) for load in sent)
                 with contextlib.closing(results):
                     for outcomes in results:
                         yield from outcomes
@@ -203,27 +192,29 @@ def portions(units: Sequence[Unit]) -> Iterator[list[Numbered]]:
         yield list(portion)
 
 
-def _with_vectors(portion: Sequence[Numbered], job: Job) -> Generator[tuple[int, Exception], None, list[Numbered]]:
+def _with_vectors(
+    portion: Sequence[Numbered], context: Context
+) -> Generator[tuple[int, Exception], None, list[Numbered]]:
     """Read what units need that are still pending, and return them; those whose model cannot be read are yielded."""
     errors: dict[Weights, Exception | None] = {}
     ready = []
-    for number, unit in [(number, unit) for number, unit in portion if job.is_pending(unit)]:
+    for number, unit in [(number, unit) for number, unit in portion if context.is_pending(unit)]:
         if unit.reads_vectors:
             for weights in unit.weights:
                 if weights not in errors:
-                    errors[weights] = _extract(unit, weights, job)
+                    errors[weights] = _extract(unit, weights, context)
             error = next((error for weights in unit.weights if (error := errors[weights]) is not None), None)
             if error is not None:
-                write_failure(job.run, unit, error)
+                write_failure(context.run, unit, error)
                 yield number, error
                 continue
         ready.append((number, unit))
     return ready
 
 
-def _extract(unit: Unit, weights: Weights, job: Job) -> Exception | None:
+def _extract(unit: Unit, weights: Weights, context: Context) -> Exception | None:
     try:
-        extract_splits(unit.plan.pair, weights, job.device, job.progress)
+        extract_splits(unit.plan.pair, weights, context.device, context.progress)
     except Exception as error:
         # A model that cannot be read is no bar to the others.
         return error
@@ -236,7 +227,7 @@ def _explained_ends() -> Iterator[None]:
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     with warnings.catch_warnings():
-        # Work that is given up after a failure, and a process that was replaced since its memory had grown.
+        # Context that is given up after a failure, and a process that was replaced since its memory had grown.
         for expected in (r"\d+ tasks which were still being processed", "A worker stopped while some jobs were given"):
             warnings.filterwarnings("ignore", message=expected, category=UserWarning)
         try:
@@ -248,9 +239,9 @@ def _explained_ends() -> Iterator[None]:
             ) from error
 
 
-def _computed(load: Sequence[Numbered], job: Job) -> list[tuple[int, Outcome | Exception]]:
+def _computed(load: Sequence[Numbered], context: Context) -> list[tuple[int, Outcome | Exception]]:
     units = [unit for _, unit in load]
-    outcomes = compute_units(units, job.run, device=job.device, wait=job.wait, progress=job.progress)
+    outcomes = compute_units(units, context)
     return in_telling_order(load, outcomes)
 
 
@@ -265,4 +256,4 @@ def in_telling_order(
 def _unpacked(
     load: Sequence[tuple[int, Sent]], run: Path, device: str, wait: bool
 ) -> list[tuple[int, Outcome | Exception]]:
-    return _computed([(number, unit.unpacked()) for number, unit in load], Job(run, device, wait))
+    return _computed([(number, unit.unpacked()) for number, unit in load], Context(run, device, wait))

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from bertology import attention
-from bertology.activations import silent
 from bertology.attention import arcs
 from bertology.errors import BertologyError
 from bertology.families.heads import _read as _heads
@@ -26,9 +25,9 @@ from bertology.runner import (
     resolve_work,
     run_experiment,
 )
-from bertology.runner._compute import compute_units, together
+from bertology.runner._compute import Context, compute_units, together
 from bertology.runner._folder import RunFolder, finished
-from bertology.runner.engines._local import Job, serial
+from bertology.runner.engines._local import serial
 from bertology.runner.experiment import Experiment
 
 Asked = Callable[..., Experiment]
@@ -193,7 +192,7 @@ def test_a_task_with_a_mistake_in_it_is_found_by_asking_each_alone(
 def test_of_a_failure_that_ends_the_run_what_is_done_is_told_first(asked: Asked, tmp_path: Path) -> None:
     run, work = tmp_path / "run", resolve_work(asked(HOPELESS, "head_statistics", controls=[]))
     RunFolder(run).open(work)
-    with closing(serial(work.units, Job(run, "cpu"))) as outcomes:
+    with closing(serial(work.units, Context(run, "cpu"))) as outcomes:
         (first, done), (second, failed) = outcomes
     assert (first, done, second) == (1, "computed", 0)
     assert isinstance(failed, BertologyError)
@@ -242,11 +241,10 @@ def test_what_another_process_is_at_is_left_to_it(
     opened: tuple[list[Any], Path], passes: list[tuple[str, int]]
 ) -> None:
     units, run = opened
-    how: dict[str, Any] = {"device": "cpu", "progress": lambda _: silent}
     with RunFolder(run).lock(units[1].key):
-        assert compute_units(units, run, wait=False, **how) == ["computed", "busy", "computed"]
+        assert compute_units(units, Context(run, "cpu")) == ["computed", "busy", "computed"]
     assert passes == [("word", 3), ("word", 6)]
-    assert compute_units(units, run, wait=True, **how) == ["found", "computed", "found"]
+    assert compute_units(units, Context(run, "cpu", wait=True)) == ["found", "computed", "found"]
     assert all(finished(run, unit) for unit in units)
 
 
@@ -267,7 +265,7 @@ def test_units_of_workers_that_died_are_sent_alone(opened: tuple[list[Any], Path
         ) -> None:
             sent.append((handler, units))
 
-    drive = _Drive(Pool(), units, Job(run, "cpu"), Errand(run, tmp_path, "", "cpu"))  # type: ignore[arg-type]
+    drive = _Drive(Pool(), units, Context(run, "cpu"), Errand(run, tmp_path, "", "cpu"))  # type: ignore[arg-type]
     drive._begin(list(enumerate(units)))
     ((handler, together_sent),) = sent
     assert len(together_sent) == len(units)
