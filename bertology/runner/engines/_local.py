@@ -69,9 +69,8 @@ def _threads(n_threads: int) -> Engine:
             sharing = replace(context, side_by_side=max(1, min(n_threads, n_fits)))
             stopped, notes = Event(), [list[Note]() for _ in parts]
             with ThreadPoolExecutor(n_threads) as pool, one_thread():
-                jobs = (
-                    replace(sharing, progress=partial(_InThread.of, context.progress, stopped, own)) for own in notes
-                )
+                displays = (partial(_InThread.of, context.progress, stopped, own) for own in notes)
+                jobs = (replace(sharing, progress=display) for display in displays)
                 futures = [pool.submit(_computed, part, one) for part, one in zip(parts, jobs, strict=True)]
                 ended = zip(futures, notes, strict=True)
                 try:
