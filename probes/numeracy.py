@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bertology.corpora.prompts import (
-    NumberItem,
+    MadeItem,
     addition_items,
     check_made,
     decode_items,
@@ -21,7 +21,7 @@ from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, ProbeFamily
 
 _QUESTION = "Does it know numbers: their digits, which is the largest, their sum?"
 _REFERENCE = "Wallace et al. 2019, §3"
-_KINDS: dict[str, tuple[str, Callable[[], tuple[NumberItem, ...]], str]] = {
+_KINDS: dict[str, tuple[str, Callable[[], tuple[MadeItem, ...]], str]] = {
     "decode": ("Which digits are those of a number word?", decode_items, "numbers"),
     "maximum": ("Which number of a list is the largest, or the smallest?", maximum_items, "lists"),
     "addition": ("What is the sum of two numbers?", addition_items, "sums"),

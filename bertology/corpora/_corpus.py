@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar
+from pathlib import Path
 
 from bertology._files import digest
 from bertology._names import name_not_found
-from bertology.corpora._files import Oddities
+from bertology.corpora._files import Oddities, T, corpus_name, language_of, split_files
 from bertology.corpora._sentence import Sentence
 from bertology.corpora._sentences import Sentences
 from bertology.errors import CorpusError
@@ -57,7 +57,35 @@ class Corpus:
         return digest(part.encode() for name in sorted(self.splits) for part in (name, self[name].fingerprint))
 
 
-T = TypeVar("T")
+def corpus_from_files(
+    path: Path,
+    read: Callable[[Path, Oddities], Iterable[Sentence]],
+    suffixes: Collection[str],
+    *,
+    what: str,
+    language: Callable[[Mapping[str, list[Path]]], str | None] = language_of,
+) -> Corpus:
+    """The corpus in a folder of files, one a split, or in one file, which is the split its name states, else ``test``.
+
+    Args:
+        path: the folder or file.
+        read: makes the sentences of a file, and notes irregularities.
+        suffixes: suffixes of the files of a folder that are read.
+        what: format of the files, for messages.
+        language: the language of the files of each split.
+
+    Raises:
+        CorpusError: no such file, or one that is not as it should be.
+    """
+    oddities, files = Oddities(), split_files(path, suffixes, what=what)
+    splits = {
+        split: Sentences(sentence for file in paths for sentence in read(file, oddities))
+        for split, paths in files.items()
+    }
+    notes, skipped = oddities.notes(), oddities.skipped()
+    return Corpus(corpus_name(path), splits, language=language(files), notes=notes, skipped=skipped)
+
+
 _WORDLESS = "_"
 
 
@@ -67,11 +95,8 @@ def join_corpora(annotation: Corpus, words: Corpus) -> Corpus:
     Text, words and all annotation are those of ``words``; of ``annotation`` come the targets, and those layers that
     the treebank lacks. A split holds the sentences of that split of ``annotation``, in its order, wherever the
     treebank has them. What cannot be joined is left out, counted and listed: sentences that the treebank does not
-    have, sentences whose words are others there, and sentences of a shared split that are annotated nowhere.
-
-    Args:
-        annotation: targets by sentence, such as Universal PropBank or Universal NER. Words may be ``_`` throughout.
-        words: the treebank they were made on.
+    have, sentences whose words are others there, and sentences of a shared split that are annotated nowhere. Words of
+    ``annotation`` may be ``_`` throughout.
 
     Raises:
         CorpusError: the two have no sentence in common.

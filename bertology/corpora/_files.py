@@ -6,21 +6,16 @@ import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 
-from bertology._inputs import opened
+from bertology._inputs import NotJson, described, opened, parsed_json
 from bertology.errors import CorpusError
 
+T = TypeVar("T")
 _SPLIT_OF = {
-    "train": "train",
-    "training": "train",
-    "dev": "dev",
-    "development": "dev",
-    "valid": "dev",
-    "validation": "dev",
-    "val": "dev",
-    "testa": "dev",  # CoNLL-2003 calls its development set so
-    "test": "test",
-    "testb": "test",
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("dev", "development", "valid", "validation", "val", "testa"), "dev"),  # testa: of CoNLL-2003
+    **dict.fromkeys(("test", "testb"), "test"),
 }
 _UD_FILE = re.compile(r"(?P<treebank>(?P<language>[a-z]{2,3})_[a-z0-9]+)-ud-(train|dev|test)(-[a-z0-9]+)?\.\w+")
 
@@ -30,18 +25,18 @@ def split_of(path: Path) -> str | None:
 
     ``en_ewt-ud-dev.conllu``, ``emerging.dev.conll`` and ``eng.testa`` are ``dev``; ``latest.txt`` states none.
     """
-    found = {_SPLIT_OF[part] for part in re.split(r"[^a-z]+", path.name.lower()) if part in _SPLIT_OF}
-    return found.pop() if len(found) == 1 else None
+    splits = {_SPLIT_OF[part] for part in re.split(r"[^a-z]+", path.name.lower()) if part in _SPLIT_OF}
+    return splits.pop() if len(splits) == 1 else None
 
 
-def treebank_of(path: Path) -> tuple[str, str] | None:
+def _treebank_of(path: Path) -> tuple[str, str] | None:
     """The treebank (``en_ewt``) and language (``en``) of a file named as Universal Dependencies names them."""
     match = _UD_FILE.fullmatch(path.name)
     return (match["treebank"], match["language"]) if match else None
 
 
 def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str, list[Path]]:
-    """The files of each split at ``path``, a folder or one file.
+    """The files of each split at ``path``, a folder or one file, in order of name.
 
     One file is the split that its name states, else ``test``. In a folder a treebank may come in pieces
     (``cs_pdt-ud-train-c.conllu``, ``…-train-l.conllu``), which belong together.
@@ -51,9 +46,6 @@ def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str
         suffixes: suffixes of the files of a folder that are considered.
         what: format of the files, for the message.
 
-    Returns:
-        ``train``, ``dev``, ``test`` as far as there are, each with its files in order of name.
-
     Raises:
         CorpusError: a folder has no such file, none whose name states a split, or two of the same split.
     """
@@ -62,23 +54,23 @@ def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str
     files = files_in(path, suffixes)
     if not files:
         raise CorpusError(f"{path}: no {what} file there ({', '.join(sorted(suffixes))}); name the folder that has one")
-    found: dict[str, list[Path]] = {}
+    by_split: dict[str, list[Path]] = {}
     for file in files:
         if split := split_of(file):
-            found.setdefault(split, []).append(file)
-    if len(files) == 1 and not found:
-        return {"test": files}
-    if not found:
+            by_split.setdefault(split, []).append(file)
+    if not by_split:
+        if len(files) == 1:
+            return {"test": files}
         names = ", ".join(file.name for file in files[:3])
         raise CorpusError(
             f"{path}: no {what} file there has train, dev or test in its name ({names} …); rename them, or give one"
         )
-    for split, paths in found.items():
-        treebanks = {treebank_of(file) for file in paths}
+    for split, paths in by_split.items():
+        treebanks = {_treebank_of(file) for file in paths}
         if len(paths) > 1 and (len(treebanks) > 1 or None in treebanks):
             names = " and ".join(file.name for file in paths[:2])
             raise CorpusError(f"{path}: {names} would both be the {split} split; keep one of them there")
-    return {split: found[split] for split in ("train", "dev", "test") if split in found}
+    return {split: by_split[split] for split in ("train", "dev", "test") if split in by_split}
 
 
 def files_in(folder: Path, suffixes: Collection[str]) -> list[Path]:
@@ -99,8 +91,8 @@ def corpus_name(path: Path) -> str:
 
 def language_of(files: Mapping[str, Iterable[Path]]) -> str | None:
     """The language of files named as Universal Dependencies names them."""
-    named = {treebank_of(file) for paths in files.values() for file in paths}
-    treebank = named.pop() if len(named) == 1 else None
+    treebanks = {_treebank_of(file) for paths in files.values() for file in paths}
+    treebank = treebanks.pop() if len(treebanks) == 1 else None
     return treebank[1] if treebank else None
 
 
@@ -128,6 +120,63 @@ def _not_utf8(path: Path) -> CorpusError:
                 byte = f"byte {line[error.start]:#04x} (the line's {error.start + 1}.)"
                 return CorpusError(f"{path}:{number}: {byte} is not UTF-8; save the file as UTF-8")
     return CorpusError(f"{path}: changed while it was read; read it again")
+
+
+def first_line(path: Path) -> str:
+    """The first line of a file that is not blank; empty if there is none."""
+    return next((line for line in text_lines(path) if line.strip()), "")
+
+
+def line_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The lines between blank lines, without line feeds, each block with the number of its first line."""
+    block: list[str] = []
+    number = 0
+    for number, line in enumerate(text_lines(path), 1):
+        if line.strip():
+            block.append(line.rstrip("\n"))
+        elif block:
+            yield number - len(block), block
+            block = []
+    if block:
+        yield number - len(block) + 1, block
+
+
+def json_objects(
+    path: Path, *, due: str = "an object", empty: str = "nothing in it"
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a file of one JSON object a line, with the numbers of their lines; blank lines are none.
+
+    Args:
+        path: the file.
+        due: what each line should hold, for the message.
+        empty: what is wrong with a file without objects, for the message.
+
+    Raises:
+        CorpusError: the file cannot be read, a line is no JSON object, or there is none.
+    """
+    n_objects = 0
+    for number, line in enumerate(text_lines(path), 1):
+        if line.strip():
+            n_objects += 1
+            try:
+                value = parsed_json(line)
+            except NotJson as error:
+                raise CorpusError(f"{path}:{number}: not JSON ({error}); one object a line is due") from None
+            if not isinstance(value, dict):
+                raise CorpusError(f"{path}:{number}: {described(value)} where {due} was due")
+            yield number, value
+    if not n_objects:
+        raise CorpusError(f"{path}: {empty}; give one JSON object a line")
+
+
+def at_least_one(items: Iterable[T], message: str) -> Iterator[T]:
+    """The items; where there are none, a :class:`CorpusError` with the message."""
+    empty = True
+    for item in items:
+        empty = False
+        yield item
+    if empty:
+        raise CorpusError(message)
 
 
 _LISTED = 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from pkgutil import resolve_name
@@ -22,7 +22,7 @@ from bertology.corpora.formats.propbank import load_propbank, looks_like_propban
 from bertology.corpora.formats.semeval import SEMEVAL_SUFFIXES, load_semeval, looks_like_semeval
 from bertology.corpora.formats.spacy_docs import load_docbin
 from bertology.corpora.formats.text import load_text
-from bertology.corpora.formats.winograd import WINOGRAD_SUFFIXES, load_winograd, looks_like_winograd, winograd_files
+from bertology.corpora.formats.winograd import WINOGRAD_SUFFIXES, load_winograd, looks_like_winograd
 from bertology.errors import CorpusError, cut, cut_path, quoted
 
 _EMBEDDED = {
@@ -43,10 +43,10 @@ _KINDS = (
 
 def known_corpora() -> Mapping[str, str]:
     """The names that :func:`load_corpus` knows, each with a one-line description."""
-    known = {name: description for name, (_, description) in _EMBEDDED.items()}
-    for name, treebank in TREEBANKS.items():
-        known[name] = f"{treebank.description} ({', '.join(treebank.sha256)}; {treebank.licence})"
-    return known
+    return {name: description for name, (_, description) in _EMBEDDED.items()} | {
+        name: f"{treebank.description} ({', '.join(treebank.sha256)}; {treebank.licence})"
+        for name, treebank in TREEBANKS.items()
+    }
 
 
 def load_corpus(name_or_path: str | Path, *, columns: str | Sequence[str] | None = None) -> Corpus:
@@ -84,20 +84,25 @@ def load_corpus(name_or_path: str | Path, *, columns: str | Sequence[str] | None
 
 def _load(name_or_path: str | Path, *, columns: str | Sequence[str] | None = None, joined: bool = False) -> Corpus:
     text = str(name_or_path)
-    if isinstance(name_or_path, str) and (_is_embedded(text) or text.startswith("ud:")):
-        if columns is not None:
-            raise no_columns(columns, text)
-        return _named(text)
-    path, layer = _with_layer(name_or_path)
-    if not path.exists():
+    is_name = isinstance(name_or_path, str) and (_is_embedded(text) or text.startswith("ud:"))
+    path, layer = (Path(), None) if is_name else _with_layer(name_or_path)
+    if not (is_name or path.exists()):
         raise _no_such(name_or_path, path)
-    if layer is not None:
-        if columns is not None:
-            raise no_columns(columns, text)
-        return load_edge_jsonl(path, layer=layer)
     if columns is not None:
+        if is_name or layer is not None:
+            raise no_columns(columns, text)
         return load_columns(path, columns=columns)
-    return _in_folder(path, joined=joined) if path.is_dir() else _in_file(path, joined=joined)
+    if is_name:
+        return _named(text)
+    if layer is not None:
+        return load_edge_jsonl(path, layer=layer)
+    corpus = _at(path, joined=joined)
+    if corpus is None:
+        inside = [path for path in path.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        if len(inside) == 1 and (corpus := _at(inside[0], joined=joined)):
+            return replace(corpus, name=corpus_name(path))  # as SemEval and DPR are distributed: all in a folder data/
+        raise CorpusError(f"{path}: no corpus in this folder; it should hold {_KINDS}")
+    return corpus
 
 
 def no_columns(columns: str | Sequence[str], name: str) -> CorpusError:
@@ -157,61 +162,29 @@ def _named(name: str) -> Corpus:
     return load_treebank(name, TREEBANKS[name])
 
 
-def _in_folder(folder: Path, *, joined: bool) -> Corpus:
-    found = _seen_in(folder, joined=joined)
-    if found is None:
-        inside = [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
-        if len(inside) == 1 and (found := _seen_in(inside[0], joined=joined)):
-            return replace(found, name=corpus_name(folder))  # as SemEval and DPR are distributed: all in a folder data/
-    if found is None:
-        raise CorpusError(f"{folder}: no corpus in this folder; it should hold {_KINDS}")
-    return found
+def _at(path: Path, *, joined: bool) -> Corpus | None:
+    """The corpus in a file, or in a folder in the first format of which it has files."""
 
+    def files(suffixes: Collection[str]) -> list[Path]:
+        return files_in(path, suffixes) if path.is_dir() else [path] if path.suffix.lower() in suffixes else []
 
-def _seen_in(folder: Path, *, joined: bool) -> Corpus | None:
-    """The corpus in a folder, in the first format of which it has files."""
-    if treebank := files_in(folder, [".conllu"]):
-        return load_propbank(folder, joined=joined) if looks_like_propbank(treebank[0]) else load_conllu(folder)
-    if files_in(folder, [".spacy"]):
-        return load_docbin(folder)
-    if edges := files_in(folder, EDGE_SUFFIXES):
-        raise _no_layer(folder, edges[0])
-    if files_in(folder, TREE_SUFFIXES):
-        return load_trees(folder)
-    if conll2012_files(folder):
-        return load_conll2012(folder)
-    if any(map(looks_like_semeval, files_in(folder, SEMEVAL_SUFFIXES))):
-        return load_semeval(folder)
-    if winograd_files(folder):
-        return load_winograd(folder)
-    if any(split_of(file) for file in files_in(folder, COLUMN_SUFFIXES)):
-        return load_columns(folder)
-    return None
-
-
-def _in_file(path: Path, *, joined: bool) -> Corpus:
-    suffix = path.suffix.lower()
-    if suffix == ".conllu":
-        return load_propbank(path, joined=joined) if looks_like_propbank(path) else load_conllu(path)
-    if suffix == ".spacy":
+    if treebank := files([".conllu"]):
+        return load_propbank(path, joined=joined) if looks_like_propbank(treebank[0]) else load_conllu(path)
+    if files([".spacy"]):
         return load_docbin(path)
-    if suffix in EDGE_SUFFIXES:
-        raise _no_layer(path, path)
-    if suffix in TREE_SUFFIXES:
+    if edges := files(EDGE_SUFFIXES):
+        raise CorpusError(f"{edges[0]}: files of edge JSONL do not say what their targets are; write {path}#layer")
+    if files(TREE_SUFFIXES):
         return load_trees(path)
-    if looks_like_conll2012(path):
+    if conll2012_files(path) if path.is_dir() else looks_like_conll2012(path):
         return load_conll2012(path)
-    if suffix in SEMEVAL_SUFFIXES and looks_like_semeval(path):
+    if any(map(looks_like_semeval, files(SEMEVAL_SUFFIXES))):
         return load_semeval(path)
-    if suffix in WINOGRAD_SUFFIXES and looks_like_winograd(path):
+    if any(map(looks_like_winograd, files(WINOGRAD_SUFFIXES))):
         return load_winograd(path)
-    if suffix in (".txt", "") and not looks_like_columns(path):
-        return load_text(path)
-    return load_columns(path)
-
-
-def _no_layer(path: Path, file: Path) -> CorpusError:
-    return CorpusError(f"{file}: files of edge JSONL do not say what their targets are; write {path}#layer")
+    if path.is_dir():
+        return load_columns(path) if any(map(split_of, files(COLUMN_SUFFIXES))) else None
+    return load_text(path) if files([".txt", ""]) and not looks_like_columns(path) else load_columns(path)
 
 
 def _no_such(name_or_path: str | Path, path: Path) -> Exception:

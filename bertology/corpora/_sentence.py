@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from types import MappingProxyType
-
-_NOTHING: Mapping[str, tuple[str | None, ...]] = MappingProxyType({})
-_NO_TARGETS: Mapping[str, tuple[Target, ...]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +77,14 @@ class Sentence:
         id: str = "",
         space_after: Sequence[bool] | None = None,
         multiword: Sequence[MultiwordToken] = (),
-        layers: Mapping[str, tuple[str | None, ...]] = _NOTHING,
+        layers: Mapping[str, tuple[str | None, ...]] = MappingProxyType({}),
         heads: tuple[int, ...] | None = None,
-        targets: Mapping[str, tuple[Target, ...]] = _NO_TARGETS,
+        targets: Mapping[str, tuple[Target, ...]] = MappingProxyType({}),
         comments: tuple[str, ...] = (),
         empty_nodes: tuple[str, ...] = (),
         derived: frozenset[str] = frozenset(),
     ) -> Sentence:
-        """Build the natural text from words and their spacing.
+        """Build the natural text from words and their spacing; further arguments are fields of the sentence.
 
         Args:
             words: the syntactic words, in order.
@@ -94,21 +92,12 @@ class Sentence:
             space_after: for each word, whether a space follows it (all true when left out). Inside a multiword
                 token only the value at its last word counts.
             multiword: tokens written as one; their ``form`` is what the text shows.
-            layers: word-level annotation.
-            heads: dependency heads, 1-based with 0 for the root.
-            targets: span-level annotation.
-            comments: comment lines.
-            empty_nodes: CoNLL-U empty nodes.
-            derived: names of those targets that follow from other annotation.
         """
         words = tuple(words)
         spaced = [True] * len(words) if space_after is None else list(space_after)
         if len(spaced) != len(words):
             raise ValueError(f"{len(words)} words but {len(spaced)} values of space_after")
-        if multiword:
-            text, spans = _place_multiword(words, spaced, multiword)
-        else:
-            text, spans = _place(words, spaced)
+        text, spans = _place_multiword(words, spaced, multiword) if multiword else _place(words, spaced)
         return cls(
             id, text, words, tuple(spans), layers, heads, targets, tuple(multiword), comments, empty_nodes, derived
         )
@@ -117,19 +106,12 @@ class Sentence:
 def _place(tokens: Sequence[str], spaced: Sequence[bool]) -> tuple[str, list[tuple[int, int]]]:
     """The text of ``tokens``, without a space at its end, and the position of each token in it."""
     spans: list[tuple[int, int]] = []
-    pieces: list[str] = []
     start = 0
     for token, space in zip(tokens, spaced, strict=True):
-        end = start + len(token)
-        spans.append((start, end))
-        pieces.append(token)
-        if space:
-            pieces.append(" ")
-            end += 1
-        start = end
-    if spaced and spaced[-1]:
-        pieces.pop()
-    return "".join(pieces), spans
+        spans.append((start, start + len(token)))
+        start += len(token) + bool(space)
+    text = "".join(token + " " if space else token for token, space in zip(tokens, spaced, strict=True))
+    return text[:-1] if spaced and spaced[-1] else text, spans
 
 
 def _place_multiword(
@@ -137,30 +119,25 @@ def _place_multiword(
 ) -> tuple[str, list[tuple[int, int]]]:
     """The text of words of which some are written as one, and the position of each word in it."""
     starts_token = {token.first: token for token in multiword}
-    tokens: list[str] = []
+    forms: list[str] = []
     members: list[Sequence[str]] = []
-    token_spaced: list[bool] = []
+    form_spaced: list[bool] = []
     index = 0
     while index < len(words):
         token = starts_token.get(index)
         last = token.last if token else index
-        tokens.append(token.form if token else words[index])
+        forms.append(token.form if token else words[index])
         members.append(words[index : last + 1])
-        token_spaced.append(spaced[last])
+        form_spaced.append(spaced[last])
         index = last + 1
-    text, token_spans = _place(tokens, token_spaced)
-    spans: list[tuple[int, int]] = []
-    for form, inside, (start, _) in zip(tokens, members, token_spans, strict=True):
-        spans.extend(_spans_inside(form, inside, start))
-    return text, spans
+    text, form_spans = _place(forms, form_spaced)
+    parts = zip(forms, members, form_spans, strict=True)
+    return text, [span for form, inside, (start, _) in parts for span in _spans_inside(form, inside, start)]
 
 
 def _spans_inside(form: str, words: Sequence[str], start: int) -> list[tuple[int, int]]:
     """The positions of words in a token that begins at ``start``: their own parts if they spell the token."""
     if "".join(words).casefold() == form.casefold() and sum(map(len, words)) == len(form):
-        spans = []
-        for word in words:
-            spans.append((start, start + len(word)))
-            start += len(word)
-        return spans
+        ends = list(accumulate(map(len, words), initial=start))
+        return list(pairwise(ends))
     return [(start, start + len(form))] * len(words)

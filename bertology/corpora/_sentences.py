@@ -121,10 +121,7 @@ class Sentences(Sequence[Sentence]):
         return f"Sentences({len(self)} sentences, {self.n_words} words, layers {', '.join(self.layers) or 'none'})"
 
     def with_layers(self, layers: Mapping[str, WordLayer]) -> Sentences:
-        """The same sentences with ``layers`` added, or put in place of those of the same name.
-
-        Args:
-            layers: annotation of all words by name, ``codes`` as ``[word]``.
+        """The same sentences with ``layers`` of all words added, or put in place of those of the same name.
 
         Raises:
             ValueError: a layer is not as long as there are words.
@@ -152,15 +149,13 @@ class Sentences(Sequence[Sentence]):
     def with_derived(self, name: str, targets: Mapping[int, tuple[Target, ...]]) -> Sentences:
         """The same sentences with targets that follow by rule from their annotation; the fingerprint is unchanged.
 
-        Args:
-            name: name of the targets.
-            targets: by number of sentence; they replace targets of that name that a sentence has.
+        Targets are given by number of sentence, and replace those of that name.
         """
         other = copy.copy(self)
         other._extras = dict(self._extras)
-        for number, found in targets.items():
-            held, multiword, empty_nodes, derived = self._extras.get(number, _NO_EXTRAS)
-            other._extras[number] = ({**held, name: found}, multiword, empty_nodes, derived | {name})
+        for number, spans in targets.items():
+            others, multiword, empty_nodes, derived = self._extras.get(number, _NO_EXTRAS)
+            other._extras[number] = ({**others, name: spans}, multiword, empty_nodes, derived | {name})
         return other
 
     def text(self, number: int) -> str:
@@ -178,15 +173,13 @@ class Sentences(Sequence[Sentence]):
     @cached_property
     def text_fingerprint(self) -> str:
         """Hash of the input of a model, text and positions of words, independent of annotation."""
-        rule = [_SPACE_RULE] if self._has_space_in_words() else []
-        return digest([*self._texts.parts(), self.starts.data, self.char_spans.tobytes(), *rule])
-
-    def _has_space_in_words(self) -> bool:
-        return any(
+        has_space_in_words = any(
             len(self._texts[number][begin:end].split()) > 1
             for number in range(len(self))
             for begin, end in self.char_spans[self.starts[number] : self.starts[number + 1]].tolist()
         )
+        rule = [_SPACE_RULE] if has_space_in_words else []
+        return digest([*self._texts.parts(), self.starts.data, self.char_spans.tobytes(), *rule])
 
     @cached_property
     def fingerprint(self) -> str:
@@ -198,7 +191,7 @@ class Sentences(Sequence[Sentence]):
         if self.heads is not None:
             parts.append(self.heads.data)
         targets = {number: _stated_targets(extra) for number, extra in self._extras.items()}
-        return digest([*parts, canonical_json({number: found for number, found in targets.items() if found})])
+        return digest([*parts, canonical_json({number: stated for number, stated in targets.items() if stated})])
 
 
 def _check_lengths(sentence: Sentence) -> None:
@@ -232,7 +225,7 @@ def _stated_targets(extras: _Extras) -> dict[str, list[list[Any]]]:
     """The targets of a sentence that do not follow from anything else, as plain lists."""
     targets, _, _, derived = extras
     return {
-        name: [[t.span1, t.label, t.span2] for t in found] for name, found in targets.items() if name not in derived
+        name: [[t.span1, t.label, t.span2] for t in spans] for name, spans in targets.items() if name not in derived
     }
 
 

@@ -37,6 +37,11 @@ class Treebank:
         """The name of the file of ``split``."""
         return f"{self.prefix}-ud-{split}.conllu"
 
+    @property
+    def folder(self) -> Path:
+        """Where its files are kept."""
+        return cache_folder() / "corpora" / self.repository / self.commit
+
 
 TREEBANKS: dict[str, Treebank] = {
     name: Treebank(**fields)
@@ -47,45 +52,31 @@ TREEBANKS: dict[str, Treebank] = {
 
 def treebank_is_cached(treebank: Treebank) -> bool:
     """Whether all files of a treebank have been downloaded before."""
-    folder = _folder(treebank)
-    return all((folder / treebank.file_name(split)).is_file() for split in treebank.sha256)
-
-
-def _folder(treebank: Treebank) -> Path:
-    return cache_folder() / "corpora" / treebank.repository / treebank.commit
+    return all((treebank.folder / treebank.file_name(split)).is_file() for split in treebank.sha256)
 
 
 def load_treebank(name: str, treebank: Treebank) -> Corpus:
-    """A treebank from the cache, downloaded where it is not there yet.
+    """A treebank from the cache under that name, downloaded where it is not there yet.
 
     ``BERTOLOGY_UD_MIRROR`` names another place than GitHub to download from; below it files lie as
     ``<repository>/<commit>/<file>``.
-
-    Args:
-        name: what to call the corpus.
-        treebank: which files.
 
     Raises:
         CorpusError: a file cannot be downloaded, or is not the one that was pinned.
         StoreError: the cache cannot be written.
     """
-    folder = _folder(treebank)
-    for split, sha256 in treebank.sha256.items():
-        _fetch(treebank, treebank.file_name(split), sha256, folder)
-    return replace(
-        load_conllu(folder),
-        name=name,
-        language=treebank.language,
-        licence=treebank.licence,
-        reference=treebank.reference,
-    )
+    for split in treebank.sha256:
+        _fetch(treebank, split)
+    described = {field: getattr(treebank, field) for field in ("language", "licence", "reference")}
+    return replace(load_conllu(treebank.folder), name=name, **described)
 
 
-def _fetch(treebank: Treebank, file_name: str, sha256: str, folder: Path) -> None:
-    """Have one file in ``folder``; what is there with another hash is downloaded again."""
+def _fetch(treebank: Treebank, split: str) -> None:
+    """Have one file in the cache; what is there with another hash is downloaded again."""
     import pooch
     import requests
 
+    folder, file_name, sha256 = treebank.folder, treebank.file_name(split), treebank.sha256[split]
     home = os.environ.get("BERTOLOGY_UD_MIRROR", "").rstrip("/") or _HOME
     url = f"{home}/{treebank.repository}/{treebank.commit}/{file_name}"
     pooch.get_logger().setLevel("WARNING")
@@ -114,6 +105,4 @@ def _reason(error: Exception) -> str:
         return f"HTTP {error.response.status_code}"
     if isinstance(error, requests.Timeout):
         return f"no answer in {_TIMEOUT_S} s"
-    if isinstance(error, requests.ConnectionError):
-        return "no connection"
-    return type(error).__name__
+    return "no connection" if isinstance(error, requests.ConnectionError) else type(error).__name__

@@ -14,11 +14,10 @@ from torch import Tensor
 
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders._faster import pack_if_faster, states_at
-from bertology.encoders._finite import check_finite
 from bertology.encoders._heads import MaskedHead, NextSentenceHead, for_head, load_next_sentence_head
-from bertology.encoders._modules import LoadedModel, gradients_if, run_to_layers
+from bertology.encoders._modules import LoadedModel, check_finite, run_to_layers
 from bertology.encoders.alignment.pieces import OnLong, PieceReader, Pieces
-from bertology.encoders.interventions import Gates, check_gates, gating, head_projection, need_gradients
+from bertology.encoders.interventions import Gates, check_gates, gating, head_projection
 from bertology.encoders.loading.description import Init, ModelShape, ModelSource, model_fingerprint
 from bertology.errors import ModelError
 
@@ -58,7 +57,7 @@ class Encoder:
         self.model = model
         self._reader = reader
         self._eager = eager
-        self._gates: dict[tuple[int, int], float | Tensor] = {}
+        self._gates: Gates = {}
 
     def __repr__(self) -> str:
         shape = f"{self.n_layers} layers of {self.dim}, {self.n_heads} heads"
@@ -68,7 +67,7 @@ class Encoder:
         """Another encoder with the same weights, for another thread: one encoder serves one thread at a time.
 
         Raises:
-            ModelError: heads are gated; gates belong to one encoder.
+            ModelError: heads are gated.
         """
         if self.is_gated:
             raise ModelError("heads are gated: make twins before gated_heads, and gate each")
@@ -210,10 +209,10 @@ class Encoder:
             ModelError: a layer that the model does not have.
             SignalError: hidden states that are not finite.
         """
-        wanted = self._check_layers(layers, lowest=0)
+        checked = self._check_layers(layers, lowest=0)
         inputs = self._inputs(input_ids, attention_mask, token_type_ids)
         with self._forward():
-            states = run_to_layers(self.model.body, self.model.blocks, inputs, wanted)
+            states = run_to_layers(self.model.body, self.model.blocks, inputs, checked)
         self.check_finite("hidden states", states)
         return states
 
@@ -236,13 +235,13 @@ class Encoder:
             ModelError: a layer that the model does not have, or a model that gives no maps.
             SignalError: maps that are not finite.
         """
-        wanted = self._check_layers(layers, lowest=1)
+        checked = self._check_layers(layers, lowest=1)
         inputs = self._inputs(input_ids, attention_mask, token_type_ids)
         with self._forward(), self.plain_attention():
             maps = self.model.body(**inputs, return_dict=True, output_attentions=True).attentions
         if maps is None or len(maps) != self.n_layers or any(part is None for part in maps):
             raise ModelError(f"model {self.name}: {type(self.model.body).__name__} gives no attention maps")
-        chosen = {layer: maps[layer - 1] for layer in sorted(wanted)}
+        chosen = {layer: maps[layer - 1] for layer in sorted(checked)}
         self.check_finite("attention maps", chosen, by_head=True)
         return chosen
 
@@ -259,15 +258,14 @@ class Encoder:
         """Logits of the masked-LM head at some places; from earlier layers through the same head (the logit lens).
 
         Only these places pass through the head, and only the candidates' rows of its projection. Where the model has a
-        final norm before its head (ModernBERT), earlier layers pass it too.
+        final norm before its head (ModernBERT), earlier layers pass it too. Further inputs are those of
+        :meth:`hidden_states`.
 
         Args:
             input_ids: ``[batch, piece]`` with :attr:`mask_id` where a piece is to be predicted.
             positions: ``[place, 2]`` row in the batch and piece in the row.
-            attention_mask: as in :meth:`hidden_states`.
             layers: the last one when left out.
             candidates: ``[candidate]`` vocabulary numbers to score; all when left out.
-            token_type_ids: as in :meth:`hidden_states`.
 
         Returns:
             ``[place, vocabulary]`` or ``[place, candidate]`` logits by layer.
@@ -306,11 +304,11 @@ class Encoder:
             ``[place, feature]`` by layer.
         """
         head = self.masked_head
-        wanted = self._check_layers((self.n_layers,) if layers is None else layers, lowest=0)
+        checked = self._check_layers((self.n_layers,) if layers is None else layers, lowest=0)
         inputs = self._inputs(input_ids, attention_mask, token_type_ids)
         with self._forward():
             places = positions.to(self.device)
-            states = states_at(self.model, inputs, wanted, places, family=self.family, n_heads=self.n_heads)
+            states = states_at(self.model, inputs, checked, places, family=self.family, n_heads=self.n_heads)
             self.check_finite("hidden states", states)
             return {
                 layer: head.features(for_head(self.model, state, layer=layer, family=self.family))
@@ -320,9 +318,7 @@ class Encoder:
     def class_logits(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, *, token_type_ids: Tensor | None = None
     ) -> Tensor:
-        """Logits ``[batch, class]`` of the sequence classifier; the encoder comes from :func:`load_classifier`.
-
-        Inputs are those of :meth:`hidden_states`.
+        """Logits ``[batch, class]`` of the sequence classifier of an encoder from :func:`load_classifier`.
 
         Raises:
             ModelError: the encoder has no classifier.
@@ -377,7 +373,9 @@ class Encoder:
         return contextlib.nullcontext() if self._eager else self.model.plain_attention(self.name)
 
     def _forward(self) -> contextlib.AbstractContextManager[Any]:
-        return gradients_if(need_gradients(self._gates))
+        """Gradients are recorded for gates that require them alone."""
+        need_gradients = any(isinstance(gate, Tensor) and gate.requires_grad for gate in self._gates.values())
+        return torch.enable_grad() if need_gradients else torch.inference_mode()
 
     def _inputs(self, ids: Tensor, mask: Tensor | None, types: Tensor | None) -> dict[str, Tensor]:
         tensors = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
@@ -388,6 +386,7 @@ class Encoder:
             raise ModelError(f"no layers asked for: the model has {lowest}…{self.n_layers}")
         for layer in layers:
             if not lowest <= layer <= self.n_layers:
-                known = f"the model has {self.n_layers}, so layers are {lowest}…{self.n_layers}"
-                raise ModelError(f"layer {layer}: {known}")
-        return frozenset(int(layer) for layer in layers)
+                raise ModelError(
+                    f"layer {layer}: the model has {self.n_layers}, so layers are {lowest}…{self.n_layers}"
+                )
+        return frozenset(map(int, layers))

@@ -46,21 +46,10 @@ def states_at(
     family: str,
     n_heads: int,
 ) -> dict[int, Tensor]:
-    """Hidden states of ``layers`` at some places, running no more of the deepest block than these need.
+    """``[place, dim]`` hidden states of ``layers`` at some places, running no more of the deepest block than needed.
 
     Where that block cannot be taken apart (:func:`_can_be_narrow`) it is run at all pieces, with the same result up to
-    rounding.
-
-    Args:
-        model: its body and blocks are run.
-        inputs: of the body; ``input_ids`` and ``attention_mask`` are ``[row, piece]``.
-        layers: 0 for the embeddings, then the blocks.
-        positions: ``[place, 2]`` row and piece.
-        family: the architecture.
-        n_heads: of each block.
-
-    Returns:
-        ``[place, dim]`` by layer.
+    rounding. ``positions [place, 2]`` are row and piece.
     """
     deepest = max(layers)
     rows, columns = positions.unbind(-1)
@@ -79,7 +68,12 @@ def _can_be_narrow(model: LoadedModel, deepest: int, family: str) -> bool:
 
     Half precision is left to the model itself, since its rounding depends on the order of products.
     """
-    if deepest == 0 or family not in _PARTS or not _attends_to_all_alike(model.body.config):
+    config = model.body.config
+    # Attention that looks both ways, and at nothing but hidden states: no decoder, no relative positions.
+    is_decoder = getattr(config, "is_decoder", False)
+    if is_decoder or getattr(config, "position_embedding_type", "absolute") != "absolute":
+        return False
+    if deepest == 0 or family not in _PARTS:
         return False
     block = model.blocks[deepest - 1]
     if not type(block).__module__.startswith("transformers.") or _is_hooked(model.body, block):
@@ -87,12 +81,6 @@ def _can_be_narrow(model: LoadedModel, deepest: int, family: str) -> bool:
     parts = _PARTS[family](block)
     linears = (parts.query, parts.key, parts.value)
     return all(type(linear) is nn.Linear and linear.weight.dtype == torch.float32 for linear in linears)
-
-
-def _attends_to_all_alike(config: Any) -> bool:
-    """Whether attention looks both ways, and at nothing but hidden states: no decoder, no relative positions."""
-    is_encoder = not getattr(config, "is_decoder", False)
-    return is_encoder and getattr(config, "position_embedding_type", "absolute") == "absolute"
 
 
 def _is_hooked(body: nn.Module, block: nn.Module) -> bool:
@@ -114,21 +102,11 @@ def _are_few(positions: Tensor, ids: Tensor) -> bool:
 
 
 def _block_at(parts: _Parts, hidden: Tensor, mask: Tensor | None, positions: Tensor, n_heads: int) -> Tensor:
-    """A block at some places.
+    """``[place, dim]`` output of a block at some places, of its input ``hidden [row, piece, dim]``.
 
     Neither keys nor values are formed: a head's key map is applied to the query and its value map to the weighted mean
     of the hidden states, one product a place instead of one a piece. Biases of keys add the same to all scores of a
     query, so drop out of the softmax; biases of values pass through it unchanged, since weights sum to 1.
-
-    Args:
-        parts: of the block.
-        hidden: ``[row, piece, dim]`` its input.
-        mask: ``[row, piece]`` 0 for padding; ``None`` where there is none.
-        positions: ``[place, 2]``
-        n_heads: of the block.
-
-    Returns:
-        ``[place, dim]``
     """
     rows, columns = positions.unbind(-1)
     inputs, pieces = hidden[rows, columns], hidden[rows]  # [place, dim], [place, piece, dim]
@@ -147,10 +125,9 @@ def _block_at(parts: _Parts, hidden: Tensor, mask: Tensor | None, positions: Ten
 def _bert_parts(block: Any) -> _Parts:
     attention = block.attention
 
-    def rest(values: Tensor, inputs: Tensor) -> Tensor:
+    def rest(values: Tensor, inputs: Tensor) -> Any:
         attended = attention.output(values, inputs)
-        output: Tensor = block.output(block.intermediate(attended), attended)
-        return output
+        return block.output(block.intermediate(attended), attended)
 
     return _Parts(attention.self.query, attention.self.key, attention.self.value, rest)
 
@@ -158,21 +135,16 @@ def _bert_parts(block: Any) -> _Parts:
 def _distilbert_parts(block: Any) -> _Parts:
     attention = block.attention
 
-    def rest(values: Tensor, inputs: Tensor) -> Tensor:
+    def rest(values: Tensor, inputs: Tensor) -> Any:
         attended = block.sa_layer_norm(attention.out_lin(values) + inputs)
-        output: Tensor = block.output_layer_norm(block.ffn.ff_chunk(attended) + attended)
-        return output
+        return block.output_layer_norm(block.ffn.ff_chunk(attended) + attended)
 
     return _Parts(attention.q_lin, attention.k_lin, attention.v_lin, rest)
 
 
 _PARTS: dict[str, Callable[[Any], _Parts]] = {
-    "bert": _bert_parts,
-    "camembert": _bert_parts,
+    **dict.fromkeys(("bert", "camembert", "electra", "roberta", "xlm-roberta"), _bert_parts),
     "distilbert": _distilbert_parts,
-    "electra": _bert_parts,
-    "roberta": _bert_parts,
-    "xlm-roberta": _bert_parts,
 }
 
 
@@ -218,10 +190,9 @@ def _packed(linear: nn.Linear, after: _AfterProduct) -> Callable[[Tensor], Tenso
         weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach().contiguous())
     bias = None if linear.bias is None else linear.bias.detach()
 
-    def forward(values: Tensor) -> Tensor:
+    def forward(values: Tensor) -> Any:
         """``[…, out]`` of ``[…, in]``."""
-        result: Tensor = multiply(values, weight, bias, after, [], "none")
-        return result
+        return multiply(values, weight, bias, after, [], "none")
 
     return forward
 

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from bertology.encoders._finite import check_finite
-from bertology.encoders._modules import LoadedModel
+from bertology.encoders._modules import LoadedModel, check_finite
 from bertology.encoders.loading.description import Init, ModelSource
 from bertology.encoders.loading.quiet import quiet_loading
 from bertology.errors import ModelError
 
 # The norm between the last block and the head, in families whose other hidden states come before it; none elsewhere.
 _FINAL_NORM: dict[str, str | None] = {
-    "albert": None,
-    "bert": None,
-    "camembert": None,
-    "deberta": None,
-    "deberta-v2": None,
-    "distilbert": None,
-    "electra": None,
+    **dict.fromkeys(("albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet")),
+    **dict.fromkeys(("roberta", "xlm-roberta")),
     "modernbert": "final_norm",
-    "mpnet": None,
-    "roberta": None,
-    "xlm-roberta": None,
     "xlm-roberta-xl": "encoder.LayerNorm",
 }
 
@@ -41,9 +32,6 @@ class MaskedHead:
     So a few vocabulary entries are scored by their own rows of the projection, and many layers and places without
     holding all their logits. A head whose last step is no linear map onto the vocabulary stays whole: its features are
     the hidden states themselves.
-
-    Args:
-        model: a model for masked language modelling, with its head.
     """
 
     def __init__(self, model: Any) -> None:
@@ -79,11 +67,8 @@ class MaskedHead:
             inputs.append(features)
             return features.new_zeros(()).expand(*features.shape[:-1], last.out_features)
 
-        last.__dict__["forward"] = forward
-        try:
+        with _forward_replaced(last, forward):
             head_logits(self._model, hidden)
-        finally:
-            del last.__dict__["forward"]
         return inputs[0][0]
 
     def _is_apart(self, last: nn.Linear) -> bool:
@@ -102,35 +87,25 @@ class MaskedHead:
 
 
 def head_logits(model: Any, hidden: Tensor) -> Tensor:
-    """Logits of the masked-LM head of ``model`` for hidden states of its last layer.
+    """``[place, vocabulary]`` logits of the masked-LM head of ``model`` for ``[place, dim]`` states of its last layer.
 
     The model's own forward runs with a body that returns ``hidden``, so that the head is exactly the model's in every
     family.
-
-    Args:
-        model: a model for masked language modelling, with its head.
-        hidden: ``[place, dim]``
-
-    Returns:
-        ``[place, vocabulary]``
     """
-    with _body_returning(model.base_model, hidden[None]):
+    from transformers.modeling_outputs import BaseModelOutput
+
+    with _forward_replaced(model.base_model, lambda *_, **__: BaseModelOutput(last_hidden_state=hidden[None])):
         logits: Tensor = model(input_ids=hidden.new_zeros((1, len(hidden))).long(), return_dict=True).logits
     return logits[0]
 
 
 @contextlib.contextmanager
-def _body_returning(body: nn.Module, hidden: Tensor) -> Iterator[None]:
-    from transformers.modeling_outputs import BaseModelOutput
-
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        return BaseModelOutput(last_hidden_state=hidden)
-
-    body.__dict__["forward"] = forward
+def _forward_replaced(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    module.__dict__["forward"] = forward
     try:
         yield
     finally:
-        del body.__dict__["forward"]
+        del module.__dict__["forward"]
 
 
 def for_head(model: LoadedModel, hidden: Tensor, *, layer: int, family: str) -> Tensor:
@@ -140,16 +115,12 @@ def for_head(model: LoadedModel, hidden: Tensor, *, layer: int, family: str) -> 
         ModelError: it is not known whether this family has such a norm.
     """
     n_layers = len(model.blocks)
-    if layer == n_layers:
-        return hidden
-    if family not in _FINAL_NORM:
+    if layer < n_layers and family not in _FINAL_NORM:
         raise ModelError(
             f"layer {layer}: the logit lens is not known for {family} models, only the last layer ({n_layers}) is"
         )
-    norm = _FINAL_NORM[family]
-    if norm is None:
-        return hidden
-    normed: Tensor = model.body.get_submodule(norm)(hidden)
+    norm = None if layer == n_layers else _FINAL_NORM[family]
+    normed: Tensor = hidden if norm is None else model.body.get_submodule(norm)(hidden)
     return normed
 
 

@@ -1,10 +1,10 @@
-"""The modules of a loaded model: its body, the blocks in it whatever its family calls them, and heads around it."""
+"""The modules of a loaded model, the blocks in it whatever its family calls them, and checks of what they compute."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from bertology.encoders.interventions import StopForward, watching
-from bertology.errors import ModelError
+from bertology.errors import ModelError, SignalError
 
 # Families whose blocks are known to give the hidden states; those of any other are checked when it is loaded.
-_FAMILIAR = frozenset(
-    {"albert", "bart", "bert", "deberta-v2", "distilbert", "electra", "gpt2", "modernbert", "mpnet", "roberta"}
-    | {"t5", "xlm-roberta"}
+_FAMILIAR = (
+    *("albert", "bart", "bert", "deberta-v2", "distilbert", "electra"),
+    *("gpt2", "modernbert", "mpnet", "roberta", "t5", "xlm-roberta"),
 )
 
 
@@ -51,14 +51,7 @@ class LoadedModel:
 
     @contextlib.contextmanager
     def plain_attention(self, name: str) -> Iterator[None]:
-        """The plain ("eager") attention, which gives maps, inside the context.
-
-        Args:
-            name: of the model, for the error.
-
-        Raises:
-            ModelError: it has none.
-        """
+        """The plain ("eager") attention, which gives maps, inside the context; ``name`` of the model for the error."""
         body: Any = self.body
         before = body.config._attn_implementation
         try:
@@ -158,6 +151,56 @@ def run_to_layers(
     return {layer: states[layer] for layer in sorted(layers)}
 
 
-def gradients_if(needed: bool) -> contextlib.AbstractContextManager[Any]:
-    """Record operations for a backward pass if ``needed``, else run in inference mode."""
-    return torch.enable_grad() if needed else torch.inference_mode()
+def check_finite(
+    what: str, signals: Mapping[int, Tensor], *, name: str, model: nn.Module, by_head: bool = False
+) -> None:
+    """Check that a signal holds no NaN or infinity, from which later steps would compute scores like any other.
+
+    The sum of a signal is NaN or infinite where one of its values is, so that a finite signal costs one reduction.
+
+    Args:
+        what: the kind of signal, in the plural, for the message.
+        signals: by layer; with ``by_head``, ``[batch, head, …]``.
+        name: of the model, for the message.
+        model: the modules that computed them; their weights are searched for the cause.
+        by_head: name the head as well.
+
+    Raises:
+        SignalError: a signal is not finite; the first layer, and with ``by_head`` its first head, is named.
+    """
+    with torch.no_grad():
+        sums = torch.stack([signal.sum(dtype=torch.float32) for signal in signals.values()])
+        if bool(sums.isfinite().all()):
+            return
+        for layer, signal in signals.items():
+            damaged = ~signal.isfinite()
+            if bool(damaged.any()):
+                place = f"layer {layer}"
+                if by_head:
+                    place = f"L{layer}H{int(damaged.transpose(0, 1).flatten(1).any(1).nonzero()[0]) + 1}"
+                raise SignalError(f"model {name}: the {what} of {place} are not finite; {_cause(model)}")
+
+
+def _cause(model: nn.Module) -> str:
+    """Why a signal is not finite, and what to do."""
+    weight = damaged_weight(model)
+    if weight is not None:
+        return refused_weight(weight)
+    dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
+    if dtype != "float32":
+        return f"its weights are, so a value is too large for {dtype}: compute in float32 (--dtype float32)"
+    return "its weights are, but too large: save or download the model again"
+
+
+def refused_weight(weight: str) -> str:
+    """What is wrong with a model of which a weight is not finite, and what to do."""
+    return f"its weights hold NaN or infinity ({weight}): save or download the model again"
+
+
+def damaged_weight(model: nn.Module, *, left_out: str | None = None) -> str | None:
+    """The first weight that is not finite, but for those with ``left_out`` in their names."""
+    for name, values in model.named_parameters():
+        is_checked = left_out is None or left_out not in name
+        if is_checked and not values.detach().sum(dtype=torch.float32).isfinite() and not values.isfinite().all():
+            return name
+    return None

@@ -33,26 +33,18 @@ class Batch:
 
 
 def pieces_in_batch(device: str | torch.device) -> int:
-    """How many pieces a batch should have, padding included.
+    """How many pieces a batch should have on a device, padding included.
 
     On a processor 1,024, so that its activations stay in the caches; on an accelerator 16,384, which keep it busy and
     take about 2 GB for all layers of a model like BERT-base.
-
-    Args:
-        device: where the model computes.
     """
     return PIECES_IN_BATCH if str(device) == "cpu" else _PIECES_ON_ACCELERATOR
 
 
 def plan_batches(lengths: NDArray[np.int64], *, pieces: int = PIECES_IN_BATCH) -> list[Batch]:
-    """Group windows by length, longest first, about ``pieces`` pieces a batch.
+    """Batches of about ``pieces`` pieces that hold each window once, longest first; the same for the same lengths.
 
-    Args:
-        lengths: ``[window]`` pieces in each window.
-        pieces: how many pieces a batch should hold.
-
-    Returns:
-        Batches that hold each window once, the same for the same lengths.
+    ``lengths [window]`` are the pieces in each window.
     """
     batches: list[Batch] = []
     waiting: list[int] = []  # windows too few to fill a batch of their own length, longest first
@@ -79,9 +71,7 @@ def plan_batches(lengths: NDArray[np.int64], *, pieces: int = PIECES_IN_BATCH) -
 def join_batches(batches: Sequence[Batch], *, pieces: int) -> list[Batch]:
     """Join neighbours of about one length into larger batches, which hold the same windows in the same order.
 
-    Args:
-        batches: in any order.
-        pieces: how many pieces a batch may have at most, padding included, where it is joined of several.
+    A batch that is joined of several has at most ``pieces`` pieces, padding included.
     """
     joined: list[Batch] = []
     for batch in batches:

@@ -78,9 +78,9 @@ def watching(body: nn.Module, blocks: list[nn.Module], on_block: OnBlock | None 
             on_block(watch.current, args[0] if args else kwargs["hidden_states"])
 
     with contextlib.ExitStack() as stack:
-        stack.callback(body.register_forward_pre_hook(begin).remove)
+        stack.enter_context(body.register_forward_pre_hook(begin))
         for block in dict.fromkeys(blocks):
-            stack.callback(block.register_forward_pre_hook(enter, with_kwargs=True).remove)
+            stack.enter_context(block.register_forward_pre_hook(enter, with_kwargs=True))
         yield watch
 
 
@@ -103,7 +103,7 @@ def value_projection(block: nn.Module, family: str) -> nn.Module:
     """
     path = _PROJECTIONS.get(family, (None, None))[1]
     if path is None:
-        known = ", ".join(name for name, (_, value) in _PROJECTIONS.items() if value is not None)
+        known = ", ".join(name for name, (_, value) in _PROJECTIONS.items() if value)
         raise ModelError(
             f"heads of {family} models cannot be made to attend to everything alike: where values are projected is "
             f"known for {known}; gate them instead"
@@ -128,11 +128,6 @@ def check_gates(gates: Gates, *, n_layers: int, n_heads: int) -> None:
                 f"head {name}: a gate is one number, or one for each row of the batch, "
                 f"not a tensor of shape {tuple(gate.shape)}"
             )
-
-
-def need_gradients(gates: Gates) -> bool:
-    """Whether any gate requires gradients."""
-    return any(isinstance(gate, Tensor) and gate.requires_grad for gate in gates.values())
 
 
 @contextlib.contextmanager
@@ -171,8 +166,8 @@ def changing(body: nn.Module, blocks: list[nn.Module], layer: int, change: Chang
     """Replace the hidden states of a layer by ``change`` of them, in every forward pass inside the context.
 
     Args:
-        body: the module whose forward pass runs all blocks once, in order.
-        blocks: its blocks in that order.
+        body: as in :func:`watching`.
+        blocks: as in :func:`watching`.
         layer: 0 for the embeddings, then the blocks; the last one is what the body returns, its final norm included.
         change: called with the hidden states of all pieces, special ones and padding among them.
 
@@ -215,11 +210,7 @@ class Replay:
     """Outputs of the blocks of an encoder in one pass, for later passes over the same input.
 
     The model's own forward runs every time, with all that it does between blocks; only blocks whose output could not
-    differ do not compute. Not for passes that a backward pass follows.
-
-    Args:
-        body: the module whose forward pass runs all blocks once, in order.
-        blocks: its blocks in that order.
+    differ do not compute. Not for passes that a backward pass follows. Arguments are those of :func:`watching`.
     """
 
     def __init__(self, body: nn.Module, blocks: list[nn.Module]) -> None:

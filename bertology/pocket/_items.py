@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle, product
 from typing import Literal
 
 from bertology.pocket.grammar import function_words as fw
@@ -16,18 +17,19 @@ Structure = Literal["simple", "prepositional", "subject_relative", "object_relat
 TEST_VERBS = ("see", "like", "watch", "run", "walk", "play", "want", "know", "say", "work", "talk", "dance")
 """Lexical verbs whose two present forms the test set compares; *be* and *have* come besides."""
 _PREPOSITIONS = ("near", "behind", "beside")
-_MAX_ATTRACTORS = 3
+_STRUCTURES: tuple[tuple[Structure, int], ...] = (
+    *(("simple", 0), ("prepositional", 1), ("prepositional", 2), ("prepositional", 3)),
+    *(("subject_relative", 1), ("object_relative", 1), ("subject_relative", 2), ("object_relative", 2)),
+)
+"""Constructions between subject and verb, each with the number of nouns of the other number in it."""
 
 
 def tested_forms() -> list[str]:
     """Every verb form that is compared in the test set."""
+    numbers = (SINGULAR, PLURAL)
+    auxiliaries = [auxiliary.present[number].form for number in numbers for auxiliary in (fw.BE, fw.HAVE)]
     verbs = lexicon("known").verbs(TEST_VERBS)
-    forms = [
-        be_or_verb for number in (SINGULAR, PLURAL) for be_or_verb in (fw.BE.present[number], fw.HAVE.present[number])
-    ]
-    return [word.form for word in forms] + [
-        verb.present(number).form for verb in verbs for number in (SINGULAR, PLURAL)
-    ]
+    return auxiliaries + [verb.present(number).form for verb in verbs for number in numbers]
 
 
 @dataclass(frozen=True)
@@ -49,35 +51,15 @@ class AgreementItem:
 
 
 def agreement_items(n_items: int = 600, *, seed: int = 0) -> tuple[AgreementItem, ...]:
-    """A balanced test set: singular and plural subjects, 0 to 3 attractors, four structures.
-
-    Args:
-        n_items: number of items, all different.
-        seed: of the random choice of items.
-    """
-    items = _items(Dice(f"pocket agreement {seed}"), lexicon("known"))
-    found: dict[str, AgreementItem] = {}
-    while len(found) < n_items:
-        item = next(items)
-        found.setdefault(item.text, item)
-    return tuple(found.values())
-
-
-def _items(dice: Dice, words: Lexicon) -> Iterator[AgreementItem]:
-    structures: tuple[tuple[Structure, int], ...] = (
-        ("simple", 0),
-        ("prepositional", 1),
-        ("prepositional", 2),
-        ("prepositional", 3),
-        ("subject_relative", 1),
-        ("object_relative", 1),
-        ("subject_relative", 2),
-        ("object_relative", 2),
-    )
-    while True:
-        for structure, n_attractors in structures:
-            for subject in (SINGULAR, PLURAL):
-                yield _item(dice, words, structure, n_attractors, subject)
+    """A balanced test set of so many different items: both numbers, 0 to 3 attractors, four structures."""
+    dice, words = Dice(f"pocket agreement {seed}"), lexicon("known")
+    items: dict[str, AgreementItem] = {}
+    for (structure, n_attractors), subject in cycle(product(_STRUCTURES, (SINGULAR, PLURAL))):
+        if len(items) == n_items:
+            break
+        item = _item(dice, words, structure, n_attractors, subject)
+        items.setdefault(item.text, item)
+    return tuple(items.values())
 
 
 def _item(dice: Dice, words: Lexicon, structure: Structure, n_attractors: int, subject: Agreement) -> AgreementItem:
@@ -170,20 +152,16 @@ class RolePrompt:
 
 
 def fact_prompts(*, least_stated: int = 16) -> tuple[FactPrompt, ...]:
-    """Facts that the pretraining text states often enough to be learned, each with its negation.
-
-    Args:
-        least_stated: least number of sentences that state a fact.
-    """
+    """Facts that at least ``least_stated`` sentences of the pretraining text state, each with its negation."""
     dice = Dice("pocket negations")
-    found = []
+    prompts = []
     for fact in facts():
         rival = dice.one_of([name for name in candidates(fact.relation) if name != fact.object])
         if fact.n_stated >= least_stated:
             text = fact.templates[_COPULAR[fact.relation]].replace("[X]", fact.subject).replace("[Y]", "{mask}")
             copula = " was " if " was " in text else " is "
-            found.append(FactPrompt(fact, text, text.replace(copula, f"{copula}not ", 1), rival))
-    return tuple(found)
+            prompts.append(FactPrompt(fact, text, text.replace(copula, f"{copula}not ", 1), rival))
+    return tuple(prompts)
 
 
 def role_prompts() -> tuple[RolePrompt, ...]:

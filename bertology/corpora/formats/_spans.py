@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from bertology.corpora._sentence import Target
 from bertology.corpora._sentences import Integers, Sentences, WordLayer
+from bertology.corpora.formats._words import Span
 from bertology.errors import CorpusError, cut, quoted
 
-Span = tuple[int, int]
 IOB_TAG = re.compile(r"O|[BI]-\S+")
 _OTHER_SCHEMES = re.compile(r"[SELUMW]-\S+")
 

@@ -1,4 +1,4 @@
-"""Words and the spaces between them: spacing found in a text, rules of Penn tokens, and English tokenisation."""
+"""Words and the spaces between them: spacing as a text shows it, rules of Penn tokens, and English tokenisation."""
 
 from __future__ import annotations
 
@@ -11,17 +11,11 @@ from bertology.corpora._sentence import Sentence, Target
 if TYPE_CHECKING:
     from spacy.tokenizer import Tokenizer
 
-_ESCAPED = {
-    "-LRB-": "(",
-    "-RRB-": ")",
-    "-LCB-": "{",
-    "-RCB-": "}",
-    "-LSB-": "[",
-    "-RSB-": "]",
-    "``": '"',
-    "''": '"',
-    "`": "'",
-}
+Span = tuple[int, int]
+MASK = "[MASK]"
+JOINED = "sentences without spacing, words joined by single spaces"
+_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
+_ESCAPED = {**_BRACKETS, "``": '"', "''": '"', "`": "'"}
 _OPENING = frozenset(["``", "`", "-LRB-", "-LCB-", "-LSB-", "(", "[", "{", "$", "#", "US$", "C$", "A$", "HK$"])
 _CLOSING = frozenset([",", ".", ";", ":", "?", "!", "%", "''", "-RRB-", "-RCB-", "-RSB-", ")", "]", "}", "n't", "N'T"])
 _CLITICS = frozenset(["'s", "'S", "'", "'re", "'ve", "'m", "'ll", "'d"])
@@ -47,11 +41,8 @@ def penn_words(tokens: Sequence[str], tags: Sequence[str | None]) -> tuple[list[
     Brackets, slashes and quotation marks are written plainly again (``-LRB-`` as ``(``, ``\/`` as ``/``, two
     backquotes as ``"``). Treebanks do not say where spaces were; the rules here are those that tokenisation undoes:
     none before closing punctuation and clitics (*'s*, *n't*), none after what opens a quotation or bracket or a sum
-    of money, none around the hyphens that OntoNotes splits off.
-
-    Args:
-        tokens: as they stand in the treebank.
-        tags: their parts of speech, as far as known, which tell a clitic from an opening quotation mark.
+    of money, none around the hyphens that OntoNotes splits off. ``tags``, the parts of speech as far as known, tell a
+    clitic from an opening quotation mark.
     """
     tokens = [_lone_mark(token) for token in tokens]
     spaced = [True] * len(tokens)
@@ -73,11 +64,6 @@ def _lone_mark(token: str) -> str:
 
 def _unescaped(token: str) -> str:
     return _ESCAPED.get(token) or token.replace("\\/", "/").replace("\\*", "*")
-
-
-Span = tuple[int, int]
-
-MASK = "[MASK]"
 
 
 @lru_cache(maxsize=1)

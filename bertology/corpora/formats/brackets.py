@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from bertology.corpora._corpus import Corpus
-from bertology.corpora._files import Oddities, corpus_name, files_in, one_in_ten, split_of, text_lines
+from bertology.corpora._files import Oddities, at_least_one, corpus_name, files_in, one_in_ten, split_of, text_lines
 from bertology.corpora._sentence import Sentence, Target
 from bertology.corpora._sentences import Sentences
 from bertology.corpora.formats._words import penn_words
@@ -32,7 +33,7 @@ class _Node:
     children: list[_Node] = field(default_factory=list)
 
 
-def read_trees(path: str | Path, *, oddities: Oddities | None = None) -> Iterator[Sentence]:
+def read_trees(path: Path, oddities: Oddities | None = None) -> Iterator[Sentence]:
     """The sentences of a file of bracketed trees, as in the ``.mrg`` files of the Penn Treebank.
 
     Traces (``-NONE-``) and the phrases that hold nothing else are taken out. Words are written as people write them
@@ -43,14 +44,10 @@ def read_trees(path: str | Path, *, oddities: Oddities | None = None) -> Iterato
     the same phrase. The bracket around a whole tree that has no label (or ``TOP``, ``ROOT``) says nothing and is
     left out; ``S`` below it is a phrase.
 
-    Args:
-        path: the file.
-        oddities: collects what is unusual but no error.
-
     Raises:
         CorpusError: brackets do not close, or hold neither a word nor brackets; the message names file and line.
     """
-    for block in _blocks(Path(path), Oddities() if oddities is None else oddities):
+    for block in _blocks(path, oddities or Oddities()):
         yield from block
 
 
@@ -58,7 +55,8 @@ def _blocks(path: Path, oddities: Oddities) -> list[list[Sentence]]:
     """The sentences of a file by what stands between blank lines: in files put together of many, a document."""
     blocks: list[list[Sentence]] = []
     last = -1
-    for number, (tree, block) in enumerate(_trees(path), 1):
+    trees = at_least_one(_trees(path), f"{path}: no tree in it; give trees in brackets, as in ( (S (NP (NN ...")
+    for number, (tree, block) in enumerate(trees, 1):
         sentence = _sentence(tree, number, path, oddities)
         if sentence is not None:
             if block != last:
@@ -71,7 +69,6 @@ def _blocks(path: Path, oddities: Oddities) -> list[list[Sentence]]:
 def _trees(path: Path) -> Iterator[tuple[_Node, int]]:
     """The trees of a file, each with the number of blank lines between trees before it."""
     open_nodes: list[_Node] = []
-    empty = True
     blanks = 0
     for number, line in enumerate(text_lines(path), 1):
         blanks += not open_nodes and line.isspace()
@@ -90,19 +87,15 @@ def _trees(path: Path) -> Iterator[tuple[_Node, int]]:
                         f"{path}:{number}: a bracket ({cut(node.label or '')}) that holds nothing; fill it"
                     )
                 if not open_nodes:
-                    empty = False
                     yield node, blanks
             elif not open_nodes:
-                raise CorpusError(
-                    f"{path}:{number}: {quoted(piece)} stands outside of any bracket; put trees in brackets"
-                )
+                reason = f"{quoted(piece)} stands outside of any bracket; put trees in brackets"
+                raise CorpusError(f"{path}:{number}: {reason}")
             else:
                 _add(open_nodes[-1], piece, path, number)
     if open_nodes:
         first = open_nodes[0].line
         raise CorpusError(f"{path}:{first}: the tree that opens here does not close; add the missing bracket")
-    if empty:
-        raise CorpusError(f"{path}: no tree in it; give trees in brackets, as in ( (S (NP (NN ...")
 
 
 def _fill(node: _Node, child: _Node, path: Path, number: int) -> None:
@@ -125,7 +118,7 @@ def _add(node: _Node, piece: str, path: Path, number: int) -> None:
         )
 
 
-class _Reading:
+class _Walk:
     """Walks a tree once, left to right, noting words and phrases."""
 
     def __init__(self) -> None:
@@ -160,28 +153,27 @@ def plain_label(label: str) -> str:
 
 
 def _sentence(tree: _Node, number: int, path: Path, oddities: Oddities) -> Sentence | None:
-    reading = _Reading()
+    walk = _Walk()
     try:
-        reading.walk(tree, top=True)
+        walk.walk(tree, top=True)
     except RecursionError:
         raise CorpusError(f"{path}:{tree.line}: brackets nested too deeply to be a tree; check them") from None
     where = f"{path.name}:{tree.line}"
-    if not reading.words:
+    if not walk.words:
         oddities.skip("trees of traces only", where)
         return None
-    unlabelled = sum(not label for _, _, label in reading.phrases)
-    if unlabelled:
+    if unlabelled := sum(not label for _, _, label in walk.phrases):
         oddities.note("brackets without a label inside a tree, no phrases", where, times=unlabelled)
-    if reading.doubled:
-        oddities.note("phrases over one phrase of the same label, counted once", where, times=reading.doubled)
+    if walk.doubled:
+        oddities.note("phrases over one phrase of the same label, counted once", where, times=walk.doubled)
     oddities.note(SPACING, where)
-    words, spaced = penn_words(reading.words, reading.tags)
-    targets = tuple(Target((start, end), label) for start, end, label in reading.phrases if label)
+    words, spaced = penn_words(walk.words, walk.tags)
+    targets = tuple(Target((start, end), label) for start, end, label in walk.phrases if label)
     return Sentence.from_words(
         words,
         id=f"{path.stem}-{number}",
         space_after=spaced,
-        layers={"xpos": tuple(reading.tags)},
+        layers={"xpos": tuple(walk.tags)},
         targets={"constituents": targets} if targets else {},
     )
 
@@ -202,14 +194,14 @@ def load_trees(path: Path) -> Corpus:
     splits: dict[str, Sentences]
     if None not in by_split and len(by_split) == len(files):
         splits = {
-            split: Sentences(read_trees(by_split[split], oddities=oddities))
+            split: Sentences(read_trees(by_split[split], oddities))
             for split in ("train", "dev", "test")
             if split in by_split
         }
         notes = oddities.notes()
     else:
         blocks = [_blocks(file, oddities) for file in files]
-        documents = blocks[0] if len(files) == 1 else [[s for block in file for s in block] for file in blocks]
+        documents = blocks[0] if len(files) == 1 else [list(chain.from_iterable(file)) for file in blocks]
         splits, note = made_splits(documents, path)
         notes = {"splits": note, **oddities.notes()}
     return Corpus(corpus_name(path), splits, notes=notes, skipped=oddities.skipped())
@@ -223,7 +215,7 @@ def made_splits(documents: Sequence[Sequence[Sentence]], path: Path) -> tuple[di
     """
     units, what = documents, "documents"
     if len(documents) < _FEWEST_DOCUMENTS:
-        units, what = [[sentence] for document in documents for sentence in document], "sentences"
+        units, what = [[sentence] for sentence in chain.from_iterable(documents)], "sentences"
     if len(units) < 10:
         raise CorpusError(f"{path}: {len(units)} sentences, of which train, dev and test are made; give 10 or more")
     splits = {

@@ -14,31 +14,20 @@ from bertology.corpora._files import Oddities, corpus_name, language_of, split_f
 from bertology.corpora._sentence import Sentence
 from bertology.corpora._sentences import Sentences
 from bertology.corpora.formats._spans import IOB_TAG, NotIob, entities_in, to_iob2
-from bertology.corpora.formats._words import spacing_in
+from bertology.corpora.formats._words import JOINED, spacing_in
 from bertology.corpora.formats.conllu_lines import N_COLUMNS
 from bertology.errors import CorpusError, cut, quoted
 
 COLUMN_SUFFIXES = (
-    ".annotated",
-    ".bio",
-    ".col",
-    ".conll",
-    ".iob",
-    ".iob2",
-    ".testa",
-    ".testb",
-    ".train",
-    ".tsv",
-    ".txt",
+    *(".annotated", ".bio", ".col", ".conll", ".iob", ".iob2", ".testa", ".testb", ".train", ".tsv", ".txt"),
 )
 """Ends of the names of column files, for telling them from what else lies in a folder."""
-
 _IOB_LAYERS = ("chunk", "ner")
 _DOCUMENT = "-DOCSTART-"
 
 
 def read_columns(
-    path: str | Path, *, columns: str | Sequence[str] | None = None, oddities: Oddities | None = None
+    path: Path, oddities: Oddities | None = None, *, columns: str | Sequence[str] | None = None
 ) -> Sentences:
     """The sentences of a file with one word and its tags a line and blank lines between sentences.
 
@@ -50,21 +39,20 @@ def read_columns(
     Args:
         path: the file.
         columns: what the columns hold, as ``"form,xpos,chunk"``: ``form``, ``id``, names of layers, ``_`` for a
-            column of no use. Seen from the file when left out.
+            column of no use. Inferred from the file when left out.
         oddities: collects what is unusual but no error.
 
     Raises:
         CorpusError: the file or a line of it is not as it should be; the message names file and line.
     """
-    path = Path(path)
-    return _read(path, _layout(path, columns), Oddities() if oddities is None else oddities)
+    return _read(path, _layout(path, columns), oddities or Oddities())
 
 
-def _layout(path: Path, columns: str | Sequence[str] | None) -> Layout:
-    return layout_seen(path) if columns is None else layout_told(columns, path)
+def _layout(path: Path, columns: str | Sequence[str] | None) -> _Layout:
+    return _inferred_layout(path) if columns is None else _stated_layout(columns, path)
 
 
-def _read(path: Path, layout: Layout, oddities: Oddities) -> Sentences:
+def _read(path: Path, layout: _Layout, oddities: Oddities) -> Sentences:
     lines = array("q")
     sentences = Sentences(_sentences(path, layout, lines, oddities))
     if not len(sentences):
@@ -83,7 +71,7 @@ def _read(path: Path, layout: Layout, oddities: Oddities) -> Sentences:
     return sentences.with_derived("entities", entities_in(sentences)) if "ner" in sentences.layers else sentences
 
 
-def _sentences(path: Path, layout: Layout, lines: array[int], oddities: Oddities) -> Iterator[Sentence]:
+def _sentences(path: Path, layout: _Layout, lines: array[int], oddities: Oddities) -> Iterator[Sentence]:
     """Sentences as they stand in the file; the line of each word is put into ``lines``."""
     rows: list[list[str]] = []
     comments: list[str] = []
@@ -115,15 +103,13 @@ def _sentences(path: Path, layout: Layout, lines: array[int], oddities: Oddities
     yield from finished()
 
 
-def _check(row: Sequence[str], layout: Layout, path: Path, number: int, due: int) -> None:
+def _check(row: Sequence[str], layout: _Layout, path: Path, number: int, due: int) -> None:
     names = layout.names
     if len(row) != len(names):
         columns = f"{len(row)} column{'s' if len(row) > 1 else ''}"
-        parted = "tabs" if layout.tabbed else "spaces"
         raise CorpusError(
             f"{path}:{number}: {columns} where the file has {len(names)} ({cut(', '.join(names))}), parted by "
-            f"{parted}; "
-            "mend the line, or name the columns by --columns"
+            f"{'tabs' if layout.tabbed else 'spaces'}; mend the line, or name the columns by --columns"
         )
     if "" in row:
         index = row.index("")
@@ -137,7 +123,7 @@ def _check(row: Sequence[str], layout: Layout, path: Path, number: int, due: int
 def _sentence(
     rows: Sequence[Sequence[str]],
     comments: Sequence[str],
-    layout: Layout,
+    layout: _Layout,
     count: int,
     where: str,
     oddities: Oddities,
@@ -151,7 +137,7 @@ def _sentence(
         if space_after is None:
             oddities.note("sentences whose words do not spell their `# text`, joined by single spaces", where)
     else:
-        oddities.note("sentences without spacing, words joined by single spaces", where)
+        oddities.note(JOINED, where)
     layers = {
         name: tuple(None if value == "_" else value for value in columns[index])
         for name, index in layout.layers.items()
@@ -175,7 +161,7 @@ def load_columns(path: Path, *, columns: str | Sequence[str] | None = None) -> C
     """
     files = split_files(path, COLUMN_SUFFIXES, what="column")
     oddities = Oddities()
-    layout: Layout | None = None
+    layout: _Layout | None = None
     splits = {}
     for split, paths in files.items():
         layout = layout or _layout(paths[0], columns)  # of the first, so that all splits have the same layers
@@ -193,14 +179,14 @@ _CHUNKS = frozenset(["ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", 
 _NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _COMMENT = re.compile(r"#\s*[a-z_]+( [a-z_]+)*(\s*=.*)?\s*")
 _SAMPLE_LINES = 5000
-IGNORED = "_"
-_TOLD = (
+_IGNORED = "_"
+_REMEDY = (
     "say what each is by `--columns form,xpos,chunk`, or `columns: form,xpos,chunk` in an experiment (_ leaves one out)"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class _Layout:
     """The columns of a file."""
 
     names: tuple[str, ...]
@@ -216,7 +202,7 @@ class Layout:
     @property
     def layers(self) -> dict[str, int]:
         """Column of each annotation layer."""
-        return {name: i for i, name in enumerate(self.names) if name not in ("form", "id", IGNORED)}
+        return {name: i for i, name in enumerate(self.names) if name not in ("form", "id", _IGNORED)}
 
     def is_comment(self, line: str) -> bool:
         """Whether a line that begins with ``#`` is a comment, not the annotation of the word ``#``.
@@ -229,10 +215,10 @@ class Layout:
 
     def cells(self, line: str) -> list[str]:
         """The columns of a line."""
-        return cells_of(line, tabbed=self.tabbed)
+        return _cells_of(line, tabbed=self.tabbed)
 
 
-def cells_of(line: str, *, tabbed: bool) -> list[str]:
+def _cells_of(line: str, *, tabbed: bool) -> list[str]:
     """The columns of a line, parted by single tabs, or by any number of spaces (not white space of other kinds)."""
     line = line.rstrip("\r\n")
     if tabbed:
@@ -241,51 +227,43 @@ def cells_of(line: str, *, tabbed: bool) -> list[str]:
     return [cell for cell in cells if cell] if "" in cells else cells
 
 
-def layout_told(columns: str | Sequence[str], path: Path) -> Layout:
-    """The layout given by the user, as ``"form,xpos,chunk"`` or a sequence of names.
-
-    Raises:
-        CorpusError: a name is no name of a column, stands twice, there is no ``form``, or there are more or fewer names
-            than the first line has columns.
-    """
+def _stated_layout(columns: str | Sequence[str], path: Path) -> _Layout:
+    """The layout given by the user, as ``"form,xpos,chunk"`` or a sequence of names."""
     names = tuple(name.strip() for name in (columns.split(",") if isinstance(columns, str) else columns))
     for name in names:
-        if name != IGNORED and not _NAME.fullmatch(name):
+        if name != _IGNORED and not _NAME.fullmatch(name):
             raise CorpusError(
-                f"columns: {quoted(name)} is no name for a column, which is small letters, digits and _; {_TOLD}"
+                f"columns: {quoted(name)} is no name for a column, which is small letters, digits and _; {_REMEDY}"
             )
         if name == "head":
             raise CorpusError("columns: heads are read from CoNLL-U only; write _ for that column, or convert the file")
-        if name != IGNORED and names.count(name) > 1:
-            raise CorpusError(f"columns: {quoted(name)} stands twice; {_TOLD}")
+        if name != _IGNORED and names.count(name) > 1:
+            raise CorpusError(f"columns: {quoted(name)} stands twice; {_REMEDY}")
     if "form" not in names:
-        raise CorpusError(f"columns: none of {cut(', '.join(names))} is form, the words; {_TOLD}")
+        raise CorpusError(f"columns: none of {cut(', '.join(names))} is form, the words; {_REMEDY}")
     rows, _ = _sample(path)
     tabbed = _is_tabbed(rows)
-    first = cells_of(rows[0], tabbed=tabbed) if rows else names
+    first = _cells_of(rows[0], tabbed=tabbed) if rows else names
     if len(first) != len(names):
         raise CorpusError(
             f"{path}: columns: {len(names)} names for the {len(first)} columns of its first line, "
-            f"{quoted(' '.join(first))}; {_TOLD}"
+            f"{quoted(' '.join(first))}; {_REMEDY}"
         )
-    return Layout(names, tabbed=tabbed)
+    return _Layout(names, tabbed=tabbed)
 
 
-def layout_seen(path: Path) -> Layout:
+def _inferred_layout(path: Path) -> _Layout:
     """The layout inferred from the first lines of a file.
 
     A first column that numbers words is ``id``, the next ``form``. Then columns of IOB tags are ``chunk`` when their
     types are those of CoNLL-2000, else ``ner``; one of universal part-of-speech tags is ``upos``; a single other one
     is ``xpos``. The fourth and fifth column of numbered NER files (as of Universal NER) are left out.
-
-    Raises:
-        CorpusError: there is no row, or the columns do not say what they are.
     """
     rows, _ = _sample(path)
     if not rows:
         raise CorpusError(f"{path}: no word in it; give a file with one word and its tags a line")
     tabbed = _is_tabbed(rows)
-    table = [cells_of(row, tabbed=tabbed) for row in rows]
+    table = [_cells_of(row, tabbed=tabbed) for row in rows]
     width = len(table[0])
     if width < 2:
         raise CorpusError(f"{path}: lines of one column; a word and its tags should be parted by a tab or a space")
@@ -299,13 +277,13 @@ def layout_seen(path: Path) -> Layout:
         raise CorpusError(f"{path}: column {first} holds whole sentences, not words; give one word a line")
     names = ["id", "form"] if numbered else ["form"]
     if numbered and width == 5 and set(columns[3]) == {"-"} and _role(columns[2]) == "ner":
-        return Layout(("id", "form", "ner", IGNORED, IGNORED), tabbed=tabbed)
+        return _Layout(("id", "form", "ner", _IGNORED, _IGNORED), tabbed=tabbed)
     names += [_role(column) for column in columns[first:]]
     for name in names:
         if names.count(name) > 1:
             places = [str(i + 1) for i, other in enumerate(names) if other == name]
-            raise CorpusError(f"{path}: columns {cut(' and '.join(places))} both look like {name}; {_TOLD}")
-    return Layout(tuple(names), tabbed=tabbed)
+            raise CorpusError(f"{path}: columns {cut(' and '.join(places))} both look like {name}; {_REMEDY}")
+    return _Layout(tuple(names), tabbed=tabbed)
 
 
 def looks_like_columns(path: Path) -> bool:
@@ -314,7 +292,7 @@ def looks_like_columns(path: Path) -> bool:
     if not rows:
         return False
     tabbed = _is_tabbed(rows)
-    table = [cells_of(row, tabbed=tabbed) for row in rows[:20]]
+    table = [_cells_of(row, tabbed=tabbed) for row in rows[:20]]
     width = len(table[0])
     if width < 2 or any(len(row) != width for row in table):
         return False

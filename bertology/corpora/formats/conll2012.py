@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertology.corpora._corpus import Corpus
-from bertology.corpora._files import Oddities, corpus_name, split_of, text_lines
+from bertology.corpora._files import Oddities, at_least_one, corpus_name, first_line, split_of, text_lines
 from bertology.corpora._sentence import Sentence, Target
 from bertology.corpora._sentences import Sentences
-from bertology.corpora.formats._spans import Mention, Span, coreference
-from bertology.corpora.formats._words import penn_words
+from bertology.corpora.formats._spans import Mention, coreference
+from bertology.corpora.formats._words import Span, penn_words
 from bertology.corpora.formats.brackets import SPACING, made_splits, plain_label
 from bertology.errors import CorpusError, cut, quoted
-
-CONLL2012_ENDING = "_conll"
-"""Files are called ``…v4_gold_conll``, ``….gold_conll``, ``…_auto_conll``."""
 
 _BEGIN = re.compile(r"#begin document \(?(?P<name>\S+?)\)?;?(?: part (?P<part>\d+))?\s*")
 _END = "#end document"
@@ -47,10 +44,10 @@ class _Rows:
 
 def looks_like_conll2012(path: Path) -> bool:
     """Whether a file begins as those of CoNLL-2012 do."""
-    return next((_BEGIN.fullmatch(line) is not None for line in text_lines(path) if line.strip()), False)
+    return _BEGIN.fullmatch(first_line(path)) is not None
 
 
-def read_conll2012(path: str | Path, *, oddities: Oddities | None = None) -> Iterator[Sentence]:
+def read_conll2012(path: Path, oddities: Oddities | None = None) -> Iterator[Sentence]:
     """The sentences of a file in the format of CoNLL-2012 (Pradhan et al. 2012), as OntoNotes is converted to it.
 
     Layers are ``xpos``, ``lemma`` and ``ner`` (IOB2); targets ``constituents`` (all phrases but ``TOP``),
@@ -58,26 +55,16 @@ def read_conll2012(path: str | Path, *, oddities: Oddities | None = None) -> Ite
     ``"1"`` or ``"0"``), as far as a file has them. Words are written and spaced as in
     :func:`~bertology.corpora.formats.brackets.read_trees`.
 
-    Args:
-        path: the file.
-        oddities: collects what is unusual but no error.
-
     Raises:
         CorpusError: the file or a line of it is not as it should be, brackets above all; the message names both.
     """
-    oddities = Oddities() if oddities is None else oddities
-    for _, sentence in _read(Path(path), oddities):
-        yield sentence
+    return (sentence for _, sentence in _read(path, oddities or Oddities()))
 
 
 def _read(path: Path, oddities: Oddities) -> Iterator[tuple[str, Sentence]]:
     """Each sentence with the name of its document."""
-    empty = True
-    for document, rows in _sentences(path):
-        empty = False
-        yield document, _sentence(rows, oddities)
-    if empty:
-        raise CorpusError(f"{path}: no sentence in it; give a file of CoNLL-2012 with words")
+    sentences = ((document, _sentence(rows, oddities)) for document, rows in _sentences(path))
+    return at_least_one(sentences, f"{path}: no sentence in it; give a file of CoNLL-2012 with words")
 
 
 def _sentences(path: Path) -> Iterator[tuple[str, _Rows]]:
@@ -142,13 +129,13 @@ def _sentence(rows: _Rows, oddities: Oddities) -> Sentence:
         id=rows.name,
         space_after=spaced,
         layers={name: values for name, values in plain.items() if any(values)},
-        targets={name: found for name, found in targets.items() if found},
+        targets={name: spans for name, spans in targets.items() if spans},
     )
 
 
 def _spans(rows: _Rows, index: int, what: str) -> list[tuple[Span, str]]:
     """The labelled spans of a column of brackets, each before those inside it; ``(GPE)``, ``(NP*``, ``*))``."""
-    found: list[tuple[Span, str]] = []
+    spans: list[tuple[Span, str]] = []
     opened: list[tuple[int, int]] = []
     for place, cell in enumerate(rows.column(index)):
         if cell == "-":
@@ -157,17 +144,17 @@ def _spans(rows: _Rows, index: int, what: str) -> list[tuple[Span, str]]:
             raise rows.error(place, f"column {index + 1} ({what}) holds {quoted(cell)}, not brackets as in (NP* or *)")
         for label, _, closes in _PIECE.findall(cell):
             if label:
-                opened.append((len(found), place))
-                found.append(((place, place), label))
+                opened.append((len(spans), place))
+                spans.append(((place, place), label))
             elif closes:
                 if not opened:
                     raise rows.error(place, f"column {index + 1} ({what}): a bracket closes that was not opened")
                 number, start = opened.pop()
-                found[number] = ((start, place + 1), found[number][1])
+                spans[number] = ((start, place + 1), spans[number][1])
     if opened:
         number, start = opened[-1]
-        raise rows.error(start, f"column {index + 1} ({what}): ({cut(found[number][1])} does not close in the sentence")
-    return found
+        raise rows.error(start, f"column {index + 1} ({what}): ({cut(spans[number][1])} does not close in the sentence")
+    return spans
 
 
 def _roles(rows: _Rows, oddities: Oddities) -> Iterator[Target]:
@@ -218,7 +205,7 @@ def _iob(entities: Sequence[Target], length: int) -> tuple[str | None, ...]:
 
 def conll2012_files(folder: Path) -> list[Path]:
     """The files of CoNLL-2012 in a folder or below it, in order of name."""
-    return sorted(file for file in folder.rglob(f"*{CONLL2012_ENDING}") if file.is_file())
+    return sorted(file for file in folder.rglob("*_conll") if file.is_file())
 
 
 def load_conll2012(path: Path) -> Corpus:
@@ -234,8 +221,8 @@ def load_conll2012(path: Path) -> Corpus:
     oddities = Oddities()
     files = conll2012_files(path) if path.is_dir() else [path]
     split_by_file = {file: _split(file, path) for file in files} if path.is_dir() else {path: split_of(path) or "test"}
-    told = {split for split in split_by_file.values() if split}
-    if not told:
+    stated = {split for split in split_by_file.values() if split}
+    if not stated:
         documents: dict[str, list[Sentence]] = {}
         for file in files:
             for document, sentence in _read(file, oddities):
@@ -248,14 +235,12 @@ def load_conll2012(path: Path) -> Corpus:
     splits: Mapping[str, Sentences] = {
         split: Sentences(s for file in files if split_by_file[file] == split for _, s in _read(file, oddities))
         for split in ("train", "dev", "test")
-        if split in told
+        if split in stated
     }
     return Corpus(corpus_name(path), splits, notes=oddities.notes(), skipped=oddities.skipped())
 
 
 def _split(file: Path, root: Path) -> str | None:
     """The split that a file's name speaks of, or else the first folder on the way to it that does."""
-    if found := split_of(file):
-        return found
-    ways = file.relative_to(root).parts[:-1] if root.is_dir() else ()
-    return next((split for split in map(split_of, map(Path, ways)) if split), None)
+    folders = map(Path, file.relative_to(root).parts[:-1])
+    return next((split for split in map(split_of, (file, *folders)) if split), None)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from bertology.corpora._corpus import Corpus
-from bertology.corpora._files import Oddities, corpus_name, language_of, split_files, text_lines
+from bertology.corpora._corpus import Corpus, corpus_from_files
+from bertology.corpora._files import Oddities, text_lines
 from bertology.corpora._sentence import MultiwordToken, Sentence, Target
-from bertology.corpora._sentences import Sentences
 from bertology.corpora.formats._spans import Mention, coreference
-from bertology.corpora.formats.conllu_lines import N_COLUMNS, Block, Numbers, Row
+from bertology.corpora.formats.conllu_lines import N_COLUMNS, UNSPACED, Block, Numbers, Row
 from bertology.errors import CorpusError, cut, quoted
 
 _Column = tuple[str, ...]
@@ -21,14 +20,13 @@ _Column = tuple[str, ...]
 _LAYERS = {"lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "deprel": 7, "deps": 8, "misc": 9}
 _FORM, _LEMMA, _HEAD, _MISC = 1, 2, 6, 9
 _ENTITY = "Entity="
-_UNSPACED = "SpaceAfter=No"
 _HEADER = "global.Entity"
 _BRACKET = re.compile(r"\((?P<opened>[^()]+)(?P<closed_at_once>\))?|(?P<closed>[^()]+)\)")
 _DISCONTINUOUS = re.compile(r"\[(\d+)/(\d+)\]$")
 _IDS, _TYPES = ("eid", "GRP"), ("etype", "entity")
 
 
-def read_conllu(path: str | Path, *, oddities: Oddities | None = None) -> Iterator[Sentence]:
+def read_conllu(path: str | Path, oddities: Oddities | None = None) -> Iterator[Sentence]:
     """The sentences of a CoNLL-U file, one at a time.
 
     The natural text is made from the words and their spacing (``SpaceAfter=No`` of the word, or of the multiword
@@ -48,25 +46,28 @@ def read_conllu(path: str | Path, *, oddities: Oddities | None = None) -> Iterat
     Raises:
         CorpusError: the file or a line of it is not as it should be; the message names file and line.
     """
-    path = Path(path)
-    oddities = Oddities() if oddities is None else oddities
-    numbers = Numbers()
-    fields = EntityFields()
+    path, oddities = Path(path), oddities or Oddities()
     ids: set[str] = set()
-    count = 0
-    for block in read_blocks(path):
-        count += 1
-        sentence = read_sentence(block, count, numbers, oddities, fields)
+    for block, sentence in read_sentences(path, oddities):
         if sentence.id in ids:
             oddities.note("sent_id used twice", f"{path.name}:{block.first_line}")
         ids.add(sentence.id)
         yield sentence
+
+
+def read_sentences(path: Path, oddities: Oddities, *, wider: bool = False) -> Iterator[tuple[Block, Sentence]]:
+    """The sentences of a file, each with its lines; ``wider`` lines have columns after those of CoNLL-U."""
+    numbers, fields, count = Numbers(), _EntityFields(), 0
+    for block in _blocks(path):
+        count += 1
+        lines = (row[:N_COLUMNS] for row in block.split_lines()) if wider else ()
+        plain = replace(block, lines=list(map("\t".join, lines))) if wider else block
+        yield block, _sentence(plain, count, numbers, oddities, fields)
     if not count:
         raise CorpusError(f"{path}: no sentence in it; give a CoNLL-U file with words")
 
 
-def read_blocks(path: Path) -> Iterator[Block]:
-    """The lines of each sentence."""
+def _blocks(path: Path) -> Iterator[Block]:
     comments: list[str] = []
     rows: list[str] = []
     number = 0
@@ -94,7 +95,7 @@ def _plain_ids(length: int) -> tuple[str, ...]:
     return tuple(map(str, range(1, length + 1)))
 
 
-def read_sentence(block: Block, count: int, numbers: Numbers, oddities: Oddities, fields: EntityFields) -> Sentence:
+def _sentence(block: Block, count: int, numbers: Numbers, oddities: Oddities, fields: _EntityFields) -> Sentence:
     """Read one block; what most sentences are like is read by column, without a look at each word."""
     rows = lines = block.cells()
     columns: list[_Column] = list(zip(*rows, strict=True))
@@ -106,28 +107,29 @@ def read_sentence(block: Block, count: int, numbers: Numbers, oddities: Oddities
         columns = list(zip(*rows, strict=True)) if rows else [()] * N_COLUMNS
     if any("" in column for column in columns):
         raise block.empty_cell(rows, places)
-    forms = columns[_FORM]
-    name, text = _named(block.comments)
+    name, text = _name_and_text(block.comments)
     fields.read(block.comments)
-    targets: Mapping[str, tuple[Target, ...]] = {}
-    if any(_ENTITY in line for line in block.lines):
-        targets = mention_targets(block, lines, fields, oddities)
+    has_entities = any(_ENTITY in line for line in block.lines)
     sentence = Sentence.from_words(
-        forms,
+        columns[_FORM],
         id=name or str(count),
         space_after=_spacing(columns[_MISC], multiword),
         multiword=multiword,
         layers=_layers(columns),
         heads=block.heads(columns[_HEAD], places, numbers),
-        targets=targets,
+        targets=_mention_targets(block, lines, fields, oddities) if has_entities else {},
         comments=tuple(block.comments),
         empty_nodes=empty_nodes,
     )
-    _note_oddities(sentence, text, f"{block.path.name}:{block.first_line}", oddities)
+    where = f"{block.path.name}:{block.first_line}"
+    if sentence.heads is not None and sentence.heads.count(0) > 1:
+        oddities.note("sentences with several roots", where)
+    if text is not None and text != sentence.text and text.split() != sentence.text.split():
+        oddities.note("sentences whose words do not spell their `# text`", where)
     return sentence
 
 
-def _named(comments: Sequence[str]) -> tuple[str, str | None]:
+def _name_and_text(comments: Sequence[str]) -> tuple[str, str | None]:
     """The ``sent_id`` ("" when there is none) and the ``text`` that comments state."""
     name, text = "", None
     for comment in comments:
@@ -160,21 +162,14 @@ def _layers(columns: Sequence[_Column]) -> dict[str, tuple[str | None, ...]]:
 
 def _spacing(misc: _Column, multiword: Sequence[MultiwordToken]) -> list[bool]:
     """Whether a space follows each word; for a multiword token, its own line says so."""
-    spaced = [not (_UNSPACED in value and _UNSPACED in value.split("|")) for value in misc]
+    spaced = [not (UNSPACED in value and UNSPACED in value.split("|")) for value in misc]
     for token in multiword:
-        spaced[token.last] = token.misc is None or _UNSPACED not in token.misc.split("|")
+        spaced[token.last] = token.misc is None or UNSPACED not in token.misc.split("|")
     return spaced
 
 
-def _note_oddities(sentence: Sentence, text: str | None, where: str, oddities: Oddities) -> None:
-    if sentence.heads is not None and sentence.heads.count(0) > 1:
-        oddities.note("sentences with several roots", where)
-    if text is not None and text != sentence.text and text.split() != sentence.text.split():
-        oddities.note("sentences whose words do not spell their `# text`", where)
-
-
 @dataclass
-class EntityFields:
+class _EntityFields:
     """Which field of ``Entity=(e1-person-…`` is what; a file's ``# global.Entity`` comment may say otherwise."""
 
     id: int = 0
@@ -190,19 +185,13 @@ class EntityFields:
                 self.type = next((names.index(name) for name in _TYPES if name in names), None)
 
 
-def mention_targets(
-    block: Block, rows: Sequence[Row], fields: EntityFields, oddities: Oddities
+def _mention_targets(
+    block: Block, rows: Sequence[Row], fields: _EntityFields, oddities: Oddities
 ) -> Mapping[str, tuple[Target, ...]]:
     """Targets ``entities`` and ``coref`` of a sentence whose MISC column holds ``Entity=``.
 
-    Args:
-        block: the sentence, for the place of what is wrong.
-        rows: all its lines, those of tokens and empty nodes too.
-        fields: what ``Entity=`` holds in what order.
-        oddities: counts mentions that are not spans of words: discontinuous ones, and those of empty nodes alone.
-
-    Raises:
-        CorpusError: a bracket closes that was not opened, or does not close in the sentence.
+    ``rows`` are all its lines, those of tokens and empty nodes too. Mentions that are not spans of words, discontinuous
+    ones and those of empty nodes alone, are counted in ``oddities``.
     """
     mentions: list[Mention] = []
     opened: dict[str, list[tuple[int, int, str]]] = {}
@@ -220,17 +209,19 @@ def mention_targets(
                         oddities.skip("mentions of empty nodes alone", where)
                     else:
                         mentions.append(Mention((start, n_words), name, kind))
-    for name, (_, place, _) in ((name, stack[-1]) for name, stack in opened.items() if stack):
-        raise block.error(place, f"Entity opens ({cut(name)} here, which does not close in the sentence; close it")
+    for name, stack in opened.items():
+        if stack:
+            reason = f"Entity opens ({cut(name)} here, which does not close in the sentence; close it"
+            raise block.error(stack[-1][1], reason)
     entities = sorted({(mention.span, mention.type) for mention in mentions if mention.type})
     targets = {"entities": tuple(Target(span, kind) for span, kind in entities), "coref": coreference(mentions)}
-    return {name: found for name, found in targets.items() if found}
+    return {layer: spans for layer, spans in targets.items() if spans}
 
 
 def _closed(
     value: str,
     opened: dict[str, list[tuple[int, int, str]]],
-    fields: EntityFields,
+    fields: _EntityFields,
     first: int,
     block: Block,
     place: int,
@@ -264,19 +255,5 @@ def _closed(
 
 
 def load_conllu(path: Path) -> Corpus:
-    """The corpus in a folder of CoNLL-U files (``*-ud-{train,dev,test}.conllu`` or the like), or in one file.
-
-    One file is the split its name speaks of, else ``test``.
-
-    Raises:
-        CorpusError: no such file, or one that is not as it should be.
-    """
-    files = split_files(path, [".conllu"], what="CoNLL-U")
-    oddities = Oddities()
-    splits = {
-        split: Sentences(sentence for file in paths for sentence in read_conllu(file, oddities=oddities))
-        for split, paths in files.items()
-    }
-    return Corpus(
-        corpus_name(path), splits, language=language_of(files), notes=oddities.notes(), skipped=oddities.skipped()
-    )
+    """The corpus in a folder of CoNLL-U files (``*-ud-{train,dev,test}.conllu`` or the like), or in one file."""
+    return corpus_from_files(path, read_conllu, [".conllu"], what="CoNLL-U")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ _DECIMAL = re.compile(r"(0|[1-9][0-9]{0,17})\.([1-9][0-9]{0,17})", re.ASCII)
 
 _STANDARD = ("lemma", "upos", "xpos", "feats")
 _KNOWN = {*_STANDARD, "deprel", "deps", "misc"}
-_UNSPACED = "SpaceAfter=No"
+UNSPACED = "SpaceAfter=No"
 
 Row = list[str]
 
@@ -51,23 +51,27 @@ class Block:
         """The error for the line at ``place``, 0-based, of this block."""
         return CorpusError(f"{self.path}:{self.first_line + place}: {message}")
 
+    def split_lines(self) -> list[Row]:
+        """The columns of each line, however many."""
+        return [line.rstrip("\n").split("\t") for line in self.lines]
+
     def cells(self) -> list[Row]:
         """The columns of each line.
 
         Raises:
             CorpusError: a line has more or fewer columns than CoNLL-U has.
         """
-        rows = [line.rstrip("\n").split("\t") for line in self.lines]
+        rows = self.split_lines()
         for place, row in enumerate(rows):
             if len(row) != N_COLUMNS:
-                raise self._wrong_width(place, len(row))
+                columns = f"{len(row)} column{'s' if len(row) > 1 else ''}"
+                if len(row) < N_COLUMNS <= len(self.lines[place].split()):
+                    reason = f"{columns}, for some are parted by spaces; CoNLL-U wants a tab between all"
+                    raise self.error(place, reason)
+                raise self.error(
+                    place, f"{columns} where CoNLL-U has {N_COLUMNS}, parted by tabs; write _ for no value"
+                )
         return rows
-
-    def _wrong_width(self, place: int, width: int) -> CorpusError:
-        columns = f"{width} column{'s' if width > 1 else ''}"
-        if width < N_COLUMNS <= len(self.lines[place].split()):
-            return self.error(place, f"{columns}, for some are parted by spaces; CoNLL-U wants a tab between all")
-        return self.error(place, f"{columns} where CoNLL-U has {N_COLUMNS}, parted by tabs; write _ for no value")
 
     def empty_cell(self, rows: Sequence[Row], places: Sequence[int]) -> CorpusError:
         """The error for the first column of a word that holds nothing at all."""
@@ -75,10 +79,7 @@ class Block:
         return self.error(place, f"column {index + 1} ({_NAMES[index]}) is empty; write _ for no value")
 
     def parted(self, rows: Sequence[Row]) -> tuple[list[Row], list[int], tuple[MultiwordToken, ...], tuple[str, ...]]:
-        """Words, multiword tokens and empty nodes apart.
-
-        Returns:
-            The rows of words, the place of each in the block, the multiword tokens, the lines of empty nodes.
+        """The rows of words, the place of each in the block, the multiword tokens, the lines of empty nodes.
 
         Raises:
             CorpusError: an identifier is malformed or out of order.
@@ -126,8 +127,7 @@ class Block:
                 raise self.empty_cell([row], [place])
             if index > 1 and index not in (_FEATS, _MISC) and value != "_":
                 raise self.error(place, f"multiword token {row[0]} with {_NAMES[index]} {quoted(value)}; write _ there")
-        misc = None if row[_MISC] == "_" else row[_MISC]
-        feats = None if row[_FEATS] == "_" else row[_FEATS]
+        misc, feats = (None if row[index] == "_" else row[index] for index in (_MISC, _FEATS))
         return MultiwordToken(first - 1, last - 1, row[1], misc, feats)
 
     def heads(self, column: Sequence[str], places: Sequence[int], numbers: Numbers) -> tuple[int, ...] | None:
@@ -142,15 +142,12 @@ class Block:
             if all(head == "_" for head in column):
                 return None
             index = next(i for i, head in enumerate(column) if not _NATURAL.fullmatch(head))
-            raise self.error(
-                places[index],
-                f"HEAD {quoted(column[index])} is not a number; write that of the head word, 0 for the root",
-            ) from None
+            reason = f"HEAD {quoted(column[index])} is not a number; write that of the head word, 0 for the root"
+            raise self.error(places[index], reason) from None
         if max(heads) > len(heads):
             index = next(i for i, head in enumerate(heads) if head > len(heads))
-            raise self.error(
-                places[index], f"HEAD {heads[index]} in a sentence of {len(heads)} words; write 0 to {len(heads)}"
-            )
+            reason = f"HEAD {heads[index]} in a sentence of {len(heads)} words; write 0 to {len(heads)}"
+            raise self.error(places[index], reason)
         if circle := _circle(heads):
             path = cut(" → ".join(map(str, circle)))
             raise self.error(places[circle[0] - 1], f"heads in a circle: {path}; let one of these words lead to a root")
@@ -181,13 +178,9 @@ def write_conllu(path: str | Path, sentences: Iterable[Sentence]) -> None:
     not there yet. Layers that CoNLL-U has no column for (``ner``, ``chunk`` …) are written into MISC as
     ``name=value``. Span-level annotation (``Sentence.targets``) has no place in CoNLL-U and is left out.
 
-    Args:
-        path: the file; it is whole or absent, never half written.
-        sentences: what to write.
-
     Raises:
         CorpusError: a word is empty or holds a tab or a line break.
-        StoreError: the file cannot be written.
+        StoreError: the file cannot be written; it is whole or absent, never half written.
     """
     path = Path(path)
     lines: list[str] = []
@@ -210,7 +203,9 @@ def _lines(sentence: Sentence) -> Iterator[str]:
     if "text" not in keys:
         yield f"# text = {sentence.text}"
     tokens = {token.first: token for token in sentence.multiword}
-    nodes = _nodes_by_word(sentence)
+    nodes: dict[int, list[str]] = {}  # the empty nodes that stand after each word, by its number
+    for line in sentence.empty_nodes:
+        nodes.setdefault(int(line.partition(".")[0]), []).append(line)
     yield from nodes.get(0, ())
     covered = -1
     for index in range(len(sentence)):
@@ -221,21 +216,12 @@ def _lines(sentence: Sentence) -> Iterator[str]:
         yield from nodes.get(index + 1, ())
 
 
-def _nodes_by_word(sentence: Sentence) -> Mapping[int, list[str]]:
-    """The empty nodes that stand after each word, by its number."""
-    nodes: dict[int, list[str]] = {}
-    for line in sentence.empty_nodes:
-        nodes.setdefault(int(line.partition(".")[0]), []).append(line)
-    return nodes
-
-
 def _token_line(sentence: Sentence, token: MultiwordToken) -> str:
     parts = token.misc.split("|") if token.misc else []
-    if not _spaced(sentence, token.last) and _UNSPACED not in parts:
-        parts.append(_UNSPACED)
-    feats = token.feats or "_"
-    cells = [f"{token.first + 1}-{token.last + 1}", token.form, *"___", feats, *"___", "|".join(parts) or "_"]
-    return _joined(sentence, cells)
+    if not _spaced(sentence, token.last) and UNSPACED not in parts:
+        parts.append(UNSPACED)
+    ids, feats = f"{token.first + 1}-{token.last + 1}", token.feats or "_"
+    return _joined(sentence, [ids, token.form, *"___", feats, *"___", "|".join(parts) or "_"])
 
 
 def _word_line(sentence: Sentence, index: int, *, inside: bool) -> str:
@@ -246,8 +232,8 @@ def _word_line(sentence: Sentence, index: int, *, inside: bool) -> str:
     for name in sorted(layers.keys() - _KNOWN):
         if (value := layers[name][index]) is not None:
             parts.append(f"{name}={value}")
-    if not inside and not _spaced(sentence, index) and _UNSPACED not in parts:
-        parts.append(_UNSPACED)
+    if not inside and not _spaced(sentence, index) and UNSPACED not in parts:
+        parts.append(UNSPACED)
 
     def cell(name: str) -> str:
         return (layers[name][index] if name in layers else None) or "_"

@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bertology._files import write_atomically
-from bertology._inputs import NotJson, described, parsed_json
-from bertology.corpora._corpus import Corpus
-from bertology.corpora._files import Oddities, corpus_name, split_files, text_lines
+from bertology._inputs import described
+from bertology.corpora._corpus import Corpus, corpus_from_files
+from bertology.corpora._files import Oddities, json_objects
 from bertology.corpora._sentence import Sentence, Target
-from bertology.corpora._sentences import Sentences
-from bertology.corpora.formats._words import spacing_in
+from bertology.corpora.formats._words import JOINED, Span, spacing_in
 from bertology.errors import CorpusError, quoted
 
 EDGE_SUFFIXES = (".jsonl",)
-LAYER_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
+_LAYER_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _INFO = " info = "
 _GAPS = re.compile(r"[ \t\r\n]+")
 """What parts words; other white space, such as a no-break space, may stand in one."""
@@ -27,17 +26,14 @@ _GAPS = re.compile(r"[ \t\r\n]+")
 
 @dataclass
 class _Shape:
-    """What the first target of a file looks like, and hence all must: a task has one or two spans, one or many labels.
+    """What the first target of a file looks like, and where it is; all others must have as many spans and labels."""
 
-    Where each was seen is kept for the message.
-    """
-
-    spans: int = 0
+    spans: Literal["one span", "two spans", ""] = ""
     label: Literal["a string", "a list", ""] = ""
     where: str = ""
 
 
-def read_edge_jsonl(path: str | Path, *, layer: str, oddities: Oddities | None = None) -> Iterator[Sentence]:
+def read_edge_jsonl(path: Path, *, layer: str, oddities: Oddities | None = None) -> Iterator[Sentence]:
     """The sentences of a file of edge-probing examples, one JSON object a line.
 
     An object has ``text``, its words parted by spaces, and ``targets``: each with ``span1``, in two-span tasks
@@ -54,50 +50,39 @@ def read_edge_jsonl(path: str | Path, *, layer: str, oddities: Oddities | None =
     Raises:
         CorpusError: the file or a line of it is not as it should be; the message names file, line and field.
     """
-    return _read(Path(path), layer, _Shape(), Oddities() if oddities is None else oddities)
+    return _read(path, layer, _Shape(), oddities or Oddities())
 
 
 def _read(path: Path, layer: str, shape: _Shape, oddities: Oddities) -> Iterator[Sentence]:
-    if not LAYER_NAME.fullmatch(layer):
+    if not _LAYER_NAME.fullmatch(layer):
         raise CorpusError(f"layer {quoted(layer)} is no name for targets; write small letters, digits and _")
-    empty = True
-    for number, line in enumerate(text_lines(path), 1):
-        if line.strip():
-            empty = False
-            yield _sentence(line, f"{path}:{number}", f"{path.name}:{number}", number, layer, shape, oddities)
-    if empty:
-        raise CorpusError(f"{path}: no example in it; give one JSON object a line")
+    for number, example in json_objects(path, due="an object with text and targets", empty="no example in it"):
+        yield _sentence(example, path, number, layer, shape, oddities)
 
 
 def _sentence(
-    line: str, where: str, place: str, number: int, layer: str, shape: _Shape, oddities: Oddities
+    example: Mapping[str, Any], path: Path, number: int, layer: str, shape: _Shape, oddities: Oddities
 ) -> Sentence:
-    try:
-        example = parsed_json(line)
-    except NotJson as error:
-        raise CorpusError(f"{where}: not JSON ({error}); one object a line is due") from None
-    if not isinstance(example, dict):
-        raise CorpusError(f"{where}: {described(example)} where an object with text and targets was due")
+    where = f"{path}:{number}"
     text, targets, info = example.get("text"), example.get("targets"), example.get("info")
     words = [word for word in _GAPS.split(text) if word] if isinstance(text, str) else []
     if not isinstance(text, str) or not text.strip():
         raise CorpusError(f"{where}: text is {described(text)}; write the words, parted by spaces")
     if not isinstance(targets, list):
         raise CorpusError(f"{where}: targets is {described(targets)}; write a list, [] for none")
-    found = tuple(
+    read = tuple(
         _target(target, f"{where}: targets[{index}]", len(words), shape) for index, target in enumerate(targets)
     )
     stated: Mapping[str, Any] = info if isinstance(info, dict) else {}
-    natural = stated.get("text")
+    natural, name = stated.get("text"), stated.get("sent_id")
     spacing = spacing_in(natural, words) if isinstance(natural, str) else None
     if spacing is None:
-        oddities.note("sentences without spacing, words joined by single spaces", place)
-    name = stated.get("sent_id")
+        oddities.note(JOINED, f"{path.name}:{number}")
     return Sentence.from_words(
         words,
         id=name if isinstance(name, str) else str(number),
         space_after=spacing,
-        targets={layer: found} if found else {},
+        targets={layer: read} if read else {},
         comments=(_INFO + json.dumps(info, ensure_ascii=False, sort_keys=True),) if info else (),
     )
 
@@ -110,25 +95,20 @@ def _target(plain: Any, where: str, n_words: int, shape: _Shape) -> Target:
     if plain.get("label") is None:
         raise CorpusError(f"{where} has no label; write a string, or a list of strings where many may hold")
     label = _label(plain["label"], f"{where}.label")
-    spans = 1 if span2 is None else 2
-    kind: Literal["a string", "a list"] = "a string" if isinstance(label, str) else "a list"
+    own = _Shape("two spans" if span2 else "one span", "a string" if isinstance(label, str) else "a list", where)
     if not shape.spans:
-        shape.spans, shape.label, shape.where = spans, kind, where
-    if spans != shape.spans:
+        shape.spans, shape.label, shape.where = own.spans, own.label, where
+    if own.spans != shape.spans:
         raise CorpusError(
-            f"{where} has {_spans(spans)} where that of {shape.where} has {_spans(shape.spans)}; "
+            f"{where} has {own.spans} where that of {shape.where} has {shape.spans}; "
             "give the targets of one task a file"
         )
-    if kind != shape.label:
-        raise CorpusError(f"{where}.label is {kind} where that of {shape.where} is {shape.label}; write all alike")
+    if own.label != shape.label:
+        raise CorpusError(f"{where}.label is {own.label} where that of {shape.where} is {shape.label}; write all alike")
     return Target(span1, label, span2)
 
 
-def _spans(count: int) -> str:
-    return "one span" if count == 1 else "two spans"
-
-
-def _span(plain: Any, where: str, n_words: int) -> tuple[int, int]:
+def _span(plain: Any, where: str, n_words: int) -> Span:
     if not (isinstance(plain, list) and len(plain) == 2 and all(type(end) is int for end in plain)):
         raise CorpusError(f"{where} is {described(plain)}; write [start, end] in words, from 0, end exclusive")
     start, end = plain
@@ -158,17 +138,11 @@ def write_edge_jsonl(path: str | Path, sentences: Iterable[Sentence], *, layer: 
     :func:`read_edge_jsonl` gives back words, natural text, identifiers, ``info`` and targets; word-level annotation
     and other targets have no place in this format and are left out. Sentences without a target are written too.
 
-    Args:
-        path: the file; it is whole or absent, never half written.
-        sentences: what to write.
-        layer: which targets.
-
     Raises:
         CorpusError: no sentence has such targets, or a word holds a space, which parts words in this format.
-        StoreError: the file cannot be written.
+        StoreError: the file cannot be written; it is whole or absent, never half written.
     """
-    path = Path(path)
-    lines = []
+    path, lines = Path(path), []
     layers: set[str] = set()
     for sentence in sentences:
         layers.update(sentence.targets)
@@ -203,16 +177,10 @@ def _info(sentence: Sentence) -> dict[str, Any]:
 
 
 def load_edge_jsonl(path: Path, *, layer: str) -> Corpus:
-    """The corpus in a folder of ``.jsonl`` files, one a split, or in one file.
+    """The corpus in a folder of ``.jsonl`` files, one a split, or in one file."""
+    shape = _Shape()
 
-    One file is the split its name speaks of, else ``test``.
+    def read(file: Path, oddities: Oddities) -> Iterator[Sentence]:
+        return _read(file, layer, shape, oddities)
 
-    Raises:
-        CorpusError: no such file, or one that is not as it should be.
-    """
-    oddities, shape = Oddities(), _Shape()
-    splits = {
-        split: Sentences(sentence for file in files for sentence in _read(file, layer, shape, oddities))
-        for split, files in split_files(path, EDGE_SUFFIXES, what="edge JSONL").items()
-    }
-    return Corpus(corpus_name(path), splits, notes=oddities.notes())
+    return corpus_from_files(path, read, EDGE_SUFFIXES, what="edge JSONL", language=lambda _: None)

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bertology.corpora._corpus import Corpus
-from bertology.corpora._files import Oddities, corpus_name, language_of, split_files, text_lines
+from bertology.corpora._corpus import Corpus, corpus_from_files
+from bertology.corpora._files import Oddities, split_files, text_lines
 from bertology.corpora._sentence import Sentence, Target
 from bertology.corpora._sentences import Sentences
-from bertology.corpora.formats.conllu import EntityFields, read_blocks, read_sentence
-from bertology.corpora.formats.conllu_lines import N_COLUMNS, Block, Numbers
+from bertology.corpora.formats._words import Span
+from bertology.corpora.formats.conllu import read_sentences
+from bertology.corpora.formats.conllu_lines import N_COLUMNS, Block
 from bertology.errors import CorpusError
 
 _ROLESET, _FIRST_ROLE = N_COLUMNS, N_COLUMNS + 1
@@ -19,7 +20,6 @@ _PREDICATE = "V"
 _NONE = frozenset(["", "_"])
 _UNANNOTATED = "propbank = no-up"
 _WORDLESS = 0.9
-WITHOUT_ARGUMENTS = "predicates without arguments"
 
 
 def looks_like_propbank(path: Path) -> bool:
@@ -28,7 +28,7 @@ def looks_like_propbank(path: Path) -> bool:
     return first.count("\t") >= N_COLUMNS
 
 
-def read_propbank(path: str | Path, *, oddities: Oddities | None = None) -> Iterator[Sentence]:
+def read_propbank(path: Path, oddities: Oddities | None = None) -> Iterator[Sentence]:
     """The sentences of a file of Universal PropBank 1.0, which is CoNLL-U with further columns.
 
     The eleventh column holds the roleset of a predicate (``nominate.01``), here the layer ``roleset``; each column
@@ -39,35 +39,23 @@ def read_propbank(path: str | Path, *, oddities: Oddities | None = None) -> Iter
     Since Tenney et al. 2019 label spans, an argument is the subtree of its head word in the file's own tree, without
     the branch that holds the predicate (the relative clause of the noun it modifies). Where that leaves several
     pieces, as of *they are very old* without the copula *are*, it is the piece around the head word, without
-    punctuation at its ends (*very old*); these are counted.
-
-    Args:
-        path: the file.
-        oddities: collects what is unusual but no error: predicates without arguments, sentences that were not
-            annotated, arguments not in one piece.
+    punctuation at its ends (*very old*); these are counted in ``oddities``, as are predicates without arguments and
+    sentences that were not annotated.
 
     Raises:
         CorpusError: the file or a line of it is not as it should be; the message names file and line.
     """
-    path = Path(path)
-    oddities = Oddities() if oddities is None else oddities
-    numbers, fields = Numbers(), EntityFields()
-    count = 0
-    for block in read_blocks(path):
-        count += 1
-        rows = [line.rstrip("\n").split("\t") for line in block.lines]
-        plain = replace(block, lines=["\t".join(row[:N_COLUMNS]) for row in rows])
-        sentence = read_sentence(plain, count, numbers, oddities, fields)
+    oddities = oddities or Oddities()
+    for block, sentence in read_sentences(path, oddities, wider=True):
         if any(comment.strip() == _UNANNOTATED for comment in block.comments):
             oddities.skip("sentences without PropBank annotation", sentence.id)
+            yield sentence
         else:
-            sentence = _with_roles(sentence, block, rows, oddities)
-        yield sentence
-    if not count:
-        raise CorpusError(f"{path}: no sentence in it; give a CoNLL-U file with words")
+            yield _with_roles(sentence, block, oddities)
 
 
-def _with_roles(sentence: Sentence, block: Block, rows: Sequence[Sequence[str]], oddities: Oddities) -> Sentence:
+def _with_roles(sentence: Sentence, block: Block, oddities: Oddities) -> Sentence:
+    rows = block.split_lines()
     places = [place for place, row in enumerate(rows) if row[0].isdecimal()]
     words = [rows[place] for place in places]
     width = len(words[0])
@@ -89,11 +77,11 @@ def _with_roles(sentence: Sentence, block: Block, rows: Sequence[Sequence[str]],
         roles = [(index, role) for index, role in enumerate(column) if role not in _NONE and role != _PREDICATE]
         where = f"{block.path.name}:{block.first_line + places[predicate]}"
         if not roles:
-            oddities.skip(WITHOUT_ARGUMENTS, where)
+            oddities.skip("predicates without arguments", where)
         if roles and sentence.heads is None:
             raise block.error(places[predicate], "roles in a sentence without heads, which say how far they reach")
         for argument, role in roles:
-            inside = below(sentence.heads or (), argument, predicate)
+            inside = _below(sentence.heads or (), argument, predicate)
             span = (min(inside), max(inside) + 1)
             if span[1] - span[0] > len(inside):
                 oddities.note("arguments not in one piece, given by the piece around their head word", where)
@@ -107,14 +95,8 @@ def _with_roles(sentence: Sentence, block: Block, rows: Sequence[Sequence[str]],
     )
 
 
-def below(heads: Sequence[int], argument: int, predicate: int) -> set[int]:
-    """The words below ``argument`` in a tree, and itself, but for the branch of ``predicate``.
-
-    Args:
-        heads: head of each word, 1-based, 0 for the root.
-        argument: head word of the argument, 0-based.
-        predicate: the predicate's word, 0-based. An argument that is the predicate itself is that word.
-    """
+def _below(heads: Sequence[int], argument: int, predicate: int) -> set[int]:
+    """The words below ``argument`` in a tree, and itself, but for the branch of ``predicate``."""
     if argument == predicate:
         return {argument}
     branch, above = predicate, heads[predicate] - 1
@@ -129,7 +111,7 @@ def below(heads: Sequence[int], argument: int, predicate: int) -> set[int]:
     return inside
 
 
-def _piece(inside: set[int], head: int, relations: Sequence[str | None]) -> tuple[int, int]:
+def _piece(inside: set[int], head: int, relations: Sequence[str | None]) -> Span:
     """The unbroken stretch of words ``inside`` around ``head``, without punctuation at its ends."""
     start, end = head, head + 1
     while start - 1 in inside:
@@ -146,29 +128,19 @@ def _piece(inside: set[int], head: int, relations: Sequence[str | None]) -> tupl
 def load_propbank(path: Path, *, joined: bool = False) -> Corpus:
     """The corpus in a folder of Universal PropBank files, one a split, or in one file.
 
-    Args:
-        path: the folder or file.
-        joined: whether words are to come from elsewhere, so that files may lack them.
-
     Raises:
-        CorpusError: no such file, one that is not as it should be, or one without words.
+        CorpusError: no such file, one that is not as it should be, or one without words, unless it is to be ``joined``
+            to a corpus that has them.
     """
-    files = split_files(path, [".conllu"], what="CoNLL-U")
-    oddities = Oddities()
-    splits = {
-        split: Sentences(sentence for file in paths for sentence in read_propbank(file, oddities=oddities))
-        for split, paths in files.items()
-    }
-    for split, sentences in splits.items():
-        if not joined and is_wordless(sentences):
-            raise CorpusError(
-                f"{files[split][0]}: its words are all _; name the treebank that has them: {path}+path/to/treebank"
-            )
-    name = corpus_name(path)
-    return Corpus(name, splits, language=language_of(files), notes=oddities.notes(), skipped=oddities.skipped())
+    corpus = corpus_from_files(path, read_propbank, [".conllu"], what="CoNLL-U")
+    for split, sentences in corpus.splits.items():
+        if not joined and _is_wordless(sentences):
+            file = split_files(path, [".conllu"], what="CoNLL-U")[split][0]
+            raise CorpusError(f"{file}: its words are all _; name the treebank that has them: {path}+path/to/treebank")
+    return corpus
 
 
-def is_wordless(sentences: Sentences) -> bool:
+def _is_wordless(sentences: Sentences) -> bool:
     """Whether nearly all words were taken out, as treebanks under licence do."""
     if "_" not in sentences.forms.values:
         return False

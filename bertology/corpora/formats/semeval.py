@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from bertology.corpora._corpus import Corpus
-from bertology.corpora._files import Oddities, corpus_name, split_files, text_lines
+from bertology.corpora._corpus import Corpus, corpus_from_files
+from bertology.corpora._files import Oddities, at_least_one, first_line, line_blocks
 from bertology.corpora._sentence import Sentence, Target
-from bertology.corpora._sentences import Sentences
-from bertology.corpora.formats._words import english_words, sentence_of, words_within
+from bertology.corpora.formats._words import Span, english_words, sentence_of, words_within
 from bertology.errors import CorpusError, cut, quoted
 
 SEMEVAL_SUFFIXES = (".txt",)
@@ -23,39 +22,23 @@ _COMMENT = "Comment"
 
 def looks_like_semeval(path: Path) -> bool:
     """Whether the first line of a file is an item of this task."""
-    first = next((line for line in text_lines(path) if line.strip()), "")
+    first = first_line(path)
     return first[:1].isdigit() and any(tag in first for tag in _TAGS)
 
 
-def read_semeval(path: str | Path, *, oddities: Oddities | None = None) -> Iterator[Sentence]:
+def read_semeval(path: Path, oddities: Oddities | None = None) -> Iterator[Sentence]:
     """The sentences of a file of SemEval-2010 Task 8, each with one target ``relations``.
 
     ``span1`` is the nominal in ``<e1>``, ``span2`` that in ``<e2>``, the label the directed relation as it stands in
     the file: ``Cause-Effect(e1,e2)``, ``Other``. Words are made by spaCy's English tokeniser; where a nominal is part
-    of one (*<e1>tea</e1>-time*), the span is the word.
-
-    Args:
-        path: the file, with labels (``TRAIN_FILE.TXT``, ``TEST_FILE_FULL.TXT``).
-        oddities: collects what is unusual but no error.
+    of one (*<e1>tea</e1>-time*), the span is the word, which is noted in ``oddities``.
 
     Raises:
         CorpusError: the file or an item of it is not as it should be; the message names file and line.
     """
-    path = Path(path)
-    oddities = Oddities() if oddities is None else oddities
-    item: list[str] = []
-    number, empty = 0, True
-    for number, line in enumerate(text_lines(path), 1):
-        if line.strip():
-            item.append(line.rstrip("\n"))
-        elif item:
-            empty = False
-            yield _sentence(item, path, number - len(item), oddities)
-            item = []
-    if item:
-        yield _sentence(item, path, number - len(item) + 1, oddities)
-    elif empty:
-        raise CorpusError(f"{path}: no item in it; give a file of SemEval-2010 Task 8 with labels")
+    oddities = oddities or Oddities()
+    sentences = (_sentence(item, path, first, oddities) for first, item in line_blocks(path))
+    return at_least_one(sentences, f"{path}: no item in it; give a file of SemEval-2010 Task 8 with labels")
 
 
 def _sentence(item: list[str], path: Path, first: int, oddities: Oddities) -> Sentence:
@@ -69,48 +52,34 @@ def _sentence(item: list[str], path: Path, first: int, oddities: Oddities) -> Se
         raise CorpusError(f"{path}:{first + 1}: {quoted(label)} is no label; write Other or as Cause-Effect(e1,e2)")
     if len(item) > 3 or (len(item) == 3 and not item[2].startswith(_COMMENT)):
         raise CorpusError(f"{path}:{first + 2}: {quoted(item[2])} where a comment or a blank line was due")
-    text, (one, other) = _untagged(match[2], f"{path}:{first}")
+    text, nominals = _untagged(match[2], f"{path}:{first}")
     words = english_words(text)
-    spans = [words_within(words, *nominal) for nominal in (one, other)]
-    for span, nominal in zip(spans, (one, other), strict=True):
+    spans = [words_within(words, *nominal) for nominal in nominals]
+    for span, nominal in zip(spans, nominals, strict=True):
         if (words[span[0]][0], words[span[1] - 1][1]) != nominal:
             oddities.note("nominals that are part of a word, given by the word", f"{path.name}:{first}")
-    target = Target(spans[0], label, spans[1])
-    return sentence_of(text, words, match[1], {"relations": (target,)})
+    return sentence_of(text, words, match[1], {"relations": (Target(spans[0], label, spans[1]),)})
 
 
-def _untagged(tagged: str, where: str) -> tuple[str, tuple[tuple[int, int], tuple[int, int]]]:
+def _untagged(tagged: str, where: str) -> tuple[str, list[Span]]:
     """The sentence without tags, and where the two nominals stand in it."""
     tagged = re.sub(r"(<e[12]>)\s+", r" \1", re.sub(r"\s+(</e[12]>)", r"\1 ", tagged))  # white space goes outside
     tagged = " ".join(tagged.split())
-    found = [(match[0], match.start(), match.end()) for match in _TAG.finditer(tagged)]
-    names = [name for name, _, _ in found]
-    if sorted(names) != sorted(_TAGS) or (names != _TAGS and names != _TAGS[2:] + _TAGS[:2]):
+    names = _TAG.findall(tagged)
+    if names not in (_TAGS, _TAGS[2:] + _TAGS[:2]):
         seen = f"tags {cut(' '.join(names))}" if names else "no tags"
         raise CorpusError(f"{where}: {seen} where <e1> </e1> <e2> </e2> were due, one of each")
-    text = _TAG.sub("", tagged)
     taken = 0
     places: dict[str, int] = {}
-    for name, start, end in found:
-        places[name] = start - taken
-        taken += end - start
-    nominals = []
-    for opening, closing in (("<e1>", "</e1>"), ("<e2>", "</e2>")):
+    for match in _TAG.finditer(tagged):
+        places[match[0]] = match.start() - taken
+        taken += len(match[0])
+    for opening, closing in (_TAGS[:2], _TAGS[2:]):
         if places[opening] == places[closing]:
             raise CorpusError(f"{where}: nothing between {opening} and {closing}; mark a nominal")
-        nominals.append((places[opening], places[closing]))
-    return text, (nominals[0], nominals[1])
+    return _TAG.sub("", tagged), [(places["<e1>"], places["</e1>"]), (places["<e2>"], places["</e2>"])]
 
 
 def load_semeval(path: Path) -> Corpus:
-    """The corpus in the folder of SemEval-2010 Task 8, or in one of its files.
-
-    Raises:
-        CorpusError: no such file, or one that is not as it should be.
-    """
-    oddities = Oddities()
-    splits = {
-        split: Sentences(sentence for file in files for sentence in read_semeval(file, oddities=oddities))
-        for split, files in split_files(path, SEMEVAL_SUFFIXES, what="SemEval-2010 Task 8").items()
-    }
-    return Corpus(corpus_name(path), splits, language="en", notes=oddities.notes())
+    """The corpus in the folder of SemEval-2010 Task 8, or in one of its files."""
+    return corpus_from_files(path, read_semeval, SEMEVAL_SUFFIXES, what="SemEval-2010 Task 8", language=lambda _: "en")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertology._files import write_atomically
 from bertology._inputs import described, opened
-from bertology.corpora._corpus import Corpus
-from bertology.corpora._files import corpus_name, split_files, text_lines
-from bertology.corpora._sentence import MultiwordToken, Sentence
+from bertology.corpora._corpus import Corpus, corpus_from_files
+from bertology.corpora._files import Oddities, text_lines
+from bertology.corpora._sentence import Sentence
 from bertology.corpora._sentences import Sentences
 from bertology.corpora.formats._spans import entities_of
 from bertology.errors import CorpusError, quoted
@@ -116,14 +117,11 @@ def to_docs(sentences: Iterable[Sentence], vocab: Vocab) -> Iterator[Doc]:
 def write_docbin(path: str | Path, sentences: Iterable[Sentence], *, annotator: str | None = None) -> None:
     """Write sentences as a ``.spacy`` file, one document a sentence (see :func:`to_docs` for what it carries).
 
-    Args:
-        path: the file; it is whole or absent, never half written.
-        sentences: what to write.
-        annotator: name and version of the pipeline that made the labels, kept in the file.
+    The file keeps the ``annotator``, the name and version of the pipeline that made the labels.
 
     Raises:
         CorpusError: spaCy does not take an annotation.
-        StoreError: the file cannot be written.
+        StoreError: the file cannot be written; it is whole or absent, never half written.
     """
     from spacy.tokens import DocBin
     from spacy.vocab import Vocab
@@ -139,22 +137,21 @@ def load_docbin(path: Path, *, annotator: str | None = None) -> Corpus:
     """The corpus in a ``.spacy`` file, or in a folder of them, one a split.
 
     Args:
-        path: the file or folder. One file is the split its name speaks of, else ``test``.
-        annotator: name and version of the pipeline that made the labels; what the file says when left out.
+        path: the file or folder.
+        annotator: name and version of the pipeline that made the labels; as stated in the file when left out.
 
     Raises:
         CorpusError: no such file, not a ``.spacy`` file, or its documents have no sentence boundaries.
     """
-    files = split_files(path, [".spacy"], what=".spacy")
     stated: set[str | None] = set()
-    splits = {
-        split: Sentences(sentence for file in paths for sentence in _docbin_sentences(file, stated))
-        for split, paths in files.items()
-    }
-    annotators = sorted(name for name in stated if name)
-    annotator = annotator or " and ".join(annotators) or None
+
+    def read(file: Path, oddities: Oddities) -> Iterator[Sentence]:
+        return _docbin_sentences(file, stated)
+
+    corpus = corpus_from_files(path, read, [".spacy"], what=".spacy", language=lambda _: None)
+    annotator = annotator or " and ".join(sorted(name for name in stated if name)) or None
     notes = {"annotator": _UNSTATED} if annotator is None and "" in stated else {}
-    return Corpus(corpus_name(path), splits, annotator=annotator, notes=notes)
+    return replace(corpus, annotator=annotator, notes=notes)
 
 
 def _docbin_sentences(path: Path, stated: set[str | None]) -> Iterator[Sentence]:
@@ -250,21 +247,18 @@ def _layers(span: Span, tokens: list[Token]) -> dict[str, tuple[str | None, ...]
         "upos": ("POS", lambda token: token.pos_),
         "xpos": ("TAG", lambda token: token.tag_),
         "lemma": ("LEMMA", lambda token: token.lemma_),
-        "feats": ("MORPH", lambda token: _feats(str(token.morph))),
+        # In the order of Universal Dependencies, whatever their case; spaCy puts capitals first.
+        "feats": ("MORPH", lambda token: "|".join(sorted(str(token.morph).split("|"), key=str.lower))),
         "deprel": ("DEP", lambda token: "root" if token.dep_ == "ROOT" else token.dep_),
     }
-    layers: dict[str, tuple[str | None, ...]] = {}
-    for name, (annotation, value) in attributes.items():
-        if span.doc.has_annotation(annotation):
-            layers[name] = tuple(value(token) or None for token in tokens)
+    layers: dict[str, tuple[str | None, ...]] = {
+        name: tuple(value(token) or None for token in tokens)
+        for name, (annotation, value) in attributes.items()
+        if span.doc.has_annotation(annotation)
+    }
     if span.doc.has_annotation("ENT_IOB"):
         layers["ner"] = _entities(span)
     return layers
-
-
-def _feats(morph: str) -> str:
-    """Features in the order of Universal Dependencies, whatever their case; spaCy puts capitals first."""
-    return "|".join(sorted(morph.split("|"), key=str.lower))
 
 
 def _entities(span: Span) -> tuple[str | None, ...]:
@@ -302,18 +296,12 @@ def _heads(tokens: list[Token], name: str) -> tuple[int, ...]:
 
 
 def _spaces(sentence: Sentence) -> list[bool]:
-    """Whether a space follows each word of a document."""
-    apart = _unspelled(sentence)
-    spaces = []
-    for index, (_, end) in enumerate(sentence.spans):
-        spaces.append(index in apart or sentence.text[end : end + 1].isspace())
-    return spaces
-
-
-def _unspelled(sentence: Sentence) -> set[int]:
-    """Words, but the last, of the multiword tokens that their words do not spell."""
-
-    def spelled(token: MultiwordToken) -> bool:
-        return sentence.spans[token.first] != sentence.spans[token.last]
-
-    return {index for token in sentence.multiword if not spelled(token) for index in range(token.first, token.last)}
+    """Whether a space follows each word of a document; one follows inside tokens that their words do not spell."""
+    apart = {
+        index
+        for token in sentence.multiword
+        if sentence.spans[token.first] == sentence.spans[token.last]
+        for index in range(token.first, token.last)
+    }
+    ends = (end for _, end in sentence.spans)
+    return [index in apart or sentence.text[end : end + 1].isspace() for index, end in enumerate(ends)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bertology.corpora._corpus import Corpus
-from bertology.corpora._files import Oddities, corpus_name, split_of, text_lines
+from bertology.corpora._files import Oddities, at_least_one, corpus_name, files_in, line_blocks, split_of, text_lines
 from bertology.corpora._sentence import Sentence, Target
 from bertology.corpora._sentences import Sentences
 from bertology.corpora.formats._words import MASK, Span, english_words, sentence_of, words_within
@@ -27,11 +27,12 @@ def looks_like_winograd(path: Path) -> bool:
     lines = [line.strip() for line, _ in zip(text_lines(path), range(4), strict=False)]
     if len(lines) < 4 or not all(lines):
         return False
-    text, pronoun, names, answer = lines
-    return pronoun in text and answer in [name.strip() for name in names.split(",")] and len(names.split(",")) == 2
+    text, pronoun, written, answer = lines
+    names = [name.strip() for name in written.split(",")]
+    return pronoun in text and answer in names and len(names) == 2
 
 
-def read_winograd(path: str | Path, *, oddities: Oddities | None = None) -> Iterator[Sentence]:
+def read_winograd(path: Path, oddities: Oddities | None = None) -> Iterator[Sentence]:
     """The sentences of a file of hard pronouns, each with two targets ``winograd``: candidate, pronoun, right or not.
 
     An item is four lines and a blank one: the sentence, its pronoun, two candidates parted by a comma, and the right
@@ -40,45 +41,24 @@ def read_winograd(path: str | Path, *, oddities: Oddities | None = None) -> Iter
     text. Files say no places. A candidate is the first stretch of words that spells it, whatever the case; where none
     does, it may differ by its determiner (*the gap* for *a gap*, *Anne's daughter* for *her daughter*). A pronoun that
     occurs more than once is the first after both candidates. Items with a candidate or pronoun that is nowhere are
-    left out, counted and listed.
-
-    Args:
-        path: the file.
-        oddities: collects what is unusual but no error, and what was left out.
+    left out, counted and listed in ``oddities``.
 
     Raises:
         CorpusError: the file or an item of it is not as it should be; the message names file and line.
     """
-    path = Path(path)
-    oddities = Oddities() if oddities is None else oddities
-    empty = True
-    for count, (first, item) in enumerate(_items(path), 1):
-        empty = False
+    oddities = oddities or Oddities()
+    items = at_least_one(line_blocks(path), f"{path}: no item in it; an item is {_LINES}, and a blank line")
+    for count, (first, item) in enumerate(items, 1):
         sentence = _sentence(item, path, first, f"{path.name.partition('.')[0]}-{count}", oddities)
         if sentence is not None:
             yield sentence
-    if empty:
-        raise CorpusError(f"{path}: no item in it; an item is {_LINES}, and a blank line")
-
-
-def _items(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The lines of each item, with the number of its first."""
-    item: list[str] = []
-    number = 0
-    for number, line in enumerate(text_lines(path), 1):
-        if line.strip():
-            item.append(" ".join(line.split()))
-        elif item:
-            yield number - len(item), item
-            item = []
-    if item:
-        yield number - len(item) + 1, item
 
 
 def _sentence(item: list[str], path: Path, first: int, name: str, oddities: Oddities) -> Sentence | None:
     if len(item) != 4:
         raise CorpusError(f"{path}:{first}: an item of {len(item)} lines; it should be {_LINES}")
-    text, pronoun, written, answer = _GAP.sub(MASK, item[0]), *item[1:]
+    text, pronoun, written, answer = (" ".join(line.split()) for line in item)
+    text = _GAP.sub(MASK, text)
     candidates = [candidate.strip() for candidate in written.split(",")]
     if len(candidates) != 2 or not all(candidates) or candidates[0] == candidates[1]:
         raise CorpusError(f"{path}:{first + 2}: {quoted(written)} where two candidates, parted by a comma, were due")
@@ -112,15 +92,15 @@ def _matches(text: str, phrase: str) -> list[Span]:
 
 def _candidates(text: str, candidates: list[str]) -> list[Span] | None:
     """Where both candidates stand, apart from one another; the longer is looked for first, it may hold the other."""
-    found: dict[str, Span] = {}
+    spans: dict[str, Span] = {}
     for candidate in sorted(candidates, key=len, reverse=True):
         (other,) = (name for name in candidates if name != candidate)
         places = _matches(text, candidate) or _without_determiner(text, candidate, f"{other}'s")
-        free = [span for span in places if not any(_overlap(span, other) for other in found.values())]
+        free = [span for span in places if not any(_overlap(span, taken) for taken in spans.values())]
         if not free:
             return None
-        found[candidate] = free[0]
-    return [found[candidate] for candidate in candidates]
+        spans[candidate] = free[0]
+    return [spans[candidate] for candidate in candidates]
 
 
 def _without_determiner(text: str, candidate: str, owner: str) -> list[Span]:
@@ -134,8 +114,7 @@ def _without_determiner(text: str, candidate: str, owner: str) -> list[Span]:
     places = []
     for start, end in _matches(text, rest):
         before = re.search(r"(\w+) $", text[:start])
-        taken_in = before is not None and before[1].lower() in _DETERMINERS
-        places.append((before.start() if before is not None and taken_in else start, end))
+        places.append((before.start() if before and before[1].lower() in _DETERMINERS else start, end))
     return places
 
 
@@ -156,8 +135,7 @@ def _overlap(one: Span, other: Span) -> bool:
 
 def winograd_files(folder: Path) -> list[Path]:
     """The files of a folder that hold such items, in order of name."""
-    files = [path for path in folder.iterdir() if path.suffix.lower() in WINOGRAD_SUFFIXES and path.is_file()]
-    return sorted(path for path in files if looks_like_winograd(path))
+    return [path for path in files_in(folder, WINOGRAD_SUFFIXES) if looks_like_winograd(path)]
 
 
 def load_winograd(path: Path) -> Corpus:
@@ -178,7 +156,7 @@ def load_winograd(path: Path) -> Corpus:
         split = split_of(file) or ("test" if len(files) == 1 else file.name.partition(".")[0].lower())
         if split in splits:
             raise CorpusError(f"{path}: {file.name} and another file would both be the {split} split; keep one of them")
-        splits[split] = Sentences(read_winograd(file, oddities=oddities))
+        splits[split] = Sentences(read_winograd(file, oddities))
     if "train" in splits and "dev" not in splits:
         splits = _with_dev(splits)
     return Corpus(corpus_name(path), splits, language="en", notes=oddities.notes(), skipped=oddities.skipped())

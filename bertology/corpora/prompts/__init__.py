@@ -1,6 +1,6 @@
 """Sources of cloze items: published sets of prompts and minimal pairs, and items made by rule.
 
-Each module reads one set; what they share is in ``_items.py``.
+Each module reads one set, or sets of one form; what they share is in ``_items.py``.
 """
 
 from bertology.corpora.prompts._agreement import AgreementPair, read_agreement
@@ -14,33 +14,29 @@ from bertology.corpora.prompts._diagnostics import (
 )
 from bertology.corpora.prompts._documents import Document, read_documents
 from bertology.corpora.prompts._items import Unasked
-from bertology.corpora.prompts._lama import (
-    read_lama,
-    read_pararel,
-)
-from bertology.corpora.prompts._minimal_pairs import MinimalPair, read_minimal_pairs
-from bertology.corpora.prompts._numbers import (
+from bertology.corpora.prompts._lama import PrimedFact, read_lama, read_pararel, read_primed
+from bertology.corpora.prompts._made import (
     MADE,
-    NumberItem,
+    MadeItem,
     addition_items,
+    affordance_items,
     check_made,
+    comparison_items,
     decode_items,
     drawn_order,
     maximum_items,
     shuffled_words,
 )
-from bertology.corpora.prompts._objects import ObjectItem, affordance_items, comparison_items
-from bertology.corpora.prompts._primed import PrimedFact, read_primed
+from bertology.corpora.prompts._minimal_pairs import MinimalPair, read_minimal_pairs
 
 __all__ = [
     "MADE",
     "AgreementPair",
     "Diagnostics",
     "Document",
+    "MadeItem",
     "MinimalPair",
     "NegationItem",
-    "NumberItem",
-    "ObjectItem",
     "PragmaticItem",
     "PrimedFact",
     "RoleItem",

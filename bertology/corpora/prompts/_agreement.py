@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from bertology._inputs import is_numeral
-from bertology.corpora._files import text_lines
+from bertology.corpora._files import first_line, text_lines
 from bertology.corpora.prompts._items import MASK, Unasked, files_of
 from bertology.corpora.prompts._minimal_pairs import STARRED, Stimulus, closed, stimuli
 from bertology.errors import CorpusError, quoted
@@ -86,7 +86,7 @@ def read_agreement(path: str | Path) -> Iterator[AgreementPair | Unasked]:
 def _kind_of(path: Path) -> AgreementKind:
     if path.suffix.lower() == ".jsonl":
         return "marvin_linzen"
-    first = next((line for line in text_lines(path) if line.strip()), "").strip().split("\t")
+    first = first_line(path).strip().split("\t")
     if first == [""]:
         raise CorpusError(f"{path}: no item in it; name a file of {_WHAT}")
     if first[0] == "pattern" or path.suffix.lower() == ".tab":
@@ -141,16 +141,15 @@ def _gulordava(path: Path) -> Iterator[AgreementPair | Unasked]:
             raise CorpusError(f"{where}: nothing in column {lacking}; each row should have all columns")
         due = "correct" if first is None else "wrong"
         if row["class"] != due:
-            raise CorpusError(
-                f"{where}: class is {quoted(row['class'])} where {due} was due; a correct row, then a wrong one"
-            )
+            reason = f"class is {quoted(row['class'])} where {due} was due; a correct row, then a wrong one"
+            raise CorpusError(f"{where}: {reason}")
         if first is None:
             first = row
-            continue
-        if any(row[field] != first[field] for field in ("pattern", "constr_id", "sent_id", "sent")):
+        elif any(row[field] != first[field] for field in ("pattern", "constr_id", "sent_id", "sent")):
             raise CorpusError(f"{where}: not the sentence of the row before; an item is two rows of one sentence")
-        yield _of_rows(first, row, where)
-        first = None
+        else:
+            yield _of_rows(first, row, where)
+            first = None
     if first is not None:
         raise CorpusError(f"{where}: the last item has no wrong row; an item is two rows")
 
@@ -196,9 +195,8 @@ def _linzen(path: Path) -> Iterator[AgreementPair | Unasked]:
             raise CorpusError(f"{where}: {len(columns)} columns where {_LINZEN} were due, parted by tabs")
         n_attractors, _, masked, good, bad = columns
         if not is_numeral(n_attractors):
-            raise CorpusError(
-                f"{where}: {quoted(n_attractors)} where a number of attractors was due; columns are {_LINZEN}"
-            )
+            reason = f"{quoted(n_attractors)} where a number of attractors was due; columns are {_LINZEN}"
+            raise CorpusError(f"{where}: {reason}")
         if masked.split().count(STARRED) != 1:
             raise CorpusError(f"{where}: {masked.split().count(STARRED)} {STARRED} in the sentence; write one")
         name = f"{path.stem}-{number}"

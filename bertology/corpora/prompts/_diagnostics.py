@@ -100,34 +100,30 @@ def read_diagnostics(path: str | Path) -> Diagnostics:
     """
     path = given_path(path, error=CorpusError)
     files = sorted(path.rglob("*.tsv")) if path.is_dir() else [path]
-    found: dict[str, Path] = {}
+    by_set: dict[str, Path] = {}
     for file in files:
-        name = _SETS.get(_header(file))
-        if name in found:
-            raise CorpusError(f"{path}: {found[name]} and {file} both hold {name}; keep one of them")
+        name = _SETS.get(_cells(next(text_lines(file), "")))
+        if name in by_set:
+            raise CorpusError(f"{path}: {by_set[name]} and {file} both hold {name}; keep one of them")
         if name is not None:
-            found[name] = file
-    if not found:
+            by_set[name] = file
+    if not by_set:
         raise CorpusError(
             f"{path}: none of {', '.join(_SETS.values())} there; give a TSV file of them with its column names, "
             "or the folder that has them"
         )
-    simple, natural = (_items(found.get(name), columns, _negation) for columns, name in list(_SETS.items())[2:])
+    simple, natural = (_items(by_set.get(name), columns, _negation) for columns, name in list(_SETS.items())[2:])
     return Diagnostics(
-        pragmatic=_items(found.get("CPRAG-102"), _CPRAG, _pragmatic),
-        roles=_items(found.get("ROLE-88"), _ROLE, _role),
+        pragmatic=_items(by_set.get("CPRAG-102"), _CPRAG, _pragmatic),
+        roles=_items(by_set.get("ROLE-88"), _ROLE, _role),
         negation=simple + natural,
-        files=found,
+        files=by_set,
     )
 
 
 def with_article(context: str, word: str) -> str:
     """A context in which ``(a|an)`` is the article that the word after it takes."""
     return context.replace(_ARTICLE, "an" if word[:1].lower() in ("a", "e", "i", "o", "u") else "a")
-
-
-def _header(file: Path) -> tuple[str, ...]:
-    return _cells(next(text_lines(file), ""))
 
 
 def _cells(line: str) -> tuple[str, ...]:
@@ -143,15 +139,15 @@ Item = TypeVar("Item", PragmaticItem, RoleItem, NegationItem)
 def _items(file: Path | None, columns: Sequence[str], make: Callable[[_Row], Item]) -> tuple[Item, ...]:
     if file is None:
         return ()
-    found: dict[str, Item] = {}
+    items: dict[str, Item] = {}
     for row in _rows(file, columns):
         item = make(row)
-        if item.id in found:
+        if item.id in items:
             raise CorpusError(f"{row[0]}: a second item {quoted(item.id)}; give each a name of its own")
-        found[item.id] = item
-    if not found:
+        items[item.id] = item
+    if not items:
         raise CorpusError(f"{file}: no item in it, only column names; give the whole file")
-    return tuple(found.values())
+    return tuple(items.values())
 
 
 def _rows(file: Path, columns: Sequence[str]) -> Iterator[_Row]:
@@ -179,16 +175,8 @@ def _one_of(row: _Row, column: str, known: Mapping[str, T]) -> T:
 
 
 def _pragmatic(row: _Row) -> PragmaticItem:
-    cells = row[1]
-    return PragmaticItem(
-        cells["item"],
-        cells["context_s1"],
-        cells["context_s2"],
-        cells["expected"],
-        cells["within_category"],
-        cells["between_category"],
-        _one_of(row, "constraint", _CONSTRAINTS),
-    )
+    name, first, second, expected, within, between, _ = row[1].values()
+    return PragmaticItem(name, first, second, expected, within, between, _one_of(row, "constraint", _CONSTRAINTS))
 
 
 def _role(row: _Row) -> RoleItem:
@@ -204,11 +192,7 @@ def _role(row: _Row) -> RoleItem:
 def _negation(row: _Row) -> NegationItem:
     cells = row[1]
     natural = "licensing" in cells
-    return NegationItem(
-        f"{'natural' if natural else 'simple'}-{cells['item']}",
-        cells["context_aff"],
-        cells["context_neg"],
-        cells["target_aff"],
-        cells["target_neg"],
-        _one_of(row, "licensing", _LICENSED) if natural else None,
-    )
+    name = f"{'natural' if natural else 'simple'}-{cells['item']}"
+    licensed = _one_of(row, "licensing", _LICENSED) if natural else None
+    affirmative, negated, if_affirmative, if_negated = (cells[column] for column in _SIMPLE[1:])
+    return NegationItem(name, affirmative, negated, if_affirmative, if_negated, licensed)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertology._inputs import given_path
-from bertology.corpora._files import files_in, split_files, text_lines
+from bertology.corpora._files import files_in, line_blocks, split_files
 from bertology.corpora._named import load_corpus
 from bertology.corpora._sentence import Sentence
 from bertology.corpora.formats.conllu import read_conllu
@@ -43,14 +43,17 @@ def read_documents(source: str | Path) -> tuple[Document, ...]:
     """
     path = given_path(source, error=CorpusError)
     if path.is_file() and path.suffix.lower() == ".txt":
-        found = tuple(_of_text(path))
+        documents = tuple(
+            Document(f"{path.stem}-{number}", tuple(" ".join(line.split()) for line in lines))
+            for number, lines in line_blocks(path)
+        )
         remedy = "part documents by a blank line"
     else:
-        found = tuple(_of_sentences(_sentences(source, path)))
+        documents = tuple(_of_sentences(_sentences(source, path)))
         remedy = "mark where documents begin by a comment # newdoc"
-    if sum(len(document.sentences) > 1 for document in found) < 2:
+    if sum(len(document.sentences) > 1 for document in documents) < 2:
         raise CorpusError(f"{source}: no two documents of several sentences in it; {remedy}")
-    return found
+    return documents
 
 
 def _sentences(source: str | Path, path: Path) -> list[Sentence]:
@@ -67,33 +70,18 @@ def _chosen(splits: Iterable[str]) -> str:
     return next((name for name in _SPLITS if name in names), names[0])
 
 
-def _of_text(path: Path) -> Iterator[Document]:
-    sentences: list[str] = []
-    number = 0
-    for number, line in enumerate(text_lines(path), 1):
-        if line.strip():
-            sentences.append(" ".join(line.split()))
-        elif sentences:
-            yield Document(f"{path.stem}-{number - len(sentences)}", tuple(sentences))
-            sentences = []
-    if sentences:
-        yield Document(f"{path.stem}-{number - len(sentences) + 1}", tuple(sentences))
-
-
-def _of_sentences(held: Sequence[Sentence]) -> Iterator[Document]:
-    marks = [_marked(sentence) for sentence in held]
-    stems = [_NUMBER_AT_END.sub("", sentence.id) for sentence in held]
-    if any(mark is not None for mark in marks):
-        starts = [place for place, mark in enumerate(marks) if mark is not None or not place]
-        names = [marks[place] for place in starts]
+def _of_sentences(sentences: Sequence[Sentence]) -> Iterator[Document]:
+    names: Sequence[str | None] = [_document_name(sentence) for sentence in sentences]
+    if any(name is not None for name in names):
+        starts = [place for place, name in enumerate(names) if name is not None or not place]
     else:
-        starts = [place for place, stem in enumerate(stems) if not place or stem != stems[place - 1]]
-        names = [stems[place] for place in starts]
-    for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(held)], strict=True), 1):
-        yield Document(names[number - 1] or f"document-{number}", tuple(held[i].text for i in range(start, end)))
+        names = [_NUMBER_AT_END.sub("", sentence.id) for sentence in sentences]
+        starts = [place for place, name in enumerate(names) if not place or name != names[place - 1]]
+    for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(sentences)], strict=True), 1):
+        yield Document(names[start] or f"document-{number}", tuple(s.text for s in sentences[start:end]))
 
 
-def _marked(sentence: Sentence) -> str | None:
+def _document_name(sentence: Sentence) -> str | None:
     """What the document is called that begins with a sentence; None if none does, empty if it has no name."""
     for comment in sentence.comments:
         if match := _NEW_DOCUMENT.match(comment):

@@ -1,15 +1,14 @@
-"""Reading files of prompts: JSON objects, fields that must be there, masks, templates, and items that are skipped."""
+"""Reading files of prompts: fields that must be there, masks, templates, and items that are skipped."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertology._inputs import NotJson, described, given_path, parsed_json
-from bertology.corpora._files import text_lines
+from bertology._inputs import described, given_path
 from bertology.errors import CorpusError, quoted
 
 MASK = "{mask}"
@@ -17,50 +16,21 @@ MASK = "{mask}"
 _SPELLINGS = re.compile(r"\{mask\}|\[MASK\]|<mask>")
 
 
-def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a file with the numbers of their lines; blank lines are none.
-
-    Raises:
-        CorpusError: the file cannot be read, a line is no JSON object, or there is none.
-    """
-    empty = True
-    for number, line in enumerate(text_lines(path), 1):
-        if not line.strip():
-            continue
-        empty = False
-        try:
-            found = parsed_json(line)
-        except NotJson as error:
-            raise CorpusError(f"{path}:{number}: not JSON ({error}); one object a line is due") from None
-        if not isinstance(found, dict):
-            raise CorpusError(f"{path}:{number}: {described(found)} where an object was due")
-        yield number, found
-    if empty:
-        raise CorpusError(f"{path}: nothing in it; give one JSON object a line")
-
-
-def text_field(found: Mapping[str, Any], field: str, where: str) -> str:
-    """The string in a field, without white space around it; it may be empty.
-
-    Raises:
-        CorpusError: there is no such field, or no string in it.
-    """
-    value = found.get(field)
+def text_field(plain: Mapping[str, Any], field: str, where: str) -> str:
+    """The string in a field, without white space around it; it may be empty."""
+    value = plain.get(field)
     if not isinstance(value, str):
         raise CorpusError(f"{where}: {field} is {described(value)}; write a string")
     return value.strip()
 
 
-def sentences_field(found: Mapping[str, Any], field: str, where: str) -> str:
+def sentences_field(plain: Mapping[str, Any], field: str, where: str) -> str:
     """The sentences in a field, a list of strings or one string, joined by spaces, masks written ``{mask}``.
 
     White space is made single: in published sets some sentences have two spaces where a word was put in, which
     byte-level tokenizers would read as another text.
-
-    Raises:
-        CorpusError: there is no such field, or something else is in it.
     """
-    value = found.get(field)
+    value = plain.get(field)
     parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
         raise CorpusError(f"{where}: {field} is {described(value)}; write a list of sentences with a mask, [MASK]")
@@ -70,9 +40,7 @@ def sentences_field(found: Mapping[str, Any], field: str, where: str) -> str:
 def mask_trouble(text: str) -> str:
     """Why the word at the mask of a text cannot be predicted; empty if it can."""
     count = len(_SPELLINGS.findall(text))
-    if count == 1:
-        return ""
-    return "no mask in the sentence" if count == 0 else "more than one mask in the sentence"
+    return {0: "no mask in the sentence", 1: ""}.get(count, "more than one mask in the sentence")
 
 
 def files_of(path: str | Path, suffixes: Sequence[str], *, what: str) -> list[Path]:
@@ -95,13 +63,9 @@ def files_of(path: str | Path, suffixes: Sequence[str], *, what: str) -> list[Pa
     raise CorpusError(f"{path}: no file of {ends} in it; name the file or folder of {what}")
 
 
-def words_field(found: Mapping[str, Any], field: str, where: str) -> str:
-    """The text in a field, white space made single.
-
-    Raises:
-        CorpusError: there is no such field, or no text in it.
-    """
-    text = " ".join(text_field(found, field, where).split())
+def words_field(plain: Mapping[str, Any], field: str, where: str) -> str:
+    """The text in a field, which must not be empty, white space made single."""
+    text = " ".join(text_field(plain, field, where).split())
     if not text:
         raise CorpusError(f"{where}: {field} is empty; write some text there")
     return text
@@ -111,17 +75,12 @@ SUBJECT, OBJECT = "[X]", "[Y]"
 
 
 def checked_template(template: str, where: str) -> str:
-    """The template, checked.
-
-    Raises:
-        CorpusError: it lacks ``[X]`` or ``[Y]``, or has one of them more than once.
-    """
+    """The template, which must have ``[X]`` and ``[Y]`` once each."""
     for place, what in ((SUBJECT, "subject"), (OBJECT, "object")):
         if template.count(place) != 1:
             count = "no" if place not in template else f"{template.count(place)} times"
-            raise CorpusError(
-                f"{where}: {count} {place} in {quoted(template)}; write {place} once, where the {what} stands"
-            )
+            reason = f"{count} {place} in {quoted(template)}; write {place} once, where the {what} stands"
+            raise CorpusError(f"{where}: {reason}")
     return template
 
 

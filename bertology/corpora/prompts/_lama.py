@@ -1,24 +1,28 @@
-"""LAMA: facts as cloze prompts (Petroni et al. 2019, *Language Models as Knowledge Bases?*, §4.1)."""
+"""LAMA: facts as cloze prompts (Petroni et al. 2019, *Language Models as Knowledge Bases?*, §4.1), and what came of it.
+
+ParaRel puts each fact into several wordings; Kassner & Schütze (2020, *Negated and Misprimed Probes for Pretrained
+LMs*) negate prompts and put misleading words before them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from bertology._inputs import given_path
+from bertology.corpora._files import json_objects
 from bertology.corpora.prompts._items import (
     Unasked,
     blind_prompt_of,
     checked_template,
-    json_objects,
     mask_trouble,
     prompt_of,
     sentences_field,
     text_field,
 )
-from bertology.errors import CorpusError, cut
+from bertology.errors import CorpusError, cut, quoted
 
 RELATIONS_FILE = "relations.jsonl"
 _LAYOUT = "give LAMA's data folder, with relations.jsonl and TREx, Google_RE, Squad or ConceptNet, or one of its files"
@@ -34,7 +38,7 @@ class LamaRelation:
     label: str = ""
     """What people call it."""
     type: str = ""
-    """``1-1``, ``N-1`` or ``N-M``: how many subjects share an object and how many objects a subject has, if told."""
+    """``1-1``, ``N-1`` or ``N-M``: how many subjects share an object and how many objects a subject has, if stated."""
 
     @property
     def group(self) -> str:
@@ -43,13 +47,14 @@ class LamaRelation:
 
 
 # Petroni et al. (2019), §4.1.1: three templates made by hand, which the file of relations does not have.
-_GOOGLE_RE = (
-    LamaRelation("place_of_birth", "[X] was born in [Y] .", "(Google-RE)"),
-    LamaRelation("date_of_birth", "[X] (born [Y]).", "(Google-RE)"),
-    LamaRelation("place_of_death", "[X] died in [Y] .", "(Google-RE)"),
-)
-
-_WRITTEN = {"Squad": "SQuAD"}
+_GOOGLE_RE = {
+    name: LamaRelation(name, template, "(Google-RE)")
+    for name, template in (
+        ("place_of_birth", "[X] was born in [Y] ."),
+        ("date_of_birth", "[X] (born [Y])."),
+        ("place_of_death", "[X] died in [Y] ."),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,51 +84,46 @@ def read_relations(path: str | Path) -> Mapping[str, LamaRelation]:
         CorpusError: a line is broken, a template lacks ``[X]`` or ``[Y]``, or a relation is there twice.
     """
     path = given_path(path, error=CorpusError)
-    found: dict[str, LamaRelation] = {}
+    relations: dict[str, LamaRelation] = {}
     for number, plain in json_objects(path):
         where = f"{path}:{number}"
         name = text_field(plain, "relation", where)
         if not name:
             raise CorpusError(f"{where}: relation is empty; write its name, such as P19")
-        if name in found:
+        if name in relations:
             raise CorpusError(f"{where}: relation {cut(name)} is there twice; keep one of the two lines")
         optional = (text_field(plain, field, where) if field in plain else "" for field in ("label", "type"))
-        found[name] = LamaRelation(name, checked_template(text_field(plain, "template", where), where), *optional)
-    return {relation.name: relation for relation in _GOOGLE_RE} | found
+        relations[name] = LamaRelation(name, checked_template(text_field(plain, "template", where), where), *optional)
+    return _GOOGLE_RE | relations
 
 
 def read_lama(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[Unasked, ...]]:
-    """The facts of LAMA as prompts, in order of file and line.
+    """The facts of LAMA as prompts, in order of file and line, and items that cannot be scored.
 
     Objects that name a relation (``predicate_id`` of T-REx, ``pred`` of Google-RE: ``/people/person/place_of_birth``)
     are put into its template: T-REx's from ``relations.jsonl``, which lies in the folder or at most two above the
     files. Others (SQuAD, ConceptNet) have ``masked_sentences``, which are used as they are, several joined; those
     of Google-RE are not used, as they are not in the paper. A subject with several objects is as many facts.
-    Objects are kept as written, years too: which of them are in the vocabulary depends on the model.
+    Objects are kept as written, years too: which of them are in the vocabulary depends on the model. Empty labels, a
+    mask in a subject's name, and sentences without exactly one mask cannot be scored.
 
     Args:
         path: LAMA's folder, its ``data`` folder, one of the four sets, or one JSONL file.
-
-    Returns:
-        The facts, and items that cannot be scored: empty labels, a mask in a subject's name, sentences without exactly
-        one mask.
 
     Raises:
         CorpusError: there is no such file, a line is broken or lacks a field, or a relation is unknown.
     """
     path = given_path(path, error=CorpusError)
-    files = _files(path)
+    files = [file for file in _jsonl_files(path, _LAYOUT) if file.name != RELATIONS_FILE]
+    if not files:
+        raise CorpusError(f"{path}: no facts in it; {_LAYOUT}")
     relations_file = _relations_file(path)
-    relations = (
-        {relation.name: relation for relation in _GOOGLE_RE}
-        if relations_file is None
-        else read_relations(relations_file)
-    )
+    relations = _GOOGLE_RE if relations_file is None else read_relations(relations_file)
     facts: list[LamaFact] = []
     unasked: list[Unasked] = []
     owners: dict[str, Path] = {}
     for file in files:
-        for fact, trouble in _facts(file, relations, relations_file):
+        for fact, trouble in _lama_facts(file, relations, relations_file):
             if owners.setdefault(fact.id, file) != file:
                 raise CorpusError(f"{file}: {fact.id} is in {owners[fact.id]}, too; give one of the two files")
             if trouble:
@@ -133,14 +133,11 @@ def read_lama(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[Unasked, ..
     return tuple(facts), tuple(unasked)
 
 
-def _files(path: Path) -> list[Path]:
+def _jsonl_files(path: Path, layout: str) -> list[Path]:
+    """A file, or the JSONL files of a folder and below it."""
     if not path.exists():
-        raise CorpusError(f"{path}: no such file or folder; {_LAYOUT}")
-    files = [path] if path.is_file() else sorted(path.rglob("*.jsonl"))
-    files = [file for file in files if file.name != RELATIONS_FILE]
-    if not files:
-        raise CorpusError(f"{path}: no facts in it; {_LAYOUT}")
-    return files
+        raise CorpusError(f"{path}: no such file or folder; {layout}")
+    return [path] if path.is_file() else sorted(path.rglob("*.jsonl"))
 
 
 def _relations_file(path: Path) -> Path | None:
@@ -151,15 +148,14 @@ def _relations_file(path: Path) -> Path | None:
     return next((folder / RELATIONS_FILE for folder in folders if (folder / RELATIONS_FILE).is_file()), None)
 
 
-def _facts(
+def _lama_facts(
     file: Path, relations: Mapping[str, LamaRelation], relations_file: Path | None
 ) -> Iterator[tuple[LamaFact, str]]:
     """The facts of a file, each with the reason why it cannot be scored, if any."""
     for number, plain in json_objects(file):
-        where = f"{file}:{number}"
+        where, trouble = f"{file}:{number}", ""
         answer = text_field(plain, "obj_label", where)
-        name = _relation_name(plain, file)
-        if name:
+        if name := _relation_name(plain, file):
             relation = relations.get(name)
             if relation is None:
                 raise CorpusError(f"{where}: {_unknown(name, relations_file)}")
@@ -168,19 +164,15 @@ def _facts(
             fact = LamaFact(f"{name}:{number}", relation.group, subject, answer, text, blind)
             trouble = "" if subject else "subject without a label"
         else:
-            fact = _fact_of_sentences(plain, answer, file, number)
-            trouble = ""
+            # LAMA keeps each set in a folder of its name, the file called test.jsonl.
+            stem = file.name.removesuffix(".jsonl")
+            name = file.resolve().parent.name if stem == "test" else stem
+            text = sentences_field(plain, "masked_sentences", where)
+            subject, predicate = (text_field(plain, f, where) if f in plain else "" for f in ("sub_label", "pred"))
+            group = f"{'SQuAD' if name == 'Squad' else name} {predicate}".strip()
+            # SQuAD's file calls every subject by the name of the set.
+            fact = LamaFact(f"{name}:{number}", group, "" if subject == name else subject, answer, text)
         yield fact, trouble or ("" if answer else "object without a label") or mask_trouble(fact.text)
-
-
-def _fact_of_sentences(plain: Mapping[str, Any], answer: str, file: Path, number: int) -> LamaFact:
-    where, name = f"{file}:{number}", _set_name(file)
-    text = sentences_field(plain, "masked_sentences", where)
-    subject = text_field(plain, "sub_label", where) if "sub_label" in plain else ""
-    predicate = text_field(plain, "pred", where) if "pred" in plain else ""
-    group = f"{_WRITTEN.get(name, name)} {predicate}".strip()
-    # SQuAD's file calls every subject by the name of the set.
-    return LamaFact(f"{name}:{number}", group, "" if subject == name else subject, answer, text)
 
 
 def _relation_name(plain: Mapping[str, Any], file: Path) -> str:
@@ -192,12 +184,6 @@ def _relation_name(plain: Mapping[str, Any], file: Path) -> str:
         return predicate.rpartition("/")[2]
     # Facts without sentences and without relation, such as those that come with ParaRel, are named by their file.
     return "" if "masked_sentences" in plain else file.name.removesuffix(".jsonl")
-
-
-def _set_name(file: Path) -> str:
-    """LAMA keeps each set in a folder of its name, the file called ``test.jsonl``."""
-    stem = file.name.removesuffix(".jsonl")
-    return file.resolve().parent.name if stem == "test" else stem
 
 
 def _unknown(name: str, relations_file: Path | None) -> str:
@@ -225,14 +211,13 @@ class ParaphrasedFact:
 
 
 def read_pararel(path: str | Path) -> tuple[tuple[ParaphrasedFact, ...], tuple[Unasked, ...]]:
-    """The facts of ParaRel, each in all patterns of its relation.
+    """The facts of ParaRel, each in all patterns of its relation, and items that cannot be scored.
+
+    These are facts of relations with fewer than two patterns (the paper leaves these relations out, too), with empty
+    labels, or with a mask in a subject's name.
 
     Args:
         path: its folder, the ``data`` folder in it, that of the facts, or one file of facts.
-
-    Returns:
-        The facts, and items that cannot be scored: facts of relations with fewer than two patterns (the paper leaves
-        these relations out, too), empty labels, a mask in a subject's name.
 
     Raises:
         CorpusError: the folder is another, a line is broken or lacks a field, or a pattern lacks ``[X]`` or ``[Y]``.
@@ -248,12 +233,10 @@ def read_pararel(path: str | Path) -> tuple[tuple[ParaphrasedFact, ...], tuple[U
         relation = file.name.removesuffix(".jsonl")
         patterns = _patterns(root / _PATTERNS / file.name)
         for number, plain in json_objects(file):
-            where = f"{file}:{number}"
-            subject, answer = text_field(plain, "sub_label", where), text_field(plain, "obj_label", where)
+            subject, answer = (text_field(plain, field, f"{file}:{number}") for field in ("sub_label", "obj_label"))
             texts = tuple(prompt_of(pattern, subject) for pattern in patterns)
             fact = ParaphrasedFact(f"{relation}:{number}", relation, subject, answer, texts)
-            trouble = _trouble(fact)
-            if trouble:
+            if trouble := _trouble(fact):
                 unasked.append(Unasked(fact.id, relation, trouble))
             else:
                 facts.append(fact)
@@ -275,14 +258,14 @@ def _root(path: Path) -> Path:
 def _patterns(file: Path) -> tuple[str, ...]:
     if not file.is_file():
         return ()  # ParaRel itself has facts of two relations for which nobody wrote patterns.
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     for number, plain in json_objects(file):
         where = f"{file}:{number}"
         pattern = checked_template(text_field(plain, "pattern", where), where)
-        if pattern in found:
-            raise CorpusError(f"{where}: the pattern of line {found[pattern]} once more; keep one of the two")
-        found[pattern] = number
-    return tuple(found)
+        if pattern in lines:
+            raise CorpusError(f"{where}: the pattern of line {lines[pattern]} once more; keep one of the two")
+        lines[pattern] = number
+    return tuple(lines)
 
 
 def _trouble(fact: ParaphrasedFact) -> str:
@@ -290,6 +273,110 @@ def _trouble(fact: ParaphrasedFact) -> str:
         return "relation without a pattern" if not fact.texts else "relation with a single pattern"
     if not fact.subject:
         return "subject without a label"
-    if not fact.answer:
-        return "object without a label"
-    return mask_trouble(fact.texts[0])
+    return mask_trouble(fact.texts[0]) if fact.answer else "object without a label"
+
+
+_PRIMES = {"high_ranked": "high-ranked", "low_ranked": "low-ranked", "random": "random"}
+_SETS = {"TREx": "T-REx", "GoogleRE": "Google-RE", "SQUAD": "SQuAD"}
+_PRIMED_LAYOUT = (
+    "give the data folder of negated and misprimed LAMA, with TREx, GoogleRE, SQUAD or ConceptNet, or a part of it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PrimedFact:
+    """A fact as a prompt, and the same prompt negated or after a misleading word."""
+
+    id: str
+    """Set, relation, and the line of the first file that has it."""
+    set: str
+    """``T-REx``, ``Google-RE``, ``SQuAD``, ``ConceptNet``; else the name of the folder."""
+    relation: str
+    """``P19``, ``place_of_birth``; empty where the whole set is one file of that name."""
+    subject: str
+    """Empty where the set has none (SQuAD)."""
+    answer: str
+    text: str
+    """The prompt, with ``{mask}`` for the object."""
+    negated: str
+    """The same, negated; empty where the source has none."""
+    misprimed: Mapping[str, str]
+    """The same after a wrong word and a question mark, by how that was chosen: ``high-ranked``, ``low-ranked``,
+    ``random``; empty where the source does not state it."""
+
+    @property
+    def group(self) -> str:
+        """Set and relation, as tables show them."""
+        return f"{self.set} {self.relation}".strip()
+
+
+def read_primed(path: str | Path) -> tuple[tuple[PrimedFact, ...], tuple[Unasked, ...]]:
+    """The facts of negated and misprimed LAMA, in order of file and line, and items that cannot be scored.
+
+    The source has each fact in up to three folders, which differ by the word it is primed with; here it is one fact.
+    Empty labels and sentences without just one mask cannot be scored.
+
+    Args:
+        path: its folder, the ``data`` folder in it, any folder below, or one JSONL file.
+
+    Raises:
+        CorpusError: there is no such file, a line is broken or lacks a field, or a fact is negated in two ways.
+    """
+    path = given_path(path, error=CorpusError)
+    files = _jsonl_files(path, _PRIMED_LAYOUT)
+    if not files:
+        raise CorpusError(f"{path}: no facts in it; {_PRIMED_LAYOUT}")
+    if any(file.name == RELATIONS_FILE for file in files):
+        raise CorpusError(f"{path}: LAMA as it was first, without negated or misprimed sentences; {_PRIMED_LAYOUT}")
+    facts: dict[tuple[str, str, str, str], PrimedFact] = {}
+    unasked: list[Unasked] = []
+    for file in files:
+        for where, fact, trouble in _primed_facts(file):
+            if trouble:
+                unasked.append(Unasked(":".join((fact.id, *fact.misprimed)), fact.group, trouble))
+                continue
+            key = (fact.set, fact.relation, fact.text, fact.answer)
+            facts[key] = _merged(facts[key], fact, where) if key in facts else fact
+    return tuple(facts.values()), tuple(unasked)
+
+
+def _primed_facts(file: Path) -> Iterator[tuple[str, PrimedFact, str]]:
+    """The facts of a file with their places, and the reason why each cannot be scored, if any."""
+    folder = file.resolve().parent  # the folders above a file name the choice of primes, and the set
+    kind = _PRIMES.get(folder.name, "")
+    name = folder.parent.name if kind else folder.name
+    name = _SETS.get(name, name)
+    stem = file.name.removesuffix(".jsonl").removesuffix("_random")
+    relation = "" if stem.lower() == name.replace("-", "").lower() else stem
+    for number, plain in json_objects(file):
+        where = f"{file}:{number}"
+        subject, answer = text_field(plain, "sub_label", where), text_field(plain, "obj_label", where)
+        text = sentences_field(plain, "masked_sentences", where)
+        negated, misprimed = (
+            sentences_field(plain, field, where) if field in plain else ""
+            for field in ("masked_negations", "masked_misprimed")
+        )
+        fact = PrimedFact(
+            ":".join(part for part in (name, relation, str(number)) if part),
+            name,
+            relation,
+            "" if subject == stem else subject,  # SQuAD's file calls every subject by its own name
+            answer,
+            text,
+            negated,
+            {kind: misprimed} if misprimed else {},
+        )
+        troubles = (mask_trouble(text) for text in (fact.text, fact.negated, *fact.misprimed.values()) if text)
+        yield where, fact, next(filter(None, troubles), "") if answer else "object without a label"
+
+
+def _merged(one: PrimedFact, other: PrimedFact, where: str) -> PrimedFact:
+    """One fact of two records that differ by their prime."""
+    if one.negated != other.negated:
+        raise CorpusError(f"{where}: {quoted(other.text)} is negated in another way than before; keep one of the two")
+    for kind, text in other.misprimed.items():
+        if one.misprimed.get(kind, text) != text:
+            raise CorpusError(
+                f"{where}: {quoted(other.text)} is primed in another way than before; keep one of the two"
+            )
+    return replace(one, misprimed={**one.misprimed, **other.misprimed})

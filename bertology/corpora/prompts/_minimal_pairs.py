@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bertology._inputs import described
-from bertology.corpora._files import text_lines
-from bertology.corpora.prompts._items import MASK, Unasked, files_of, json_objects, words_field
+from bertology.corpora._files import at_least_one, json_objects, text_lines
+from bertology.corpora.prompts._items import MASK, Unasked, files_of, words_field
 from bertology.errors import CorpusError
 
 PairKind = Literal["blimp", "marvin_linzen"]
@@ -57,13 +57,9 @@ def read_minimal_pairs(path: str | Path) -> Iterator[MinimalPair | Unasked]:
         CorpusError: a file or line is not as it should be.
     """
     for file in files_of(path, _SUFFIXES, what="minimal pairs"):
-        empty = True
-        for pair in _pairs(file):
-            empty = False
-            same = isinstance(pair, MinimalPair) and pair.good == pair.bad
+        for pair in at_least_one(_pairs(file), f"{file}: no item in it; name a file of minimal pairs"):
+            same = pair.good == pair.bad
             yield Unasked(pair.id, pair.group, "the two sentences are the same") if same else pair
-        if empty:
-            raise CorpusError(f"{file}: no item in it; name a file of minimal pairs")
 
 
 def _pairs(path: Path) -> Iterator[MinimalPair]:
@@ -160,9 +156,7 @@ class Stimulus:
         construction = self.construction
         if construction is None or construction.polarity:
             return None
-        if not construction.between:
-            return 0
-        return _opposed(self.condition)
+        return _opposed(self.condition) if construction.between else 0
 
     def subject_place(self, words: Sequence[str]) -> int | None:
         """The position of the subject noun among the words of its sentence; None if unknown."""
@@ -224,9 +218,6 @@ def stimuli(path: Path) -> Iterator[Stimulus]:
 
     An object of JSON lines has ``case``, ``condition`` and ``sentences``. A table has tabs between case, condition,
     and, last, the good and the bad sentence, or, last, a sentence with ``***mask***``, the good and the bad form.
-
-    Raises:
-        CorpusError: a line is not as it should be; the message names file, line and field.
     """
     if path.suffix.lower() == ".jsonl":
         for number, found in json_objects(path):
@@ -238,11 +229,7 @@ def stimuli(path: Path) -> Iterator[Stimulus]:
 
 
 def stimulus_of(found: Mapping[str, Any], where: str, name: str) -> Stimulus:
-    """The item that an object states.
-
-    Raises:
-        CorpusError: a field is not as it should be.
-    """
+    """The item that an object states."""
     sentences = found.get("sentences")
     if sentences is None:
         raise CorpusError(f"{where}: sentences is missing; Marvin & Linzen's items have case, condition and sentences")

@@ -59,12 +59,8 @@ def words_to_pieces(
     """The range of pieces that share characters with each word.
 
     A piece that straddles two words is in the range of both. Where offsets run backwards (a normaliser that reorders
-    combining characters), the range is the smallest that holds all pieces of the word.
-
-    Args:
-        words: ``[word]`` starts and ends in one numbering of characters for all sentences.
-        pieces: ``[piece]`` starts and ends in the same numbering, sentence after sentence.
-        owns: ``[piece]`` whether a piece stands for characters; false for marks of word boundaries.
+    combining characters), the range is the smallest that holds all pieces of the word. Words and pieces are given by
+    their starts and ends in one numbering of characters; ``owns [piece]`` is false for marks of word boundaries.
 
     Returns:
         ``[word]`` first piece and end (exclusive), both 0 for a word without pieces.
@@ -79,7 +75,8 @@ def words_to_pieces(
     high = np.searchsorted(running_starts, words[1], side="left")
     has_pieces = (high > low) & (words[1] > words[0])
     if not (np.array_equal(running_ends, ends) and np.array_equal(running_starts, starts)):
-        backwards = _ranges_with_disorder(low, high, starts, ends, running_starts, running_ends)
+        disorder = np.append(0, np.cumsum((running_ends != ends) | (running_starts != starts)))
+        backwards = disorder[np.maximum(high, low)] > disorder[low]
         for word in np.flatnonzero(has_pieces & backwards):
             between = np.arange(low[word], high[word])
             shared = between[(starts[between] < words[1][word]) & (ends[between] > words[0][word])]
@@ -93,25 +90,11 @@ def words_to_pieces(
 
 
 def gaps_in_words(first: Integers, last: Integers, is_space: Flags) -> Flags:
-    """``[piece]`` white space between pieces of one word: in the word's range, but not one of its pieces.
-
-    Args:
-        first: ``[word]`` first piece of each word.
-        last: ``[word]`` end of its pieces, exclusive.
-        is_space: ``[piece]`` pieces that stand for white space alone.
-    """
+    """``[piece]`` white space between pieces of one word: in the word's range, but not one of its pieces."""
     steps = np.zeros(len(is_space) + 1, dtype=np.int64)
     np.add.at(steps, first, 1)
     np.add.at(steps, last, -1)
     return np.asarray(is_space & (np.cumsum(steps[:-1]) > 0))
-
-
-def _ranges_with_disorder(
-    low: Integers, high: Integers, starts: Integers, ends: Integers, running_starts: Integers, running_ends: Integers
-) -> Flags:
-    """``[word]`` whether any piece in ``low:high`` is out of order, so that the range may be too wide."""
-    disorder = np.append(0, np.cumsum((running_ends != ends) | (running_starts != starts)))
-    return np.asarray(disorder[np.maximum(high, low)] > disorder[low])
 
 
 def text_bases(texts: Sequence[str]) -> Integers:

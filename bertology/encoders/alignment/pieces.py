@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, TypeVar
@@ -48,6 +48,9 @@ class SkippedWord:
     reason: str
 
 
+Skipped = tuple[SkippedWord, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Pieces:
     """Tokenised sentences, as columns. A window is one input to the model, special tokens included."""
@@ -66,7 +69,7 @@ class Pieces:
     """``[word]`` end of its pieces, exclusive; ``gaps`` in between are not among them."""
     gaps: Flags
     """``[piece]`` white space between pieces of one word (a no-break space in a number), which belongs to no word."""
-    skipped: tuple[SkippedWord, ...]
+    skipped: Skipped
     pad_id: int
     """The vocabulary number that pads shorter windows of a batch."""
     n_unknown: int = 0
@@ -161,14 +164,11 @@ class _Aligned:
     def joined(cls, parts: Sequence[_Aligned]) -> _Aligned:
         """Consecutive parts of a text as one."""
         before = np.cumsum([0, *(len(part.ids) for part in parts)])
+        moved = [replace(p, first=p.first + n, last=p.last + n) for p, n in zip(parts, before, strict=False)]
         nothing = np.zeros(0, dtype=np.int64)
-        return cls(
-            ids=np.concatenate([nothing.astype(np.int32), *(part.ids for part in parts)]),
-            n_pieces=np.concatenate([nothing, *(part.n_pieces for part in parts)]),
-            first=np.concatenate([nothing, *(part.first + n for part, n in zip(parts, before, strict=False))]),
-            last=np.concatenate([nothing, *(part.last + n for part, n in zip(parts, before, strict=False))]),
-            gaps=np.concatenate([nothing.astype(bool), *(part.gaps for part in parts)]),
-        )
+        empty = cls(nothing.astype(np.int32), nothing, nothing, nothing, nothing.astype(bool))
+        columns = ("ids", "n_pieces", "first", "last", "gaps")
+        return cls(*(np.concatenate([getattr(part, column) for part in (empty, *moved)]) for column in columns))
 
 
 def _chunks(sentences: Sentences) -> Iterator[tuple[int, int]]:
@@ -199,9 +199,8 @@ def _align_chunk(sentences: Sentences, reader: PieceReader, low: int, high: int)
     offsets = offsets + np.repeat(bases[:-1], n_pieces)[:, None]
     starts, ends = trim_spaces(offsets[:, 0], offsets[:, 1], characters)
     words = sentences.starts[low : high + 1]
-    spans = sentences.char_spans[words[0] : words[-1]].astype(np.int64)
     counts = np.diff(words)
-    spans = spans + np.repeat(bases[:-1], counts)[:, None]
+    spans = sentences.char_spans[words[0] : words[-1]].astype(np.int64) + np.repeat(bases[:-1], counts)[:, None]
     # A span that overruns its text must not reach the next one.
     spans = np.minimum(spans, np.repeat(bases[1:] - 1, counts)[:, None])
     is_mark = np.isin(ids, reader.marker_ids)
@@ -256,11 +255,7 @@ def _in_windows(sentences: Sentences, reader: PieceReader, aligned: _Aligned, on
 
 
 def _too_long(name: str, length: int, capacity: int, on_long: OnLong) -> str:
-    """Why the words of a sentence that does not fit are skipped.
-
-    Raises:
-        ModelError: ``on_long`` is ``"error"``.
-    """
+    """Why the words of a sentence that does not fit are skipped; a ModelError if ``on_long`` is ``"error"``."""
     if on_long == "error":
         raise ModelError(
             f"sentence {quoted(name)} has {length} pieces, the model takes {capacity}: read it in windows "
@@ -270,12 +265,7 @@ def _too_long(name: str, length: int, capacity: int, on_long: OnLong) -> str:
 
 
 def _laid_out(
-    reader: PieceReader,
-    aligned: _Aligned,
-    window: Integers,
-    sentence: Integers,
-    start: Integers,
-    skipped: tuple[SkippedWord, ...],
+    reader: PieceReader, aligned: _Aligned, window: Integers, sentence: Integers, start: Integers, skipped: Skipped
 ) -> Pieces:
     """The columns of windows in the order of their sentences; ``window [word]`` refers to the order of ``start``."""
     order = np.lexsort((start, sentence))

@@ -89,8 +89,8 @@ def word_attentions(
         ValueError: a word has no pieces, or pieces outside the map.
     """
     n_pieces = maps.shape[-1]
-    starts = torch.cat([torch.as_tensor(first).long(), torch.tensor(list(specials), dtype=torch.long)])
-    ends = torch.cat([torch.as_tensor(last).long(), torch.tensor(list(specials), dtype=torch.long) + 1])
+    kept = torch.tensor(list(specials), dtype=torch.long)
+    starts, ends = torch.cat([torch.as_tensor(first).long(), kept]), torch.cat([torch.as_tensor(last).long(), kept + 1])
     if bool((ends <= starts).any()) or bool((starts < 0).any()) or bool((ends > n_pieces).any()):
         raise ValueError(f"every word needs at least one piece, all of them in 0…{n_pieces - 1}")
     places = torch.arange(n_pieces)

@@ -19,11 +19,13 @@ Init = Literal["pretrained", "random", "random_blocks"]
 """Weights of a model: as they were trained; all drawn anew; or fresh blocks over the trained embeddings."""
 
 # Names of the same field in different families; the encoder's part of an encoder-decoder comes first.
-_LAYERS = ("encoder_layers", "num_hidden_layers", "n_layer", "num_layers", "n_layers")
-_DIM = ("hidden_size", "d_model", "n_embd", "dim")
+_FIELDS = {
+    "layers": ("encoder_layers", "num_hidden_layers", "n_layer", "num_layers", "n_layers"),
+    "hidden size": ("hidden_size", "d_model", "n_embd", "dim"),
+    "heads": ("encoder_attention_heads", "num_attention_heads", "n_head", "num_heads", "n_heads"),
+}
 _MOST_LAYERS, _MOST_DIMENSIONS = 1_000, 1 << 20
 """Far beyond any encoder: a damaged number must not make one be built."""
-_HEADS = ("encoder_attention_heads", "num_attention_heads", "n_head", "num_heads", "n_heads")
 # Where a file was and which version wrote it do not change what it computes.
 _NOT_CONTENT = frozenset(
     {"_name_or_path", "name_or_path", "transformers_version", "tokenizer_file", "special_tokens_map_file", "is_local"}
@@ -71,29 +73,27 @@ def model_shape(source: ModelSource) -> ModelShape:
     Raises:
         ModelError: the configuration is missing or incomplete.
     """
-    config = read_config(source.folder)
+    config, path = read_config(source.folder), source.folder / "config.json"
     family = config.get("model_type")
     if not isinstance(family, str):
-        raise ModelError(f"{source.folder / 'config.json'}: no model_type, so the architecture is not known; add it")
-    values = [_first_of(config, names) for names in (_LAYERS, _DIM, _HEADS)]
-    if None in values:
-        defaults = _defaults(source, config)
-        values = [
-            value or _first_of(defaults, names) for value, names in zip(values, (_LAYERS, _DIM, _HEADS), strict=True)
-        ]
-    for value, what, names in zip(values, ("layers", "hidden size", "heads"), (_LAYERS, _DIM, _HEADS), strict=True):
+        raise ModelError(f"{path}: no model_type, so the architecture is not known; add it")
+    values = {what: _first_of(config, names) for what, names in _FIELDS.items()}
+    if None in values.values():
+        defaults = _defaults(path, config)
+        values = {what: value or _first_of(defaults, _FIELDS[what]) for what, value in values.items()}
+    sizes: list[int] = []
+    for what, value in values.items():
         if value is None:
-            raise ModelError(
-                f"{source.folder / 'config.json'}: no {what} (one of {', '.join(names)}): not an encoder of text"
-            )
-    n_layers, dim, n_heads = (value for value in values if value is not None)
+            raise ModelError(f"{path}: no {what} (one of {', '.join(_FIELDS[what])}): not an encoder of text")
+        sizes.append(value)
+    n_layers, dim, n_heads = sizes
     if family == "albert":
         inner = config.get("inner_group_num", 1)
         n_layers *= inner if isinstance(inner, int) else 1
     if n_layers > _MOST_LAYERS or dim > _MOST_DIMENSIONS:
         raise ModelError(
-            f"{source.folder / 'config.json'}: more than {_MOST_LAYERS:,} layers, or than {_MOST_DIMENSIONS:,} "
-            "dimensions: not an encoder of text"
+            f"{path}: more than {_MOST_LAYERS:,} layers, or than {_MOST_DIMENSIONS:,} dimensions: "
+            "not an encoder of text"
         )
     return ModelShape(n_layers, dim, n_heads, family)
 
@@ -106,16 +106,16 @@ def _first_of(config: Mapping[str, Any], names: Sequence[str]) -> int | None:
     return None
 
 
-def _defaults(source: ModelSource, config: Mapping[str, Any]) -> dict[str, Any]:
+def _defaults(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     """The same configuration with the library's defaults filled in."""
     from transformers import CONFIG_MAPPING
 
     family = config["model_type"]
     if family not in CONFIG_MAPPING:
-        raise ModelError(f"{source.folder / 'config.json'}: model_type {family!r} is not known to transformers")
-    with one_line(f"{source.folder / 'config.json'}: not a usable configuration", remedy=AGAIN):
+        raise ModelError(f"{path}: model_type {family!r} is not known to transformers")
+    with one_line(f"{path}: not a usable configuration", remedy=AGAIN):
         filled = CONFIG_MAPPING[family](**config)
-    return {name: getattr(filled, name, None) for names in (_LAYERS, _DIM, _HEADS) for name in names}
+    return {name: getattr(filled, name, None) for names in _FIELDS.values() for name in names}
 
 
 def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: int = 0) -> str:
@@ -138,15 +138,12 @@ def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: i
     for path in files:
         parts += [path.name.encode(), _json_content(path)]
     if init != "pretrained":
-        parts += [init.encode(), str(seed).encode(), *(_release(name) for name in ("transformers", "torch"))]
+        # The versions of libraries, whatever processor they were built for.
+        releases = (version(package).partition("+")[0] for package in ("transformers", "torch"))
+        parts += [text.encode() for text in (init, str(seed), *releases)]
     if init != "random":
         parts += [_file_digest(path).encode() for path in weight_files(source.folder)]
     return digest(parts)
-
-
-def _release(package: str) -> bytes:
-    """The version of a library, whatever processor it was built for."""
-    return version(package).partition("+")[0].encode()
 
 
 def _content(value: dict[str, Any]) -> bytes:

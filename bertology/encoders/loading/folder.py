@@ -11,24 +11,12 @@ from typing import Any
 from bertology._files import canonical_json
 from bertology.errors import ModelError
 
+_NO_VOCABULARY = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "spiece.model",
-    "spm.model",
-    "sentencepiece.bpe.model",
-    "sentencepiece.model",
-    "tokenizer.model",
-    "bpe.codes",
+    *("tokenizer.json", *_NO_VOCABULARY, "vocab.txt", "vocab.json", "merges.txt", "spiece.model", "spm.model"),
+    *("sentencepiece.bpe.model", "sentencepiece.model", "tokenizer.model", "bpe.codes"),
 )
 """Files that decide how text is cut into pieces."""
-
-_NO_VOCABULARY = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 AGAIN = "copy or download the model again"
 _REMEDY = "give a folder written by save_pretrained (config.json, tokenizer.json, model.safetensors)"
 
@@ -111,13 +99,10 @@ def _shards(index: Path) -> tuple[Path, ...]:
 
 
 def check_safetensors(path: Path) -> int:
-    """Check by its header alone that a safetensors file is complete.
+    """Check by its header alone that a safetensors file is complete, and return the number of values in it.
 
     The header is read as bytes: opening the file with its library maps all of it, which takes as much address space as
     the model, before it is known how much there is.
-
-    Returns:
-        Number of values in it.
 
     Raises:
         ModelError: its length is not that in its header, or it has no readable header.

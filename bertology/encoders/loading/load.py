@@ -10,8 +10,14 @@ from torch import nn
 from bertology._memory import explained_shortage
 from bertology._workers import choose_device
 from bertology.encoders._encoder import Encoder
-from bertology.encoders._finite import damaged_weight, refused_weight
-from bertology.encoders._modules import LoadedModel, check_unfamiliar, find_blocks, no_parameters_learn
+from bertology.encoders._modules import (
+    LoadedModel,
+    check_unfamiliar,
+    damaged_weight,
+    find_blocks,
+    no_parameters_learn,
+    refused_weight,
+)
 from bertology.encoders.alignment.pieces import PieceReader
 from bertology.encoders.loading.description import Init, ModelShape, ModelSource, model_shape
 from bertology.encoders.loading.folder import AGAIN, check_safetensors, read_config, tokenizer_files, weight_files
@@ -76,17 +82,8 @@ def load_encoder(
         loaded = _take_apart(source, shape, model, has_head=has_head)
         loaded.outermost.to(place)
     reader = piece_reader(source, tokenizer, loaded.body, max_pieces=max_pieces)
-    encoder = Encoder(
-        source,
-        shape,
-        loaded,
-        tokenizer=tokenizer,
-        reader=reader,
-        init=init,
-        seed=seed,
-        dtype=dtype,
-        eager=attention == "eager",
-    )
+    facts: dict[str, Any] = {"init": init, "seed": seed, "dtype": dtype, "eager": attention == "eager"}
+    encoder = Encoder(source, shape, loaded, tokenizer=tokenizer, reader=reader, **facts)
     if init != "random":
         _check_weights(encoder)
     return encoder
@@ -95,12 +92,8 @@ def load_encoder(
 def load_classifier(name_or_source: str | ModelSource, *, device: str = "auto", dtype: str = "float32") -> Encoder:
     """Load a model that was fine-tuned to classify texts, in evaluation mode.
 
-    Its encoder is used like any other; :meth:`Encoder.class_logits` applies the classifier on top of it.
-
-    Args:
-        name_or_source: a folder or a hub id of a model saved with its classifier.
-        device: as in :func:`load_encoder`.
-        dtype: as in :func:`load_encoder`.
+    Its encoder is used like any other; :meth:`Encoder.class_logits` applies the classifier on top of it. Arguments are
+    those of :func:`load_encoder`.
 
     Raises:
         NameNotFoundError: there is no such model.
@@ -132,10 +125,7 @@ def load_classifier(name_or_source: str | ModelSource, *, device: str = "auto", 
 def load_reader(source: ModelSource, *, trust_remote_code: bool = False, max_pieces: int | None = None) -> PieceReader:
     """The tokenizer of an encoder, ready to align words to pieces, without the encoder's weights.
 
-    Args:
-        source: the model's files.
-        trust_remote_code: run Python code that comes with the model.
-        max_pieces: as :func:`load_encoder`.
+    Arguments are those of :func:`load_encoder`.
 
     Raises:
         ModelError: the tokenizer or the configuration cannot be loaded, or they do not fit each other.
@@ -159,8 +149,7 @@ def _check_choice(what: str, value: str, known: tuple[str, ...]) -> None:
 def _check_files(source: ModelSource, init: Init, dtype: torch.dtype) -> int | None:
     """Check that no file is missing or cut short, before anything is read.
 
-    Returns:
-        Bytes that the weights take while they are read, as they are stored and as they are kept; None for fresh ones.
+    Returns the bytes that weights take while they are read, as stored and as kept; None for fresh ones.
     """
     tokenizer_files(source.folder)
     if init == "random":
@@ -178,12 +167,12 @@ def _load_config(source: ModelSource, trust_remote_code: bool) -> Any:
     path = source.folder / "config.json"
     raw = read_config(source.folder)
     if raw["model_type"] not in CONFIG_MAPPING and not trust_remote_code:
-        if "auto_map" in raw:
-            raise ModelError(
-                f"model {source.name} runs Python code of its own: pass --trust-remote-code "
-                "(trust_remote_code=True) if you trust it"
-            )
-        raise ModelError(f"{path}: model_type {raw['model_type']!r} is not known to transformers")
+        if "auto_map" not in raw:
+            raise ModelError(f"{path}: model_type {raw['model_type']!r} is not known to transformers")
+        raise ModelError(
+            f"model {source.name} runs Python code of its own: pass --trust-remote-code "
+            "(trust_remote_code=True) if you trust it"
+        )
     with one_line(f"{path}: not a usable configuration", remedy=AGAIN):
         return AutoConfig.from_pretrained(source.folder, trust_remote_code=trust_remote_code)
 
@@ -291,9 +280,6 @@ def _check_weights(encoder: Encoder) -> None:
     """Check that all weights are finite; where one is not, name the first layer and head with a signal that shows it.
 
     Signals alone do not show every such weight: fused attention may take a row of NaN for one that attends to nothing.
-
-    Raises:
-        SignalError: a weight is NaN or infinite.
     """
     weight = damaged_weight(encoder.model.outermost, left_out="pooler.")  # part of no signal
     if weight is None:

@@ -29,11 +29,8 @@ def one_line(what: str, *, remedy: str) -> Iterator[None]:
     """Turn the errors that a library raises for a model's files into one line.
 
     Each architecture validates in its own way, broken files show as errors of every kind, and the tokenizers library
-    raises bare exceptions and panics. Errors for lack of memory pass unchanged.
-
-    Args:
-        what: file or folder, and what cannot be done with it.
-        remedy: what to do.
+    raises bare exceptions and panics. Errors for lack of memory pass unchanged. ``what`` names the file or folder, and
+    what cannot be done with it.
 
     Raises:
         ModelError: something was raised.
@@ -55,7 +52,6 @@ def quiet_download() -> Iterator[None]:
     import huggingface_hub.utils as hub_utils
 
     hub: Any = hub_utils
-
     if hub.are_progress_bars_disabled():
         yield
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from bertology._names import name_not_found
 from bertology.encoders.loading.description import ModelSource
 from bertology.encoders.loading.folder import TOKENIZER_FILES
 from bertology.encoders.loading.quiet import quiet_download
-from bertology.errors import BertologyError, ModelError, NameNotFoundError, quoted
+from bertology.errors import ModelError, NameNotFoundError, quoted
 
 POCKET = "pocket"
 
@@ -74,8 +74,8 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
         raise NameNotFoundError(f"no model folder {name}: check the path; {_LIST}")
     if not _HUB_ID.fullmatch(name):
         raise name_not_found("model", name, _KNOWN, remedy=_LIST)
-    folder, commit = _fetch(name, revision=revision, known=name in _KNOWN, unknown=lambda why: _unknown(name, why))
-    return ModelSource(name, folder, commit)
+    folder = _fetch(name, revision)
+    return ModelSource(name, folder, folder.name if folder.parent.name == "snapshots" else None)
 
 
 def _unknown(name: str, why: str) -> NameNotFoundError:
@@ -87,23 +87,11 @@ def _pocket_folder() -> Path:
     return Path(import_module("bertology.pocket").model_folder())
 
 
-def _fetch(
-    name: str, *, revision: str | None, known: bool, unknown: Callable[[str], BertologyError]
-) -> tuple[Path, str | None]:
-    """The folder of the files of a hub model, and their commit.
+def _fetch(name: str, revision: str | None) -> Path:
+    """The folder of the files of a hub model.
 
     Weights in safetensors are preferred; pickled ones are taken where there are no others. With ``HF_HUB_OFFLINE`` set
     only the cache is used.
-
-    Args:
-        name: hub id.
-        revision: branch, tag or commit; the main branch when left out.
-        known: whether the name is a listed one, so that only the connection can be to blame if it is not found.
-        unknown: makes the error for a name that is not found, from the reason.
-
-    Raises:
-        NameNotFoundError: the hub has no such model, or cannot be reached and the name is no listed one.
-        ModelError: the hub cannot be reached, refuses, or has no such revision.
     """
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
@@ -117,16 +105,17 @@ def _fetch(
     except RevisionNotFoundError:
         raise ModelError(f"model {name} has no revision {revision!r}: check the branch, tag or commit") from None
     except RepositoryNotFoundError:
-        raise unknown("the hub has none of that name that you may read") from None
+        raise _unknown(name, "the hub has none of that name that you may read") from None
     except Exception as error:
         # Errors of the connection, of files and of the hub itself: each becomes one line.
-        if not known and "/" not in name:
-            raise unknown(f"the hub cannot be asked for others ({_reason(error)})") from None
+        if name not in _KNOWN and "/" not in name:
+            raise _unknown(name, f"the hub cannot be asked for others ({_reason(error)})") from None
         at = f" at {revision}" if revision else ""
+        place = os.environ.get("HF_ENDPOINT") or "the hub"
         raise ModelError(
-            f"cannot get model {name}{at} from {_place()} ({_reason(error)}): check the connection, or give a folder"
+            f"cannot get model {name}{at} from {place} ({_reason(error)}): check the connection, or give a folder"
         ) from None
-    return folder, folder.name if folder.parent.name == "snapshots" else None
+    return folder
 
 
 def _answers(name: str, revision: str | None) -> bool:
@@ -143,9 +132,8 @@ def _answers(name: str, revision: str | None) -> bool:
         raise
     except Exception:
         # No answer, or an error of the hub: the cache will do; without it, this is the error to report.
-        if not isinstance(
-            try_to_load_from_cache(name, "config.json", cache_dir=_cache_folder(), revision=revision), str
-        ):
+        cached = try_to_load_from_cache(name, "config.json", cache_dir=_cache_folder(), revision=revision)
+        if not isinstance(cached, str):
             raise
         return False
     return True
@@ -181,10 +169,6 @@ def _cache_folder() -> str | None:
         return cache
     home = os.environ.get("HF_HOME")
     return str(Path(home) / "hub") if home else None
-
-
-def _place() -> str:
-    return os.environ.get("HF_ENDPOINT") or "the hub"
 
 
 def _reason(error: Exception) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from torch import nn
 
-from bertology.encoders.alignment.pieces import PieceReader
+from bertology.encoders.alignment.pieces import Ids, PieceReader
 from bertology.encoders.loading.description import ModelSource
 from bertology.encoders.loading.quiet import one_line
 from bertology.errors import ModelError
@@ -77,31 +76,24 @@ def _check_vocabulary(source: ModelSource, tokenizer: Any, body: Any) -> None:
     vocabulary: dict[str, int] = tokenizer.get_vocab()
     rows = int(body.get_input_embeddings().num_embeddings)
     highest = max(vocabulary.values(), default=-1)
-    remedy = "give the tokenizer that belongs to the weights"
+    encodings = tokenizer.backend_tokenizer.encode_batch(_plain_words(tokenizer), add_special_tokens=False)
+    trouble = ""
     if highest >= rows:
-        raise ModelError(
-            f"{source.folder}: the vocabulary does not fit the weights (its numbers go up to {highest}, the "
-            f"embeddings have {rows} rows); {remedy}"
-        )
-    if len(vocabulary) < rows // 2:
-        raise ModelError(
-            f"{source.folder}: the vocabulary does not fit the weights ({len(vocabulary)} pieces for {rows} "
-            f"embeddings); {remedy}"
-        )
-    unknown = _unknown_id(tokenizer)
+        reason = f"its numbers go up to {highest}, the embeddings have {rows} rows"
+        trouble = f"the vocabulary does not fit the weights ({reason})"
+    elif len(vocabulary) < rows // 2:
+        trouble = f"the vocabulary does not fit the weights ({len(vocabulary)} pieces for {rows} embeddings)"
+    elif all(set(encoding.ids) <= {_unknown_id(tokenizer)} for encoding in encodings):
+        trouble = f"its tokenizer reads every plain word as {tokenizer.unk_token}, so the vocabulary is not the model's"
+    if trouble:
+        raise ModelError(f"{source.folder}: {trouble}; give the tokenizer that belongs to the weights")
+
+
+def _plain_words(tokenizer: Any) -> list[str]:
+    """Some words, and a few entries of the vocabulary that look like words, for models of any script."""
     special = set(tokenizer.all_special_tokens)
-    words = [*_PLAIN_WORDS, *_some_words(vocabulary, special)]
-    encodings = tokenizer.backend_tokenizer.encode_batch(words, add_special_tokens=False)
-    if all(set(encoding.ids) <= {unknown} for encoding in encodings):
-        raise ModelError(
-            f"{source.folder}: its tokenizer reads every plain word as {tokenizer.unk_token}, so the vocabulary is "
-            f"not the model's; {remedy}"
-        )
-
-
-def _some_words(vocabulary: Iterable[str], special: set[str]) -> list[str]:
-    """A few entries of the vocabulary that look like words, for models of any script."""
-    return heapq.nsmallest(8, (entry for entry in vocabulary if entry.isalpha() and entry not in special))
+    entries = (entry for entry in tokenizer.get_vocab() if entry.isalpha() and entry not in special)
+    return [*_PLAIN_WORDS, *heapq.nsmallest(8, entries)]
 
 
 def _unknown_id(tokenizer: Any) -> int | None:
@@ -118,7 +110,7 @@ def _unknown_id(tokenizer: Any) -> int | None:
 
 def _special_tokens(source: ModelSource, backend: Any, tokenizer: Any) -> tuple[list[int], list[int]]:
     """The special tokens put before and after a text."""
-    for word in (*_PLAIN_WORDS, *_some_words(tokenizer.get_vocab(), set(tokenizer.all_special_tokens))):
+    for word in _plain_words(tokenizer):
         bare = backend.encode(word, add_special_tokens=False).ids
         whole = backend.encode(word).ids
         for start in range(len(whole) - len(bare) + 1):
@@ -127,26 +119,26 @@ def _special_tokens(source: ModelSource, backend: Any, tokenizer: Any) -> tuple[
     raise ModelError(f"{source.folder}: its tokenizer maps every plain word to nothing; save the model's own tokenizer")
 
 
-def _marker_ids(backend: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
+def _marker_ids(backend: Any) -> Ids:
     """Pieces made of SentencePiece's word-boundary mark alone."""
     steps = f"{backend.normalizer!r} {backend.pre_tokenizer!r}"
-    if _BOUNDARY not in steps and "Metaspace" not in steps:
-        return np.zeros(0, dtype=np.int32)
-    marks = [number for piece, number in backend.get_vocab().items() if piece and not piece.strip(_BOUNDARY)]
-    return np.array(sorted(marks), dtype=np.int32)
+    return _ids_made_of(_BOUNDARY if _BOUNDARY in steps or "Metaspace" in steps else "", backend)
 
 
-def _space_ids(backend: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
+def _ids_made_of(characters: str, backend: Any) -> Ids:
+    """Pieces that are spelled by these characters alone."""
+    pieces = backend.get_vocab().items() if characters else ()
+    return np.array(sorted(number for piece, number in pieces if piece and not piece.strip(characters)), dtype=np.int32)
+
+
+def _space_ids(backend: Any) -> Ids:
     """Pieces of a byte-level vocabulary that are made of ASCII white space alone.
 
     RoBERTa's tokenizer takes white space off the characters of its pieces, so that these are left with none.
     """
-    if "ByteLevel" not in repr(backend.pre_tokenizer):
-        return np.zeros(0, dtype=np.int32)
     # Byte-level vocabularies spell a byte up to that of the space as the character 256 places further.
     spelled = "".join(chr(256 + ord(space)) for space in " \t\n\r\x0b\x0c")
-    spaces = [number for piece, number in backend.get_vocab().items() if piece and not piece.strip(spelled)]
-    return np.array(sorted(spaces), dtype=np.int32)
+    return _ids_made_of(spelled if "ByteLevel" in repr(backend.pre_tokenizer) else "", backend)
 
 
 def _length_limit(source: ModelSource, tokenizer: Any, body: Any) -> int:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from bertology.corpora import Sentence, Target
+from bertology.pocket.grammar.lexicon import VERB_CLASSES
 from bertology.pocket.grammar.tree import HEAD, Phrase, Tree, Word
 
 
@@ -125,9 +126,7 @@ def _iob(entities: list[Target], length: int) -> tuple[str, ...]:
     tags = ["O"] * length
     for entity in entities:
         first, end = entity.span1
-        tags[first] = f"B-{entity.label}"
-        for place in range(first + 1, end):
-            tags[place] = f"I-{entity.label}"
+        tags[first:end] = [f"B-{entity.label}"] + [f"I-{entity.label}"] * (end - first - 1)
     return tuple(tags)
 
 
@@ -139,7 +138,7 @@ def _targets(reader: _Reader, stated: tuple[str, int, int] | None) -> dict[str, 
         "coref": tuple(_coreference(reader)),
         "relations": tuple(_relations(reader, stated)),
     }
-    return {name: found for name, found in targets.items() if found}
+    return {name: spans for name, spans in targets.items() if spans}
 
 
 def _coreference(reader: _Reader) -> list[Target]:
@@ -177,24 +176,16 @@ def chunks(words: Sequence[Word], heads: Sequence[int], relations: Sequence[str]
 
     Noun phrases end at their head noun; a possessive *'s* opens the phrase of what is possessed. Verbal groups hold
     auxiliaries, negation, *to* and adverbs before the main verb; prepositions, conjunctions that introduce a clause
-    (``SBAR``), particles (``PRT``), adverbs and predicative adjectives make chunks of their own.
-
-    Args:
-        words: the words of a sentence.
-        heads: 1-based heads, 0 for the root.
-        relations: dependency relations.
+    (``SBAR``), particles (``PRT``), adverbs and predicative adjectives make chunks of their own. Heads are 1-based, 0
+    for the root.
     """
     tops = [head - 1 for head in heads]
     kinds = [_kind(place, words, tops, relations) for place in range(len(words))]
-    tags = []
-    for place, kind in enumerate(kinds):
-        if kind is None:
-            tags.append("O")
-            continue
-        label, group = kind
-        continued = place > 0 and kinds[place - 1] == (label, group)
-        tags.append(f"{'I' if continued else 'B'}-{label}")
-    return tuple(tags)
+    before = [None, *kinds[:-1]]
+    return tuple(
+        f"{'I' if kind == previous else 'B'}-{kind[0]}" if kind else "O"
+        for kind, previous in zip(kinds, before, strict=True)
+    )
 
 
 def _kind(place: int, words: Sequence[Word], tops: Sequence[int], relations: Sequence[str]) -> tuple[str, int] | None:
@@ -212,11 +203,8 @@ def _kind(place: int, words: Sequence[Word], tops: Sequence[int], relations: Seq
         return ("VP", top) if word.upos == "PART" else ("SBAR", place)
     if relation in _VERBAL or word.upos == "VERB":
         return "VP", top if relation in _VERBAL else place
-    if (
-        word.xpos == "RB"
-        and relation == "advmod"
-        and (word.upos == "PART" or _before_verb(place, words, tops, relations))
-    ):
+    is_adverb = word.xpos == "RB" and relation == "advmod"
+    if is_adverb and (word.upos == "PART" or _before_verb(place, words, tops, relations)):
         return "VP", top
     if relation in _INSIDE_NP or word.xpos == "PRP$":
         return "NP", top
@@ -238,83 +226,22 @@ def _before_verb(place: int, words: Sequence[Word], tops: Sequence[int], relatio
     )
 
 
-_ACTING = ("awareness", "instigation", "volition")
-_CLASSES = {
-    "minding": """see have know hear like love want need hope wish guess believe think mean fear hate dream forget learn
-    find lose""",
-    "watching": "watch look listen search visit face eye wait guard meet follow",
-    "saying": """say tell talk shout answer question call show laugh smile cry thank note voice sing greet whisper
-    judge""",
-    "moving": "run walk swim march fly ride leave arrive jump race duck dance leaf climb wander stumble",
-    "falling": "fall rise come",
-    "resting": "lie sleep live camp",
-    "changing": """cook light cut break clean dry empty warm cool calm tidy paint open close change stop slow start wake
-    dress coat free tame turn butter salt oil water square iron paper seed train nail polish""",
-    "making": "make build draw grow plant book map flower branch root",
-    "using up": "eat drink swallow",
-    "touching": """hit hold bite saw hammer brush comb hook box bag bottle rock ring wheel card milk plow shovel drum
-    field pick""",
-    "giving": "give send hand bring ship sell buy trade take",
-    "placing": "throw put park pilot carry bear juggle house bank",
-    "treating": "help back nurse arm hunt chase fight hound tail guide",
-    "doing": "do work play try fish plan shop bridge farm crow head rule",
-}
-"""Semantic classes of verbs; each verb is in one."""
-
-_PROPERTIES: Mapping[tuple[str, str], tuple[str, ...]] = {
-    ("minding", "A0"): ("awareness", "sentient"),
-    ("watching", "A0"): (*_ACTING, "sentient"),
-    ("saying", "A0"): (*_ACTING, "sentient"),
-    ("saying", "A2"): ("awareness", "sentient"),
-    ("moving", "A0"): (*_ACTING, "change_of_location"),
-    ("moving", "A1"): ("stationary",),
-    ("falling", "A0"): ("change_of_location",),
-    ("falling", "A1"): ("change_of_location",),
-    ("resting", "A0"): ("stationary",),
-    ("changing", "A0"): _ACTING,
-    ("changing", "A1"): ("change_of_state", "manipulated"),
-    ("making", "A0"): _ACTING,
-    ("making", "A1"): ("created", "manipulated"),
-    ("using up", "A0"): (*_ACTING, "physical_contact"),
-    ("using up", "A1"): ("change_of_state", "destroyed", "physical_contact"),
-    ("touching", "A0"): (*_ACTING, "physical_contact"),
-    ("touching", "A1"): ("manipulated", "physical_contact"),
-    ("giving", "A0"): (*_ACTING, "changes_possession"),
-    ("giving", "A1"): ("change_of_location", "changes_possession", "manipulated"),
-    ("giving", "A2"): ("awareness", "changes_possession", "sentient"),
-    ("placing", "A0"): (*_ACTING, "physical_contact"),
-    ("placing", "A1"): ("change_of_location", "manipulated", "physical_contact"),
-    ("treating", "A0"): _ACTING,
-    ("treating", "A1"): ("awareness", "sentient"),
-    ("doing", "A0"): _ACTING,
-}
-"""Which proto-role properties (Dowty 1991; names after Reisinger et al. 2015) an argument has by class and role."""
-
-_ONLY_CHANGES = ("change_of_state",)
-"""Properties of the only argument of a verb of changing or making (*the leaves grow*)."""
-
 Targets = Mapping[str, tuple[Target, ...]]
 
 
 @lru_cache(maxsize=1)
 def verb_classes() -> Mapping[str, str]:
     """Class of each verb of the lexicon, by lemma."""
-    return {lemma: name for name, lemmas in _CLASSES.items() for lemma in lemmas.split()}
+    return {lemma: name for name, members in VERB_CLASSES.items() for lemma in members["verbs"].split()}
 
 
 def derived(targets: Targets, lemmas: Sequence[str | None], upos: Sequence[str | None]) -> Targets:
-    """The targets ``proto_roles`` and ``winograd`` of a sentence, as far as it has any.
-
-    Args:
-        targets: ``srl`` and ``coref`` as the grammar annotates them.
-        lemmas: of all words.
-        upos: parts of speech of all words.
-    """
-    found = {
+    """The targets ``proto_roles`` and ``winograd`` of a sentence, as far as it has ``srl`` and ``coref`` for them."""
+    following = {
         "proto_roles": tuple(_proto_roles(targets.get("srl", ()), lemmas)),
         "winograd": tuple(_winograd(targets.get("coref", ()), upos)),
     }
-    return {name: made for name, made in found.items() if made}
+    return {name: spans for name, spans in following.items() if spans}
 
 
 def _proto_roles(roles: Sequence[Target], lemmas: Sequence[str | None]) -> Iterator[Target]:
@@ -323,10 +250,10 @@ def _proto_roles(roles: Sequence[Target], lemmas: Sequence[str | None]) -> Itera
     for role in roles:
         if role.label in ("A0", "A1", "A2"):
             kind = verb_classes()[str(lemmas[role.span1[0]])]
-            properties = _PROPERTIES.get((kind, role.label), ())
+            properties = VERB_CLASSES[kind].get(role.label, "")
             if kind in ("changing", "making") and role.label == "A0" and role.span1 not in with_object:
-                properties = _ONLY_CHANGES
-            yield Target(role.span1, tuple(sorted(properties)), role.span2)
+                properties = "change_of_state"  # the only argument: *the leaves grow*
+            yield Target(role.span1, tuple(sorted(properties.split())), role.span2)
 
 
 def _winograd(pairs: Sequence[Target], upos: Sequence[str | None]) -> Iterator[Target]:
@@ -339,9 +266,9 @@ def _winograd(pairs: Sequence[Target], upos: Sequence[str | None]) -> Iterator[T
     for pair in pairs:
         if pair.span2 is not None and _is_pronoun(pair.span2, upos) and not _is_pronoun(pair.span1, upos):
             before.setdefault(pair.span2, []).append(pair)
-    for found in before.values():
-        right = [pair for pair in found if pair.label == "1"]
-        wrong = [pair for pair in found if pair.label == "0"]
+    for pairs_before in before.values():
+        right = [pair for pair in pairs_before if pair.label == "1"]
+        wrong = [pair for pair in pairs_before if pair.label == "0"]
         if right and wrong:
             chosen = [max(part, key=lambda pair: (pair.span1[1], pair.span1[0])) for part in (right, wrong)]
             yield from sorted(chosen, key=lambda pair: pair.span1)

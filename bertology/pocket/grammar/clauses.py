@@ -27,17 +27,17 @@ class Clauses:
         self.lexicon = scene.lexicon
         self.nominals = Nominals(scene, self.relative_clause)
         kinds: list[tuple[Callable[[int], Phrase], float]] = [
-            (self.declarative, 50),
-            (self.passive, 8),
-            (self.copular, 13),
-            (self.existential, 4),
-            (self.with_subordinate, 7),
-            (self.coordination, 5),
-            (self.polar_question, 6),
-            (self.subject_question, 3),
-            (self.object_question, 3),
-            (self.adverbial_question, 3),
-            (self.imperative, 5),
+            (lambda depth: _ended(self.clause(depth), fw.PERIOD), 50),
+            (lambda depth: _ended(self._passive_clause(depth), fw.PERIOD), 8),
+            (lambda depth: _ended(self._copular_clause(depth), fw.PERIOD), 13),
+            (self._existential, 4),
+            (self._with_subordinate, 7),
+            (self._coordination, 5),
+            (self._polar_question, 6),
+            (self._subject_question, 3),
+            (self._object_question, 3),
+            (self._adverbial_question, 3),
+            (self._imperative, 5),
         ]
         self._kinds = Menu(kinds)
 
@@ -48,19 +48,7 @@ class Clauses:
 
     # Main clauses
 
-    def declarative(self, depth: int) -> Phrase:
-        """A statement: *The cook watched the dog*."""
-        return _ended(self.clause(depth), fw.PERIOD)
-
-    def passive(self, depth: int) -> Phrase:
-        """A passive: *The bread was cut by the cook*."""
-        return _ended(self._passive_clause(depth), fw.PERIOD)
-
-    def copular(self, depth: int) -> Phrase:
-        """A predicate with a copula: *The keys near the box are old*."""
-        return _ended(self._copular_clause(depth), fw.PERIOD)
-
-    def existential(self, depth: int) -> Phrase:
+    def _existential(self, depth: int) -> Phrase:
         """Existence: *There is a light in the park*."""
         number: Number = "Plur" if self.dice.chance(0.4) else "Sing"
         kind = self.dice.one_of(("object", "animal", "plant", "tool", "food"))
@@ -69,7 +57,7 @@ class Clauses:
         parts = [Part("expl", phrase("NP", head(fw.EXISTENTIAL))), head(be), Part("nsubj", nominal.tree)]
         return _ended(phrase("S", *parts, Part("obl", self.nominals.location())), fw.PERIOD)
 
-    def with_subordinate(self, depth: int) -> Phrase:
+    def _with_subordinate(self, depth: int) -> Phrase:
         """A clause under another: *Because the dog ran, the cook laughed*. Either may come first."""
         if self.dice.chance(0.5):
             subordinate = self._subordinate(depth - 1, embedded=False)
@@ -80,19 +68,19 @@ class Clauses:
         subordinate = self._subordinate(depth - 1, embedded=True)
         return _ended(main._replace(parts=(*main.parts, Part("advcl", subordinate, "AM-ADV"))), fw.PERIOD)
 
-    def coordination(self, depth: int) -> Phrase:
+    def _coordination(self, depth: int) -> Phrase:
         """Two clauses side by side: *The dog ran, but the cat slept*."""
         first, second = self.clause(depth - 1), self.clause(depth - 1, embedded=True)
         conjunction = self.dice.one_of((fw.AND, fw.BUT, fw.AND, fw.OR))
         conjunct = phrase(None, Part("punct", fw.COMMA), Part("cc", conjunction), head(second))
         return _ended(phrase("S", head(first), Part("conj", conjunct)), fw.PERIOD)
 
-    def polar_question(self, depth: int) -> Phrase:
+    def _polar_question(self, depth: int) -> Phrase:
         """A question for yes or no: *Did the cook see the dog?* or *Is the light old?*."""
         make = self._copular_clause if self.dice.chance(0.3) else self.clause
         return _ended(make(depth, style=random_style(self.dice, inverted=True))._replace(label="SQ"), fw.QUESTION_MARK)
 
-    def subject_question(self, depth: int) -> Phrase:
+    def _subject_question(self, depth: int) -> Phrase:
         """A question for the subject: *Who saw the dog?* or *Which dogs run?*."""
         frame = self.dice.choose(self.lexicon.frames)
         if "person" in frame.subjects and self.dice.chance(0.6):
@@ -102,7 +90,7 @@ class Clauses:
         verb_phrase, _ = self.verb_phrase(frame, subject, depth, random_style(self.dice)._replace(negated=False))
         return _ended(phrase("SBARQ", Part("nsubj", subject.tree, "A0"), head(verb_phrase)), fw.QUESTION_MARK)
 
-    def object_question(self, depth: int) -> Phrase:
+    def _object_question(self, depth: int) -> Phrase:
         """A question for the object: *What did the cook see?* or *Which book did Anna like?*."""
         kind = self.dice.one_of(("object", "food", "person", "animal", "place"))
         frame = self.dice.choose(self.lexicon.frames_by_object[kind])
@@ -113,14 +101,14 @@ class Clauses:
         clause = self._clause_of(frame, depth - 1, random_style(self.dice, inverted=True), omit_object=True)
         return _ended(phrase("SBARQ", Part("obj", asked, "A1"), head(clause._replace(label="SQ"))), fw.QUESTION_MARK)
 
-    def adverbial_question(self, depth: int) -> Phrase:
+    def _adverbial_question(self, depth: int) -> Phrase:
         """A question for place, time or reason: *Where does the king sleep?*."""
         word, role = self.dice.one_of(((fw.WHERE, "AM-LOC"), (fw.WHEN, "AM-TMP"), (fw.WHY, "AM-CAU")))
         clause = self.clause(depth - 1, style=random_style(self.dice, inverted=True))._replace(label="SQ")
         asked = phrase("WHADVP", head(word))
         return _ended(phrase("SBARQ", Part("advmod", asked, role), head(clause)), fw.QUESTION_MARK)
 
-    def imperative(self, depth: int) -> Phrase:
+    def _imperative(self, depth: int) -> Phrase:
         """A command: *Watch the light!* or *Don't open the box*."""
         frame = self._frame_for("person", (*_PURE_OBJECTS, "particle", "ditransitive"))
         negated = self.dice.chance(0.2)
@@ -243,13 +231,8 @@ class Clauses:
     ) -> tuple[Phrase, tuple[Part, ...]]:
         """A verb with what it takes, and the auxiliary that a question fronts.
 
-        Args:
-            frame: the verb and its complements.
-            subject: what it agrees with, and what reflexives and possessives take up.
-            depth: how deep complements may nest.
-            style: tense, aspect and polarity.
-            embedded: inside another clause.
-            omit_object: leave out the direct object, which stands elsewhere (relative clause, question).
+        The subject is what it agrees with, and what reflexives and possessives take up; ``omit_object`` leaves out a
+        direct object that stands elsewhere (relative clause, question).
         """
         group = verbal_group(frame.verb, subject.agreement, style, after_pronoun=subject.pronominal)
         parts = list(group.auxiliaries)
@@ -275,7 +258,7 @@ class Clauses:
         if frame.pattern == "intransitive":
             return [], False
         if frame.pattern == "that":
-            clause = self.clause(depth - 1, embedded=True) if depth > 0 else self.clause(0, embedded=True)
+            clause = self.clause(max(depth - 1, 0), embedded=True)
             marker = [Part("mark", fw.THAT)] if self.dice.chance(0.8) else []
             return [Part("ccomp", phrase("SBAR", *marker, head(clause)), "A1")], True
         if frame.pattern == "to":
@@ -295,10 +278,9 @@ class Clauses:
         return self._two_objects(nominal, depth), True
 
     def _object(self, frame: Frame, subject: Nominal, depth: int, *, embedded: bool) -> Nominal:
-        if frame.pattern == "transitive" and subject.kind in frame.objects and self.dice.chance(0.05):
-            reflexive = self.nominals.reflexive(subject)
-            if reflexive is not None:
-                return reflexive
+        is_reflexive = frame.pattern == "transitive" and subject.kind in frame.objects and self.dice.chance(0.05)
+        if is_reflexive and (reflexive := self.nominals.reflexive(subject)):
+            return reflexive
         nominal = self.nominals.object(frame.objects, depth - 1, embedded=embedded, owner=subject)
         if frame.stative and nominal.tree.parts[-1].tree in self.scene.noun_words and self.dice.chance(0.3):
             return self.nominals.located(nominal)._replace(heavy=True)
@@ -306,10 +288,10 @@ class Clauses:
 
     def _two_objects(self, thing: Nominal, depth: int) -> list[Part]:
         """Either *gave the dog a bone* or *gave a bone to the dog*."""
-        if thing.pronominal or self.dice.chance(0.5):
-            receiver = self.nominals.object(("person",), 0)
-            return [Part("obj", thing.tree, "A1"), Part("obl", prepositional("to", receiver), "A2")]
+        receiver_last = thing.pronominal or self.dice.chance(0.5)
         receiver = self.nominals.object(("person",), 0)
+        if receiver_last:
+            return [Part("obj", thing.tree, "A1"), Part("obl", prepositional("to", receiver), "A2")]
         return [Part("iobj", receiver.tree, "A2"), Part("obj", thing.tree, "A1")]
 
     def _infinitive(self, subject: Nominal, depth: int) -> Phrase:

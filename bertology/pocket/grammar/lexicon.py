@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
 
-from bertology.pocket.grammar import words as word_lists
 from bertology.pocket.grammar.tree import Menu, Word
+
+_WORDS: Final[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+"""The word lists; the file documents how they are written."""
+ADJECTIVES, COMPANIES, COUNTRIES, MEN, SURNAMES, TOWNS, TRADES, WOMEN = (
+    _WORDS[name].split()
+    for name in ("adjectives", "companies", "countries", "men", "surnames", "towns", "trades", "women")
+)
+_ADVERBS: Mapping[str, str] = _WORDS["adverbs"]
+_NOUNS: Mapping[str, str] = {**_WORDS["nouns"], "person": f"{_WORDS['trades']} {_WORDS['nouns']['person']}"}
+VERB_CLASSES: Mapping[str, Mapping[str, str]] = _WORDS["verb_classes"]
+"""Semantic classes of verbs: their ``verbs``, and the proto-role properties of their arguments by role."""
 
 Number = Literal["Sing", "Plur"]
 Pattern = Literal["intransitive", "transitive", "ditransitive", "prepositional", "particle", "that", "to"]
@@ -170,7 +182,7 @@ def _adverb(form: str, novelty: str | None) -> Word:
 def _verb_lines() -> Iterator[str]:
     """The verb table line by line, with a mark of its own before each held-out verb."""
     mark = None
-    for line in filter(None, word_lists.VERBS.split("\n")):
+    for line in filter(None, _WORDS["verbs"].split("\n")):
         sign, _, rest = line.partition(" ")
         if sign in _HELD_MARKS:
             if sign != mark:
@@ -186,7 +198,7 @@ class Lexicon:
 
     def __init__(self, reach: Reach) -> None:
         self.nouns: dict[str, Menu[Noun]] = {}
-        for kind, listed in word_lists.NOUNS.items():
+        for kind, listed in _NOUNS.items():
             made = [(_make_noun(e, kind, novelty), weight) for e, novelty, weight in _ranked(listed.split(), reach)]
             self.nouns[kind] = Menu(made)
             for noun, weight in made:
@@ -213,10 +225,10 @@ class Lexicon:
         self.infinitives = Menu(
             (f, w) for f, w in frames if f.pattern in ("intransitive", "transitive", "prepositional")
         )
-        self.adjectives = Menu((_adjective(e, n), w) for e, n, w in _ranked(word_lists.ADJECTIVES, reach))
+        self.adjectives = Menu((_adjective(e, n), w) for e, n, w in _ranked(ADJECTIVES, reach))
         self.adverbs = {
-            use: Menu((_adverb(e, n), w) for e, n, w in _ranked(listed, reach))
-            for use, listed in word_lists.ADVERBS.items()
+            use: Menu((_adverb(e, n), w) for e, n, w in _ranked(listed.split(), reach))
+            for use, listed in _ADVERBS.items()
         }
 
     def verbs(self, lemmas: Sequence[str]) -> list[Verb]:

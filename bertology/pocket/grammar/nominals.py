@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bertology.pocket.grammar import function_words as fw
-from bertology.pocket.grammar import words as word_lists
-from bertology.pocket.grammar.lexicon import PLURAL, SINGULAR, Agreement, Noun, Number
+from bertology.pocket.grammar.lexicon import COMPANIES, COUNTRIES, PLURAL, SINGULAR, TOWNS, Agreement, Noun, Number
 from bertology.pocket.grammar.tree import Menu, Part, Phrase, Tree, Word, first_word, head, phrase
 from bertology.pocket.grammar.world import Nominal, Scene, people, proper_noun
 
@@ -146,15 +145,13 @@ class Nominals:
     def place_name(self) -> Nominal:
         """A town or country, or a company of a town: *the Norwick Bank*."""
         scene, dice = self.scene, self.dice
-        town = scene.town if dice.chance(0.6) else dice.one_of(word_lists.TOWNS)
+        town = scene.town if dice.chance(0.6) else dice.one_of(TOWNS)
         if dice.chance(0.12):
-            company = phrase(
-                "NP", Part("compound", proper_noun(town)), head(proper_noun(dice.one_of(word_lists.COMPANIES)))
-            )
+            company = phrase("NP", Part("compound", proper_noun(town)), head(proper_noun(dice.one_of(COMPANIES))))
             tree = phrase("NP", Part("det", fw.DET["the"]), head(company._replace(label=None, entity="ORG")))
             return Nominal(tree, SINGULAR, "place", "Neut")
         country = dice.chance(0.22)
-        place = (scene.country if dice.chance(0.6) else dice.one_of(word_lists.COUNTRIES)) if country else town
+        place = (scene.country if dice.chance(0.6) else dice.one_of(COUNTRIES)) if country else town
         referent = scene.new_referent()
         tree = Phrase("NP", (head(proper_noun(place)),), entity="LOC", referent=referent)
         return Nominal(tree, SINGULAR, "place", "Neut", referent)

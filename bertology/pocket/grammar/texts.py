@@ -17,13 +17,6 @@ from bertology.pocket.grammar.verbs import Style, verbal_group
 from bertology.pocket.grammar.world import N_THEMES, Fact, Scene, facts, people_by_name, proper_noun
 
 _SUBJECT, _OBJECT = 1, 2
-_LIVE, _COME, _WORK, _RULE = (
-    make_verb(parts, None) for parts in (["live"], ["come", "came", "come"], ["work"], ["rule"])
-)
-_BEAR = make_verb(["bear", "bore", "born"], None)
-_HOME, _CAPITAL, _KING, _TRADE = (
-    Word(form, form, "NOUN", "NN", "Number=Sing") for form in ("home", "capital", "king", "trade")
-)
 _AS = Word("as", "as", "ADP", "IN")
 
 
@@ -31,22 +24,36 @@ def statement(fact: Fact, template: int) -> Line:
     """The sentence that states ``fact`` in its given template."""
     kind = "PER" if fact.relation != "capital_of" else "LOC"
     subject = Phrase("NP", (head(proper_noun(fact.subject)),), entity=kind, referent=_SUBJECT)
-    clause = {
-        "lives_in": (_lives_in, _home_of),
-        "born_in": (_born_in, _comes_from),
-        "works_as": (_works_as, _by_trade),
-        "capital_of": (_capital_of, _king_of),
-    }[fact.relation][template](subject, fact.object)
+    place = Phrase("NP", (head(proper_noun(fact.object)),), entity="LOC", referent=_OBJECT)
+    noun = _noun(fact.object)
+    trade = Phrase("NP", (Part("det", indefinite_article(noun)), head(noun)), referent=_OBJECT)
+    match fact.relation, template:
+        case "lives_in", 0:
+            clause = _does(subject, "live", Part("obl", _pp("in", place), "AM-LOC"))
+        case "lives_in", _:
+            clause = _is(_of("home", subject), _pp("in", place))
+        case "born_in", 0:
+            bear = make_verb(["bear", "bore", "born"], None)
+            born = verbal_group(bear, SINGULAR, Style(past=True, passive=True))
+            verbs = (*born.auxiliaries, head(bear.passive_participle))
+            verb_phrase = phrase("VP", *verbs, Part("obl", _pp("in", place), "AM-LOC"))
+            clause = (Part("nsubj:pass", subject, "A1"), head(verb_phrase))
+        case "born_in", _:
+            clause = _does(subject, "come came come", Part("obl", _pp("from", place), "AM-DIR"), role="A1")
+        case "works_as", 0:
+            clause = _does(subject, "work", Part("obl", _pp("as", trade), "A1"))
+        case "works_as", _:
+            by_trade = _pp("by", phrase("NP", head(_noun("trade"))))
+            clause = _is(subject, phrase("NP", head(trade), Part("nmod", by_trade)))
+        case _, 0:
+            clause = _is(_of("capital", subject), place)
+        case _:
+            clause = _does(_of("king", subject), "rule", Part("obl", _pp("in", place), "AM-LOC"))
     return Line(phrase("S", *clause, Part("punct", fw.PERIOD)), (fact.relation, _SUBJECT, _OBJECT))
 
 
-def _place(name: str) -> Phrase:
-    return Phrase("NP", (head(proper_noun(name)),), entity="LOC", referent=_OBJECT)
-
-
-def _trade(name: str) -> Phrase:
-    noun = Word(name, name, "NOUN", "NN", "Number=Sing")
-    return Phrase("NP", (Part("det", indefinite_article(noun)), head(noun)), referent=_OBJECT)
+def _noun(form: str) -> Word:
+    return Word(form, form, "NOUN", "NN", "Number=Sing")
 
 
 def _pp(preposition: str, nominal: Tree) -> Phrase:
@@ -54,56 +61,21 @@ def _pp(preposition: str, nominal: Tree) -> Phrase:
     return phrase("PP", Part("case", marker), head(nominal))
 
 
-def _of(noun: Word, owner: Phrase) -> Phrase:
+def _of(noun: str, owner: Phrase) -> Phrase:
     """What is of someone: *the capital of Arvia*."""
-    return phrase("NP", head(phrase("NP", Part("det", fw.DET["the"]), head(noun))), Part("nmod", _pp("of", owner)))
-
-
-def _copula() -> Part:
-    return Part("cop", fw.BE.present[SINGULAR])
-
-
-def _lives_in(subject: Phrase, town: str) -> tuple[Part, ...]:
-    place = Part("obl", _pp("in", _place(town)), "AM-LOC")
-    return Part("nsubj", subject, "A0"), head(phrase("VP", head(_LIVE.present(SINGULAR)), place))
-
-
-def _home_of(subject: Phrase, town: str) -> tuple[Part, ...]:
-    return Part("nsubj", _of(_HOME, subject)), head(phrase("VP", _copula(), head(_pp("in", _place(town)))))
-
-
-def _born_in(subject: Phrase, country: str) -> tuple[Part, ...]:
-    group = verbal_group(_BEAR, SINGULAR, Style(past=True, passive=True))
-    place = Part("obl", _pp("in", _place(country)), "AM-LOC")
-    return Part("nsubj:pass", subject, "A1"), head(
-        phrase("VP", *group.auxiliaries, head(_BEAR.passive_participle), place)
+    return phrase(
+        "NP", head(phrase("NP", Part("det", fw.DET["the"]), head(_noun(noun)))), Part("nmod", _pp("of", owner))
     )
 
 
-def _comes_from(subject: Phrase, country: str) -> tuple[Part, ...]:
-    origin = Part("obl", _pp("from", _place(country)), "AM-DIR")
-    return Part("nsubj", subject, "A1"), head(phrase("VP", head(_COME.present(SINGULAR)), origin))
+def _does(subject: Phrase, verb: str, complement: Part, *, role: str = "A0") -> tuple[Part, ...]:
+    verb_phrase = phrase("VP", head(make_verb(verb.split(), None).present(SINGULAR)), complement)
+    return Part("nsubj", subject, role), head(verb_phrase)
 
 
-def _works_as(subject: Phrase, trade: str) -> tuple[Part, ...]:
-    role = Part("obl", _pp("as", _trade(trade)), "A1")
-    return Part("nsubj", subject, "A0"), head(phrase("VP", head(_WORK.present(SINGULAR)), role))
-
-
-def _by_trade(subject: Phrase, trade: str) -> tuple[Part, ...]:
-    noun_phrase = _trade(trade)
-    by = phrase("PP", Part("case", fw.PREPOSITIONS["by"]), head(phrase("NP", head(_TRADE))))
-    whole = phrase("NP", head(noun_phrase), Part("nmod", by))
-    return Part("nsubj", subject), head(phrase("VP", _copula(), head(whole)))
-
-
-def _capital_of(subject: Phrase, town: str) -> tuple[Part, ...]:
-    return Part("nsubj", _of(_CAPITAL, subject)), head(phrase("VP", _copula(), head(_place(town))))
-
-
-def _king_of(subject: Phrase, town: str) -> tuple[Part, ...]:
-    place = Part("obl", _pp("in", _place(town)), "AM-LOC")
-    return Part("nsubj", _of(_KING, subject), "A0"), head(phrase("VP", head(_RULE.present(SINGULAR)), place))
+def _is(subject: Phrase, predicate: Phrase) -> tuple[Part, ...]:
+    copula = Part("cop", fw.BE.present[SINGULAR])
+    return Part("nsubj", subject), head(phrase("VP", copula, head(predicate)))
 
 
 SIZES: Mapping[str, int] = MappingProxyType({"train": 3000, "dev": 500, "test": 800, "unseen": 300})
@@ -114,13 +86,7 @@ _MOST_WORDS = 40
 
 
 def generate_corpus(*, seed: int = 0, sizes: Mapping[str, int] = SIZES) -> Corpus:
-    """The pocket corpus from its grammar.
-
-    Args:
-        seed: of the random choice of sentences.
-        sizes: number of sentences by split; the split ``unseen`` has only sentences with a word that no other split
-            has.
-    """
+    """The pocket corpus from its grammar: so many sentences by split, chosen at random by the seed."""
     used: set[str] = set()
     splits = {}
     for split, size in sizes.items():
@@ -157,13 +123,11 @@ def sentences_of(split: str, seed: int, used: set[str]) -> Iterator[Sentence]:
         else:
             line = Line(Clauses(Scene(dice, words)).sentence())
         sentence = read(line, id=f"{split}-{number + 1}")
-        if sentence.text in used or len(sentence) > _MOST_WORDS:
-            continue
-        if reach == "unseen" and "misc" not in sentence.layers:
-            continue
-        used.add(sentence.text)
-        number += 1
-        yield sentence
+        is_right = reach == "known" or "misc" in sentence.layers
+        if is_right and sentence.text not in used and len(sentence) <= _MOST_WORDS:
+            used.add(sentence.text)
+            number += 1
+            yield sentence
 
 
 _SHORTEST, _LONGEST = 5, 9
@@ -173,7 +137,7 @@ _SHORTEST, _LONGEST = 5, 9
 def pretraining_documents(
     n_documents: int, *, seed: int = 0, stated: Sequence[Fact] | None = None
 ) -> Iterator[list[str]]:
-    """The pretraining text, document by document.
+    """The pretraining text, document by document: the sentences of each, in order.
 
     Facts are spread over the documents at random; each is stated exactly ``n_stated`` times in all, however many
     documents there are, in its templates by turns.
@@ -182,9 +146,6 @@ def pretraining_documents(
         n_documents: number of documents.
         seed: of the text.
         stated: the facts to state (:func:`~bertology.pocket.facts` when left out; none for held-out text).
-
-    Yields:
-        The sentences of a document, in order.
     """
     schedule = _schedule(facts() if stated is None else stated, n_documents, seed)
     words = lexicon("all")

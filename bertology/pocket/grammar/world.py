@@ -6,8 +6,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from bertology.pocket.grammar import words as word_lists
-from bertology.pocket.grammar.lexicon import KINDS, Agreement, Lexicon, Noun
+from bertology.pocket.grammar.lexicon import (
+    COUNTRIES,
+    KINDS,
+    MEN,
+    SURNAMES,
+    TOWNS,
+    TRADES,
+    WOMEN,
+    Agreement,
+    Lexicon,
+    Noun,
+)
 from bertology.pocket.grammar.tree import Dice, Phrase, Word
 
 Relation = Literal["lives_in", "born_in", "works_as", "capital_of"]
@@ -54,8 +64,8 @@ class Fact:
 def people() -> tuple[Person, ...]:
     """Everyone, women first."""
     dice = Dice("pocket people")
-    women = [Person(name, dice.one_of(word_lists.SURNAMES), "Fem") for name in word_lists.WOMEN]
-    men = [Person(name, dice.one_of(word_lists.SURNAMES), "Masc") for name in word_lists.MEN]
+    women = [Person(name, dice.one_of(SURNAMES), "Fem") for name in WOMEN]
+    men = [Person(name, dice.one_of(SURNAMES), "Masc") for name in MEN]
     return (*women, *men)
 
 
@@ -69,10 +79,10 @@ def facts() -> tuple[Fact, ...]:
     dice = Dice("pocket facts")
     subjects = [person.name for person in people()]
     choices: tuple[tuple[Relation, list[str], list[str]], ...] = (
-        ("lives_in", subjects, [dice.one_of(word_lists.TOWNS) for _ in subjects]),
-        ("born_in", subjects, [dice.one_of(word_lists.COUNTRIES) for _ in subjects]),
-        ("works_as", subjects, [dice.one_of(word_lists.TRADES) for _ in subjects]),
-        ("capital_of", word_lists.COUNTRIES, _drawn(dice, word_lists.TOWNS, len(word_lists.COUNTRIES))),
+        ("lives_in", subjects, [dice.one_of(TOWNS) for _ in subjects]),
+        ("born_in", subjects, [dice.one_of(COUNTRIES) for _ in subjects]),
+        ("works_as", subjects, [dice.one_of(TRADES) for _ in subjects]),
+        ("capital_of", COUNTRIES, _drawn(dice, TOWNS, len(COUNTRIES))),
     )
     made = []
     for relation, holders, objects in choices:
@@ -87,10 +97,10 @@ def candidates(relation: Relation) -> tuple[str, ...]:
     """All possible objects of a relation."""
     return tuple(
         {
-            "lives_in": word_lists.TOWNS,
-            "born_in": word_lists.COUNTRIES,
-            "works_as": word_lists.TRADES,
-            "capital_of": word_lists.TOWNS,
+            "lives_in": TOWNS,
+            "born_in": COUNTRIES,
+            "works_as": TRADES,
+            "capital_of": TOWNS,
         }[relation]
     )
 
@@ -150,8 +160,8 @@ class Scene:
         self._theme = theme
         cast = people() if theme is None else people()[theme::N_THEMES]
         self.people: list[Person] = [hero or dice.one_of(cast), dice.one_of(cast)]
-        self.town = dice.one_of(word_lists.TOWNS)
-        self.country = dice.one_of(word_lists.COUNTRIES)
+        self.town = dice.one_of(TOWNS)
+        self.country = dice.one_of(COUNTRIES)
         self.nouns: dict[str, Noun] = {kind: self._any_noun(kind) for kind in KINDS}
         self.noun_words = lexicon.noun_words
         self.mentions: list[Nominal] = []

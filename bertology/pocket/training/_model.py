@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 
 from bertology.pocket._items import tested_forms
 from bertology.pocket.grammar import function_words as fw
-from bertology.pocket.grammar import words as word_lists
-from bertology.pocket.grammar.lexicon import PLURAL, SINGULAR, lexicon
+from bertology.pocket.grammar.lexicon import COUNTRIES, MEN, PLURAL, SINGULAR, TOWNS, TRADES, WOMEN, lexicon
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -85,11 +84,11 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 def whole_words() -> list[str]:
     """Words that are one piece each, so that they fit a single mask: names, places, trades, tested verbs."""
     listed = [
-        *word_lists.WOMEN,
-        *word_lists.MEN,
-        *word_lists.TOWNS,
-        *word_lists.COUNTRIES,
-        *word_lists.TRADES,
+        *WOMEN,
+        *MEN,
+        *TOWNS,
+        *COUNTRIES,
+        *TRADES,
         *tested_forms(),
     ]
     return list(dict.fromkeys(word.lower() for word in listed))
@@ -97,7 +96,7 @@ def whole_words() -> list[str]:
 
 def salient_words() -> list[str]:
     """Words whose prediction requires knowledge: objects of facts, and verb forms that agree."""
-    listed = [*word_lists.TOWNS, *word_lists.COUNTRIES, *word_lists.TRADES]
+    listed = [*TOWNS, *COUNTRIES, *TRADES]
     for be_or_have in (fw.BE, fw.HAVE):
         listed += [be_or_have.present[SINGULAR].form, be_or_have.present[PLURAL].form]
     for frame in lexicon("known").frames.items:

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from bertology.corpora.prompts import addition_items, decode_items, maximum_items
-from bertology.corpora.prompts._numbers import number_word
+from bertology.corpora.prompts._made import number_word
 from bertology.errors import CorpusError
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from bertology.corpora.prompts import affordance_items, comparison_items
-from bertology.corpora.prompts._objects import things
+from bertology.corpora.prompts._made import things
 
 
 @pytest.mark.parametrize(("by", "more"), [("size", "larger"), ("weight", "heavier")])
@@ -51,7 +51,7 @@ def test_affordances_are_exchanged():
     assert len(items) == 240
     by_frame = {}
     for item in items:
-        by_frame.setdefault(item.frame, set()).add((item.id.split("-")[0], item.answer, item.rival))
+        by_frame.setdefault(item.frame, set()).add((item.id.split("-")[0], item.answer, *item.rivals))
     for (one, answer, rival), (other, *exchanged) in by_frame.values():
         assert one != other
         assert exchanged == [rival, answer]
