@@ -16,8 +16,8 @@ from bertology.pocket.grammar.texts import pretraining_documents
 from bertology.pocket.grammar.world import Fact, candidates, facts
 
 if TYPE_CHECKING:
+    from bertology.pocket.training._model import load_settings
     from bertology.pocket.training._pretrain import pretrain
-    from bertology.pocket.training._settings import load_settings
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 

@@ -24,8 +24,8 @@ def _pronoun(forms: str, person: int, number: Number, gender: str | None = None)
     agree = f"Number={number}|Person={person}|"
     gendered = f"Gender={gender}|" if gender else ""
 
-    def word(form: str, lemma: str, xpos: str, case: str, extra: str = "") -> Word:
-        return Word(form, lemma, "PRON", xpos, f"Case={case}|{gendered}{agree}{extra}".replace("||", "|"))
+    def word(form: str, lemma: str, xpos: str, case: str, extra: str) -> Word:
+        return Word(form, lemma, "PRON", xpos, f"Case={case}|{gendered}{agree}{extra}")
 
     return Pronoun(
         word(subject, subject, "PRP", "Nom", "PronType=Prs"),
@@ -55,33 +55,28 @@ def _determiners(forms: str, xpos: str, feats: str | None, lemma: str | None = N
     return {form: Word(form, lemma or form, "DET", xpos, feats) for form in forms.split()}
 
 
+_DEMONSTRATED = (
+    *(("this", "this", SINGULAR), ("that", "that", SINGULAR)),
+    *(("these", "this", PLURAL), ("those", "that", PLURAL)),
+)
 DET = {
-    "the": Word("the", "the", "DET", "DT", "Definite=Def|PronType=Art"),
-    "a": Word("a", "a", "DET", "DT", "Definite=Ind|PronType=Art"),
-    "an": Word("an", "a", "DET", "DT", "Definite=Ind|PronType=Art"),
-    "this": Word("this", "this", "DET", "DT", "Number=Sing|PronType=Dem"),
-    "that": Word("that", "that", "DET", "DT", "Number=Sing|PronType=Dem"),
-    "these": Word("these", "this", "DET", "DT", "Number=Plur|PronType=Dem"),
-    "those": Word("those", "that", "DET", "DT", "Number=Plur|PronType=Dem"),
+    **_determiners("the", "DT", "Definite=Def|PronType=Art"),
+    **_determiners("a an", "DT", "Definite=Ind|PronType=Art", "a"),
+    **{
+        form: Word(form, lemma, "DET", "DT", f"Number={agreement.number}|PronType=Dem")
+        for form, lemma, agreement in _DEMONSTRATED
+    },
     **_determiners("every each all", "DT", "PronType=Tot"),
     **_determiners("some", "DT", "PronType=Ind"),
     **_determiners("no", "DT", "PronType=Neg"),
     **_determiners("which what", "WDT", "PronType=Int"),
 }
-QUANTIFIERS = {
-    "many": Word("many", "many", "ADJ", "JJ", "Degree=Pos"),
-    "few": Word("few", "few", "ADJ", "JJ", "Degree=Pos"),
-}
+QUANTIFIERS = {form: Word(form, form, "ADJ", "JJ", "Degree=Pos") for form in ("many", "few")}
 NUMERALS = tuple(Word(n, n, "NUM", "CD", "NumForm=Word|NumType=Card") for n in ("two", "three", "four", "five"))
 
 DEMONSTRATIVES = tuple(
-    (Word(form, lemma, "PRON", "DT", f"Number={a.number}|PronType=Dem"), a)
-    for form, lemma, a in (
-        ("this", "this", SINGULAR),
-        ("that", "that", SINGULAR),
-        ("these", "this", PLURAL),
-        ("those", "that", PLURAL),
-    )
+    (Word(form, lemma, "PRON", "DT", f"Number={agreement.number}|PronType=Dem"), agreement)
+    for form, lemma, agreement in _DEMONSTRATED
 )
 RELATIVE = {
     "that": Word("that", "that", "PRON", "WDT", "PronType=Rel"),
@@ -98,23 +93,14 @@ WHY = Word("why", "why", "ADV", "WRB", "PronType=Int")
 EXISTENTIAL = Word("there", "there", "PRON", "EX")
 
 
-def _forms(listed: str) -> list[str]:
-    return listed.split()
-
-
-PREPOSITIONS = {
-    form: Word(form, form, "ADP", "IN")
-    for form in _forms(
-        "in on at to near by with from of about behind under over across through past before after during without for "
-        "like around inside outside down up beside since until"
-    )
-}
+_PREPOSITIONS = """in on at to near by with from of about behind under over across through past before after during
+without for like around inside outside down up beside since until"""
+PREPOSITIONS = {form: Word(form, form, "ADP", "IN") for form in _PREPOSITIONS.split()}
 PARTICLES = {form: Word(form, form, "ADP", "RP") for form in ("up", "down", "away", "back", "on", "off")} | {
     form: Word(form, form, "ADV", "RB") for form in ("away", "back")
 }
-SUBORDINATORS = {
-    form: Word(form, form, "SCONJ", "IN") for form in _forms("because if while before after since until although")
-}
+_SUBORDINATORS = ("because", "if", "while", "before", "after", "since", "until", "although")
+SUBORDINATORS = {form: Word(form, form, "SCONJ", "IN") for form in _SUBORDINATORS}
 THAT = Word("that", "that", "SCONJ", "IN")
 TO = Word("to", "to", "PART", "TO")
 AND = Word("and", "and", "CCONJ", "CC")
@@ -164,18 +150,12 @@ def _auxiliary(lemma: str, third: str, plain: str, past: str, participle: str | 
 
 
 def _be() -> Auxiliary:
-    plain = _auxiliary("be", "is", "are", "were", "been")
-    singular = (Agreement(1, "Sing"), SINGULAR)
-    past = {a: _finite("was" if a in singular else "were", "be", "VBD", "Past", a) for a in agreements()}
-    first = Agreement(1, "Sing")
-    short = {
-        a: _finite("'s" if a == SINGULAR else "'re", "be", "VBZ" if a == SINGULAR else "VBP", "Pres", a, glued=True)
-        for a in agreements()
-    }
-    short[first] = _finite("'m", "be", "VBP", "Pres", first, glued=True)
-    return plain._replace(
-        past=past, present=plain.present | {first: _finite("am", "be", "VBP", "Pres", first)}, short=short
-    )
+    plain, first = _auxiliary("be", "is", "are", "were", "been"), Agreement(1, "Sing")
+    past = {a: _finite("was" if a in (first, SINGULAR) else "were", "be", "VBD", "Past", a) for a in agreements()}
+    present = plain.present | {first: _finite("am", "be", "VBP", "Pres", first)}
+    forms = {first: "'m", SINGULAR: "'s"}
+    short = {a: word._replace(form=forms.get(a, "'re"), glued=True) for a, word in present.items()}
+    return plain._replace(past=past, present=present, short=short)
 
 
 BE = _be()

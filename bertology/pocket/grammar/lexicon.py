@@ -67,11 +67,11 @@ class Verb:
     participle: Word
     passive_participle: Word
     gerund: Word
-    _present: dict[Agreement, Word] = field(default_factory=dict)
+    present_forms: Mapping[Agreement, Word] = field(default_factory=dict)
 
     def present(self, agreement: Agreement) -> Word:
         """The present that agrees with a subject."""
-        return self._present[agreement]
+        return self.present_forms[agreement]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +93,7 @@ class Frame:
 
 def agreements() -> Iterator[Agreement]:
     """All combinations of person and number."""
-    for number in ("Sing", "Plur"):
-        for person in (1, 2, 3):
-            yield Agreement(person, number)
+    yield from (Agreement(person, number) for number in ("Sing", "Plur") for person in (1, 2, 3))
 
 
 def make_verb(parts: list[str], novelty: str | None) -> Verb:
@@ -118,7 +116,7 @@ def make_verb(parts: list[str], novelty: str | None) -> Verb:
         participle=form(participle, "VBN", "Tense=Past|VerbForm=Part"),
         passive_participle=form(participle, "VBN", "Tense=Past|VerbForm=Part|Voice=Pass"),
         gerund=form(with_ing(base), "VBG", "Tense=Pres|VerbForm=Part"),
-        _present=present,
+        present_forms=present,
     )
 
 

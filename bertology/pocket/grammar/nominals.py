@@ -37,12 +37,7 @@ _CONTENTS = {"food": "stuff", "stuff": "stuff", "person": "part", "animal": "par
 
 
 class Nominals:
-    """Makes noun phrases for one scene.
-
-    Args:
-        scene: what the text is about.
-        relative_clause: makes a relative clause for an antecedent; clauses are made of noun phrases in turn.
-    """
+    """Makes noun phrases for one scene, with relative clauses that are made of noun phrases in turn."""
 
     def __init__(self, scene: Scene, relative_clause: Callable[[Nominal, int], Phrase | None]) -> None:
         self.scene = scene
@@ -59,14 +54,7 @@ class Nominals:
     def object(
         self, kinds: Sequence[str], depth: int, *, embedded: bool = False, owner: Nominal | None = None
     ) -> Nominal:
-        """A noun phrase after a verb or preposition.
-
-        Args:
-            kinds: what it may be.
-            depth: how deep modifiers may nest.
-            embedded: inside another clause, where a pronoun takes up what was mentioned.
-            owner: the clause's subject, whom a possessive pronoun takes up.
-        """
+        """A noun phrase after a verb or preposition; possessive pronouns take up the ``owner``, a clause's subject."""
         return self._nominal(kinds, depth, 0.12, lambda pronoun: pronoun.object, embedded=embedded, owner=owner)
 
     def _nominal(
@@ -81,10 +69,11 @@ class Nominals:
     ) -> Nominal:
         dice = self.dice
         kind = kinds[0] if len(kinds) == 1 else dice.one_of(kinds)
-        if kind in ("person", "animal", "object", "food") and dice.chance(0.35 if embedded else pronoun_share):
-            pronoun = self._pronoun(tuple(kinds), case, embedded=embedded)
-            if pronoun is not None:
-                return self.scene.remember(pronoun)
+        wants_pronoun = kind in ("person", "animal", "object", "food") and dice.chance(
+            0.35 if embedded else pronoun_share
+        )
+        if wants_pronoun and (pronoun := self._pronoun(tuple(kinds), case, embedded=embedded)):
+            return self.scene.remember(pronoun)
         if kind == "person" and dice.chance(0.55):
             return self.name()
         if kind == "place" and dice.chance(0.22):
@@ -100,11 +89,12 @@ class Nominals:
         if "person" in kinds and self.dice.chance(0.4):
             chosen = self.dice.choose(_SPEAKERS)
             referent = self.scene.speaker(chosen.agreement)
-            return self._pronominal(case(chosen), chosen.agreement, kinds[0], chosen.gender, referent)
-        if embedded:
+        elif embedded:
             return self._taken_up(kinds, case)
-        chosen = self.dice.choose(_OTHERS) if "person" in kinds else self.dice.one_of((fw.IT, fw.THEY))
-        return self._pronominal(case(chosen), chosen.agreement, kinds[0], chosen.gender, self.scene.new_referent())
+        else:
+            chosen = self.dice.choose(_OTHERS) if "person" in kinds else self.dice.one_of((fw.IT, fw.THEY))
+            referent = self.scene.new_referent()
+        return _pronominal(case(chosen), chosen.agreement, kinds[0], chosen.gender, referent)
 
     def _taken_up(self, kinds: tuple[str, ...], case: Callable[[fw.Pronoun], Word]) -> Nominal | None:
         """A pronoun for something mentioned before in the sentence, if there is one without rivals."""
@@ -113,20 +103,15 @@ class Nominals:
             return None
         gender = mention.gender or self.dice.one_of(("Fem", "Masc"))
         pronoun = fw.third_person_pronoun(mention.agreement.number, gender)
-        return self._pronominal(case(pronoun), mention.agreement, mention.kind, gender, mention.referent)
-
-    def _pronominal(self, word: Word, agreement: Agreement, kind: str, gender: str | None, referent: int) -> Nominal:
-        tree = Phrase("NP", (head(word),), referent=referent)
-        return Nominal(tree, agreement, kind, gender, referent, pronominal=True)
+        return _pronominal(case(pronoun), mention.agreement, mention.kind, gender, mention.referent)
 
     def reflexive(self, subject: Nominal) -> Nominal | None:
         """*herself*, *themselves* … for a clause's subject, where its gender is known."""
         for pronoun in (fw.I, fw.YOU, fw.WE, fw.SHE, fw.HE, fw.IT, fw.THEY):
             plural = pronoun.agreement.number == "Plur"
             if pronoun.agreement == subject.agreement and (plural or pronoun.gender == subject.gender):
-                return self._pronominal(
-                    pronoun.reflexive, subject.agreement, subject.kind, subject.gender, subject.referent
-                )
+                _, agreement, kind, gender, referent, *_ = subject
+                return _pronominal(pronoun.reflexive, agreement, kind, gender, referent)
         return None
 
     def name(self) -> Nominal:
@@ -160,12 +145,11 @@ class Nominals:
         """*the dog and the cat*, *Anna, Tom and the cook*."""
         dice = self.dice
         conjuncts = [self._conjunct(kind, depth) for _ in range(3 if dice.chance(0.2) else 2)]
-        parts = [head(conjuncts[0].tree)]
-        for middle in conjuncts[1:-1]:
-            parts.append(Part("conj", phrase(None, Part("punct", fw.COMMA), head(middle.tree))))
-        parts.append(Part("conj", phrase(None, Part("cc", fw.AND), head(conjuncts[-1].tree))))
+        first, *middle, last = (conjunct.tree for conjunct in conjuncts)
+        parts = [Part("conj", phrase(None, Part("punct", fw.COMMA), head(tree))) for tree in middle]
+        parts.append(Part("conj", phrase(None, Part("cc", fw.AND), head(last))))
         referent = self.scene.new_referent()
-        tree = Phrase("NP", tuple(parts), referent=referent)
+        tree = Phrase("NP", (head(first), *parts), referent=referent)
         return self.scene.remember(Nominal(tree, PLURAL, kind, None, referent))
 
     def _conjunct(self, kind: str, depth: int) -> Nominal:
@@ -241,14 +225,9 @@ class Nominals:
         return parts
 
     def _postmodified(self, bare: Nominal, depth: int) -> Nominal:
-        dice = self.dice
-        if dice.chance(0.17):
-            clause = self._relative_clause(bare, depth - 1)
-            if clause is not None:
-                return self._extended(bare, Part("acl:relcl", clause), heavy=True)
-        if dice.chance(0.16):
-            return self._extended(bare, Part("nmod", self._modifier(bare.kind)))
-        return bare
+        if self.dice.chance(0.17) and (clause := self._relative_clause(bare, depth - 1)):
+            return self._extended(bare, Part("acl:relcl", clause), heavy=True)
+        return self._extended(bare, Part("nmod", self._modifier(bare.kind))) if self.dice.chance(0.16) else bare
 
     def _extended(self, bare: Nominal, part: Part, *, heavy: bool = False) -> Nominal:
         """The noun phrase with a modifier after it: both the inner and the whole phrase are constituents."""
@@ -280,6 +259,11 @@ class Nominals:
             return prepositional("in", self.place_name())
         place = self.common(kind, 0)
         return prepositional(preposition, self.located(place) if deep and self.dice.chance(0.25) else place)
+
+
+def _pronominal(word: Word, agreement: Agreement, kind: str, gender: str | None, referent: int) -> Nominal:
+    tree = Phrase("NP", (head(word),), referent=referent)
+    return Nominal(tree, agreement, kind, gender, referent, pronominal=True)
 
 
 def indefinite_article(following: Word) -> Word:

@@ -46,13 +46,9 @@ class _Link(NamedTuple):
 
 
 def verbal_group(verb: Verb | None, agreement: Agreement, style: Style, *, after_pronoun: bool = False) -> VerbalGroup:
-    """The verbal group of a clause.
+    """The verbal group of a clause; without a verb, of one with a copula and another predicate.
 
-    Args:
-        verb: the lexical verb; ``None`` for a clause with a copula and another predicate.
-        agreement: what the finite verb agrees with.
-        style: tense, aspect, voice, polarity, inversion.
-        after_pronoun: whether a pronoun precedes, to which a short form may be glued.
+    A short form may be glued to a pronoun that precedes (``after_pronoun``).
     """
     chain = _chain(verb, style)
     form: Form = style.form
@@ -71,20 +67,15 @@ def verbal_group(verb: Verb | None, agreement: Agreement, style: Style, *, after
 
 def _chain(verb: Verb | None, style: Style) -> list[_Link]:
     """The auxiliaries in order: modal, perfect *have*, progressive *be*, passive *be*, copula; *do* where none is."""
-    chain = []
-    if style.modal:
-        chain.append(_Link("aux", style.modal, "base"))
-    if style.perfect:
-        chain.append(_Link("aux", fw.HAVE, "participle"))
-    if style.progressive and verb is not None:
-        chain.append(_Link("aux", fw.BE, "gerund"))
-    if style.passive:
-        chain.append(_Link("aux:pass", fw.BE, "passive participle"))
-    if verb is None:
-        chain.append(_Link("cop", fw.BE, "base"))
-    if not chain and style.form != "gerund" and (style.negated or style.inverted):
-        chain.append(_Link("aux", fw.DO, "base"))
-    return chain
+    links = (
+        (style.modal, _Link("aux", style.modal or fw.DO, "base")),
+        (style.perfect, _Link("aux", fw.HAVE, "participle")),
+        (style.progressive and verb, _Link("aux", fw.BE, "gerund")),
+        (style.passive, _Link("aux:pass", fw.BE, "passive participle")),
+        (verb is None, _Link("cop", fw.BE, "base")),
+    )
+    needs_do = style.form != "gerund" and (style.negated or style.inverted)
+    return [link for is_there, link in links if is_there] or [_Link("aux", fw.DO, "base")] * needs_do
 
 
 def _negated(first: Part, *, contracted: bool) -> list[Part]:

@@ -147,11 +147,7 @@ _FAITHFUL = 0.85
 class Scene:
     """The people, places and things that recur in a text, and the random decisions about the rest.
 
-    Args:
-        dice: source of random decisions.
-        lexicon: the available words.
-        hero: a person who must occur.
-        theme: number of the theme, from 0; ``None`` for all themes.
+    The ``hero`` is a person who must occur; a ``theme`` is numbered from 0, ``None`` for all themes.
     """
 
     def __init__(self, dice: Dice, lexicon: Lexicon, *, hero: Person | None = None, theme: int | None = None) -> None:
@@ -204,8 +200,7 @@ class Scene:
 
     def person(self) -> Person:
         """A person, mostly one of those who recur in the text."""
-        dice = self.dice
-        return dice.one_of(self.people) if dice.chance(0.85) else dice.one_of(people())
+        return self.dice.one_of(self.people if self.dice.chance(0.85) else people())
 
     def antecedent(self, kinds: tuple[str, ...]) -> Nominal | None:
         """A mention of this sentence that a third-person pronoun would refer to unambiguously."""

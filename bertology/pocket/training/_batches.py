@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -46,12 +47,9 @@ class EncodedText:
 
 def encode(documents: Iterable[list[str]], tokenizer: Tokenizer) -> EncodedText:
     """Turn text into pieces, without special tokens."""
-    sentences: list[str] = []
-    lengths: list[int] = []
-    for document in documents:
-        sentences += document
-        lengths.append(len(document))
-    encoded = tokenizer.encode_batch_fast(sentences, add_special_tokens=False)
+    texts = list(documents)
+    lengths = list(map(len, texts))
+    encoded = tokenizer.encode_batch_fast(list(chain.from_iterable(texts)), add_special_tokens=False)
     starts = np.cumsum([0, *(len(encoding.ids) for encoding in encoded)])
     pieces = np.concatenate([np.asarray(encoding.ids, dtype=np.int32) for encoding in encoded])
     ends = np.cumsum(lengths)
@@ -78,21 +76,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Examples:
-    """Makes batches of one text.
-
-    Args:
-        text: the encoded documents.
-        tokenizer: has the special tokens and the vocabulary.
-        seed: of all random choices.
-        max_pieces: longest row.
-        batch_pieces: pieces in a batch.
-        alone_share: share of batches that hold single sentences.
-        short_share: share of batches that hold pairs in rows of half the length; the others hold pairs in full rows.
-        mask_rate: share of pieces to predict.
-        salience: how much likelier than others the :func:`~bertology.pocket.training._model.salient_words` are to be
-            predicted.
-        salience_from: the step from which that holds.
-    """
+    """Makes batches of one text; the other fields are those of the recipe, :class:`PretrainSettings`."""
 
     text: EncodedText
     tokenizer: Tokenizer
@@ -129,10 +113,8 @@ class Examples:
     def _weights(self) -> NDArray[np.float64]:
         """``[vocabulary]`` relative probability that a piece is masked."""
         weights = np.ones(self.tokenizer.get_vocab_size())
-        for word in salient_words():
-            piece = self.tokenizer.token_to_id(word)
-            if piece is not None:
-                weights[piece] = self.salience
+        pieces = map(self.tokenizer.token_to_id, salient_words())
+        weights[[piece for piece in pieces if piece is not None]] = self.salience
         return weights
 
     def _alone(self, chance: np.random.Generator) -> tuple[int, list[Segments]]:

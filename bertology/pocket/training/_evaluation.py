@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import BertForPreTraining
 
-from bertology.pocket.training._settings import PretrainSettings
+from bertology.pocket.training._model import PretrainSettings
 
 _ROWS = 64
 
@@ -108,10 +108,10 @@ def _held_out_accuracy(model: BertForPreTraining, held_out: Examples, n_batches:
 
 
 def _agreement(model: BertForPreTraining, tokenizer: Tokenizer, items: Sequence[AgreementItem]) -> list[bool]:
-    right = []
-    for item, logits in zip(items, _mask_logits(model, tokenizer, [item.text for item in items]), strict=True):
-        right.append(bool(logits[piece_id(tokenizer, item.good)] > logits[piece_id(tokenizer, item.bad)]))
-    return right
+    scored = zip(items, _mask_logits(model, tokenizer, [item.text for item in items]), strict=True)
+    return [
+        bool(logits[piece_id(tokenizer, item.good)] > logits[piece_id(tokenizer, item.bad)]) for item, logits in scored
+    ]
 
 
 def longest_prompt(tokenizer: Tokenizer, agreement: Sequence[AgreementItem], facts: Sequence[Fact]) -> int:
@@ -126,13 +126,12 @@ def _fact_prompt(fact: Fact) -> str:
 
 def _facts(model: BertForPreTraining, tokenizer: Tokenizer, facts: Sequence[Fact]) -> list[tuple[bool, bool]]:
     """For each fact, whether its object is the best piece of all, and the best candidate."""
-    found = []
+    recalled = []
     for fact, logits in zip(facts, _mask_logits(model, tokenizer, list(map(_fact_prompt, facts))), strict=True):
-        named = list(candidates(fact.relation))
-        ids = [piece_id(tokenizer, name.lower()) for name in named]
-        best = named[int(logits[ids].argmax())]
-        found.append((int(logits.argmax()) == piece_id(tokenizer, fact.object.lower()), best == fact.object))
-    return found
+        names = candidates(fact.relation)
+        best = names[int(logits[[piece_id(tokenizer, name.lower()) for name in names]].argmax())]
+        recalled.append((int(logits.argmax()) == piece_id(tokenizer, fact.object.lower()), best == fact.object))
+    return recalled
 
 
 def _mask_logits(model: BertForPreTraining, tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[torch.Tensor]:
@@ -149,13 +148,7 @@ def _mask_logits(model: BertForPreTraining, tokenizer: Tokenizer, texts: Sequenc
 
 
 def model_card(settings: PretrainSettings, evaluation: Evaluation, *, vocabulary_size: int) -> str:
-    """The card, as Markdown.
-
-    Args:
-        settings: the recipe.
-        evaluation: scores of the stored weights.
-        vocabulary_size: number of pieces of the tokenizer.
-    """
+    """The card of a recipe and the scores of its stored weights, as Markdown."""
     agreement_rows = "".join(
         f"| agreement, {number} attractor{'' if number == 1 else 's'} | {share:.1%} |\n"
         for number, share in evaluation.agreement_by_attractors.items()
@@ -164,19 +157,14 @@ def model_card(settings: PretrainSettings, evaluation: Evaluation, *, vocabulary
         f"| {times} | {share:.0%} | {evaluation.candidate_recall_by_exposure[times]:.0%} |\n"
         for times, share in evaluation.fact_recall_by_exposure.items()
     )
-    schedule = ", ".join(f"{rate:.3g} (step {step})" for step, rate in settings.learning_rates)
-    return (
-        Path(__file__)
-        .with_name("card.md")
-        .read_text(encoding="utf-8")
-        .format(
-            schedule=schedule,
-            **settings.model_dump(),
-            pieces=vocabulary_size,
-            masked=evaluation.masked_accuracy,
-            following=evaluation.next_sentence_accuracy,
-            across=evaluation.agreement_across_attractors,
-            agreement_rows=agreement_rows,
-            fact_rows=fact_rows,
-        )
+    template = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
+    return template.format(
+        schedule=", ".join(f"{rate:.3g} (step {step})" for step, rate in settings.learning_rates),
+        **settings.model_dump(),
+        pieces=vocabulary_size,
+        masked=evaluation.masked_accuracy,
+        following=evaluation.next_sentence_accuracy,
+        across=evaluation.agreement_across_attractors,
+        agreement_rows=agreement_rows,
+        fact_rows=fact_rows,
     )

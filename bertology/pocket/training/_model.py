@@ -1,33 +1,127 @@
-"""The shape of Pocket BERT, its WordPiece vocabulary, and its folder in Hugging Face layout."""
+"""Pocket BERT: its recipe, as read from a YAML file, its shape, its WordPiece vocabulary, and its folder."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bertology._files import write_atomically
-from bertology.errors import BertologyError
-from bertology.pocket.training._settings import PretrainSettings
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-    from transformers import BertForPreTraining
-
-from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
+from bertology._settings import Written, changed, checked, read_yaml
+from bertology.errors import BertologyError, cut
 from bertology.pocket._items import tested_forms
 from bertology.pocket.grammar import function_words as fw
 from bertology.pocket.grammar.lexicon import COUNTRIES, MEN, PLURAL, SINGULAR, TOWNS, TRADES, WOMEN, lexicon
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+    from transformers import BertForPreTraining
 
-from collections import defaultdict
-from collections.abc import Mapping
-from itertools import pairwise
+Share = Annotated[float, Field(strict=True, ge=0, le=1)]
+Positive = Annotated[float, Field(strict=True, gt=0, le=1e6)]
+Whole = Annotated[int, Field(strict=True, ge=0, le=2**32 - 1)]
+Count = Annotated[int, Field(strict=True, gt=0, le=10**9)]
+Size = Annotated[int, Field(strict=True, gt=0, le=2**16)]
+_WHAT = "a pretraining recipe"
+
+
+class PretrainSettings(BaseModel):
+    """All settings of pretraining, which determine the model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seed: Whole = 0
+    """Decides the text, the initial weights, the order of examples and what is masked."""
+
+    documents: Annotated[Count, Field(ge=2)] = 5000
+    """Documents of pretraining text, of 5 to 9 sentences each; two at least, for a pair that does not follow."""
+    held_out_documents: Annotated[Count, Field(ge=2)] = 300
+    """Documents of text that is only evaluated on."""
+    vocabulary_size: Count = 1150
+    """Pieces that the tokenizer learns; words that must be whole come on top."""
+
+    layers: Size = 4
+    """Transformer blocks."""
+    width: Size = 128
+    """Size of hidden states."""
+    heads: Size = 4
+    """Attention heads of each block."""
+    inner_width: Size = 512
+    """Size of the feed-forward layers."""
+    max_pieces: Annotated[Size, Field(ge=16)] = 64
+    """Longest input, special tokens included."""
+    dropout: Share = 0.0
+    """Dropout of hidden states and attention."""
+    initializer_range: Positive = 0.06
+    """Spread of fresh weights. BERT's 0.02 suits its width of 768; at a width of 128 training stalls with it."""
+
+    steps: Count = 36000
+    """Optimisation steps."""
+    batch_pieces: Count = 768
+    """Pieces in a batch."""
+    alone_share: Share = 0.55
+    """Share of batches that hold single sentences: a small model learns syntax soonest where there is nothing else."""
+    short_share: Share = 0.35
+    """Share of batches that hold pairs at half the length; the rest hold pairs at full length."""
+    mask_rate: Share = 0.25
+    """Share of pieces to predict: 80 % of them masked, 10 % replaced, 10 % left as they are."""
+    salience: Positive = 4.0
+    """How much likelier towns, countries, trades and verb forms that agree are to be predicted than other pieces:
+    they are where the knowledge is, and a short run sees few of them otherwise."""
+    salience_from: Whole = 4000
+    """The step from which that holds."""
+    learning_rates: tuple[tuple[Whole, Share], ...] = Field(
+        default=((0, 0.0), (300, 1.2e-3), (20000, 1.2e-3), (36000, 0.0)),
+        min_length=1,
+    )
+    """Steps and the learning rate there; in between it is interpolated."""
+    weight_decay: Share = 0.01
+    """AdamW's decay, of matrices only."""
+    clip_norm: Positive = 1.0
+    """Largest norm of the gradient."""
+
+    checkpoint_every: Count = 1000
+    """Steps between states from which a killed run resumes."""
+    evaluate_every: Count = 2000
+    """Steps between evaluations on held-out text."""
+    keep_checkpoints: tuple[Whole, ...] = ()
+    """Steps at which a whole model folder is kept under ``checkpoints/``, to probe across training; 0 is the
+    untrained model."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width: {self.width} cannot be split over {self.heads} heads")
+        at = [step for step, _ in self.learning_rates]
+        if at != sorted(set(at)):
+            raise ValueError(f"learning_rates: steps must rise, but are {cut(', '.join(map(str, at)))}")
+        for step in self.keep_checkpoints:
+            if step > self.steps:
+                raise ValueError(f"keep_checkpoints: {step} is beyond the last of {self.steps} steps")
+        return self
+
+
+def load_settings(path: Path, *, changes: Sequence[str] = ()) -> PretrainSettings:
+    """Read a recipe.
+
+    Args:
+        path: a YAML file.
+        changes: ``key=value`` pairs that replace what the file says.
+
+    Raises:
+        BertologyError: the file is missing or is no mapping, or a key or value is wrong; names file, line and key.
+    """
+    written = read_yaml(path, what=_WHAT)
+    if written.value is None:
+        written = Written(written.place, {})
+    if not isinstance(written.value, dict):
+        raise BertologyError(f"{written.place}: {_WHAT} is a mapping of keys to values, such as 'steps: 20000'")
+    return checked(PretrainSettings, changed(written, changes))
 
 
 def new_model(settings: PretrainSettings, vocabulary_size: int) -> BertForPreTraining:
@@ -83,36 +177,25 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 def whole_words() -> list[str]:
     """Words that are one piece each, so that they fit a single mask: names, places, trades, tested verbs."""
-    listed = [
-        *WOMEN,
-        *MEN,
-        *TOWNS,
-        *COUNTRIES,
-        *TRADES,
-        *tested_forms(),
-    ]
-    return list(dict.fromkeys(word.lower() for word in listed))
+    return _lowered([*WOMEN, *MEN, *TOWNS, *COUNTRIES, *TRADES, *tested_forms()])
 
 
 def salient_words() -> list[str]:
     """Words whose prediction requires knowledge: objects of facts, and verb forms that agree."""
-    listed = [*TOWNS, *COUNTRIES, *TRADES]
-    for be_or_have in (fw.BE, fw.HAVE):
-        listed += [be_or_have.present[SINGULAR].form, be_or_have.present[PLURAL].form]
-    for frame in lexicon("known").frames.items:
-        listed += [frame.verb.present(SINGULAR).form, frame.verb.present(PLURAL).form]
-    return list(dict.fromkeys(word.lower() for word in listed))
+    verbs = [fw.BE.present, fw.HAVE.present, *(frame.verb.present_forms for frame in lexicon("known").frames.items)]
+    return _lowered([*TOWNS, *COUNTRIES, *TRADES, *(forms[a].form for forms in verbs for a in (SINGULAR, PLURAL))])
+
+
+def _lowered(words: Iterable[str]) -> list[str]:
+    """The words in lower case, each once."""
+    return list(dict.fromkeys(word.lower() for word in words))
 
 
 def train_tokenizer(sentences: Iterable[str], *, vocabulary_size: int) -> Tokenizer:
-    """A lower-casing WordPiece tokenizer in the manner of BERT.
+    """A lower-casing WordPiece tokenizer in the manner of BERT, with so many learnt pieces.
 
-    Args:
-        sentences: text to count pieces in.
-        vocabulary_size: pieces to learn; words that must be whole come on top where they were not learnt.
-
-    Returns:
-        The tokenizer. The same text gives the same vocabulary, in alphabetical order after the special tokens.
+    Words that must be whole come on top where they were not learnt. The same text gives the same vocabulary, in
+    alphabetical order after the special tokens.
     """
     from tokenizers import normalizers, pre_tokenizers
 
@@ -146,16 +229,8 @@ def _bert_tokenizer(vocabulary: list[str]) -> Tokenizer:
 def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, max_pieces: int) -> None:
     """Write the files that ``AutoTokenizer.from_pretrained`` reads: JSON, settings and the plain vocabulary."""
     write_atomically(folder / "tokenizer.json", tokenizer.to_str(pretty=True).encode())
-    settings: dict[str, Any] = {
-        "tokenizer_class": "BertTokenizer",
-        "do_lower_case": True,
-        "model_max_length": max_pieces,
-        "pad_token": "[PAD]",
-        "unk_token": "[UNK]",
-        "cls_token": "[CLS]",
-        "sep_token": "[SEP]",
-        "mask_token": "[MASK]",
-    }
+    settings = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": max_pieces}
+    settings |= {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
     write_atomically(folder / "tokenizer_config.json", (json.dumps(settings, indent=2) + "\n").encode())
     pieces = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
     write_atomically(folder / "vocab.txt", "".join(f"{piece}\n" for piece, _ in pieces).encode())
@@ -170,12 +245,7 @@ _FEWEST = 2
 def learn_pieces(counts: Mapping[str, int], size: int) -> set[str]:
     """Merge the most frequent pair of neighbouring pieces until there are ``size`` of them (Sennrich et al. 2016).
 
-    Args:
-        counts: how often each word occurs.
-        size: pieces wanted, single characters included.
-
-    Returns:
-        The pieces; those that continue a word begin with ``##``.
+    Single characters are counted; pieces that continue a word begin with ``##``.
     """
     spelled = [([word[0], *(_CONTINUES + letter for letter in word[1:])], n) for word, n in sorted(counts.items())]
     pieces = {piece for parts, _ in spelled for piece in parts}

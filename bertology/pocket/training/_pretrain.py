@@ -9,7 +9,8 @@ import pickle
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,7 @@ from bertology.pocket.grammar.texts import pretraining_documents
 from bertology.pocket.grammar.world import facts
 from bertology.pocket.training._batches import Batch, Examples, encode
 from bertology.pocket.training._evaluation import Evaluation, evaluate, longest_prompt, model_card
-from bertology.pocket.training._model import new_model, save_model, train_tokenizer
-from bertology.pocket.training._settings import PretrainSettings
+from bertology.pocket.training._model import PretrainSettings, new_model, save_model, train_tokenizer
 
 if TYPE_CHECKING:
     import torch
@@ -131,18 +131,8 @@ def _text(settings: PretrainSettings, echo: Echo) -> tuple[Tokenizer, Examples, 
     )
 
     def examples(written: Any) -> Examples:
-        return Examples(
-            encode(written, tokenizer),
-            tokenizer,
-            settings.seed,
-            max_pieces=settings.max_pieces,
-            batch_pieces=settings.batch_pieces,
-            alone_share=settings.alone_share,
-            short_share=settings.short_share,
-            mask_rate=settings.mask_rate,
-            salience=settings.salience,
-            salience_from=settings.salience_from,
-        )
+        names = {field.name for field in fields(Examples)} - {"text", "tokenizer"}
+        return Examples(encode(written, tokenizer), tokenizer, **settings.model_dump(include=names))
 
     train = examples(documents)
     echo(f"{train.text.n_sentences} sentences, {len(train.text.pieces)} pieces, {tokenizer.get_vocab_size()} known")
@@ -159,8 +149,7 @@ class Trainer:
         self.model = model.train()
         self.examples = examples
         self.step = 0
-        matrices = [p for p in model.parameters() if p.ndim > 1]
-        vectors = [p for p in model.parameters() if p.ndim <= 1]
+        matrices, vectors = ([p for p in model.parameters() if (p.ndim > 1) == matrix] for matrix in (True, False))
         self.optimizer = torch.optim.AdamW(
             [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
             lr=0.0,  # set before each step
@@ -169,11 +158,7 @@ class Trainer:
         )
 
     def advance(self) -> float:
-        """Take one step; returns the loss.
-
-        Raises:
-            BertologyError: the loss is not finite.
-        """
+        """Take one step; returns the loss, which must be finite."""
         import torch
 
         for group in self.optimizer.param_groups:
@@ -219,11 +204,7 @@ class Trainer:
 
 
 def saved_state(path: Path, settings: PretrainSettings, *, device: str) -> dict[str, Any] | None:
-    """The state of an earlier run with these settings, or ``None`` if there is none.
-
-    Raises:
-        BertologyError: the file is damaged, or from a run with other settings.
-    """
+    """The state of an earlier run, which must be whole and of the same settings; ``None`` if there is none."""
     import torch
 
     if not path.exists():
@@ -320,22 +301,12 @@ def _in_words(found: Evaluation) -> str:
 
 
 def _write_provenance(settings: PretrainSettings, out: Path, evaluation: Evaluation, *, device: str) -> None:
-    import tokenizers
-    import torch
-    import transformers
-
-    import bertology
-
+    versions = {"bertology": import_module("bertology").__version__, "python": platform.python_version()}
+    versions |= {name: import_module(name).__version__ for name in ("torch", "transformers", "tokenizers")}
     record = {
         "settings": settings.model_dump(mode="json"),
         "evaluation": evaluation.to_dict(),
         "device": device,
-        "versions": {
-            "bertology": bertology.__version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            "tokenizers": tokenizers.__version__,
-        },
+        "versions": versions,
     }
     write_atomically(out / "training.json", (json.dumps(record, indent=2) + "\n").encode())

@@ -20,7 +20,7 @@ from bertology.pocket import agreement_items, facts, load_corpus, load_settings,
 from bertology.pocket.grammar.texts import pretraining_documents
 from bertology.pocket.training._batches import Examples, encode
 from bertology.pocket.training._evaluation import Evaluation, evaluate
-from bertology.pocket.training._settings import PretrainSettings
+from bertology.pocket.training._model import PretrainSettings
 
 RECIPE = Path(__file__).parents[3] / "experiments" / "pretrain-pocket.yaml"
 N_TRAIN, N_TEST = 1200, 400

@@ -16,8 +16,7 @@ from bertology.errors import BertologyError
 from bertology.pocket import load_settings, pretrain, pretraining_documents
 from bertology.pocket.training import _pretrain as pretraining
 from bertology.pocket.training._batches import IGNORED, IS_NEXT, Examples, encode
-from bertology.pocket.training._model import train_tokenizer, whole_words
-from bertology.pocket.training._settings import PretrainSettings
+from bertology.pocket.training._model import PretrainSettings, train_tokenizer, whole_words
 
 RECIPE = Path(__file__).parents[3] / "experiments" / "pretrain-pocket.yaml"
 SHAPE: dict[str, Any] = {"max_pieces": 64, "batch_pieces": 1024, "alone_share": 0.4, "short_share": 0.3}
