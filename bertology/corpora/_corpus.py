@@ -70,9 +70,9 @@ def corpus_from_files(
     Args:
         path: the folder or file.
         read: makes the sentences of a file, and notes irregularities.
-        suffixes: suffixes of the files of a folder that are read.
+        suffixes: those of the files of a folder that are read.
         what: format of the files, for messages.
-        language: the language of the files of each split.
+        language: from the files of each split.
 
     Raises:
         CorpusError: no such file, or one that is not as it should be.

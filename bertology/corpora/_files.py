@@ -41,11 +41,6 @@ def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str
     One file is the split that its name states, else ``test``. In a folder a treebank may come in pieces
     (``cs_pdt-ud-train-c.conllu``, ``…-train-l.conllu``), which belong together.
 
-    Args:
-        path: where to look.
-        suffixes: suffixes of the files of a folder that are considered.
-        what: format of the files, for the message.
-
     Raises:
         CorpusError: a folder has no such file, none whose name states a split, or two of the same split.
     """
@@ -146,27 +141,18 @@ def json_objects(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of a file of one JSON object a line, with the numbers of their lines; blank lines are none.
 
-    Args:
-        path: the file.
-        due: what each line should hold, for the message.
-        empty: what is wrong with a file without objects, for the message.
-
     Raises:
-        CorpusError: the file cannot be read, a line is no JSON object, or there is none.
+        CorpusError: the file cannot be read, a line is no JSON object (what is ``due``), or there is none (``empty``).
     """
-    n_objects = 0
-    for number, line in enumerate(text_lines(path), 1):
-        if line.strip():
-            n_objects += 1
-            try:
-                value = parsed_json(line)
-            except NotJson as error:
-                raise CorpusError(f"{path}:{number}: not JSON ({error}); one object a line is due") from None
-            if not isinstance(value, dict):
-                raise CorpusError(f"{path}:{number}: {described(value)} where {due} was due")
-            yield number, value
-    if not n_objects:
-        raise CorpusError(f"{path}: {empty}; give one JSON object a line")
+    lines = ((number, line) for number, line in enumerate(text_lines(path), 1) if line.strip())
+    for number, line in at_least_one(lines, f"{path}: {empty}; give one JSON object a line"):
+        try:
+            value = parsed_json(line)
+        except NotJson as error:
+            raise CorpusError(f"{path}:{number}: not JSON ({error}); one object a line is due") from None
+        if not isinstance(value, dict):
+            raise CorpusError(f"{path}:{number}: {described(value)} where {due} was due")
+        yield number, value
 
 
 def at_least_one(items: Iterable[T], message: str) -> Iterator[T]:

@@ -110,14 +110,11 @@ def masked_lm_loss(
 
 @dataclass(frozen=True)
 class Places:
-    """The masked pieces, in the order of windows."""
+    """The masked pieces in the order of windows: ``[place]`` number of word and window, and piece in the window."""
 
     word: NDArray[np.int64]
-    """``[place]`` number of the word that a piece is of."""
     window: NDArray[np.int64]
-    """``[place]``"""
     piece: NDArray[np.int64]
-    """``[place]`` counted inside the window."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,11 +135,9 @@ class MaskedBatch:
     """``[place]`` the vocabulary number that was masked."""
 
     def ask(self, encoder: Encoder) -> tuple[Tensor, Tensor]:
-        """The loss of each masked piece, and whether it is the most probable one.
+        """``[place]`` −ln of the probability of each masked piece, and whether it is the most probable one.
 
-        Returns:
-            ``[place]`` −ln of its probability, from which gradients flow to the gates of the encoder's heads, and
-            ``[place]`` bool.
+        Gradients flow from the first to the gates of the encoder's heads.
         """
         logits = encoder.masked_logits(self.ids, self.positions, attention_mask=self.mask)[encoder.n_layers]
         gold = self.gold.to(logits.device)
@@ -173,17 +168,21 @@ class MaskedText:
 
     def batches(self) -> Iterator[MaskedBatch]:
         """Every window in which something is masked, once, with others of about its length."""
-        for windows in _batches(self.pieces.window_lengths, np.unique(self.places.window), self._pieces_in_batch):
-            here = np.flatnonzero(np.isin(self.places.window, windows))
-            row = np.searchsorted(windows, self.places.window[here])
-            lengths = self.pieces.window_lengths[windows]
+        window_lengths, ordered = self.pieces.window_lengths, np.unique(self.places.window)
+        ordered = ordered[np.argsort(-window_lengths[ordered], kind="stable")]
+        while len(ordered):
+            size = max(1, self._pieces_in_batch // int(window_lengths[ordered[0]]))
+            windows, ordered = np.sort(ordered[:size]), ordered[size:]
+            places = np.flatnonzero(np.isin(self.places.window, windows))
+            row = np.searchsorted(windows, self.places.window[places])
+            lengths = window_lengths[windows]
             ids = torch.from_numpy(self.pieces.batch_ids(windows, int(lengths.max())))
             mask = (torch.arange(ids.shape[1]) < torch.from_numpy(lengths)[:, None]).long()
-            positions = torch.from_numpy(np.stack([row, self.places.piece[here]], axis=1))
+            positions = torch.from_numpy(np.stack([row, self.places.piece[places]], axis=1))
             rows, columns = positions.unbind(1)
             gold = ids[rows, columns]
             ids[rows, columns] = self._mask_id
-            yield MaskedBatch(ids, None if bool(mask.all()) else mask, windows, here, positions, gold)
+            yield MaskedBatch(ids, None if bool(mask.all()) else mask, windows, places, positions, gold)
 
 
 def _choose(pieces: Pieces, sentences: Sentences, share: float, seed: int) -> Places:
@@ -202,12 +201,3 @@ def _choose(pieces: Pieces, sentences: Sentences, share: float, seed: int) -> Pl
     piece = np.repeat(pieces.word_first[masked].astype(np.int64), lengths) + within
     is_piece = ~pieces.gaps[pieces.window_starts[window] + piece]
     return Places(np.repeat(masked, lengths)[is_piece], window[is_piece], piece[is_piece])
-
-
-def _batches(lengths: NDArray[np.int64], windows: NDArray[np.int64], pieces: int) -> Iterator[NDArray[np.int64]]:
-    """Windows of about the same length, each batch in rising order."""
-    ordered = windows[np.argsort(-lengths[windows], kind="stable")]
-    while len(ordered):
-        size = max(1, pieces // int(lengths[ordered[0]]))
-        yield np.sort(ordered[:size])
-        ordered = ordered[size:]

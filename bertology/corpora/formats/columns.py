@@ -6,7 +6,7 @@ import re
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from bertology.corpora._corpus import Corpus
@@ -76,31 +76,22 @@ def _sentences(path: Path, layout: _Layout, lines: array[int], oddities: Odditie
     rows: list[list[str]] = []
     comments: list[str] = []
     count = 0
-
-    def finished() -> Iterator[Sentence]:
-        nonlocal count
-        if rows:
-            count += 1
-            first = lines[-len(rows)]
-            yield _sentence(rows, comments, layout, count, f"{path.name}:{first}", oddities)
-            rows.clear()
-            comments.clear()
-
-    for number, line in enumerate(text_lines(path), 1):
-        if not line.strip():
-            yield from finished()
-        elif not rows and layout.is_comment(line):
+    for number, line in enumerate(chain(text_lines(path), [""]), 1):
+        if not rows and layout.is_comment(line):
             comments.append(line.rstrip("\r\n")[1:])
-        else:
-            row = layout.cells(line)
-            if row[0] == _DOCUMENT:
-                oddities.note(f"{_DOCUMENT} lines, left out", f"{path.name}:{number}")
-                yield from finished()
-                continue
+            continue
+        row = layout.cells(line) if line.strip() else []
+        if row and row[0] != _DOCUMENT:
             _check(row, layout, path, number, len(rows) + 1)
             rows.append(row)
             lines.append(number)
-    yield from finished()
+            continue
+        if row:
+            oddities.note(f"{_DOCUMENT} lines, left out", f"{path.name}:{number}")
+        if rows:
+            count += 1
+            yield _sentence(rows, comments, layout, count, f"{path.name}:{lines[-len(rows)]}", oddities)
+            rows, comments = [], []
 
 
 def _check(row: Sequence[str], layout: _Layout, path: Path, number: int, due: int) -> None:
@@ -152,13 +143,7 @@ def _sentence(
 
 
 def load_columns(path: Path, *, columns: str | Sequence[str] | None = None) -> Corpus:
-    """The corpus in a folder of column files, one a split, or in one file.
-
-    One file is the split its name speaks of, else ``test``.
-
-    Raises:
-        CorpusError: no such file, or one that is not as it should be.
-    """
+    """The corpus in a folder of column files, one a split, or in one file."""
     files = split_files(path, COLUMN_SUFFIXES, what="column")
     oddities = Oddities()
     layout: _Layout | None = None
@@ -170,11 +155,7 @@ def load_columns(path: Path, *, columns: str | Sequence[str] | None = None) -> C
     return Corpus(corpus_name(path), splits, language=language_of(files), notes=oddities.notes())
 
 
-UPOS = frozenset({"ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON"}) | frozenset(
-    {"PROPN", "PUNCT", "SCONJ", "SYM", "VERB", "X"}
-)
-"""The part-of-speech tags of Universal Dependencies."""
-
+_UPOS = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X _"
 _CHUNKS = frozenset(["ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP"])
 _NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _COMMENT = re.compile(r"#\s*[a-z_]+( [a-z_]+)*(\s*=.*)?\s*")
@@ -232,9 +213,8 @@ def _stated_layout(columns: str | Sequence[str], path: Path) -> _Layout:
     names = tuple(name.strip() for name in (columns.split(",") if isinstance(columns, str) else columns))
     for name in names:
         if name != _IGNORED and not _NAME.fullmatch(name):
-            raise CorpusError(
-                f"columns: {quoted(name)} is no name for a column, which is small letters, digits and _; {_REMEDY}"
-            )
+            reason = f"{quoted(name)} is no name for a column, which is small letters, digits and _"
+            raise CorpusError(f"columns: {reason}; {_REMEDY}")
         if name == "head":
             raise CorpusError("columns: heads are read from CoNLL-U only; write _ for that column, or convert the file")
         if name != _IGNORED and names.count(name) > 1:
@@ -322,4 +302,4 @@ def _role(column: Sequence[str]) -> str:
     if all(IOB_TAG.fullmatch(value) for value in values):
         types = {value[2:] for value in values if value != "O"}
         return "chunk" if types and types <= _CHUNKS else "ner"
-    return "upos" if values - {"_"} <= UPOS else "xpos"
+    return "upos" if values <= set(_UPOS.split()) else "xpos"

@@ -103,17 +103,11 @@ def text_bases(texts: Sequence[str]) -> Integers:
 
 
 def windows_of(n_pieces: int, first: Integers, last: Integers, *, capacity: int) -> tuple[Integers, Integers]:
-    """Cut one sentence into windows that overlap by half, and choose a window for each word.
+    """Cut one sentence of ``n_pieces`` into windows that overlap by half, and choose a window for each word.
 
     A word is read from the window in which the shorter of its two contexts is longest; at the beginning and the end of
     the sentence, context counts as unlimited. A word that no regular window holds whole gets a further window, centred
     on it.
-
-    Args:
-        n_pieces: pieces in the sentence, without special tokens.
-        first: ``[word]`` first piece of each word.
-        last: ``[word]`` end of its pieces, exclusive.
-        capacity: pieces that a window holds, without special tokens.
 
     Returns:
         ``[window]`` where each window begins (all hold ``min(capacity, n_pieces)`` pieces), and ``[word]`` the
