@@ -7,18 +7,19 @@ and draws them, ``report/`` makes one HTML page of several runs, ``trees/`` draw
 
 from bertology.results._results import Results, read_results
 from bertology.results._view import View
-from bertology.results.tables.head_sums import HeadSums, read_head_sums, write_head_sums
 from bertology.results.tables.predictions import (
     SET_MARK,
     ClozeOutcomes,
+    HeadSums,
     PredictionFolder,
     Predictions,
-    cloze_predictions,
+    read_head_sums,
     read_labels,
     read_outcomes,
     read_predictions,
     read_scores,
     split_sets,
+    write_head_sums,
     write_predictions,
 )
 from bertology.results.tables.rows import (
@@ -41,7 +42,6 @@ __all__ = [
     "ResultRow",
     "Results",
     "View",
-    "cloze_predictions",
     "comparison_rows",
     "mean_of",
     "read_head_sums",

@@ -16,7 +16,7 @@ from bertology.results._view import View
 from bertology.results.tables.predictions import PredictionFolder, Predictions, write_predictions
 from bertology.results.tables.rows import ComparisonRow, Control, ResultRow, sort_key
 from bertology.results.tables.store import read_comparison_rows, read_result_rows, rows_to_pandas, write_results
-from bertology.results.tables.wording import named
+from bertology.results.views.across import group_tables
 from bertology.results.views.frames import (
     confusion,
     group_scores,
@@ -25,7 +25,7 @@ from bertology.results.views.frames import (
     tally_of,
     tree_items,
 )
-from bertology.results.views.groups import group_tables
+from bertology.results.views.grid import named
 from bertology.results.views.heads import head_tables, step_tables
 from bertology.results.views.layers import BASELINES, layer_tables
 from bertology.results.views.pipeline import pipeline_lines

@@ -15,8 +15,8 @@ from bertology.results.render.exports import (
     tables_to_csv,
     tables_to_json,
 )
+from bertology.results.views.across import GroupTable, group_grid, group_table_of, model_grid, seed_grid, summary_grid
 from bertology.results.views.grid import Grid
-from bertology.results.views.groups import GroupTable, group_grid, group_table_of
 from bertology.results.views.heads import (
     HeadTable,
     StepTable,
@@ -28,7 +28,6 @@ from bertology.results.views.heads import (
 )
 from bertology.results.views.layer_grid import layer_grid
 from bertology.results.views.layers import LayerTable
-from bertology.results.views.other import model_grid, seed_grid, summary_grid
 from bertology.results.views.pipeline import CUMULATIVE, PipelineLine, pipeline_grid
 
 if TYPE_CHECKING:

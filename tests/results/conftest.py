@@ -12,7 +12,7 @@ from bertology.measures import (
     count_labels,
     selectivity,
 )
-from bertology.results import Predictions, ResultRow, Results, cloze_predictions, comparison_rows, score_of
+from bertology.results import Predictions, ResultRow, Results, comparison_rows, score_of
 
 LABELS = ("NOUN", "VERB", "ADJ", "DET", "ADP", "X")
 RATES = {"pos": (0.80, 0.88, 0.93, 0.932, 0.915, 0.90), "ner": (0.70, 0.76, 0.80, 0.86, 0.90, 0.90)}
@@ -207,7 +207,7 @@ def made_up_cloze_results(
                     main = {"main_metric": metric == metrics[0], "group": groups[code]}
                     rows.append(ResultRow(**{**same, **main, **sizes}, **score_of(found[metric], place)))
             rank_here, score_here, rival_here = said[place]
-            predictions[cell] = cloze_predictions(
+            predictions[cell] = Predictions.of_cloze(
                 item_ids=[f"item-{number}" for number in range(total)],
                 cluster=cluster,
                 cluster_ids=tuple(f"fact-{number}" for number in range(total // 2)),

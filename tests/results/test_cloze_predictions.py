@@ -9,7 +9,7 @@ import pytest
 
 from bertology.errors import ResultsError
 from bertology.measures import bootstrap
-from bertology.results import Predictions, cloze_predictions, read_outcomes, write_predictions
+from bertology.results import Predictions, read_outcomes, write_predictions
 from bertology.results.tables.predictions import prediction_schema, read_predictions
 
 NAN = float("nan")
@@ -34,7 +34,7 @@ def columns(**changed):
 
 
 def some(**changed):
-    return cloze_predictions(**columns(**changed))
+    return Predictions.of_cloze(**columns(**changed))
 
 
 def test_what_is_written_is_read_back(tmp_path):

@@ -10,7 +10,7 @@ from bertology.errors import ResultsError
 from bertology.results import Results
 from bertology.results.render.heatmap import plot_groups
 from bertology.results.render.plot import figure_bytes
-from bertology.results.views.groups import GroupLine, GroupTable
+from bertology.results.views.across import GroupLine, GroupTable
 from bertology.results.views.layers import Score
 
 NAMES = ("position played on team / speciality", "capital of", "official language", "country of citizenship")

@@ -11,8 +11,8 @@ import pytest
 
 from bertology.errors import BertologyError, ResultsError
 from bertology.results import Results, read_results
+from bertology.results.views.across import GroupTable, group_grid
 from bertology.results.views.frames import group_scores
-from bertology.results.views.groups import GroupTable, group_grid
 from bertology.results.views.layers import Score
 
 LONG = "N-1 P413 position played on team / speciality"

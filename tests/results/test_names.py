@@ -10,7 +10,7 @@ from bertology._names import short_names
 from bertology.results import Results
 from bertology.results.report._page import render_report
 from bertology.results.report._runs import group_questions, read_runs
-from bertology.results.tables.wording import apart, named
+from bertology.results.views.grid import apart, named
 from tests.results.conftest import made_up_cloze_results, made_up_results
 
 HERE, THERE = "/data/shared/models/minilm", "/home/me/minilm"

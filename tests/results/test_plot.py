@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from bertology.errors import ResultsError
 from bertology.results.render.plot import figure_bytes, plot_tables
-from bertology.results.tables.wording import brief
+from bertology.results.views.grid import brief
 
 BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
 

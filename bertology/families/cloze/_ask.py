@@ -16,7 +16,7 @@ from bertology.errors import ClozeError, CorpusError
 from bertology.families.cells import Cell, Stopwatch, versions, write_cell
 from bertology.families.tasks import BaselineCells, FitCells, Job
 from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut
-from bertology.results import cloze_predictions
+from bertology.results import Predictions
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -160,7 +160,7 @@ def _write(
     def filled(values: Any, filling: float) -> Any:
         return np.concatenate([values[layer], np.full(len(left), filling, dtype=values.dtype)])
 
-    predictions = cloze_predictions(
+    predictions = Predictions.of_cloze(
         item_ids=[item.id for item in everything] + [one.id for one in left],
         cluster=cluster,
         cluster_ids=tuple(clusters),

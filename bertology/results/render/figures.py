@@ -24,8 +24,7 @@ from bertology.results.render.plot import (
     style_axes,
     write_caption,
 )
-from bertology.results.tables.wording import brief, covered
-from bertology.results.views.grid import NOTHING, data_of, is_fraction, metric_title, unit
+from bertology.results.views.grid import NOTHING, brief, covered, data_of, is_fraction, metric_title, unit
 from bertology.results.views.heads import HeadTable, StepTable, head_place, line_label
 from bertology.results.views.layers import Score
 from bertology.results.views.pipeline import PipelineLine

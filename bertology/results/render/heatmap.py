@@ -14,11 +14,18 @@ from numpy.typing import NDArray
 
 from bertology.errors import ResultsError
 from bertology.results.render.plot import GREY, TEXT, new_figure, write_caption
-from bertology.results.tables.wording import brief, shortened, without_folders
-from bertology.results.views.grid import NOTHING, interval_of, metric_title, number, unit
-from bertology.results.views.groups import GroupTable
+from bertology.results.views.across import GroupTable, summary_headers
+from bertology.results.views.grid import (
+    NOTHING,
+    brief,
+    interval_of,
+    metric_title,
+    number,
+    shortened,
+    unit,
+    without_folders,
+)
 from bertology.results.views.layers import INITS, LayerTable
-from bertology.results.views.other import summary_headers
 
 # One hue from pale to deep, which survives print in grey and every kind of colour blindness.
 _SHADES = LinearSegmentedColormap.from_list("layers", ["#f4f8fc", "#c6dbef", "#7fb8dc", "#2474b3"])

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from bertology.errors import ResultsError
 from bertology.results.tables.rows import ResultRow, answers_itself, clusters_of
-from bertology.results.tables.wording import brief
-from bertology.results.views.grid import is_fraction, metric_title, number, unit
+from bertology.results.views.grid import brief, is_fraction, metric_title, number, unit
 from bertology.results.views.layers import LayerTable, Score
 
 # Okabe & Ito's colours, told apart by colour-blind readers; markers and line styles tell them apart in grey.

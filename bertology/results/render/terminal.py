@@ -11,13 +11,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bertology.results.tables.wording import shortened
-from bertology.results.views.grid import STAR, Grid, GridLine
-from bertology.results.views.groups import GroupTable, group_grid
+from bertology.results.views.across import GroupTable, group_grid, summary_grid
+from bertology.results.views.grid import STAR, Grid, GridLine, shortened
 from bertology.results.views.heads import HeadTable, StepTable, best_head_grid, step_grid
 from bertology.results.views.layer_grid import layer_grid
 from bertology.results.views.layers import LayerTable, Score
-from bertology.results.views.other import summary_grid
 from bertology.results.views.pipeline import PipelineLine, pipeline_grid
 
 _RULES_ONLY = Box("    \n    \n ── \n    \n ── \n ── \n    \n    \n")

@@ -20,8 +20,8 @@ from bertology.results.report._details import (
 from bertology.results.report._runs import Entry
 from bertology.results.tables.predictions import Predictions
 from bertology.results.tables.rows import clusters_of
+from bertology.results.views.across import group_tables
 from bertology.results.views.frames import tally_of
-from bertology.results.views.groups import group_tables
 
 MOST_EXCLUDED = 300
 """Items listed that were not scored."""

@@ -18,10 +18,10 @@ from bertology.results.report._summary import Summary, caveats, headline, summar
 from bertology.results.report._tables import heads_section, overview_table, provenance
 from bertology.results.report._text import SentenceTexts, find_sentences
 from bertology.results.tables.rows import answers_itself
+from bertology.results.views.across import baseline_owners
 from bertology.results.views.grid import decimals, is_fraction, metric_title
 from bertology.results.views.layer_grid import strength_text
 from bertology.results.views.layers import BASELINE_LABELS, LayerLine
-from bertology.results.views.other import baseline_owners
 
 _HERE = "results/report/"
 _STYLES = ("vendor/uPlot.min.css", "assets/page.css")

@@ -11,8 +11,7 @@ from bertology._files import read_checksums, real_path
 from bertology._names import short_names
 from bertology.errors import ResultsError
 from bertology.results._results import Results, read_results
-from bertology.results.tables.wording import apart, named
-from bertology.results.views.grid import metric_title
+from bertology.results.views.grid import apart, metric_title, named
 from bertology.results.views.heads import HeadTable, StepTable
 from bertology.results.views.layers import LayerTable
 

@@ -10,9 +10,8 @@ from bertology._registry import Registry
 from bertology.errors import BertologyError
 from bertology.results.report._runs import Entry, Question, Run
 from bertology.results.tables.rows import ResultRow, answers_itself, chances_of
-from bertology.results.tables.wording import layers_named
 from bertology.results.views.frames import tally_of
-from bertology.results.views.grid import interval_of, is_fraction, metric_title, number
+from bertology.results.views.grid import interval_of, is_fraction, layers_named, metric_title, number
 from bertology.results.views.layer_grid import layer_grid
 from bertology.results.views.layers import LayerLine, LayerTable, Score
 

@@ -10,10 +10,10 @@ from typing import Any
 from bertology.results.report._runs import Question, Run
 from bertology.results.report._summary import counted
 from bertology.results.tables.rows import ResultRow
+from bertology.results.views.across import baseline_rows
 from bertology.results.views.grid import STAR, Grid, interval_of, layer_label, metric_title, number, unit
 from bertology.results.views.heads import HeadLine, HeadTable, best_head_grid, head_place, step_grid
 from bertology.results.views.layers import LayerLine, LayerTable, Score
-from bertology.results.views.other import baseline_rows
 
 _STAR_ROOM = '<span class="star"></span>'
 _CELL = 14

@@ -1,4 +1,4 @@
-"""What was predicted for every item of a cell, kept so that any other score can be computed later."""
+"""What is kept of a cell, so that any other score can be computed later: predictions of items, sums of heads."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from bertology.results.tables.store import read_parquet, to_parquet
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FOLDER = "predictions"
+_FOLDER = "predictions"
 SET_MARK = "|"
 """Between the labels of an item that may have any number of them."""
 _SETS = {b"labels": b"sets"}
 CLOZE = "group", "rival", "rank", "reason"
-"""Further columns of a cloze task: see the arguments of :func:`cloze_predictions`."""
+"""Further columns of a cloze task: see the arguments of :meth:`Predictions.of_cloze`."""
+_HEAD_SUMS = "split", "metric", "group", "unit", "cluster_id", "over", "under"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,45 +57,42 @@ class Predictions:
         """Whether these are the predictions of a cloze task."""
         return set(CLOZE) <= set(self.extra)
 
+    @classmethod
+    def of_cloze(
+        cls,
+        *,
+        item_ids: Sequence[str],
+        cluster: NDArray[np.integer],
+        cluster_ids: Sequence[str],
+        group: NDArray[np.integer],
+        groups: Sequence[str],
+        gold: Sequence[str],
+        pred: Sequence[str],
+        score: NDArray[np.floating],
+        rival: NDArray[np.floating],
+        rank: NDArray[np.integer],
+        reason: Sequence[str],
+    ) -> Predictions:
+        """The items of one cell of a cloze task: those that were scored, and those that could not be.
 
-def cloze_predictions(
-    *,
-    item_ids: Sequence[str],
-    cluster: NDArray[np.integer],
-    cluster_ids: Sequence[str],
-    group: NDArray[np.integer],
-    groups: Sequence[str],
-    gold: Sequence[str],
-    pred: Sequence[str],
-    score: NDArray[np.floating],
-    rival: NDArray[np.floating],
-    rank: NDArray[np.integer],
-    reason: Sequence[str],
-) -> Predictions:
-    """The items of one cell of a cloze task: those that were scored, and those that could not be.
+        All are ``[item]`` but the names: ``cluster_ids`` and ``groups``, in which ``cluster`` and ``group`` are places.
 
-    Args:
-        item_ids: ``[item]``
-        cluster: ``[item]`` place in ``cluster_ids``.
-        cluster_ids: names of the clusters.
-        group: ``[item]`` place in ``groups``.
-        groups: names of the groups, such as relations or constructions.
-        gold: ``[item]`` what is correct.
-        pred: ``[item]`` what the model ranks first, or chooses; empty where an item was not scored.
-        score: ``[item]`` natural logarithm of the probability of what is correct; NaN where an item was not scored.
-        rival: ``[item]`` that of what it is compared with; NaN where there is none.
-        rank: ``[item]`` rank of what is correct, 1 for the first; 0 where it has none.
-        reason: ``[item]`` why an item was not scored; empty where it was.
-    """
-    codes, labels = _numbered((*gold, *pred))
-    extra = {
-        "group": [groups[code] for code in np.asarray(group).tolist()],
-        "rival": np.asarray(rival, dtype=np.float32),
-        "rank": np.asarray(rank, dtype=np.int32),
-        "reason": list(reason),
-    }
-    gold_codes, pred_codes = codes[: len(gold)], codes[len(gold) :]
-    return Predictions(item_ids, cluster, cluster_ids, gold_codes, pred_codes, score, labels, extra=extra)
+        Args:
+            gold: what is correct.
+            pred: what the model ranks first, or chooses; empty where an item was not scored.
+            score: natural logarithm of the probability of what is correct; NaN where an item was not scored.
+            rival: that of what it is compared with; NaN where there is none.
+            rank: of what is correct, 1 for the first; 0 where it has none.
+            reason: why an item was not scored; empty where it was.
+        """
+        codes, labels = _numbered((*gold, *pred))
+        extra = {
+            "group": [groups[code] for code in np.asarray(group).tolist()],
+            "rival": np.asarray(rival, dtype=np.float32),
+            "rank": np.asarray(rank, dtype=np.int32),
+            "reason": list(reason),
+        }
+        return cls(item_ids, cluster, cluster_ids, *np.split(codes, [len(gold)]), score, labels, extra=extra)
 
 
 def split_sets(labels: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
@@ -117,15 +115,11 @@ def prediction_schema(*, cloze: bool = False) -> pa.Schema:
 
 def predictions_path(folder: Path, cell_id: str) -> Path:
     """Where a cell's predictions are kept."""
-    return folder / FOLDER / f"{cell_id}.parquet"
+    return folder / _FOLDER / f"{cell_id}.parquet"
 
 
 def write_predictions(folder: Path, cell_id: str, predictions: Predictions) -> str:
-    """Write ``predictions/<cell_id>.parquet`` under ``folder``.
-
-    Returns:
-        The file's SHA-256, as 64 hexadecimal digits.
-    """
+    """Write ``predictions/<cell_id>.parquet`` under ``folder``; returns the file's SHA-256 in hexadecimal digits."""
     import pyarrow as pa
 
     def coded(codes: NDArray[np.integer], values: Sequence[str]) -> pa.DictionaryArray:
@@ -142,7 +136,11 @@ def write_predictions(folder: Path, cell_id: str, predictions: Predictions) -> s
     columns += [pa.array(predictions.extra[name], schema.field(name).type) for name in CLOZE if predictions.extra]
     if predictions.label_sets:
         schema = schema.with_metadata({**(schema.metadata or {}), **_SETS})
-    content = to_parquet(pa.Table.from_arrays(columns, schema=schema))
+    return _write(folder, cell_id, pa.Table.from_arrays(columns, schema=schema))
+
+
+def _write(folder: Path, cell_id: str, table: pa.Table) -> str:
+    content = to_parquet(table)
     write_atomically(predictions_path(folder, cell_id), content)
     return hashlib.sha256(content).hexdigest()
 
@@ -155,12 +153,8 @@ def _texts(values: tuple[str, ...]) -> pa.Array:
     return pa.array(values, pa.string())
 
 
-def read_columns(folder: Path, cell_id: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """A cell's predictions, or some of their columns.
-
-    Raises:
-        ResultsError: the file is missing or broken, or has no such column.
-    """
+def _read_columns(folder: Path, cell_id: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """A cell's predictions, or some of their columns."""
     path = predictions_path(folder, cell_id)
     table = read_parquet(path, what="the predictions of a cell", columns=columns)
     wanted = prediction_schema().names if columns is None else columns
@@ -176,14 +170,13 @@ def read_predictions(folder: Path, cell_id: str) -> Predictions:
     Raises:
         ResultsError: the file is missing or broken.
     """
-    table = read_columns(folder, cell_id)
+    table = _read_columns(folder, cell_id)
     labels: dict[str, int] = {}
-    gold, pred = (_recoded(table[name], labels) for name in ("gold", "pred"))
     clusters: dict[str, int] = {}
+    gold, pred = (_recoded(table[name], labels) for name in ("gold", "pred"))
     cluster = _recoded(table["cluster_id"], clusters)
-    score = table["score"].to_numpy()
-    item_ids = table["item_id"].to_pylist()
     extra = {name: table[name].to_pylist() for name in CLOZE if name in table.column_names}
+    item_ids, score = table["item_id"].to_pylist(), table["score"].to_numpy()
     return Predictions(item_ids, cluster, tuple(clusters), gold, pred, score, tuple(labels), _has_sets(table), extra)
 
 
@@ -209,12 +202,12 @@ def read_labels(folder: Path, cell_ids: Sequence[str]) -> PredictedLabels:
     Raises:
         ResultsError: a file is missing or broken.
     """
-    first = read_columns(folder, cell_ids[0], ("cluster_id", "gold", "pred"))
+    first = _read_columns(folder, cell_ids[0], ("cluster_id", "gold", "pred"))
     labels: dict[str, int] = {}
     clusters: dict[str, int] = {}
     gold, cluster = _recoded(first["gold"], labels), _recoded(first["cluster_id"], clusters)
     pred = [_recoded(first["pred"], labels)]
-    pred += [_recoded(read_columns(folder, cell_id, ("pred",))["pred"], labels) for cell_id in cell_ids[1:]]
+    pred += [_recoded(_read_columns(folder, cell_id, ("pred",))["pred"], labels) for cell_id in cell_ids[1:]]
     return PredictedLabels(gold, np.stack(pred), cluster, len(clusters), tuple(labels), _has_sets(first))
 
 
@@ -224,7 +217,7 @@ def read_scores(folder: Path, cell_ids: Sequence[str]) -> tuple[NDArray[np.float
     Raises:
         ResultsError: a file is missing or broken.
     """
-    tables = [read_columns(folder, cell_id, ("gold", "score")) for cell_id in cell_ids]
+    tables = [_read_columns(folder, cell_id, ("gold", "score")) for cell_id in cell_ids]
     scores = np.stack([table["score"].to_numpy().astype(np.float64) for table in tables])
     return scores, tuple(tables[0]["gold"].to_pylist())
 
@@ -260,38 +253,32 @@ class ClozeOutcomes:
 
 
 def read_outcomes(folder: Path, cell_ids: Sequence[str], *, among: Collection[str] | None = None) -> ClozeOutcomes:
-    """The outcomes of cells of a cloze task that predict the very same items.
-
-    Args:
-        folder: of the run.
-        cell_ids: the cells.
-        among: names of items, to which the outcomes are restricted; all that were scored when left out.
+    """The outcomes of cells of a cloze task that predict the very same items, ``among`` those alone if it is given.
 
     Raises:
         ResultsError: a file is missing or broken.
     """
-    shared = read_columns(folder, cell_ids[0], ("item_id", "cluster_id", "group", "reason"))
+    shared = _read_columns(folder, cell_ids[0], ("item_id", "cluster_id", "group", "reason"))
     item_ids, reasons = shared["item_id"].to_pylist(), shared["reason"].to_pylist()
-    scored = (not reason and (among is None or item in among) for item, reason in zip(item_ids, reasons, strict=True))
-    kept = np.array(list(scored), dtype=bool)
-    words: dict[str, int] = {}
+    scored = [not reason and (among is None or item in among) for item, reason in zip(item_ids, reasons, strict=True)]
+    kept = np.array(scored, dtype=bool)
     # Numbered by first appearance, whatever order the file has them in: the bootstrap draws clusters by number.
     cluster, _ = _numbered(shared["cluster_id"].to_pylist())
     group, groups = _numbered(shared["group"].to_pylist())
-    pred, score, rival, rank = [], [], [], []
+    words: dict[str, int] = {}
+    columns: dict[str, list[NDArray[Any]]] = {"pred": [], "score": [], "rival": [], "rank": []}
     for cell_id in cell_ids:
-        table = read_columns(folder, cell_id, ("pred", "score", "rival", "rank"))
+        table = _read_columns(folder, cell_id, tuple(columns))
         if len(table) != len(kept):
             raise ResultsError(f"{folder}: cells {cell_ids[0]} and {cell_id} were not asked about the same items")
-        pred.append(_recoded(table["pred"], words).astype(np.int64)[kept])
-        score.append(table["score"].to_numpy().astype(np.float64)[kept])
-        rival.append(table["rival"].to_numpy().astype(np.float64)[kept])
-        rank.append(table["rank"].to_numpy().astype(np.int64)[kept])
+        for name, values in columns.items():
+            column = _recoded(table[name], words) if name == "pred" else table[name].to_numpy()
+            values.append(column.astype(np.int64 if name in ("pred", "rank") else np.float64)[kept])
     # Clusters without a scored item are none: they would widen nothing and be drawn all the same.
     used, cluster = np.unique(cluster[kept], return_inverse=True)
     items = Grouped(cluster, group[kept], len(used), len(groups))
-    names = tuple(itertools.compress(item_ids, kept.tolist()))
-    return ClozeOutcomes(names, items, groups, np.stack(pred), np.stack(score), np.stack(rival), np.stack(rank))
+    names = tuple(itertools.compress(item_ids, scored))
+    return ClozeOutcomes(names, items, groups, **{name: np.stack(values) for name, values in columns.items()})
 
 
 def _numbered(values: Sequence[str]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -338,7 +325,73 @@ class PredictionFolder(Mapping[str, Predictions]):
         return isinstance(cell_id, str) and predictions_path(self.folder, cell_id).exists()
 
     def __iter__(self) -> Iterator[str]:
-        return (path.stem for path in sorted((self.folder / FOLDER).glob("*.parquet")))
+        return (path.stem for path in sorted((self.folder / _FOLDER).glob("*.parquet")))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+@dataclass(frozen=True, eq=False)
+class HeadSums:
+    """What a cell keeps of attention heads: the two sums of a ratio by cluster, in one layer or in no layer."""
+
+    split: str
+    metric: str
+    group: str
+    """Of what the metric is; empty where it is of everything."""
+    unit: str
+    """``head``, ``layer`` or ``model``: what a ratio belongs to."""
+    clusters: NDArray[np.int64]
+    """``[cluster]`` numbers of those in which there is anything to count, ascending."""
+    over: NDArray[np.float64]
+    """``[head, cluster]``; of layers and models one in the place of heads."""
+    under: NDArray[np.float64]
+    """``[head, cluster]``"""
+
+
+def write_head_sums(folder: Path, cell_id: str, sums: Sequence[HeadSums]) -> str:
+    """Write ``predictions/<cell_id>.parquet``: a line for each statistic and cluster, the heads in lists.
+
+    Returns the file's SHA-256 in hexadecimal digits.
+    """
+    import pyarrow as pa
+
+    def lists(name: str) -> pa.ListArray:
+        """``[head, cluster]`` sums as one list of heads for each cluster."""
+        parts = [getattr(one, name) for one in sums]
+        widths = [np.zeros(1), *(np.full(part.shape[1], part.shape[0]) for part in parts)]
+        offsets = np.cumsum(np.concatenate(widths)).astype(np.int32)
+        values = np.concatenate([np.zeros(0), *(part.T.ravel() for part in parts)]).astype(np.float32)
+        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
+
+    n_clusters = [len(one.clusters) for one in sums]
+    names = (np.repeat([getattr(one, name) for one in sums], n_clusters) for name in _HEAD_SUMS[:4])
+    columns = [pa.array(values.tolist(), pa.string()).dictionary_encode() for values in names]
+    columns.append(pa.array(np.concatenate([np.zeros(0, np.int64), *(one.clusters for one in sums)]).astype(np.int32)))
+    columns += [lists("over"), lists("under")]
+    return _write(folder, cell_id, pa.table(dict(zip(_HEAD_SUMS, columns, strict=True))))
+
+
+def read_head_sums(folder: Path, cell_id: str) -> tuple[HeadSums, ...]:
+    """The sums of one cell, in the order in which they were written.
+
+    Raises:
+        ResultsError: the file is missing or broken.
+    """
+    table = _read_columns(folder, cell_id, _HEAD_SUMS)
+    if not len(table):
+        return ()
+    clusters = table["cluster_id"].to_numpy().astype(np.int64)
+    over, under = table["over"].combine_chunks(), table["under"].combine_chunks()
+    values = [part.flatten().to_numpy().astype(np.float64) for part in (over, under)]
+    starts = over.offsets.to_numpy()
+    if not np.array_equal(starts, under.offsets.to_numpy()):
+        where = predictions_path(folder, cell_id)
+        raise ResultsError(f"{where}: sums of unlike numbers of heads; delete it and run again")
+    keys = zip(*(table[name].to_pylist() for name in _HEAD_SUMS[:4]), strict=True)
+    sums, last = [], 0
+    for key, lines in itertools.groupby(keys):
+        first, last = last, last + len(list(lines))
+        both = (part[starts[first] : starts[last]].reshape(last - first, -1).T for part in values)
+        sums.append(HeadSums(*key, clusters[first:last], *both))
+    return tuple(sums)

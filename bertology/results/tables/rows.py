@@ -10,7 +10,7 @@ import re
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 from bertology._files import parse_json, shortened
@@ -42,7 +42,7 @@ class _Row:
     """Checks and converts the fields: rows come from JSON, where nothing is checked."""
 
     def __post_init__(self) -> None:
-        for name, (kind, optional, allowed) in _KINDS[type(self)].items():
+        for name, (kind, optional, allowed) in _kinds(type(self)).items():
             value = _as_kind(type(self).__name__, name, getattr(self, name), kind, optional=optional)
             if allowed and value is not None and value not in allowed:
                 known = ", ".join(allowed)
@@ -169,12 +169,11 @@ class ComparisonRow(_Row):
 
 def score_of(scores: Bootstrap, column: int) -> dict[str, Any]:
     """The score fields of a :class:`ResultRow` for one column (layer) of a bootstrap."""
+    bounds = {name: float(getattr(scores, name)[column]) for name in ("stderr", "ci_low", "ci_high")}
     return {
         "metric": scores.metric,
         "value": float(scores.values[column]),
-        "stderr": float(scores.stderr[column]),
-        "ci_low": float(scores.ci_low[column]),
-        "ci_high": float(scores.ci_high[column]),
+        **bounds,
         "ci_method": scores.ci_methods[column],
     }
 
@@ -183,27 +182,18 @@ def mean_of(scores: Bootstrap | None, column: int, *, n_runs: int) -> dict[str, 
     """The fields of a :class:`ResultRow` about the mean over several runs, from its bootstrap; none of one run."""
     if scores is None:
         return {}
-    of_mean = {name: value for name, value in score_of(scores, column).items() if name not in ("metric", "value")}
-    return {
-        "n_runs": n_runs,
-        "mean": float(scores.values[column]),
-        **{f"mean_{name}": value for name, value in of_mean.items()},
-    }
+    mean = score_of(scores, column)
+    bounds = {f"mean_{name}": mean[name] for name in ("stderr", "ci_low", "ci_high", "ci_method")}
+    return {"n_runs": n_runs, "mean": mean["value"], **bounds}
+
+
+_COMPARED = ("n_pairs", "diff", "ci_low", "ci_high", "p_raw", "p_adj")
 
 
 def comparison_rows(
     comparisons: Sequence[Comparison], *, family: str, metric: str, cells: Sequence[str], layers: Sequence[int]
 ) -> tuple[ComparisonRow, ...]:
-    """Rows of one family of comparisons.
-
-    Args:
-        comparisons: between columns.
-        family: its name.
-        metric: what was compared.
-        cells: the cell of each column.
-        layers: the layer of each column.
-    """
-    shared = ("n_pairs", "diff", "ci_low", "ci_high", "p_raw", "p_adj")
+    """Rows of one ``family`` of comparisons between columns, each the scores of one of the ``cells`` and ``layers``."""
     return tuple(
         ComparisonRow(
             family=family,
@@ -212,27 +202,35 @@ def comparison_rows(
             cell_b=cells[pair.b],
             layer_a=layers[pair.a],
             layer_b=layers[pair.b],
-            **{name: getattr(pair, name) for name in shared},
+            **{name: getattr(pair, name) for name in _COMPARED},
         )
         for pair in comparisons
     )
 
 
+def comparison_of(row: ComparisonRow, a: int, b: int) -> Comparison:
+    """The comparison behind a row, as one of columns ``a`` and ``b``."""
+    values = {name: getattr(row, name) for name in _COMPARED}
+    return Comparison(a=a, b=b, **{name: math.nan if value is None else value for name, value in values.items()})
+
+
 def sort_key(row: _Row) -> tuple[tuple[bool, Any], ...]:
     """Orders rows the same whatever order they were computed in."""
-    names = _RESULT_ORDER if isinstance(row, ResultRow) else _COMPARISON_ORDER
-    values = (getattr(row, name) for name in names)
+    values = (getattr(row, name) for name in _ORDER[type(row)])
     return tuple((value is not None, value if value is not None else 0) for value in values)
 
 
-_RESULT_ORDER = (
-    *("experiment", "task", "corpus", "split", "model", "pooling", "readout", "init", "control"),
-    *("layer", "head", "seed", "init_seed", "metric", "group", "cell_id"),
-)
-_COMPARISON_ORDER = ("family", "metric", "layer_a", "layer_b", "cell_a", "cell_b")
+_ORDER: Mapping[type[_Row], Sequence[str]] = {
+    ResultRow: (
+        *("experiment", "task", "corpus", "split", "model", "pooling", "readout", "init", "control"),
+        *("layer", "head", "seed", "init_seed", "metric", "group", "cell_id"),
+    ),
+    ComparisonRow: ("family", "metric", "layer_a", "layer_b", "cell_a", "cell_b"),
+}
 
 
-def _kinds(row: type[ResultRow] | type[ComparisonRow]) -> Mapping[str, tuple[type, bool, tuple[Any, ...]]]:
+@cache
+def _kinds(row: type[_Row]) -> Mapping[str, tuple[type, bool, tuple[Any, ...]]]:
     """For each field its plain type, whether it may be None, and the values allowed."""
     kinds: dict[str, tuple[type, bool, tuple[Any, ...]]] = {}
     for name, hint in typing.get_type_hints(row).items():
@@ -245,7 +243,7 @@ def _kinds(row: type[ResultRow] | type[ComparisonRow]) -> Mapping[str, tuple[typ
 
 def field_kinds(row: type[_Row]) -> dict[str, type]:
     """The plain type of each field, in order."""
-    return {name: kind for name, (kind, _, _) in _KINDS[row].items()}
+    return {name: kind for name, (kind, _, _) in _kinds(row).items()}
 
 
 def _as_kind(row: str, name: str, value: Any, kind: type, *, optional: bool) -> Any:
@@ -306,10 +304,8 @@ def reading_of(row: ResultRow) -> str:
     for name, value in param_of(row, "settings", {}).items():
         if name == "fraction":
             parts.append(f"{100 * value:g} % of train")
-        elif name == "codelength":
-            parts.append(f"{value} code")
-        elif name == "erase":
-            parts.append(f"{value} erased")
+        elif name in ("codelength", "erase"):
+            parts.append(f"{value} {'code' if name == 'codelength' else 'erased'}")
         elif name != "eraser" or value != "leace":
             is_file = "/" in str(value)
             parts.append(f"{name.replace('_', ' ')} {value if is_file else str(value).replace('_', ' ')}")
@@ -329,17 +325,14 @@ def clusters_of(row: ResultRow) -> str:
 def own_baselines(
     baselines: Sequence[ResultRow], model: str | None, settings: Mapping[str, object] | None = None
 ) -> list[ResultRow]:
-    """The baselines of what a model reads: of a text of which it cannot read all they are its own.
+    """Of one task's baselines those of what a model reads, under its ``settings`` where baselines differ by them.
 
-    Args:
-        baselines: of one task.
-        model: its name.
-        settings: how the model was read, where baselines may differ by that as well.
+    Of a text of which a model cannot read all, they are its own.
     """
     of_model = [row for row in baselines if row.model == model]
     if settings is not None:
-        of_reading = [row for row in of_model if param_of(row, "settings", {}) == settings]
-        of_model = of_reading or [row for row in of_model if not param_of(row, "settings", {})]
+        of_settings = [row for row in of_model if param_of(row, "settings", {}) == settings]
+        of_model = of_settings or [row for row in of_model if not param_of(row, "settings", {})]
     return of_model or [row for row in baselines if row.model is None]
 
 
@@ -350,12 +343,5 @@ def chances_of(row: ResultRow) -> dict[str, float]:
 
 def reasons_of(rows: Sequence[ResultRow]) -> dict[str, int]:
     """The reasons for skipped items of the first row that has any, with the number of items."""
-    for row in rows:
-        if row.n_skipped:
-            return {str(reason): int(number) for reason, number in json.loads(row.skip_reasons).items()}
-    return {}
-
-
-_KINDS: Mapping[type[_Row], Mapping[str, tuple[type, bool, tuple[Any, ...]]]] = {
-    row: _kinds(row) for row in (ResultRow, ComparisonRow)
-}
+    reasons = next((json.loads(row.skip_reasons) for row in rows if row.n_skipped), {})
+    return {str(reason): int(number) for reason, number in reasons.items()}

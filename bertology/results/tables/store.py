@@ -21,19 +21,13 @@ RESULTS = "results.parquet"
 COMPARISONS = "comparisons.parquet"
 _SINCE = {
     2: ("group",),
-    3: (*("init_seed", "n_runs", "mean", "mean_stderr", "mean_ci_low", "mean_ci_high", "mean_ci_method"),),
+    3: ("init_seed", "n_runs", "mean", "mean_stderr", "mean_ci_low", "mean_ci_high", "mean_ci_method"),
 }
 """Columns that older schemas do not have."""
 
 
 def write_results(folder: Path, rows: Sequence[ResultRow], *, comparisons: Sequence[ComparisonRow] = ()) -> None:
-    """Write ``results.parquet`` and ``comparisons.parquet`` into ``folder``.
-
-    The same rows give the same bytes, in whatever order they come.
-
-    Raises:
-        StoreError: the folder cannot be written.
-    """
+    """Write ``results.parquet`` and ``comparisons.parquet`` into ``folder``; the same rows give the same bytes."""
     # The file that marks the folder as a run comes last.
     write_atomically(folder / COMPARISONS, to_parquet(rows_to_table(comparisons, ComparisonRow), checksums=True))
     write_atomically(folder / RESULTS, to_parquet(rows_to_table(rows, ResultRow), checksums=True))
@@ -50,11 +44,7 @@ def read_result_rows(folder: Path) -> tuple[ResultRow, ...]:
 
 
 def read_comparison_rows(folder: Path) -> tuple[ComparisonRow, ...]:
-    """The rows of ``comparisons.parquet`` in ``folder``.
-
-    Raises:
-        ResultsError: the file is missing or broken, or lacks columns.
-    """
+    """The rows of ``comparisons.parquet`` in ``folder``; raises as :func:`read_result_rows`."""
     path = folder / COMPARISONS
     return table_to_rows(read_parquet(path, what="the comparisons of a run"), ComparisonRow, where=str(path))
 
@@ -64,10 +54,9 @@ def row_schema(kind: type[ResultRow] | type[ComparisonRow]) -> pa.Schema:
     import pyarrow as pa
 
     arrow: dict[type, Any] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    kinds = field_kinds(kind)
-    names = sorted(kinds, key=lambda name: name != "schema_version")
+    fields = [pa.field(name, arrow[of_field]) for name, of_field in field_kinds(kind).items()]
+    fields.sort(key=lambda field: field.name != "schema_version")
     what = "results" if kind is ResultRow else "comparisons"
-    fields = [pa.field(name, arrow[kinds[name]]) for name in names]
     return pa.schema(fields, metadata={"bertology": f"{what} {SCHEMA_VERSION}"})
 
 
@@ -84,20 +73,14 @@ def rows_to_pandas(rows: Sequence[RowT], kind: type[RowT]) -> pd.DataFrame:
     """Rows in their fixed order as a data frame; whole numbers stay whole where some are missing."""
     import pandas as pd
 
-    frame = pd.DataFrame(
-        [dataclasses.asdict(row) for row in sorted(rows, key=sort_key)], columns=row_schema(kind).names
-    )
+    ordered = [dataclasses.asdict(row) for row in sorted(rows, key=sort_key)]
+    frame = pd.DataFrame(ordered, columns=row_schema(kind).names)
     types = {str: "string", int: "Int64", float: "float64", bool: "bool"}
     return frame.astype({name: types[of_field] for name, of_field in field_kinds(kind).items()})
 
 
 def table_to_rows(table: pa.Table, kind: type[RowT], *, where: str) -> tuple[RowT, ...]:
-    """Rows of an Arrow table read from ``where``.
-
-    Raises:
-        ResultsError: columns are missing, a value is of another type than its column's, or the table was written by a
-            newer version.
-    """
+    """Rows of an Arrow table read from ``where``, which a :class:`ResultsError` names that says what is wrong in it."""
     # A newer version may have other columns, so the version is checked first.
     versions = table["schema_version"].to_pylist() if "schema_version" in table.column_names else []
     newest = max((version for version in versions if isinstance(version, int)), default=0)
@@ -125,11 +108,7 @@ def to_parquet(table: pa.Table, *, checksums: bool = False) -> bytes:
 
 
 def read_parquet(path: Path, *, what: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """The table in ``path``, or only some of its columns; those that it does not have are left out.
-
-    Raises:
-        ResultsError: the file is missing or broken.
-    """
+    """The table in ``path``, or only some of its columns; those that it does not have are left out."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

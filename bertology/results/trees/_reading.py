@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from bertology.errors import ResultsError
 from bertology.measures import check_tree, tree_depths, tree_distances, tree_edges
-from bertology.results.tables.wording import brief
 from bertology.results.trees._arcs import Arc, Kind
+from bertology.results.views.grid import brief
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

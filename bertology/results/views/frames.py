@@ -23,8 +23,8 @@ from bertology.measures import (
 )
 from bertology.results.tables.predictions import Predictions, split_sets
 from bertology.results.tables.rows import ResultRow, chances_of, reading_of, sort_key
-from bertology.results.tables.wording import named
-from bertology.results.views.groups import group_names
+from bertology.results.views.across import group_names
+from bertology.results.views.grid import named
 from bertology.results.views.layers import mean_score, own_init
 
 if TYPE_CHECKING:
@@ -43,29 +43,28 @@ def score_frame(rows: Sequence[ResultRow]) -> pd.DataFrame:
     """:meth:`Results.scores`."""
     import pandas as pd
 
-    scores = [row for row in rows if _is_score(row)]
     questions: dict[tuple[str, str | None], list[ResultRow]] = defaultdict(list)
-    for row in scores:
+    for row in filter(_is_score, rows):
         questions[row.task, row.model].append(row)
-    init = {question: own_init(of_question) for question, of_question in questions.items()}
-    own = [row for row in scores if row.init == init[row.task, row.model]]
+    own: list[ResultRow] = []
+    for same in questions.values():
+        init = own_init(same)
+        own += [row for row in same if row.init == init]
     cells: dict[tuple[Any, ...], list[ResultRow]] = defaultdict(list)
     for row in named(sorted(own, key=sort_key), short_names(row.model for row in rows)):
         cells[tuple(reading_of(row) if name == "readout" else getattr(row, name) for name in _KEY)].append(row)
     frame = []
-    for key, of_cell in cells.items():
-        score = mean_score(of_cell)
+    for key, runs in cells.items():
+        score = mean_score(runs)
         assert score is not None  # rows without a value were left out before
-        counts = of_cell[0].n_items, len({row.seed for row in of_cell})
-        frame.append((*key, score.value, score.low, score.high, *counts))
+        frame.append((*key, score.value, score.low, score.high, runs[0].n_items, len({row.seed for row in runs})))
     return pd.DataFrame(frame, columns=[*_KEY, *_SCORE, "n_items", "n_seeds"]).astype(_TYPES)
 
 
 def _is_score(row: ResultRow) -> bool:
     """Whether a row is a score of a task itself, of all its items: no control, no baseline, no head, no group."""
-    whole = row.model is not None and row.head is None and row.group is None
-    scored = row.status == "ok" and row.value is not None
-    return whole and scored and row.control == "none" and row.metric != "selectivity"
+    whole = row.model is not None and row.head is None and row.group is None and row.control == "none"
+    return whole and row.status == "ok" and row.value is not None and row.metric != "selectivity"
 
 
 def group_scores(rows: Sequence[ResultRow]) -> pd.DataFrame:
@@ -82,19 +81,16 @@ def group_scores(rows: Sequence[ResultRow]) -> pd.DataFrame:
     import pandas as pd
 
     by_name = {str(row.group): row for row in rows}
-    names = group_names(rows)
-    ordered = [by_name[name] for name in names]
-    counts = {"items": "n_items", "clusters": "n_clusters", "skipped": "n_skipped"}
-    index = pd.Index(names, name="group")
-    frame = pd.DataFrame(
-        {title: [getattr(row, name) for row in ordered] for title, name in counts.items()}, index=index
-    )
-    scores: dict[str, list[float | None]] = {name: [getattr(row, name) for row in ordered] for name in _SCORE}
-    scores["chance"] = [chances_of(row).get(name) for row, name in zip(ordered, names, strict=True)]
-    for name, values in scores.items():
-        if name in _SCORE or any(value is not None for value in values):
-            frame[name] = np.array(values, dtype=np.float64)
-    frame.attrs["metric"] = ordered[0].metric
+    groups = {name: by_name[name] for name in group_names(rows)}
+    frame = pd.DataFrame(index=pd.Index(list(groups), name="group"))
+    for count in ("items", "clusters", "skipped"):
+        frame[count] = [getattr(row, f"n_{count}") for row in groups.values()]
+    for name in _SCORE:
+        frame[name] = np.array([getattr(row, name) for row in groups.values()], dtype=np.float64)
+    chances = [chances_of(row).get(name) for name, row in groups.items()]
+    if any(chance is not None for chance in chances):
+        frame["chance"] = np.array(chances, dtype=np.float64)
+    frame.attrs["metric"] = rows[0].metric
     return frame
 
 
@@ -108,14 +104,13 @@ def per_label_scores(predictions: Predictions) -> pd.DataFrame:
     """
     import pandas as pd
 
-    everything = np.zeros(len(predictions.gold), dtype=np.int64)
     labels: Sequence[str] = predictions.labels
-    gold, pred = predictions.gold, predictions.pred[None]
+    gold, together = predictions.gold, np.zeros(len(predictions.gold), dtype=np.int64)
     if predictions.label_sets:
         labels, members = split_sets(labels)
-        counts = count_label_sets(gold, pred, everything, members=members, n_clusters=1)[0, 0]
+        counts = count_label_sets(gold, predictions.pred[None], together, members=members, n_clusters=1)[0, 0]
     else:
-        counts = count_labels(gold, pred, everything, n_labels=len(labels), n_clusters=1)[0, 0]
+        counts = count_labels(gold, predictions.pred[None], together, n_labels=len(labels), n_clusters=1)[0, 0]
     scores = label_scores(counts)
     columns = {name: getattr(scores, name) for name in ("precision", "recall", "f1", "support", "predicted")}
     columns |= dict(zip(("tp", "fp", "fn"), counts.T, strict=True))
@@ -147,13 +142,10 @@ def tally_of(metric: str) -> CountKind:
 
 
 def tree_items(predictions: Predictions, tally: CountKind) -> Predictions:
-    """The parts of predicted trees, each an item with a label.
+    """The parts of predicted trees, which are written as text, each an item with a label.
 
-    Args:
-        predictions: whole sentences, trees written as text.
-        tally: ``edges`` become items labelled by how many words they reach (those of gold, punctuation left out);
-            ``arcs`` words labelled by their relation, found if head and relation are right; ``roots`` the sentences'
-            roots.
+    ``edges`` become items labelled by how many words they reach (those of gold, punctuation left out); ``arcs`` words
+    labelled by their relation, found if head and relation are right; ``roots`` the sentences' roots.
     """
     parts = {"edges": _edges, "arcs": _arcs, "roots": _roots}[tally]
     labels: dict[str, int] = {}
@@ -170,15 +162,11 @@ def tree_items(predictions: Predictions, tally: CountKind) -> Predictions:
     return Predictions(ids, cluster, predictions.cluster_ids, gold_codes, pred_codes, score, tuple(labels))
 
 
-def _length_label(n_words: int) -> str:
-    """What edges that reach ``n_words`` words are called."""
-    return f"{_LONGEST} words or more" if n_words >= _LONGEST else f"{n_words} word{'s' * (n_words > 1)}"
-
-
 def _edges(gold: str, pred: str) -> Iterator[_Item]:
     predicted = read_edges(pred)
     for first, last in sorted(read_edges(gold)):
-        label = _length_label(last - first)
+        reach = last - first
+        label = f"{_LONGEST} words or more" if reach >= _LONGEST else f"{reach} word{'s' * (reach > 1)}"
         yield f"{first + 1},{last + 1}", label, label if (first, last) in predicted else _NOT_FOUND
 
 

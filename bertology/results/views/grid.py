@@ -1,10 +1,13 @@
-"""A table as text in cells, before any format: cells, titles, notes, and how numbers are written."""
+"""How tables are written, before any format: cells, titles and notes as text; names, numbers, intervals in words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from bertology._names import folder_name
 from bertology.results.tables.rows import ResultRow
 from bertology.results.views.layers import INITS, LayerTable, Score
 
@@ -14,12 +17,9 @@ NOTHING = "–"
 _TITLES = {
     "macro_f1": "macro-F1",
     "micro_f1": "micro-F1",
-    "uuas": "UUAS",
-    "uas": "UAS",
-    "las": "LAS",
+    **{name: name.upper() for name in ("uuas", "uas", "las", "mrr")},
     "dspr": "DSpr",
     "nspr": "NSpr",
-    "mrr": "MRR",
     "micro_mrr": "MRR micro",
     "micro_p_at_1": "P@1 micro",
     **{f"p_at_{most}": f"P@{most}" for most in (1, 5, 10, 100)},
@@ -30,6 +30,8 @@ _UNITS = ("_bits", "_nats", "_words")
 """What numbers that are no fractions are counted in, as their metrics' names end."""
 _SMALL = 0.1
 """Numbers in units that are smaller have one more decimal."""
+_MOST_LETTERS = 44
+SEEDS = "seeds of the fit"
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,9 @@ class Note:
         return f"{self.about}{' ' if self.about == STAR else ': '}{self.text}"
 
 
+BEST_NOTE = Note(STAR, "not separable from the best layer (paired bootstrap, Benjamini–Hochberg q < .05)")
+
+
 @dataclass(frozen=True)
 class Grid:
     """A table of text."""
@@ -81,7 +86,7 @@ class Grid:
 
     def columns(self, kept: Sequence[int]) -> Grid:
         """The same table with some of its columns."""
-        lines = tuple(
+        lines = (
             replace(
                 line,
                 cells=tuple(line.cells[place] for place in kept),
@@ -89,7 +94,7 @@ class Grid:
             )
             for line in self.lines
         )
-        return replace(self, headers=tuple(self.headers[place] for place in kept), lines=lines)
+        return replace(self, headers=tuple(self.headers[place] for place in kept), lines=tuple(lines))
 
 
 def metric_title(metric: str) -> str:
@@ -129,9 +134,9 @@ def _in_units(metric: str) -> bool:
     return metric.endswith(_UNITS) and metric not in _NOT_FRACTIONS
 
 
-def interval_of(score: Score, metric: str) -> str:
+def interval_of(score: Score | None, metric: str) -> str:
     """``[91.4, 92.5]``; empty where a score has no interval."""
-    if score.low is None or score.high is None:
+    if score is None or score.low is None or score.high is None:
         return ""
     return f"[{number(score.low, metric=metric)}, {number(score.high, metric=metric)}]"
 
@@ -164,4 +169,67 @@ def table_title(table: LayerTable, what: str) -> str:
     return f"{table.task}{what} · {metric_title(table.metric)} by layer{unit(table.metric)}{reading}"
 
 
-BEST_NOTE = Note(STAR, "not separable from the best layer (paired bootstrap, Benjamini–Hochberg q < .05)")
+def brief(name: str | None) -> str:
+    """A model's or corpus's name for a figure: of a local path its last part, of a long name beginning and end."""
+    return shortened("+".join(map(folder_name, str(name).split("+"))), _MOST_LETTERS)
+
+
+def without_folders(reading: str) -> str:
+    """A readout configuration in words, its files by their last part: ``masked_lm.v1, vocabulary words.txt``."""
+    return re.sub(r"(?<= )\S*/(?=\S)", "", reading)
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of at most ``most`` letters, cut in its middle: beginnings and ends tell names apart."""
+    half = (most - 1) // 2
+    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
+
+
+def named(rows: Sequence[ResultRow], names: Mapping[str, str]) -> tuple[ResultRow, ...]:
+    """The rows with their models called by :func:`short_names`."""
+
+    def renamed(row: ResultRow) -> ResultRow:
+        # Nothing but a text changes: to check all fields again takes far longer where rows are many.
+        other = copy.copy(row)
+        object.__setattr__(other, "model", names[str(row.model)])
+        return other
+
+    return tuple(row if names.get(row.model or "", row.model) == row.model else renamed(row) for row in rows)
+
+
+def apart(described: Sequence[Sequence[str]]) -> list[str]:
+    """Of each description the first part, and those of the others that are needed to tell all of them apart.
+
+    An empty part does not apply, such as the pooling of what reads no vectors, and sets no description apart.
+    """
+    kept = [0]
+    for part in range(1, len(described[0] if described else ())):
+        known = [one for one in described if one[part]]
+        labels = {tuple(one[k] for k in kept) for one in known}
+        more = {tuple(one[k] for k in (*kept, part)) for one in known}
+        if len(more) > len(labels):
+            kept.append(part)
+    return [" · ".join(one[k] for k in kept if one[k]) for one in described]
+
+
+def layers_named(layers: Sequence[int]) -> str:
+    """``layer 3``, ``layers 1 and 2``, ``layers 1, 2 and 5–9``."""
+    spans: list[list[int]] = []
+    for layer in layers:
+        if spans and layer == spans[-1][-1] + 1:
+            spans[-1].append(layer)
+        else:
+            spans.append([layer])
+    names: list[str] = []
+    for span in spans:
+        names += [f"{span[0]}–{span[-1]}"] if len(span) > 2 else map(str, span)
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"layer{'s' * (len(layers) > 1)} {listed}"
+
+
+def covered(n_seeds: Sequence[int]) -> str:
+    """What the intervals of several tables are over, by how many seeds their scores are means of."""
+    if all(n > 1 for n in n_seeds):
+        return "over seeds × test sentences"
+    also = ", of tables with several seeds over seeds too" if any(n > 1 for n in n_seeds) else ""
+    return f"over test sentences{also or f'; not over {SEEDS}'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,13 +29,17 @@ from bertology.results.views.grid import (
 from bertology.results.views.layers import Score, natural_order, own_init, score_of_row
 
 _STEP = re.compile(r"(?P<order>.*?)(?P<step>\d+ %.*)")
-HEAD_BASELINES = {
-    "offset": "best offset",
-    "nearest": "nearest",
-    "head_match": "same word",
-    "rule": "rule",
+_BASELINES = {
+    "offset": ("best offset", "the word at that distance which is right most often where heads are chosen"),
+    "nearest": ("nearest", "the candidate that stands nearest"),
+    "head_match": ("same word", "the nearest candidate with the same word, else the nearest"),
+    "rule": ("rule", "what the rules of the probe choose"),
 }
-"""Baselines that need no head, and what tables call them."""
+"""Baselines that need no head: what tables call them, and what they are."""
+_NAMED_ON_TEST = "†"
+_INTERVAL = Note(
+    "interval", "[ ] 95 %, bootstrap over test sentences (neighbours together, where there are over a thousand)"
+)
 
 
 @dataclass(frozen=True)
@@ -81,12 +85,12 @@ class HeadLine:
     def stands_out(self) -> bool:
         """Whether the interval of the head that was chosen is better than those of baselines and random weights."""
         others = [*self.baselines.values(), *([self.random_init.score] if self.random_init else [])]
-        own = self.best.score
-        if own.low is None or own.high is None or not others:
+        low, high = self.best.score.low, self.best.score.high
+        if low is None or high is None or not others:
             return False
         if self.higher_is_better:
-            return all(own.low > (other.value if other.high is None else other.high) for other in others)
-        return all(own.high < (other.value if other.low is None else other.low) for other in others)
+            return all(low > (other.value if other.high is None else other.high) for other in others)
+        return all(high < (other.value if other.low is None else other.low) for other in others)
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,7 @@ def head_tables(rows: Sequence[ResultRow]) -> tuple[HeadTable, ...]:
         metric = row.metric if row.group is not None else ""
         if row.head is not None:
             of_table[row.task, row.corpus, metric, row.model, reading_of(row)].append(row)
-        elif row.control in HEAD_BASELINES:
+        elif row.control in _BASELINES:
             baselines[row.task, row.corpus, metric].append(row)
     return tuple(_table(same, own_baselines(baselines[key[:3]], same[0].model)) for key, same in of_table.items())
 
@@ -150,12 +154,12 @@ def step_tables(rows: Sequence[ResultRow]) -> tuple[StepTable, ...]:
             of_table[row.task, row.corpus, row.model, reading_of(row), whole, row.metric].append(row)
     tables = []
     for same in of_table.values():
-        steps: dict[str, dict[str, Score]] = {}
-        for row in sorted(same, key=lambda row: natural_order(_order_and_step(row)[1])):
-            order, step = _order_and_step(row)
-            steps.setdefault(step, {})[order] = score_of_row(row)
-        orders = sorted({order for scores in steps.values() for order in scores})
-        tables.append(StepTable(same[0].task, same[0].metric, tuple(orders), steps, same[0]))
+        places = sorted(((*_order_and_step(row), row) for row in same), key=lambda place: natural_order(place[1]))
+        steps: dict[str, dict[str, Score]] = defaultdict(dict)
+        for order, step, row in places:
+            steps[step][order] = score_of_row(row)
+        orders = sorted({order for order, _, _ in places})
+        tables.append(StepTable(same[0].task, same[0].metric, tuple(orders), dict(steps), same[0]))
     return tuple(sorted(tables, key=lambda t: (t.task, t.of_layers, not t.about.main_metric, t.metric)))
 
 
@@ -175,14 +179,11 @@ def head_place(head: str) -> tuple[int, ...]:
 def _table(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> HeadTable:
     init = own_init(rows)
     chosen_on = next((on for row in rows if (on := param_of(row, "chosen_on"))), None)
-    by_dev: dict[tuple[str, str, str], dict[str, float]] = defaultdict(dict)
+    by_dev: dict[tuple[str, str, str], dict[str, ResultRow]] = defaultdict(dict)
     by_test: dict[tuple[str, str, str], dict[str, ResultRow]] = defaultdict(dict)
     for row in rows:
-        key = (str(row.init), row.metric, row.group or "")
-        if row.split != chosen_on:
-            by_test[key][str(row.head)] = row
-        elif row.value is not None:
-            by_dev[key][str(row.head)] = row.value
+        by_split = by_dev if row.split == chosen_on else by_test
+        by_split[str(row.init), row.metric, row.group or ""][str(row.head)] = row
     lines = []
     for _, metric, group in [key for key in by_test if key[0] == init]:
         heads, on_dev = by_test[init, metric, group], by_dev[init, metric, group]
@@ -208,51 +209,49 @@ def _table(rows: Sequence[ResultRow], baselines: Sequence[ResultRow]) -> HeadTab
     return HeadTable(about.task, metric, tuple(lines), about, chosen_on or about.split)
 
 
-def _order(heads: Mapping[str, ResultRow], by_dev: Mapping[str, float]) -> tuple[str, ...]:
+def _order(heads: Mapping[str, ResultRow], on_dev: Mapping[str, ResultRow]) -> tuple[str, ...]:
     """The heads from the best to the worst by what they are chosen by; of equals the first in the model."""
 
     def place(head: str) -> tuple[float, tuple[int, ...]]:
-        row = heads[head]
-        value = by_dev.get(head, -np.inf) if by_dev else float(row.value or 0.0)
-        return (-value if row.higher_is_better else value), head_place(head)
+        row = (on_dev or heads).get(head)
+        value = -np.inf if row is None or row.value is None else row.value
+        return (-value if heads[head].higher_is_better else value), head_place(head)
 
     return tuple(sorted(heads, key=place))
 
 
-_HERE = "†"
-_BESIDE = {
-    "offset": "the word at that distance which is right most often where heads are chosen",
-    "nearest": "the candidate that stands nearest",
-    "head_match": "the nearest candidate with the same word, else the nearest",
-    "rule": "what the rules of the probe choose",
-}
-
-
 def best_head_grid(table: HeadTable) -> Grid:
     """For each line the head that stands out, the next best one, and what they are compared with."""
-    known = [name for name in HEAD_BASELINES if any(name in line.baselines for line in table.lines)]
+    known = [name for name in _BASELINES if any(name in line.baselines for line in table.lines)]
     with_random = any(line.random_init for line in table.lines)
-    headers = ["items", "head", "score", "next", "mean", *(HEAD_BASELINES[name] for name in known)]
+    headers = ["items", "head", "score", "next", "mean", *(_BASELINES[name][0] for name in known)]
     headers += ["random init"] if with_random else []
     lines = []
     for line in table.lines:
-        beside = [line.baselines.get(name) for name in known]
-        beside += [line.random_init.score if line.random_init else None] if with_random else []
+        others = [line.baselines.get(name) for name in known]
+        others += [line.random_init.score if line.random_init else None] if with_random else []
         cells = (
             count_cell(line.n_items),
             Cell(line.best.head),
             score_cell(line.best.score, line.metric),
             _runner_up(line),
             score_cell(Score(line.mean), line.metric),
-            *(score_cell(score, line.metric, interval=False) for score in beside),
+            *(score_cell(score, line.metric, interval=False) for score in others),
         )
-        label = line_label(table, line) + ("" if line.chosen_apart else f" {_HERE}")
+        label = line_label(table, line) + ("" if line.chosen_apart else f" {_NAMED_ON_TEST}")
         lines.append(GridLine(label, cells, frozenset({2}) if line.stands_out else frozenset()))
     percent = unit(table.metric or table.lines[0].metric)
-    title = (
-        f"{table.task} · {metric_title(table.metric)} by head{percent}" if table.metric else f"{table.task} · by head"
-    )
-    return Grid(title, tuple(headers), tuple(lines), tuple(_notes(table, known, with_random)), corner="Asked")
+    what = f"{metric_title(table.metric)} by head{percent}" if table.metric else "by head"
+    notes = tuple(_notes(table, known, with_random))
+    return Grid(f"{table.task} · {what}", tuple(headers), tuple(lines), notes, corner="Asked")
+
+
+def _runner_up(line: HeadLine) -> Cell:
+    if len(line.order) < 2:
+        return Cell(NOTHING)
+    head = line.order[1]
+    score = line.heads[head]
+    return Cell(f"{head} {number(score.value, metric=line.metric)}", score=score)
 
 
 def line_label(table: HeadTable, line: HeadLine) -> str:
@@ -262,23 +261,19 @@ def line_label(table: HeadTable, line: HeadLine) -> str:
 
 def every_head_grid(table: HeadTable) -> Grid:
     """All heads by all lines, the head that was chosen marked."""
-    heads = sorted({head for line in table.lines for head in line.heads}, key=head_place)
-    lines = [
-        GridLine(
-            head,
-            tuple(score_cell(line.heads.get(head), line.metric, interval=False) for line in table.lines),
-            frozenset(column for column, line in enumerate(table.lines) if line.best.head == head),
-        )
-        for head in heads
-    ]
-    for name, label in HEAD_BASELINES.items():
+    lines = []
+    for head in sorted({head for line in table.lines for head in line.heads}, key=head_place):
+        cells = tuple(score_cell(line.heads.get(head), line.metric, interval=False) for line in table.lines)
+        best = frozenset(column for column, line in enumerate(table.lines) if line.best.head == head)
+        lines.append(GridLine(head, cells, best))
+    for name, (label, _) in _BASELINES.items():
         if any(name in line.baselines for line in table.lines):
             cells = tuple(score_cell(line.baselines.get(name), line.metric, interval=False) for line in table.lines)
             lines.append(GridLine(label, cells, baseline=True))
     notes = (*_data(table), Note(STAR, f"the best head, chosen on {table.chosen_on}"))
     headers = tuple(line_label(table, line) for line in table.lines)
-    title = f"{table.task} · heads" if not table.metric else f"{table.task} · {metric_title(table.metric)}, all heads"
-    return Grid(title, headers, tuple(lines), notes, corner="Head")
+    what = f"{metric_title(table.metric)}, all heads" if table.metric else "heads"
+    return Grid(f"{table.task} · {what}", headers, tuple(lines), notes, corner="Head")
 
 
 def step_grid(table: StepTable) -> Grid:
@@ -295,70 +290,48 @@ def step_grid(table: StepTable) -> Grid:
 
 
 def head_table_of(tables: Sequence[HeadTable], task: str | None = None) -> HeadTable:
-    """The first table of heads there is, or that of a task.
-
-    Raises:
-        ResultsError: there is none.
-    """
-    table = next((table for table in tables if task in (None, table.task)), None)
-    if table is None:
-        raise ResultsError(f"no score{'' if task is None else f' of task {task}'} is that of an attention head")
-    return table
+    """The first table of heads there is, or that of a task."""
+    for table in tables:
+        if task in (None, table.task):
+            return table
+    raise ResultsError(f"no score{'' if task is None else f' of task {task}'} is that of an attention head")
 
 
 def step_table_of(tables: Sequence[StepTable], metric: str | None = None) -> StepTable:
-    """The first table of steps there is, or that of a metric.
-
-    Raises:
-        ResultsError: there is none.
-    """
-    found = next((table for table in tables if metric in (None, table.metric)), None)
-    if found is None:
-        known = ", ".join(dict.fromkeys(table.metric for table in tables))
-        raise ResultsError(f"nothing was asked of the whole model{f' by {metric}: there is {known}' if known else ''}")
-    return found
+    """The first table of steps there is, or that of a metric."""
+    for table in tables:
+        if metric in (None, table.metric):
+            return table
+    known = ", ".join(dict.fromkeys(table.metric for table in tables))
+    raise ResultsError(f"nothing was asked of the whole model{f' by {metric}: there is {known}' if known else ''}")
 
 
-_INTERVAL = Note(
-    "interval", "[ ] 95 %, bootstrap over test sentences (neighbours together, where there are over a thousand)"
-)
-
-
-def _runner_up(line: HeadLine) -> Cell:
-    if len(line.order) < 2:
-        return Cell(NOTHING)
-    head = line.order[1]
-    score = line.heads[head]
-    return Cell(f"{head} {number(score.value, metric=line.metric)}", score=score)
-
-
-def _data(table: HeadTable) -> list[Note]:
+def _data(table: HeadTable) -> Iterator[Note]:
     about = table.about
     skipped = f", {about.n_skipped:,} words skipped" if about.n_skipped else ""
     silver = ", labels made by a program (silver)" if about.annotation == "silver" else ""
-    notes = [Note("data", f"{data_of(about)}{skipped}{silver}")]
+    yield Note("data", f"{data_of(about)}{skipped}{silver}")
     if (pairs := param_of(about, "pairs")) is not None:
         apart = param_of(about, "pairs_apart")
         more = f"; two sentences too long for the model together are read apart ({apart:,} times)" if apart else ""
-        notes.append(Note("texts", f"{pairs:,} pairs of neighbouring sentences, for intervals drawn together{more}"))
-    return [*notes, Note("model", model_of(about))]
+        yield Note("texts", f"{pairs:,} pairs of neighbouring sentences, for intervals drawn together{more}")
+    yield Note("model", model_of(about))
 
 
-def _notes(table: HeadTable, baselines: Sequence[str], with_random: bool) -> list[Note]:
-    notes = []
+def _notes(table: HeadTable, baselines: Sequence[str], with_random: bool) -> Iterator[Note]:
     if any(line.stands_out for line in table.lines):
-        notes.append(Note(STAR, "better than all that the head stands beside, the intervals apart"))
-    notes += _data(table)
+        yield Note(STAR, "better than all that the head stands beside, the intervals apart")
+    yield from _data(table)
     if any("→" in line.name for line in table.lines):
-        notes.append(Note("→", "from the word that looks to the word that it looks at"))
+        yield Note("→", "from the word that looks to the word that it looks at")
     if table.chosen_on == table.about.split:
-        notes.append(Note("heads", "are named by the scores shown, which flatters the best of them"))
+        yield Note("heads", "are named by the scores shown, which flatters the best of them")
     else:
-        notes.append(Note("heads", f"are chosen on {table.chosen_on} and scored on {table.about.split}"))
+        yield Note("heads", f"are chosen on {table.chosen_on} and scored on {table.about.split}")
     if not all(line.chosen_apart for line in table.lines):
-        notes.append(Note(_HERE, f"too few on {table.chosen_on}: named by the scores shown, which flatters the best"))
-    notes.append(_INTERVAL)
-    notes += [Note(HEAD_BASELINES[name], _BESIDE[name]) for name in baselines]
+        few = f"too few on {table.chosen_on}: named by the scores shown, which flatters the best"
+        yield Note(_NAMED_ON_TEST, few)
+    yield _INTERVAL
+    yield from (Note(*_BASELINES[name]) for name in baselines)
     if with_random:
-        notes.append(Note("random init", "the best head of one draw of random weights, chosen in the same way"))
-    return notes
+        yield Note("random init", "the best head of one draw of random weights, chosen in the same way")

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator
 
+from bertology.measures import BCA, EXACT, NO_INTERVAL, RUNS_BCA
 from bertology.results.tables.rows import answers_itself, chances_of, clusters_of, param_of
-from bertology.results.tables.wording import DRAWS, SEEDS, interval_text, layers_named
 from bertology.results.views.grid import (
     BEST_NOTE,
     NOTHING,
+    SEEDS,
     Cell,
     Grid,
     GridLine,
     Note,
     layer_label,
+    layers_named,
     metric_title,
     number,
     score_cell,
     table_title,
 )
-from bertology.results.views.layers import INITS, BaselineLine, LayerLine, LayerTable
+from bertology.results.views.layers import INITS, LayerLine, LayerTable
 
+_FEW_RUNS = 5
+"""Fewer runs than these are too few to estimate how much runs differ."""
 _BASELINE_NOTES = {
     "word_majority": Note("majority", "the label most frequent in training, of all words or of the same word form"),
     "lexical": Note(
@@ -35,28 +40,6 @@ _BASELINE_NOTES = {
 
 def layer_grid(table: LayerTable) -> Grid:
     """The table of one task: layers, then baselines, then all that is needed to read them."""
-    columns = _columns(table)
-    best = frozenset({0})
-    layers = [
-        GridLine(
-            layer_label(line.layer),
-            tuple(_layer_cell(line, name, metric) for name, (_, metric) in columns.items()),
-            best if line.in_best_set else frozenset(),
-        )
-        for line in table.lines
-    ]
-    baselines = [_baseline_line(line, table, columns) for line in table.baselines]
-    silver = " · silver labels" if table.about.annotation == "silver" else ""
-    return Grid(
-        title=table_title(table, "") + silver,
-        headers=tuple(header for header, _ in columns.values()),
-        lines=(*layers, *baselines),
-        notes=tuple(_notes(table)),
-    )
-
-
-def _columns(table: LayerTable) -> Mapping[str, tuple[str, str]]:
-    """The columns that are not empty: field of the line → header, metric."""
     every = {
         "main": (metric_title(table.metric), table.metric),
         "second": (metric_title(table.second_metric or ""), table.second_metric or ""),
@@ -66,11 +49,30 @@ def _columns(table: LayerTable) -> Mapping[str, tuple[str, str]]:
         "blind": ("blind", table.metric),
         "seed_spread": ("seed s.d.", table.metric),
     }
-    return {
+    # Those that are not empty: field of the line → header, metric.
+    columns = {
         name: what
         for name, what in every.items()
         if name == "main" or any(getattr(line, name) is not None for line in table.lines)
     }
+    best = frozenset({0})
+    lines = [
+        GridLine(
+            layer_label(line.layer),
+            tuple(_layer_cell(line, name, metric) for name, (_, metric) in columns.items()),
+            best if line.in_best_set else frozenset(),
+        )
+        for line in table.lines
+    ]
+    for baseline in table.baselines:
+        cells = {
+            "main": score_cell(baseline.main, table.metric),
+            "second": score_cell(baseline.second, table.second_metric or "", interval=False),
+        }
+        lines.append(GridLine(baseline.label, tuple(cells.get(name, Cell("")) for name in columns), baseline=True))
+    silver = " · silver labels" if table.about.annotation == "silver" else ""
+    headers = tuple(header for header, _ in columns.values())
+    return Grid(table_title(table, "") + silver, headers, tuple(lines), tuple(_notes(table)))
 
 
 def _layer_cell(line: LayerLine, name: str, metric: str) -> Cell:
@@ -80,72 +82,70 @@ def _layer_cell(line: LayerLine, name: str, metric: str) -> Cell:
     return score_cell(value, metric, interval=name in ("main", "selectivity"))
 
 
-def _baseline_line(line: BaselineLine, table: LayerTable, columns: Mapping[str, tuple[str, str]]) -> GridLine:
-    cells = {
-        "main": score_cell(line.main, table.metric),
-        "second": score_cell(line.second, table.second_metric or "", interval=False),
-    }
-    return GridLine(line.label, tuple(cells.get(name, Cell("")) for name in columns), baseline=True)
-
-
-def _notes(table: LayerTable) -> list[Note]:
+def _notes(table: LayerTable) -> Iterator[Note]:
     """What one must know to read the numbers."""
     about = table.about
+    if table.compared:
+        yield BEST_NOTE
+    yield Note("data", f"{about.corpus} {about.split}: {_counts(table)}")
     parts = [
         str(about.model),
         f"{about.n_layers} layers" if about.n_layers is not None else "",
         INITS[about.init or "pretrained"],
         f"{about.pooling} of a word's pieces" if about.pooling else "",
     ]
-    seeds = f", mean of {table.n_seeds} seeds" if table.n_seeds > 1 else ""
-    comma = "," if "," in table.reading else ""
-    trained = f"{comma} trained on {about.n_train:,} items{seeds}"
+    yield Note("model", ", ".join(filter(None, parts)))
+    trained = f"{',' * (',' in table.reading)} trained on {about.n_train:,} items"
+    trained += f", mean of {table.n_seeds} seeds" if table.n_seeds > 1 else ""
     own = ", the model's own head: nothing is trained"
-    notes = [
-        *([BEST_NOTE] if table.compared else []),
-        Note("data", f"{about.corpus} {about.split}: {_counts(table)}"),
-        Note("model", ", ".join(filter(None, parts))),
-        Note("readout", f"{table.reading}{own if answers_itself(about) else trained}"),
-    ]
+    yield Note("readout", f"{table.reading}{own if answers_itself(about) else trained}")
     for end, layers in table.path_ends.items():
-        notes.append(
-            Note("strength", f"dev accuracy still rises at the end of the path ({end}): {layers_named(layers)}")
-        )
-    notes.append(Note("interval", f"[ ] 95 %, {_intervals(table)}"))
+        rises = f"dev accuracy still rises at the end of the path ({end}): {layers_named(layers)}"
+        yield Note("strength", rises)
+    yield Note("interval", f"[ ] 95 %, {_intervals(table)}")
     if table.n_draws:
-        notes.append(Note("random", _draws(table)))
+        yield Note("random", _draws(table))
     if any(line.control_task for line in table.lines):
-        notes.append(Note("control", "each word form has a random label (Hewitt & Liang 2019); selectivity: less that"))
+        yield Note("control", "each word form has a random label (Hewitt & Liang 2019); selectivity: less that")
     if strengths := _strengths_in_words(table):
-        notes.append(Note("C", strengths))
+        yield Note("C", strengths)
     if chances := chances_of(about):
-        notes.append(Note("chance", f"{number(sum(chances.values()) / len(chances))} % of choices are right by chance"))
+        yield Note("chance", f"{number(sum(chances.values()) / len(chances))} % of choices are right by chance")
     if any(line.blind for line in table.lines):
-        notes.append(Note("blind", "the same texts without what decides"))
-    notes += _baseline_notes(table)
+        yield Note("blind", "the same texts without what decides")
+    controls = {line.control: line for line in table.baselines}
+    if answers_itself(about) and "majority" in controls:
+        of_all = controls["majority"].n_items
+        oracle = "the answer most frequent in each group of this test itself, which no model may look at"
+        yield Note("oracle", oracle + (f"; over all {of_all:,} items" if of_all != about.n_items else ""))
+    yield from (note for control, note in _BASELINE_NOTES.items() if control in controls)
     if table.n_failed:
-        notes.append(Note("failed", f"{table.n_failed} cell{'s' * (table.n_failed > 1)} without a score"))
-    return notes
-
-
-def _baseline_notes(table: LayerTable) -> Iterator[Note]:
-    lines = {line.control: line for line in table.baselines}
-    if answers_itself(table.about) and "majority" in lines:
-        of_all = lines["majority"].n_items
-        more = f"; over all {of_all:,} items" if of_all != table.about.n_items else ""
-        yield Note(
-            "oracle", f"the answer most frequent in each group of this test itself, which no model may look at{more}"
-        )
-    yield from (note for control, note in _BASELINE_NOTES.items() if control in lines)
+        yield Note("failed", f"{table.n_failed} cell{'s' * (table.n_failed > 1)} without a score")
 
 
 def _intervals(table: LayerTable) -> str:
-    """What the intervals of the main metric are over."""
-    is_random = table.about.init not in (None, "pretrained")
+    """How intervals of the main metric were made, what they are over and what they leave out."""
     own_head, code = answers_itself(table.about), "codelength" in param_of(table.about, "settings", {})
-    not_over = [*([] if own_head else [SEEDS]), *([DRAWS] if is_random else [])]
     units = clusters_of(table.about) if own_head else "training sentences" if code else "test sentences"
-    return interval_text(table.ci_methods, units=units, n_seeds=table.n_seeds, not_over=not_over)
+    known = {
+        BCA: f"bootstrap over {units}",
+        RUNS_BCA: f"bootstrap over seeds × {units}",
+        EXACT: f"exact over {units} where all are right or all wrong",
+        NO_INTERVAL: f"none from a single {'cluster' if units.endswith('clusters') else 'sentence'}",
+    }
+    texts = []
+    for method in table.ci_methods:
+        name, resamples = re.fullmatch(r"(.*?)(?:-(\d+))?", method).groups()  # type: ignore[union-attr]
+        times = f", {int(resamples):,} resamples" if resamples else ""
+        texts.append(known.get(name, method) + (f" (BCa{times})" if name in (BCA, RUNS_BCA) else ""))
+    over_seeds = any(method.startswith(RUNS_BCA) for method in table.ci_methods)
+    if over_seeds and table.n_seeds < _FEW_RUNS:
+        texts.append(f"{table.n_seeds} seeds say little of how much seeds differ")
+    not_over = [SEEDS] if not own_head and not over_seeds else []
+    not_over += ["draws of random weights"] if table.about.init not in (None, "pretrained") else []
+    if not_over and table.ci_methods and set(table.ci_methods) != {NO_INTERVAL}:
+        texts.append(f"not over {' or '.join(not_over)}")
+    return "; ".join(texts) or "not computed"
 
 
 def _draws(table: LayerTable) -> str:
@@ -160,15 +160,14 @@ def _draws(table: LayerTable) -> str:
 
 def _strengths_in_words(table: LayerTable) -> str:
     """The regularisation chosen for each layer, where it is not the same in all; else empty."""
-    by_strength: dict[str, list[int]] = {}
+    layers: dict[str, list[int]] = {}
     for line in table.lines:
-        by_strength.setdefault(strength_text(line), []).append(line.layer)
-    if len(by_strength) < 2:
+        layers.setdefault(strength_text(line), []).append(line.layer)
+    if len(layers) < 2:
         return ""
-    chosen = "; ".join(f"{text or NOTHING} in {layers_named(layers)}" for text, layers in by_strength.items())
+    chosen = "; ".join(f"{text or NOTHING} in {layers_named(of_text)}" for text, of_text in layers.items())
     compared = any(line.selectivity for line in table.lines)
-    more = "; selectivity depends on it" if compared else ""
-    return f"chosen on dev: {chosen}{more}"
+    return f"chosen on dev: {chosen}{'; selectivity depends on it' if compared else ''}"
 
 
 def strength_text(line: LayerLine) -> str:
@@ -178,17 +177,13 @@ def strength_text(line: LayerLine) -> str:
 
 def _counts(table: LayerTable) -> str:
     about = table.about
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(table.skip_reasons.items()))
+    skipped = f"{about.n_skipped:,} skipped{f' ({reasons})' if reasons else ''}" if about.n_skipped else "none skipped"
     parts = [
         f"{about.n_items:,} items in {about.n_clusters:,} {clusters_of(about)}",
-        *([f"{about.n_classes} classes"] if about.n_classes else []),
+        f"{about.n_classes} classes" if about.n_classes else "",
+        skipped,
+        f"{about.n_unseen_label:,} with a label unseen in training" if about.n_unseen_label else "",
+        "labels made by a program (silver)" if about.annotation == "silver" else "",
     ]
-    if about.n_skipped:
-        reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(table.skip_reasons.items()))
-        parts.append(f"{about.n_skipped:,} skipped ({reasons})" if reasons else f"{about.n_skipped:,} skipped")
-    else:
-        parts.append("none skipped")
-    if about.n_unseen_label:
-        parts.append(f"{about.n_unseen_label:,} with a label unseen in training")
-    if about.annotation == "silver":
-        parts.append("labels made by a program (silver)")
-    return ", ".join(parts)
+    return ", ".join(filter(None, parts))

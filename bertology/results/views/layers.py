@@ -1,4 +1,4 @@
-"""From tidy rows to what a person reads: a table of layers for each task, and one of layers by tasks."""
+"""From tidy rows to what a person reads: a table of layers for each task."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import numpy as np
 
 from bertology._names import name_not_found
 from bertology.errors import ResultsError
-from bertology.measures import Comparison, best_set, seed_spread
+from bertology.measures import best_set, seed_spread
 from bertology.results.tables.rows import (
     ComparisonRow,
     ResultRow,
     answers_itself,
+    comparison_of,
     own_baselines,
     param_of,
     reading_of,
@@ -136,47 +137,39 @@ def layer_tables(
 ) -> tuple[LayerTable, ...]:
     """A table for each task, corpus, split, model and reading, in order of first appearance.
 
-    Readings of one task stand together, those with a setting that is a number in the order of these.
-
-    Args:
-        rows: of results.
-        comparisons: between layers.
-        metric: what the tables are about; each task's own main metric when left out.
-
-    Raises:
-        ResultsError: rows of different data, task or model would stand in one table.
-        NameNotFoundError: a task has no such metric.
+    Readings of one task stand together, those with a setting that is a number in the order of these. The ``metric`` is
+    each task's own main one when left out.
     """
     _refuse_mixtures(rows)
-    rows = [row for row in rows if row.group is None and row.head is None]
-    groups: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
+    tables: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     baselines: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     for row in rows:
         question = (row.task, row.corpus, row.split)
+        if row.group is not None or row.head is not None:
+            continue
         if row.control in BASELINES:
             baselines[question].append(row)
         elif row.layer is not None:
-            groups[*question, row.model, row.pooling, reading_of(row)].append(row)
-    times = Counter(key[:-1] for key in groups)
+            tables[*question, row.model, row.pooling, reading_of(row)].append(row)
+    times = Counter(key[:-1] for key in tables)
     # Readings of one question stand where the first of them does.
     place = {question: number for number, question in enumerate(times)}
-    ordered = sorted(groups, key=lambda key: (place[key[:-1]], natural_order(str(key[-1]))))
     return tuple(
         _table(
-            groups[key],
-            own_baselines(baselines[key[:3]], groups[key][0].model, param_of(groups[key][0], "settings", {})),
+            tables[key],
+            own_baselines(baselines[key[:3]], tables[key][0].model, param_of(tables[key][0], "settings", {})),
             comparisons,
             metric,
             one_of_several=times[key[:-1]] > 1,
         )
-        for key in ordered
+        for key in sorted(tables, key=lambda key: (place[key[:-1]], natural_order(str(key[-1]))))
     )
 
 
 def natural_order(text: str) -> list[tuple[str, float]]:
     """What texts are sorted by so that ``rank 8`` comes before ``rank 16``."""
-    parts = re.split(r"(\d+(?:\.\d+)?)", text)
-    return [(parts[at], float(parts[at + 1]) if at + 1 < len(parts) else 0.0) for at in range(0, len(parts), 2)]
+    parts = [*re.split(r"(\d+(?:\.\d+)?)", text), "0"]
+    return list(zip(parts[::2], map(float, parts[1::2]), strict=True))
 
 
 def _refuse_mixtures(rows: Sequence[ResultRow]) -> None:
@@ -187,73 +180,81 @@ def _refuse_mixtures(rows: Sequence[ResultRow]) -> None:
         (rows, ("task", "corpus"), "corpus_fingerprint"),
         (pretrained, ("model",), "model_fingerprint"),
     ):
-        seen: dict[tuple[str, ...], str] = {}
+        first: dict[tuple[str, ...], str] = {}
         for row in some:
             key, value = tuple(str(getattr(row, name)) for name in within), str(getattr(row, field))
-            if seen.setdefault(key, value) != value:
+            if first.setdefault(key, value) != value:
                 place = ", ".join(f"{name} {part}" for name, part in zip(within, key, strict=True))
-                both = " and ".join(sorted((seen[key], value)))
+                both = " and ".join(sorted((first[key], value)))
                 raise ResultsError(
                     f"{place}: rows of {field} {both} cannot stand in one view; keep one with only({field}=…)"
                 )
 
 
 def _table(
-    group: Sequence[ResultRow],
+    rows: Sequence[ResultRow],
     baselines: Sequence[ResultRow],
     comparisons: Sequence[ComparisonRow],
     metric: str | None,
     *,
     one_of_several: bool,
 ) -> LayerTable:
-    scored = [row for row in group if row.value is not None and row.status == "ok"]
-    init = own_init(group)
+    scored = [row for row in rows if row.value is not None and row.status == "ok"]
+    init = own_init(rows)
     of_init = [row for row in scored if row.init == init]
     own = [row for row in of_init if row.control == "none"]
-    main, second = _metrics(own, metric, task=group[0].task)
+    main, second = _metrics(own, metric, task=rows[0].task)
     of_main = _by_layer(own, main)
     # Labels drawn at random mean nothing but right or wrong; or how many bits they take.
     control_metric = "accuracy" if any(row.metric == "accuracy" for row in own) else main
     random = [row for row in scored if row.init == "random" and row.control == "none" and init != "random"]
     columns = {
+        "main": of_main,
         "second": _by_layer(own, second) if second else {},
         "random_init": _by_layer(random, main),
         "control_task": _by_layer([row for row in of_init if row.control == "control_task"], control_metric),
         "selectivity": _by_layer(of_init, "selectivity"),
         "blind": _by_layer([row for row in of_init if row.control == "blind"], main),
     }
-    about = own[0] if own else group[0]
+    about = own[0] if own else rows[0]
     higher = next((row.higher_is_better for row in own if row.metric == main), True)
     best = _best_layers(of_main, comparisons, main, higher_is_better=higher)
-    lines = [
-        LayerLine(
-            layer=layer,
-            main=mean_score(of_main.get(layer, ())),
-            **{name: mean_score(column.get(layer, ())) for name, column in columns.items()},
-            seed_spread=_seed_spread(of_main.get(layer, ())),
-            by_seed=_by_seed(of_main.get(layer, ())),
-            in_best_set=best.get(layer),
-            strengths=_strengths(of_main.get(layer, ())),
-        )
-        for layer in sorted({row.layer for row in group if row.init == init and row.layer is not None})
-    ]
     return LayerTable(
         task=about.task,
         metric=main,
         second_metric=second,
         control_metric=control_metric,
         higher_is_better=higher,
-        lines=tuple(lines),
+        lines=tuple(
+            _line(layer, columns, best.get(layer))
+            for layer in sorted({row.layer for row in rows if row.init == init and row.layer is not None})
+        ),
         baselines=_baselines(baselines, main, second, oracle=answers_itself(about)),
         about=about,
-        skip_reasons=reasons_of([row for row in group if row.metric == main]),
+        skip_reasons=reasons_of([row for row in rows if row.metric == main]),
         ci_methods=_ci_methods(of_main),
         n_seeds=len({row.seed for row in own}),
-        n_draws=len({row.init_seed for rows in columns["random_init"].values() for row in rows}),
+        n_draws=len({row.init_seed for of_layer in columns["random_init"].values() for row in of_layer}),
         path_ends=_path_ends(scored, main, init),
-        n_failed=len({row.cell_id for row in group if row.status == "failed"}),
+        n_failed=len({row.cell_id for row in rows if row.status == "failed"}),
         reading=reading_of(about),
         one_of_several=one_of_several,
+    )
+
+
+def _line(layer: int, columns: Mapping[str, Mapping[int, Sequence[ResultRow]]], in_best_set: bool | None) -> LayerLine:
+    runs = columns["main"].get(layer, ())
+    scores = {name: mean_score(of_layer.get(layer, ())) for name, of_layer in columns.items()}
+    values = np.array([[row.value] for row in runs], dtype=np.float64)
+    by_seed = {row.seed: score_of_row(row) for row in runs if row.seed is not None}
+    strengths = {param_of(row, "strength") for row in runs if row.readout == "linear"} - {None}
+    return LayerLine(
+        layer=layer,
+        **scores,
+        seed_spread=float(seed_spread(values)[0]) if len(runs) > 1 else None,
+        by_seed=dict(sorted(by_seed.items())),
+        in_best_set=in_best_set,
+        strengths=tuple(sorted(strengths)),
     )
 
 
@@ -308,13 +309,11 @@ def mean_score(rows: Sequence[ResultRow]) -> Score | None:
     if first.mean is not None and first.n_runs == len(rows):
         return Score(first.mean, first.mean_ci_low, first.mean_ci_high)
 
-    def mean(values: list[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return float(np.mean(known)) if len(known) == len(values) else None
+    def mean(name: str) -> float | None:
+        values = [getattr(row, name) for row in rows]
+        return None if None in values else float(np.mean(values))
 
-    value = mean([row.value for row in rows])
-    assert value is not None  # rows without a value were left out before
-    return Score(value, mean([row.ci_low for row in rows]), mean([row.ci_high for row in rows]))
+    return Score(float(np.mean([row.value for row in rows])), mean("ci_low"), mean("ci_high"))
 
 
 def _ci_methods(by_layer: Mapping[int, Sequence[ResultRow]]) -> tuple[str, ...]:
@@ -325,21 +324,6 @@ def _ci_methods(by_layer: Mapping[int, Sequence[ResultRow]]) -> tuple[str, ...]:
         for row in rows
     }
     return tuple(sorted(filter(None, methods)))
-
-
-def _strengths(rows: Sequence[ResultRow]) -> tuple[float, ...]:
-    return tuple(sorted({param_of(row, "strength") for row in rows if row.readout == "linear"} - {None}))
-
-
-def _seed_spread(rows: Sequence[ResultRow]) -> float | None:
-    if len(rows) < 2:
-        return None
-    return float(seed_spread(np.array([[row.value] for row in rows], dtype=np.float64))[0])
-
-
-def _by_seed(rows: Sequence[ResultRow]) -> dict[int, Score]:
-    scores = {row.seed: score_of_row(row) for row in rows if row.seed is not None}
-    return dict(sorted(scores.items()))
 
 
 def score_of_row(row: ResultRow) -> Score:
@@ -358,21 +342,8 @@ def _best_layers(
     """Which layers are in the best set; empty where layers were not compared."""
     layers = sorted(by_layer)
     column_of = {row.cell_id: column for column, layer in enumerate(layers) for row in by_layer[layer]}
-
-    def known(bound: float | None) -> float:
-        return float("nan") if bound is None else bound
-
     pairs = [
-        Comparison(
-            a=column_of[row.cell_a],
-            b=column_of[row.cell_b],
-            n_pairs=row.n_pairs,
-            diff=known(row.diff),
-            ci_low=known(row.ci_low),
-            ci_high=known(row.ci_high),
-            p_raw=row.p_raw,
-            p_adj=row.p_adj,
-        )
+        comparison_of(row, column_of[row.cell_a], column_of[row.cell_b])
         for row in comparisons
         if row.metric == metric and row.cell_a in column_of and row.cell_b in column_of
     ]
@@ -387,9 +358,9 @@ def _baselines(rows: Sequence[ResultRow], main: str, second: str | None, *, orac
     lines = []
     for control, name in BASELINES.items():
         of_control = [row for row in rows if row.control == control and row.value is not None]
-        score = mean_score([row for row in of_control if row.metric == main][:1])
-        if score is not None:
-            beside = mean_score([row for row in of_control if row.metric == second][:1])
+        scores = [mean_score([row for row in of_control if row.metric == metric][:1]) for metric in (main, second)]
+        if scores[0] is not None:
             label = ORACLE if oracle and control == "majority" else name
-            lines.append(BaselineLine(control, label, score, beside, of_control[0].n_items, of_control[0].model))
+            first = of_control[0]
+            lines.append(BaselineLine(control, label, scores[0], scores[1], first.n_items, first.model))
     return tuple(lines)

@@ -11,13 +11,11 @@ import numpy as np
 
 from bertology.errors import ResultsError
 from bertology.results.tables.rows import ResultRow, param_of, reading_of
-from bertology.results.tables.wording import covered
-from bertology.results.views.grid import NOTHING, Cell, Grid, GridLine, Note, metric_title, score_cell
+from bertology.results.views.grid import NOTHING, Cell, Grid, GridLine, Note, covered, metric_title, score_cell
 from bertology.results.views.layers import LayerTable, Score, mean_score, own_init
 
 MIX, CUMULATIVE, CONCATENATED = "edge_mix", "edge_cumulative", "edge_cat"
 GRAVITY, DIVERGENCE, EXPECTED = "center_of_gravity", "kl_from_uniform_bits", "expected_layer"
-_DIGITS = 2
 
 
 @dataclass(frozen=True)
@@ -123,11 +121,7 @@ def _over_seeds(rows: Sequence[ResultRow], metric: str) -> Score | None:
 
 
 def pipeline_grid(lines: Sequence[PipelineLine]) -> Grid:
-    """Tasks by what is known of their depth.
-
-    Raises:
-        ResultsError: no task was read by a mixture of layers.
-    """
+    """Tasks by what is known of their depth."""
     if not lines:
         raise ResultsError(f"no task was read by a mixture of layers: run it with readouts {MIX} and {CUMULATIVE}")
     several = len({line.about.model for line in lines}) > 1
@@ -182,12 +176,6 @@ def _cells(line: PipelineLine) -> tuple[Cell, ...]:
 def _depth(score: Score | None) -> Cell:
     if score is None:
         return Cell(NOTHING)
-    text = number_of(score.value)
-    if score.low is None or score.high is None:
-        return Cell(text, score=score)
-    return Cell(text, f"[{number_of(score.low)}, {number_of(score.high)}]", score)
-
-
-def number_of(value: float) -> str:
-    """A depth with two decimals."""
-    return f"{value:.{_DIGITS}f}".replace("-", "−")
+    bounds = [bound for bound in (score.low, score.high) if bound is not None]
+    text, *ends = (f"{value:.2f}".replace("-", "−") for value in (score.value, *bounds))
+    return Cell(text, f"[{', '.join(ends)}]" if len(ends) == 2 else "", score)
