@@ -92,7 +92,8 @@ class Predictions:
             "rank": np.asarray(rank, dtype=np.int32),
             "reason": list(reason),
         }
-        return cls(item_ids, cluster, cluster_ids, *np.split(codes, [len(gold)]), score, labels, extra=extra)
+        gold_codes, pred_codes = codes[: len(gold)], codes[len(gold) :]
+        return cls(item_ids, cluster, cluster_ids, gold_codes, pred_codes, score, labels, extra=extra)
 
 
 def split_sets(labels: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
@@ -392,6 +393,7 @@ def read_head_sums(folder: Path, cell_id: str) -> tuple[HeadSums, ...]:
     sums, last = [], 0
     for key, lines in itertools.groupby(keys):
         first, last = last, last + len(list(lines))
-        both = (part[starts[first] : starts[last]].reshape(last - first, -1).T for part in values)
-        sums.append(HeadSums(*key, clusters[first:last], *both))
+        above, below = (part[starts[first] : starts[last]].reshape(last - first, -1).T for part in values)
+        split, metric, group, unit = key
+        sums.append(HeadSums(split, metric, group, unit, clusters[first:last], above, below))
     return tuple(sums)

@@ -10,7 +10,7 @@ import re
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, Literal
 
 from bertology._files import parse_json, shortened
@@ -42,7 +42,7 @@ class _Row:
     """Checks and converts the fields: rows come from JSON, where nothing is checked."""
 
     def __post_init__(self) -> None:
-        for name, (kind, optional, allowed) in _kinds(type(self)).items():
+        for name, (kind, optional, allowed) in _KINDS[type(self)].items():
             value = _as_kind(type(self).__name__, name, getattr(self, name), kind, optional=optional)
             if allowed and value is not None and value not in allowed:
                 known = ", ".join(allowed)
@@ -211,7 +211,8 @@ def comparison_rows(
 def comparison_of(row: ComparisonRow, a: int, b: int) -> Comparison:
     """The comparison behind a row, as one of columns ``a`` and ``b``."""
     values = {name: getattr(row, name) for name in _COMPARED}
-    return Comparison(a=a, b=b, **{name: math.nan if value is None else value for name, value in values.items()})
+    known: dict[str, Any] = {name: math.nan if value is None else value for name, value in values.items()}
+    return Comparison(a=a, b=b, **known)
 
 
 def sort_key(row: _Row) -> tuple[tuple[bool, Any], ...]:
@@ -229,7 +230,6 @@ _ORDER: Mapping[type[_Row], Sequence[str]] = {
 }
 
 
-@cache
 def _kinds(row: type[_Row]) -> Mapping[str, tuple[type, bool, tuple[Any, ...]]]:
     """For each field its plain type, whether it may be None, and the values allowed."""
     kinds: dict[str, tuple[type, bool, tuple[Any, ...]]] = {}
@@ -241,9 +241,12 @@ def _kinds(row: type[_Row]) -> Mapping[str, tuple[type, bool, tuple[Any, ...]]]:
     return kinds
 
 
+_KINDS: Mapping[type[_Row], Any] = {row: _kinds(row) for row in (ResultRow, ComparisonRow)}
+
+
 def field_kinds(row: type[_Row]) -> dict[str, type]:
     """The plain type of each field, in order."""
-    return {name: kind for name, (kind, _, _) in _kinds(row).items()}
+    return {name: kind for name, (kind, _, _) in _KINDS[row].items()}
 
 
 def _as_kind(row: str, name: str, value: Any, kind: type, *, optional: bool) -> Any:
@@ -343,5 +346,5 @@ def chances_of(row: ResultRow) -> dict[str, float]:
 
 def reasons_of(rows: Sequence[ResultRow]) -> dict[str, int]:
     """The reasons for skipped items of the first row that has any, with the number of items."""
-    reasons = next((json.loads(row.skip_reasons) for row in rows if row.n_skipped), {})
+    reasons: dict[Any, Any] = next((json.loads(row.skip_reasons) for row in rows if row.n_skipped), {})
     return {str(reason): int(number) for reason, number in reasons.items()}
