@@ -83,10 +83,7 @@ class Results:
         return Results(rows, kept, self.predictions)
 
     def view(self, metric: str | None = None) -> View:
-        """Tables as people read them. A model that is a folder is called by the folder's name.
-
-        Args:
-            metric: what to rank layers by; each task's own main metric when left out.
+        """Tables as people read them, layers ranked by a metric, each task's own main one when left out.
 
         Raises:
             ResultsError: rows of different data, task versions or models would stand in one table.
@@ -175,11 +172,7 @@ class Results:
     def per_group(self, task: str, layer: int | None, *, metric: str | None = None, **chosen: Any) -> pd.DataFrame:
         """Scores of each group of items, such as a relation or construction, at one layer: :func:`group_scores`.
 
-        Args:
-            task: its name.
-            layer: 0 is the embedding output; None for what reads no layer, such as a baseline.
-            metric: the task's main one when left out.
-            chosen: as in :meth:`per_label`.
+        The ``metric`` is the task's main one when left out; other arguments as in :meth:`per_label`.
 
         Raises:
             ResultsError: no such cell, several of them, or its items stand in no groups.
@@ -189,9 +182,8 @@ class Results:
         same = (row for row in self.rows if (row.cell_id, row.control) == (first.cell_id, first.control))
         rows = [row for row in same if row.group is not None and row.status == "ok"]
         if not rows:
-            raise ResultsError(
-                f"task {task}, layer {layer}: its items stand in no groups; see .to_pandas() for the whole"
-            )
+            in_none = "its items stand in no groups; see .to_pandas() for the whole"
+            raise ResultsError(f"task {task}, layer {layer}: {in_none}")
         known = dict.fromkeys(row.metric for row in rows)
         if metric is not None and metric not in known:
             raise name_not_found(f"metric of the groups of task {task}", metric, known)
@@ -225,9 +217,8 @@ class Results:
     def _predictions_of(self, task: str, layer: int | None, **chosen: Any) -> Predictions:
         row = self._row_of(task, layer, **chosen)
         if row.cell_id not in self.predictions:
-            raise ResultsError(
-                f"task {task}, layer {layer}: no predictions kept of cell {row.cell_id}; run it with --out"
-            )
+            none = f"no predictions kept of cell {row.cell_id}; run it with --out"
+            raise ResultsError(f"task {task}, layer {layer}: {none}")
         kept, tally = self.predictions[row.cell_id], tally_of(row.metric)
         if kept.is_cloze:
             raise ResultsError(f"task {task} has no labels: .per_group({task!r}, {layer}) tells its groups apart")
@@ -240,7 +231,7 @@ class Results:
         tables: Sequence[Literal["md", "csv", "tex"]] = ("md",),
         plots: Sequence[Literal["png", "svg", "pdf"]] = ("png", "svg"),
     ) -> Path:
-        """Write the tidy tables, the predictions, and views of them, into ``folder``.
+        """Write the tidy tables, the predictions, and views of them, into ``folder``, which is returned.
 
         Args:
             folder: made if absent. It will hold ``results.parquet``, ``comparisons.parquet``,
@@ -250,9 +241,6 @@ class Results:
                 ``heads-<task>.png`` …, ``steps-<task>-<metric>.png`` … and ``heads.csv``.
             tables: formats of the tables.
             plots: formats of the plot.
-
-        Returns:
-            The folder.
 
         Raises:
             StoreError: it cannot be written.
@@ -267,13 +255,13 @@ class Results:
         if not tables and not plots:
             return folder
         view = self.view()
-        exports = {"md": view.to_markdown, "csv": view.to_csv, "tex": view.to_latex}
-        files = {f"layers.{ending}": export().encode() for ending, export in exports.items() if ending in tables}
-        if "csv" in tables and view.groups:
+        texts = {"layers.md": view.to_markdown, "layers.csv": view.to_csv, "layers.tex": view.to_latex}
+        if view.groups:
             # The lines of layers.csv are layers.
-            files["groups.csv"] = view.by_group().to_csv().encode()
-        if "csv" in tables and view.head_tables:
-            files["heads.csv"] = view.heads().to_csv().encode()
+            texts["groups.csv"] = view.by_group().to_csv
+        if view.head_tables:
+            texts["heads.csv"] = view.heads().to_csv
+        files = {name: text().encode() for name, text in texts.items() if name.endswith(tuple(tables))}
         if plots:
             from bertology.results.render.plot import figure_bytes
 
@@ -314,25 +302,26 @@ def _figures(view: View) -> dict[str, Figure]:
     from bertology.results.render.figures import plot_head_table, plot_step_table
     from bertology.results.render.heatmap import plot_groups
 
+    def named_after(*parts: str) -> str:
+        return re.sub(r"[^\w.-]+", "-", "-".join(filter(None, parts)))
+
     figures = {"layers": view.plot()} if view.tables else {}
     if len(view.overview) > 1:
         figures["heatmap"] = view.heatmap()
     if view.pipelines:
         figures["pipeline"] = view.plot_pipeline()
     for table in view.head_tables:
-        name = re.sub(r"[^\w.-]+", "-", "-".join(filter(None, ["heads", table.task, table.metric])))
-        figures.setdefault(name, plot_head_table(table))
+        figures.setdefault(named_after("heads", table.task, table.metric), plot_head_table(table))
     for steps in view.step_tables:
-        what = "layers" if steps.of_layers else "steps"
-        name = re.sub(r"[^\w.-]+", "-", f"{what}-{steps.task}-{steps.metric}")
+        name = named_after("layers" if steps.of_layers else "steps", steps.task, steps.metric)
         figures.setdefault(name, plot_step_table(steps))
     shown = [groups for groups in view.groups if 2 <= len(groups.lines) <= _MOST_GROUPS]
     times: Counter[str] = Counter()
     for groups in shown:
-        task = re.sub(r"[^\w.-]+", "-", groups.table.task)
-        times[task] += 1
-        again = f"-{times[task]}" if times[task] > 1 else ""
-        figures["groups" if len(shown) == 1 else f"groups-{task}{again}"] = plot_groups(groups)
+        name = named_after("groups", groups.table.task)
+        times[name] += 1
+        again = f"-{times[name]}" if times[name] > 1 else ""
+        figures["groups" if len(shown) == 1 else f"{name}{again}"] = plot_groups(groups)
     return figures
 
 
@@ -340,8 +329,7 @@ _OF_A_MODEL = frozenset({"model", "model_fingerprint", "init", "init_seed", "poo
 
 
 def _fits(row: ResultRow, name: str, value: Any) -> bool:
-    found = getattr(row, name)
     # Baselines of what one model reads name that model, and no weights or reading of it.
     is_baseline = row.init is None and row.readout is None
     of_no_model = row.model is None or (is_baseline and name != "model")
-    return (of_no_model and name in _OF_A_MODEL) or found == value
+    return (of_no_model and name in _OF_A_MODEL) or getattr(row, name) == value

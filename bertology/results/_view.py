@@ -40,19 +40,19 @@ class _Exports(ABC):
     """What all tables of text can be written as."""
 
     @abstractmethod
-    def _grids(self) -> tuple[Grid, ...]: ...
+    def _written(self) -> tuple[Grid, ...]: ...
 
     def to_markdown(self) -> str:
         """Pipe tables."""
-        return "\n".join(map(grid_to_markdown, self._grids()))
+        return "\n".join(map(grid_to_markdown, self._written()))
 
     def to_latex(self) -> str:
         """Booktabs tables, numbers aligned by siunitx, the best set in bold, captions that state the protocol."""
-        return "\n".join(map(grid_to_latex, self._grids()))
+        return "\n".join(map(grid_to_latex, self._written()))
 
     def to_html(self) -> str:
         """Tables for a page or notebook, with all of their style inline."""
-        return "\n".join(map(grid_to_html, self._grids()))
+        return "\n".join(map(grid_to_html, self._written()))
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -64,7 +64,7 @@ class GridView(_Exports):
 
     grids: tuple[Grid, ...]
 
-    def _grids(self) -> tuple[Grid, ...]:
+    def _written(self) -> tuple[Grid, ...]:
         return self.grids
 
     def to_csv(self) -> str:
@@ -77,7 +77,10 @@ class GridView(_Exports):
 
 @dataclass(frozen=True)
 class View(_Exports):
-    """Results as people read them: a table of layers for each task, and one of layers by tasks."""
+    """Results as people read them: a table of layers for each task, and one of layers by tasks.
+
+    What shows or draws tables of one kind raises a :class:`ResultsError` where there are none.
+    """
 
     tables: tuple[LayerTable, ...]
     pipelines: tuple[PipelineLine, ...] = ()
@@ -98,23 +101,23 @@ class View(_Exports):
             return (about.task, about.corpus, about.split, about.model, about.pooling)
 
         single = {question(table) for table in self.tables if table.about.readout != CUMULATIVE}
-        return tuple(
-            table for table in self.tables if table.about.readout != CUMULATIVE or question(table) not in single
-        )
+        cumulative = [table for table in self.tables if table.about.readout == CUMULATIVE]
+        left_out = {id(table) for table in cumulative if question(table) in single}
+        return tuple(table for table in self.tables if id(table) not in left_out)
 
     def grids(self) -> tuple[Grid, ...]:
         """The tables as text in cells, each with its groups; the summary last, where there are several tasks."""
-        of_table = {id(groups.table): groups for groups in self.groups}
+        groups_of = {id(groups.table): groups for groups in self.groups}
         grids: list[Grid] = []
         for table in self.tables:
             grids.append(layer_grid(table))
-            if id(table) in of_table:
-                grids.append(group_grid(of_table[id(table)]))
+            if id(table) in groups_of:
+                grids.append(group_grid(groups_of[id(table)]))
         grids += [summary_grid(self.overview)] if len(self.overview) > 1 else []
         grids += [pipeline_grid(self.pipelines)] if self.pipelines else []
         return (*grids, *map(best_head_grid, self.head_tables), *map(step_grid, self.step_tables))
 
-    def _grids(self) -> tuple[Grid, ...]:
+    def _written(self) -> tuple[Grid, ...]:
         return self.grids()
 
     def to_csv(self) -> str:
@@ -136,14 +139,7 @@ class View(_Exports):
         return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
     def plot(self, ax: Axes | None = None) -> Figure:
-        """Score by layer, with intervals and baselines; several tasks side by side.
-
-        Args:
-            ax: where to draw; a new figure when left out.
-
-        Raises:
-            ResultsError: several tasks for one ``ax``, or nothing to draw.
-        """
+        """Score by layer, with intervals and baselines; several tasks side by side, or one where ``ax`` is given."""
         from bertology.results.render.plot import plot_tables
 
         if ax is None and not self.tables and self.head_tables:
@@ -151,11 +147,7 @@ class View(_Exports):
         return plot_tables(self.tables, ax=ax)
 
     def heatmap(self) -> Figure:
-        """Layers by tasks: shades within a task, values written, the best set framed.
-
-        Raises:
-            ResultsError: there is nothing to draw.
-        """
+        """Layers by tasks: shades within a task, values written, the best set framed."""
         from bertology.results.render.heatmap import plot_heatmap
 
         return plot_heatmap(self.overview)
@@ -164,21 +156,17 @@ class View(_Exports):
         """Models by tasks: the best layer of each, its score and number."""
         return GridView((model_grid(self.tables),))
 
-    def heads(self) -> GridView:
-        """Attention heads by all that is measured of them, such as relations, the best head of each marked.
+    def seeds(self) -> GridView:
+        """Layers by seeds, a table for each task."""
+        return GridView(tuple(map(seed_grid, self.tables)))
 
-        Raises:
-            ResultsError: no score is that of a head.
-        """
+    def heads(self) -> GridView:
+        """Attention heads by all that is measured of them, such as relations, the best head of each marked."""
         head_table_of(self.head_tables)
         return GridView(tuple(map(every_head_grid, self.head_tables)))
 
     def plot_heads(self, task: str | None = None) -> Figure:
-        """The same of one task as a picture, layers by heads, a panel for each thing measured.
-
-        Raises:
-            ResultsError: no score is that of a head.
-        """
+        """The same of one task as a picture, layers by heads, a panel for each thing measured."""
         from bertology.results.render.figures import plot_head_table
 
         return plot_head_table(head_table_of(self.head_tables, task))
@@ -186,57 +174,30 @@ class View(_Exports):
     def plot_steps(self, metric: str | None = None) -> Figure:
         """What becomes of the whole model as heads go, or without each of its layers: lines with intervals.
 
-        Args:
-            metric: of several, which; the main one when left out.
-
-        Raises:
-            ResultsError: nothing was measured of the whole model, or not by this metric.
+        The ``metric`` is the main one when left out.
         """
         from bertology.results.render.figures import plot_step_table
 
         return plot_step_table(step_table_of(self.step_tables, metric))
 
-    def seeds(self) -> GridView:
-        """Layers by seeds, a table for each task."""
-        return GridView(tuple(map(seed_grid, self.tables)))
-
     def by_group(self) -> GridView:
-        """Groups of items, such as relations or constructions, by layers, a table for each task that has them.
-
-        Raises:
-            ResultsError: no task has items in groups.
-        """
+        """Groups of items, such as relations or constructions, by layers, a table for each task that has them."""
         if not self.groups:
             group_table_of(self.groups)
         return GridView(tuple(map(group_grid, self.groups)))
 
     def plot_groups(self, task: str | None = None) -> Figure:
-        """The same of one task as a picture: values written, the intervals of the last layer beside them.
-
-        Args:
-            task: of several with groups, which.
-
-        Raises:
-            ResultsError: there are no groups, or those of several tables.
-        """
+        """The same of one task as a picture: values written, the intervals of the last layer next to them."""
         from bertology.results.render.heatmap import plot_groups
 
         return plot_groups(group_table_of(self.groups, task))
 
     def pipeline(self) -> GridView:
-        """Tasks by where in the model they are solved: centre of gravity, expected layer (Tenney et al. 2019b).
-
-        Raises:
-            ResultsError: no task was read by a mixture of layers.
-        """
+        """Tasks by where in the model they are solved: centre of gravity, expected layer (Tenney et al. 2019b)."""
         return GridView((pipeline_grid(self.pipelines),))
 
     def plot_pipeline(self) -> Figure:
-        """The same as bars, with the weight and the gain of each layer.
-
-        Raises:
-            ResultsError: no task was read by a mixture of layers.
-        """
+        """The same as bars, with the weight and the gain of each layer."""
         from bertology.results.render.figures import plot_pipeline
 
         return plot_pipeline(self.pipelines)

@@ -9,12 +9,12 @@ import io
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
+from string import Template
 
 from bertology.results.views.grid import STAR, Cell, Grid, GridLine, Note, layer_label
 from bertology.results.views.heads import HeadTable, StepTable
 from bertology.results.views.layer_grid import strength_text
-from bertology.results.views.layers import LayerTable, Score
+from bertology.results.views.layers import BaselineLine, LayerLine, LayerTable, Score
 
 _MARKDOWN = re.compile(r"[\\`*|]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\](?=\()|(?<!\w)_|_(?!\w)")
 """What Markdown would read as HTML, emphasis, code, a link or a further column."""
@@ -33,23 +33,17 @@ def grid_to_markdown(grid: Grid) -> str:
         text = markdown_escaped(str(line.cells[column]))
         return f"**{text}** {STAR}" if column in line.best else text
 
-    header = list(map(markdown_escaped, (grid.corner, *grid.headers)))
-    rows = [
-        [markdown_escaped(line.label), *(cell(line, column) for column in range(len(line.cells)))]
-        for line in grid.lines
-    ]
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    lines = [
-        "| " + " | ".join(_padded(text, width, first=place == 0) for place, (text, width) in enumerate(pairs)) + " |"
-        for pairs in (list(zip(row, widths, strict=True)) for row in (header, rule, *rows))
-    ]
+    rows = [list(map(markdown_escaped, (grid.corner, *grid.headers)))]
+    for line in grid.lines:
+        rows.append([markdown_escaped(line.label), *(cell(line, column) for column in range(len(line.cells)))])
+    first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
+    rows.insert(1, ["-" * first, *("-" * (width - 1) + ":" for width in others)])
+    lines = []
+    for label, *texts in rows:
+        padded = (text.rjust(width) for text, width in zip(texts, others, strict=True))
+        lines.append(f"| {' | '.join([label.ljust(first), *padded])} |")
     notes = [f"- {markdown_escaped(str(note))}" for note in grid.notes]
     return "\n".join([f"**{markdown_escaped(grid.title)}**", "", *lines, "", *notes]) + "\n"
-
-
-def _padded(text: str, width: int, *, first: bool) -> str:
-    return text.ljust(width) if first else text.rjust(width)
 
 
 _LATEX = {
@@ -61,10 +55,22 @@ _LATEX = {
 
 def latex_escaped(text: str) -> str:
     """Text that LaTeX sets as it stands."""
-    return "".join(_LATEX.get(character, character) for character in text)
+    return text.translate(str.maketrans(_LATEX))
 
 
-_PREAMBLE = r"% needs \usepackage{booktabs} and \usepackage{siunitx}"
+_LATEX_TABLE = Template(r"""% needs \usepackage{booktabs} and \usepackage{siunitx}
+\begin{table}[t]
+  \centering
+  \sisetup{detect-weight, mode=text}
+  \caption{$caption.}
+  \label{tab:$label}
+  \begin{tabular}{l$kinds}
+    \toprule
+    $lines
+    \bottomrule
+  \end{tabular}
+\end{table}
+""")
 
 
 def grid_to_latex(grid: Grid) -> str:
@@ -73,33 +79,18 @@ def grid_to_latex(grid: Grid) -> str:
     notes = [Note("Bold", note.text) if note.about == STAR else note for note in grid.notes]
     caption = latex_escaped(". ".join([grid.title, *(_sentence(str(note)) for note in notes)]))
     label = re.sub(r"[^a-z0-9]+", "-", grid.title.split("·")[0].lower()).strip("-")
-    rows = [
-        " & ".join([latex_escaped(line.label), *cells]) + r" \\"
-        for line, *cells in zip(grid.lines, *(texts for _, _, texts in columns), strict=True)
-    ]
-    layers = [row for row, line in zip(rows, grid.lines, strict=True) if not line.baseline]
-    baselines = [row for row, line in zip(rows, grid.lines, strict=True) if line.baseline]
-    return "\n".join(
-        [
-            _PREAMBLE,
-            r"\begin{table}[t]",
-            r"  \centering",
-            r"  \sisetup{detect-weight, mode=text}",
-            rf"  \caption{{{caption}.}}",
-            rf"  \label{{tab:{label}}}",
-            rf"  \begin{{tabular}}{{l{''.join(kind for kind, _, _ in columns)}}}",
-            r"    \toprule",
-            "    " + " & ".join([latex_escaped(grid.corner), *(header for _, header, _ in columns)]) + r" \\",
-            r"    \midrule",
-            *(f"    {line}" for line in layers),
-            *([r"    \midrule"] if baselines else []),
-            *(f"    {line}" for line in baselines),
-            r"    \bottomrule",
-            r"  \end{tabular}",
-            r"\end{table}",
-            "",
-        ]
-    )
+    parts: tuple[list[str], ...] = ([], [], [])
+    for part, text, *cells in zip(
+        [0, *(1 + line.baseline for line in grid.lines)],
+        [grid.corner, *(line.label for line in grid.lines)],
+        *([header, *texts] for _, header, texts in columns),
+        strict=True,
+    ):
+        parts[part].append(" & ".join([latex_escaped(text), *cells]) + r" \\")
+    head, layers, baselines = parts
+    lines = [*head, r"\midrule", *layers, *([r"\midrule"] if baselines else []), *baselines]
+    kinds = "".join(kind for kind, _, _ in columns)
+    return _LATEX_TABLE.substitute(caption=caption, label=label, kinds=kinds, lines="\n    ".join(lines))
 
 
 def _latex_column(grid: Grid, column: int) -> tuple[str, str, list[str]]:
@@ -133,54 +124,56 @@ def _sentence(note: str) -> str:
 
 _CELL = "padding:.15em .7em;text-align:right;white-space:nowrap"
 _RULE = "border-top:1px solid currentColor;"
+_HTML_TABLE = Template(f"""\
+<table style="border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.6em 0">
+<caption style="caption-side:top;text-align:left;font-weight:bold;padding:.3em 0">$title</caption>
+<thead><tr style="border-bottom:1px solid currentColor"><th style="{_CELL};text-align:left">$corner</th>$heads</tr>\
+</thead><tbody>
+$lines</tbody><tfoot><tr style="{_RULE}"><td colspan="$width" \
+style="text-align:left;font-size:85%;opacity:.75;padding:.4em .7em">$notes</td></tr></tfoot></table>""")
 
 
 def grid_to_html(grid: Grid) -> str:
     """A table that stands in a page or notebook, light or dark, without any style sheet."""
-    parts = [
-        '<table style="border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.6em 0">',
-        f'<caption style="caption-side:top;text-align:left;font-weight:bold;padding:.3em 0">'
-        f"{html.escape(grid.title)}</caption>",
-        f'<thead><tr style="border-bottom:1px solid currentColor">{_heads(grid)}</tr></thead><tbody>',
-    ]
-    ruled = False
+    lines = []
+    first_baseline = next((line for line in grid.lines if line.baseline), None)
     for line in grid.lines:
-        rule = _RULE if line.baseline and not ruled else ""
-        ruled = ruled or line.baseline
+        rule = _RULE if line is first_baseline else ""
+        label = f'<th style="{_CELL};text-align:left;font-weight:normal">{html.escape(line.label)}</th>'
         cells = "".join(_html_cell(line, column) for column in range(len(line.cells)))
-        label = html.escape(line.label)
-        parts.append(
-            f'<tr style="{rule}"><th style="{_CELL};text-align:left;font-weight:normal">{label}</th>{cells}</tr>'
-        )
-    notes = "<br>".join(html.escape(str(note)) for note in grid.notes)
-    parts.append(
-        f'</tbody><tfoot><tr style="{_RULE}"><td colspan="{len(grid.headers) + 1}" '
-        f'style="text-align:left;font-size:85%;opacity:.75;padding:.4em .7em">{notes}</td></tr></tfoot></table>'
+        lines.append(f'<tr style="{rule}">{label}{cells}</tr>\n')
+    return _HTML_TABLE.substitute(
+        title=html.escape(grid.title),
+        corner=html.escape(grid.corner),
+        heads="".join(f'<th style="{_CELL}">{html.escape(header)}</th>' for header in grid.headers),
+        lines="".join(lines),
+        width=len(grid.headers) + 1,
+        notes="<br>".join(html.escape(str(note)) for note in grid.notes),
     )
-    return "\n".join(parts)
-
-
-def _heads(grid: Grid) -> str:
-    first = f'<th style="{_CELL};text-align:left">{html.escape(grid.corner)}</th>'
-    return first + "".join(f'<th style="{_CELL}">{html.escape(header)}</th>' for header in grid.headers)
 
 
 def _html_cell(line: GridLine, column: int) -> str:
     content = line.cells[column]
-    text = html.escape(content.text)
-    if column in line.best:
-        text = f"<b>{text}</b>"
+    bold, end, star = ("<b>", "</b>", f" {STAR}") if column in line.best else ("", "", "")
+    text = f"{bold}{html.escape(content.text)}{end}"
     if content.interval:
         text += f' <span style="opacity:.65;font-size:85%">{html.escape(content.interval)}</span>'
-    star = f" {STAR}" if column in line.best else ""
     return f'<td style="{_CELL}">{text}{star}</td>'
 
 
+_CSV_SCORES = {
+    "main": ("value", "ci_low", "ci_high"),
+    "second": ("second_value",),
+    "random_init": ("random_init", "random_init_ci_low", "random_init_ci_high"),
+    "control_task": ("control_task_accuracy",),
+    "selectivity": ("selectivity", "selectivity_ci_low", "selectivity_ci_high"),
+    "blind": ("blind",),
+}
+"""Columns of a score and its bounds, by field of a line."""
 _CSV_FIELDS = (
-    *("task", "model", "corpus", "split", "row", "layer", "metric", "value", "ci_low", "ci_high", "in_best_set"),
-    *("second_metric", "second_value", "random_init", "random_init_ci_low", "random_init_ci_high"),
-    *("control_task_accuracy", "selectivity"),
-    *("selectivity_ci_low", "selectivity_ci_high", "seed_sd", "blind", "strength"),
+    *("task", "model", "corpus", "split", "row", "layer", "metric", *_CSV_SCORES["main"], "in_best_set"),
+    *("second_metric", *_CSV_SCORES["second"], *_CSV_SCORES["random_init"], *_CSV_SCORES["control_task"]),
+    *(*_CSV_SCORES["selectivity"], "seed_sd", *_CSV_SCORES["blind"], "strength"),
 )
 
 
@@ -197,24 +190,12 @@ def tables_to_csv(tables: Sequence[LayerTable]) -> str:
             "second_metric": table.second_metric,
         }
         for line in table.lines:
-            fields = {
-                **{"row": layer_label(line.layer), "layer": line.layer, "in_best_set": line.in_best_set},
-                **_spread(line.main, "value", "ci_low", "ci_high"),
-                **_spread(line.second, "second_value"),
-                **_spread(line.random_init, "random_init", "random_init_ci_low", "random_init_ci_high"),
-                **_spread(line.control_task, "control_task_accuracy"),
-                **_spread(line.selectivity, "selectivity", "selectivity_ci_low", "selectivity_ci_high"),
-                **_spread(line.blind, "blind"),
-                "seed_sd": line.seed_spread,
-                "strength": strength_text(line),
-            }
-            writer.writerow({**common, **fields})
+            place = {"row": layer_label(line.layer), "layer": line.layer, "in_best_set": line.in_best_set}
+            more = {"seed_sd": line.seed_spread, "strength": strength_text(line)}
+            writer.writerow({**common, **place, **_csv_scores(line), **more})
         for baseline in table.baselines:
-            fields = {
-                **_spread(baseline.main, "value", "ci_low", "ci_high"),
-                **_spread(baseline.second, "second_value"),
-            }
-            writer.writerow({**common, **fields, "row": baseline.control, "model": baseline.model or ""})
+            fields = {"row": baseline.control, "model": baseline.model or ""}
+            writer.writerow({**common, **_csv_scores(baseline), **fields})
     return out.getvalue()
 
 
@@ -233,9 +214,13 @@ def grids_to_csv(grids: Sequence[Grid]) -> str:
     return out.getvalue()
 
 
-def _spread(score: Score | None, *names: str) -> dict[str, Any]:
-    values = () if score is None else (score.value, score.low, score.high)
-    return dict(zip(names, values, strict=False))
+def _csv_scores(line: LayerLine | BaselineLine) -> dict[str, float | None]:
+    fields: dict[str, float | None] = {}
+    for name, columns in _CSV_SCORES.items():
+        score: Score | None = getattr(line, name, None)
+        if score is not None:
+            fields |= zip(columns, (score.value, score.low, score.high), strict=False)
+    return fields
 
 
 _OF_ONE_ROW = frozenset(
@@ -253,8 +238,7 @@ def tables_to_json(
 ) -> str:
     """The tables with all their fields; numbers are those of ``results.parquet``, not percentages."""
     plain = []
-    every: Sequence[LayerTable | HeadTable | StepTable] = (*tables, *heads, *steps)
-    for table in every:
+    for table in (*tables, *heads, *steps):
         fields = dataclasses.asdict(table)
         fields["about"] = {name: value for name, value in fields["about"].items() if name not in _OF_ONE_ROW}
         plain.append(fields)

@@ -26,7 +26,6 @@ from bertology.results.render.plot import (
 )
 from bertology.results.views.grid import NOTHING, brief, covered, data_of, is_fraction, metric_title, unit
 from bertology.results.views.heads import HeadTable, StepTable, head_place, line_label
-from bertology.results.views.layers import Score
 from bertology.results.views.pipeline import PipelineLine
 
 _MOST_PANELS = 12
@@ -71,11 +70,7 @@ def plot_step_table(table: StepTable) -> Figure:
 
 
 def plot_pipeline(lines: Sequence[PipelineLine]) -> Figure:
-    """Draw for each task expected layer and centre of gravity, and beside them weights and gains by layer.
-
-    Raises:
-        ResultsError: no task was read by a mixture of layers.
-    """
+    """Draw for each task expected layer and centre of gravity, and next to them weights and gains by layer."""
     if not lines:
         raise ResultsError("no task was read by a mixture of layers: there is nothing to draw")
     figure = new_figure(_WIDTH, 1.7 + _HEIGHT * len(lines))
@@ -102,16 +97,17 @@ def plot_pipeline(lines: Sequence[PipelineLine]) -> Figure:
 
 def _draw_depths(ax: Axes, lines: Sequence[PipelineLine]) -> None:
     for place, line in enumerate(lines):
-        for score, shift, color in (
-            (line.expected_layer, -_BAR / 2, VERMILION),
-            (line.center_of_gravity, _BAR / 2, BLUE),
-        ):
+        expected, gravity = (line.expected_layer, -_BAR / 2, VERMILION), (line.center_of_gravity, _BAR / 2, BLUE)
+        for score, shift, color in (expected, gravity):
             y = place + shift
             if score is None:
                 ax.annotate(NOTHING, (0, y), xytext=(3, 0), textcoords="offset points", va="center", color=GREY)
                 continue
             ax.barh(y, score.value, height=_BAR * 0.9, color=color, zorder=2)
-            end = _interval(ax, score, y)
+            end = score.value
+            if score.low is not None and score.high is not None:
+                ax.hlines(y, score.low, score.high, color=TEXT, linewidth=1.1, zorder=3)
+                end = max(score.value, score.high)
             style: dict[str, Any] = {"va": "center", "fontsize": 7.5, "color": TEXT}
             ax.annotate(f"{score.value:.2f}", (end, y), xytext=(3, 0), textcoords="offset points", **style)
     depth = max((line.about.n_layers or 0) for line in lines)
@@ -120,14 +116,6 @@ def _draw_depths(ax: Axes, lines: Sequence[PipelineLine]) -> None:
     ax.plot([], [], color=VERMILION, linewidth=6, label="expected layer")
     ax.plot([], [], color=BLUE, linewidth=6, label="centre of gravity")
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.09), ncols=2, fontsize=7.5, frameon=False)
-
-
-def _interval(ax: Axes, score: Score, y: float) -> float:
-    """Draw an interval, and say where it ends."""
-    if score.low is None or score.high is None:
-        return score.value
-    ax.hlines(y, score.low, score.high, color=TEXT, linewidth=1.1, zorder=3)
-    return max(score.value, score.high)
 
 
 def _draw_profile(ax: Axes, profiles: Sequence[tuple[float, ...]], color: str, *, first: int) -> None:
@@ -148,7 +136,5 @@ def _draw_profile(ax: Axes, profiles: Sequence[tuple[float, ...]], color: str, *
         side = "bottom" if profile[top] >= 0 else "top"
         ax.annotate(text, (top + first, y), ha="center", va=side, fontsize=6.5, color=GREY)
     ax.set_xlim(first - 0.6, first + longest - 0.4)
-    few = longest <= _MOST_TICKS
-    ax.xaxis.set_major_locator(
-        FixedLocator(range(first, first + longest)) if few else MaxNLocator(integer=True, nbins=_MOST_TICKS)
-    )
+    every = FixedLocator(range(first, first + longest))
+    ax.xaxis.set_major_locator(every if longest <= _MOST_TICKS else MaxNLocator(integer=True, nbins=_MOST_TICKS))

@@ -49,11 +49,7 @@ _MOST_LETTERS = 60
 def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
     """Draw layers (rows, the embeddings at the bottom) by tasks (columns).
 
-    Shades run from the worst to the best layer of each task, since scores of different tasks are not comparable; the
-    numbers are the scores themselves.
-
-    Raises:
-        ResultsError: there are no scores to draw.
+    Shades run from the worst to the best layer of each task, since scores of different tasks are not comparable.
     """
     layers = sorted({line.layer for table in tables for line in table.lines if line.main})
     if not layers:
@@ -64,22 +60,22 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
     height = 1.5 + _CELL[1] * len(layers) + (_INCHES_A_LETTER * longest if slanted else 0)
     figure = new_figure(1.1 + max(4.2, _CELL[0] * len(tables)), height)
     ax = figure.subplots()
-    shades = np.full((len(layers), len(tables)), np.nan)
-    for column, table in enumerate(tables):
-        for layer, shade in _shades_of(table).items():
-            shades[layers.index(layer), column] = shade
+    values = np.full((len(layers), len(tables)), np.nan)
+    scored = [(column, table, line) for column, table in enumerate(tables) for line in table.lines if line.main]
+    for column, table, line in scored:
+        if line.main:
+            values[layers.index(line.layer), column] = line.main.value if table.higher_is_better else -line.main.value
+    shades = np.stack([_scaled(column) for column in values.T], axis=1)
     _draw_cells(ax, shades, linewidth=1.2)
-    for column, table in enumerate(tables):
-        size = _VALUE_SIZE[len(tables) > _FEW]
-        for line in table.lines:
-            if line.main is not None:
-                place, value = (layers.index(line.layer), column), number(line.main.value, metric=table.metric)
-                _write(
-                    ax, place, value, shades[place], fontsize=size, fontweight="bold" if line.in_best_set else "normal"
-                )
-            if line.main is not None and line.in_best_set:
-                corner = (column + 0.04, layers.index(line.layer) + 0.08)
-                ax.add_patch(Rectangle(corner, 0.92, 0.84, fill=False, edgecolor=_FRAME, linewidth=1.6))
+    size = _VALUE_SIZE[len(tables) > _FEW]
+    for column, table, line in scored:
+        place = (layers.index(line.layer), column)
+        if line.main:
+            text, weight = number(line.main.value, metric=table.metric), "bold" if line.in_best_set else "normal"
+            _write(ax, place, text, shades[place], fontsize=size, fontweight=weight)
+        if line.in_best_set:
+            corner = (column + 0.04, place[0] + 0.08)
+            ax.add_patch(Rectangle(corner, 0.92, 0.84, fill=False, edgecolor=_FRAME, linewidth=1.6))
     _label(ax, headers, list(map(str, layers)))
     ax.set_ylabel("layer (0: embeddings)", fontsize=9, color=TEXT)
     for label in ax.get_xticklabels() if slanted else ():
@@ -131,16 +127,9 @@ def _header(header: str, table: LayerTable) -> str:
     return f"{rest}\n{title}{unit(table.metric)}"
 
 
-def _shades_of(table: LayerTable) -> dict[int, float]:
-    """0 for the worst layer of a task, 1 for the best; 0.5 where all are alike."""
-    sign = 1.0 if table.higher_is_better else -1.0
-    layers = {line.layer: sign * line.main.value for line in table.lines if line.main}
-    return dict(zip(layers, _scaled(np.array(list(layers.values()))).tolist(), strict=True))
-
-
 def _scaled(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """0 for the least value, 1 for the greatest; 0.5 where all are alike."""
-    if not len(values):
+    if np.isnan(values).all():
         return values
     least, most = np.nanmin(values), np.nanmax(values)
     return (values - least) / (most - least) if most > least else np.where(np.isnan(values), np.nan, 0.5)
@@ -150,11 +139,7 @@ def plot_groups(groups: GroupTable) -> Figure:
     """Draw groups (rows, the first at the top) by layers (columns).
 
     Shades run from the least to the greatest score of the picture: groups are scored alike, so that they may be
-    compared. To the right stand the last layer's intervals, the numbers of items and, where it is not the same for all
-    groups, chance.
-
-    Raises:
-        ResultsError: there are no scores to draw.
+    compared. To the right stand the last layer's intervals, numbers of items and, where groups differ in it, chance.
     """
     table, lines = groups.table, groups.lines
     layers = [line.layer for line in table.lines]
@@ -183,21 +168,15 @@ def plot_groups(groups: GroupTable) -> Figure:
 def _write_beside(ax: Axes, groups: GroupTable, layers: Sequence[int]) -> None:
     """Intervals, counts and chances, in columns to the right of the last layer."""
     metric, last = groups.table.metric, [line.by_layer.get(layers[-1]) for line in groups.lines]
-    intervals = [(score and interval_of(score, metric)) or NOTHING for score in last]
+    intervals = [interval_of(score, metric) or NOTHING for score in last]
     columns = [(f"95 % of {layers[-1]}", intervals, 76), ("items", [f"{line.n_items:,}" for line in groups.lines], 112)]
-    if len({line.chance for line in groups.lines}) > 1:
+    if groups.chances_differ:
         chances = [NOTHING if line.chance is None else number(line.chance) for line in groups.lines]
         columns.append(("chance", chances, 150))
     for header, texts, points in columns:
         style: dict[str, Any] = {"textcoords": "offset points", "ha": "right"}
-        above: dict[str, Any] = {
-            "xytext": (points, 3.5),
-            "xycoords": "axes fraction",
-            "va": "bottom",
-            "fontsize": _LARGE,
-            "color": TEXT,
-        }
-        ax.annotate(header, (1, 1), **style, **above)
+        above: dict[str, Any] = {"xytext": (points, 3.5), "xycoords": "axes fraction", "va": "bottom", "color": TEXT}
+        ax.annotate(header, (1, 1), **style, **above, fontsize=_LARGE)
         beside: dict[str, Any] = {"xytext": (points, 0), "xycoords": ("axes fraction", "data"), "va": "center"}
         for row, text in enumerate(texts):
             ax.annotate(text, (1, row + 0.5), **style, **beside, fontsize=_SMALL, color=GREY)
@@ -206,10 +185,8 @@ def _write_beside(ax: Axes, groups: GroupTable, layers: Sequence[int]) -> None:
 def _groups_caption(groups: GroupTable, layers: Sequence[int]) -> str:
     table, about = groups.table, groups.table.about
     reading = f" · {without_folders(table.reading)}" if table.one_of_several else ""
-    init = INITS[about.init or "pretrained"]
-    weights = f"{brief(about.model)}, {init}" if init else brief(about.model)
-    chances = {line.chance for line in groups.lines}
-    chance = next(iter(chances)) if len(chances) == 1 else None
+    weights = ", ".join(filter(None, [brief(about.model), INITS[about.init or "pretrained"]]))
+    chance = None if groups.chances_differ else groups.lines[0].chance
     by_chance = f" By chance {number(chance)} %." if chance is not None else ""
     answer = f"; {layers[-1]}: the model's own answer" if layers[-1] == about.n_layers else ""
     return (

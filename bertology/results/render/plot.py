@@ -6,7 +6,7 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -61,6 +61,12 @@ def style_axes(ax: Axes) -> None:
         ax.spines[side].set_color(GREY)
 
 
+def draw_grid(ax: Axes) -> None:
+    """Draw pale lines across, behind all else."""
+    ax.grid(axis="y", color="#E3E3E3", linewidth=0.7)
+    ax.set_axisbelow(True)
+
+
 @dataclass(frozen=True)
 class _Label:
     """A name at the right end of a line."""
@@ -72,11 +78,7 @@ class _Label:
 
 
 def plot_tables(tables: Sequence[LayerTable], *, ax: Axes | None = None) -> Figure:
-    """Draw each table in a panel of its own; among several, those without scores are left out.
-
-    Raises:
-        ResultsError: several tables for one ``ax``, or no table with scores.
-    """
+    """Draw each table in a panel of its own; among several, those without scores are left out."""
     # What failed is told in its table; there is nothing of it to draw.
     tables = [table for table in tables if any(line.main for line in table.lines)] or tables
     if not tables:
@@ -85,7 +87,10 @@ def plot_tables(tables: Sequence[LayerTable], *, ax: Axes | None = None) -> Figu
         if len(tables) > 1:
             raise ResultsError(f"{len(tables)} tables do not fit one plot: choose one by only(task=…), or leave ax out")
         _draw(ax, tables[0])
-        return _figure_of(ax)
+        figure = ax.figure
+        while isinstance(figure, SubFigure):
+            figure = figure.figure
+        return figure
     columns = min(3, len(tables)) if len(tables) != 4 else 2
     rows = math.ceil(len(tables) / columns)
     width, height = _PANEL if len(tables) == 1 else _SMALL_PANEL
@@ -100,24 +105,13 @@ def plot_tables(tables: Sequence[LayerTable], *, ax: Axes | None = None) -> Figu
 
 
 def figure_bytes(figure: Figure, ending: Literal["png", "svg", "pdf"]) -> bytes:
-    """A figure as a file's content: the same bytes for the same figure.
-
-    Raises:
-        ResultsError: the format is not known.
-    """
+    """A figure as a file's content: the same bytes for the same figure."""
     if ending not in _FORMATS:
         raise ResultsError(f"cannot draw a plot as {ending!r}: choose one of {', '.join(_FORMATS)}")
     out = io.BytesIO()
     with mpl.rc_context({"svg.hashsalt": "bertology", "pdf.fonttype": 42}):
         figure.savefig(out, format=ending, metadata=_FORMATS[ending])
     return out.getvalue()
-
-
-def _figure_of(ax: Axes) -> Figure:
-    figure = ax.figure
-    while isinstance(figure, SubFigure):
-        figure = figure.figure
-    return figure
 
 
 def _draw(ax: Axes, table: LayerTable) -> None:
@@ -131,27 +125,25 @@ def _draw(ax: Axes, table: LayerTable) -> None:
         ("blind", "blind", GREEN, "v"),
         ("random init", "random_init", VERMILION, "s"),
     ):
-        known = [(line.layer, getattr(line, field)) for line in table.lines if getattr(line, field) is not None]
-        if known:
-            x, scores = zip(*known, strict=True)
-            _band(ax, x, scores, color, scale)
-            y = [score.value * scale for score in scores]
+        scores = {line.layer: score for line in table.lines if (score := getattr(line, field)) is not None}
+        if scores:
+            x, y = list(scores), [score.value * scale for score in scores.values()]
+            _band(ax, x, list(scores.values()), color, scale)
             ax.plot(x, y, color=color, marker=marker, markersize=4, linewidth=1.2, zorder=3)
             of_another = field == "control_task" and table.metric != table.control_metric
             labels.append(_Label(y[-1], f"{name} ({table.control_metric})" if of_another else name, color))
     labels.append(_draw_probe(ax, table, scale))
     _style(ax, table, layers)
     labels += _draw_baselines(ax, table, scale)
-    _place_labels(ax, labels, x=layers[-1])
+    _place_labels(ax, labels)
 
 
 def _draw_probe(ax: Axes, table: LayerTable, scale: float) -> _Label:
-    lines = [(line, line.main) for line in table.lines if line.main is not None]
-    x = [line.layer for line, _ in lines]
-    y = [score.value * scale for _, score in lines]
-    _band(ax, x, [score for _, score in lines], BLUE, scale)
+    scores = {line.layer: line.main for line in table.lines if line.main is not None}
+    x, y = list(scores), [score.value * scale for score in scores.values()]
+    _band(ax, x, list(scores.values()), BLUE, scale)
     ax.plot(x, y, color=BLUE, linewidth=1.8, zorder=4)
-    filled = [BLUE if line.in_best_set else "white" for line, _ in lines]
+    filled = [BLUE if line.in_best_set else "white" for line in table.lines if line.main is not None]
     ax.scatter(x, y, s=34, c=filled, edgecolors=BLUE, linewidths=1.4, zorder=5)
     return _Label(y[-1], "own head" if answers_itself(table.about) else "probe", BLUE, bold=True)
 
@@ -182,8 +174,7 @@ def _style(ax: Axes, table: LayerTable, layers: Sequence[int]) -> None:
     ax.xaxis.set_major_locator(FixedLocator(layers) if len(layers) <= _MOST_TICKS else MaxNLocator(integer=True))
     ax.set_xlim(min(layers) - 0.3, max(layers) + 0.3)
     ax.tick_params(labelsize=8.5, color=GREY, labelcolor=TEXT)
-    ax.grid(axis="y", color="#E3E3E3", linewidth=0.7)
-    ax.set_axisbelow(True)
+    draw_grid(ax)
     ax.margins(y=0.08)
     style_axes(ax)
 
@@ -211,7 +202,7 @@ def _draw_baselines(ax: Axes, table: LayerTable, scale: float) -> list[_Label]:
     return labels
 
 
-def _place_labels(ax: Axes, labels: Sequence[_Label], *, x: float) -> None:
+def _place_labels(ax: Axes, labels: Sequence[_Label]) -> None:
     """Names to the right of the lines' ends, moved apart where they would overlap."""
     low, high = ax.get_ylim()
     gap = _LABEL_GAP * (high - low)
@@ -219,22 +210,13 @@ def _place_labels(ax: Axes, labels: Sequence[_Label], *, x: float) -> None:
     places = [label.y for label in ordered]
     for index in range(1, len(places)):
         places[index] = max(places[index], places[index - 1] + gap)
-    overshoot = max(0.0, places[-1] - high)
-    places[-1] -= overshoot
+    places[-1] -= max(0.0, places[-1] - high)
     for index in range(len(places) - 2, -1, -1):
         places[index] = min(places[index], places[index + 1] - gap)
     for label, place in zip(ordered, places, strict=True):
-        ax.annotate(
-            label.text,
-            (1, place),
-            xytext=(6, 0),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            va="center",
-            fontsize=8.5,
-            color=label.color,
-            fontweight="bold" if label.bold else "normal",
-        )
+        at: dict[str, Any] = {"xytext": (6, 0), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        weight = "bold" if label.bold else "normal"
+        ax.annotate(label.text, (1, place), **at, va="center", fontsize=8.5, color=label.color, fontweight=weight)
 
 
 def _caption(tables: Sequence[LayerTable]) -> str:

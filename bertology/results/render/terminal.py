@@ -35,12 +35,12 @@ def render_tables(
     width: int,
 ) -> RenderableType:
     """All tables one under the other, those of ``overview`` side by side, and at which depth tasks are solved."""
-    of_table = {id(found.table): found for found in groups}
+    groups_of = {id(of_table.table): of_table for of_table in groups}
     parts = []
     for table in tables:
         parts.append(_rendered(layer_grid(table), width=width, table=table))
-        if id(table) in of_table:
-            parts.append(_rendered(_fitting(of_table[id(table)], width), width=width, stars=False))
+        if id(table) in groups_of:
+            parts.append(_rendered(_fitting(groups_of[id(table)], width), width=width, stars=False))
     if len(overview) > 1:
         parts.append(_rendered(summary_grid(overview), width=width))
     if pipelines:
@@ -57,8 +57,7 @@ def render_heads(heads: Sequence[HeadTable], steps: Sequence[StepTable], *, widt
 def _narrowed(grid: Grid, width: int) -> Grid:
     """A table of heads without the columns that can be spared, as far as there is no room for them."""
     for header in ("next", "mean"):
-        table = _table(grid, (), interval_columns=len(grid.headers))
-        if Console(width=1000).measure(table).maximum <= width - 2:
+        if _width(_table(grid, (), interval_columns=len(grid.headers))) <= width - 2:
             break
         grid = grid.columns([place for place, name in enumerate(grid.headers) if name != header])
     return grid
@@ -70,20 +69,21 @@ def _fitting(groups: GroupTable, width: int) -> Grid:
     if len(set(names)) == len(names):
         lines = tuple(replace(line, name=name) for line, name in zip(groups.lines, names, strict=True))
         groups = replace(groups, lines=lines)
-    n_layers = len(groups.table.lines)
-    for most in range(n_layers, 1, -1):
+    for most in range(len(groups.table.lines), 1, -1):
         grid = group_grid(groups, most_layers=most)
-        table = _table(grid, (), interval_columns=len(grid.headers), stars=False)
-        if Console(width=1000).measure(table).maximum <= width - 2:
+        if _width(_table(grid, (), interval_columns=len(grid.headers), stars=False)) <= width - 2:
             return grid
     return group_grid(groups, most_layers=1)
+
+
+def _width(table: Table) -> int:
+    return Console(width=1000).measure(table).maximum
 
 
 def _rendered(grid: Grid, *, width: int, table: LayerTable | None = None, stars: bool = True) -> RenderableType:
     out = _table(grid, (), interval_columns=1 if table else len(grid.headers), stars=stars)
     if table is not None:
-        room = min(_STRIP_MOST, width - Console(width=1000).measure(out).maximum - 6)
-        out = _table(grid, _strips(table, room), interval_columns=1)
+        out = _table(grid, _strips(table, min(_STRIP_MOST, width - _width(out) - 6)), interval_columns=1)
     notes = Table.grid(padding=(0, 2))
     for note in grid.notes:
         notes.add_row(Text(note.about, style=_BEST if note.about == STAR else "dim"), Text(note.text, style="dim"))
@@ -95,22 +95,16 @@ def _table(grid: Grid, strips: Sequence[str], *, interval_columns: int, stars: b
     out = Table(box=_RULES_ONLY, pad_edge=False, padding=(0, 1), header_style="bold", show_edge=False)
     out.add_column(grid.corner.lower(), no_wrap=True)
     for header in grid.headers:
-        out.add_column(_header(header), justify="right", no_wrap=True)
+        title = _TWO_LINES.get(header, header.replace(" ", "\n"))
+        out.add_column(title, justify="right", no_wrap=True)
     if strips:
         out.add_column("", no_wrap=True)
     for place, line in enumerate(grid.lines):
         ends = place + 1 < len(grid.lines) and grid.lines[place + 1].baseline and not line.baseline
         strip = [Text(strips[place], style=_BEST if line.best else "")] if place < len(strips) else []
-        out.add_row(_label(line), *_cells(line, interval_columns, stars=stars), *strip, end_section=ends)
+        label = Text(line.label, style="dim" if line.baseline else _BEST if line.best else "")
+        out.add_row(label, *_cells(line, interval_columns, stars=stars), *strip, end_section=ends)
     return out
-
-
-def _header(header: str) -> str:
-    return _TWO_LINES.get(header, header.replace(" ", "\n"))
-
-
-def _label(line: GridLine) -> Text:
-    return Text(line.label, style="dim" if line.baseline else _BEST if line.best else "")
 
 
 def _cells(line: GridLine, interval_columns: int, *, stars: bool) -> Iterator[Text]:

@@ -11,8 +11,7 @@ from bertology import __version__
 from bertology._files import explained_system_errors, write_derived
 from bertology._page import asset, embedded_json, fill, policy
 from bertology.errors import StoreError
-from bertology.results.report._cloze_details import cloze_details
-from bertology.results.report._details import details_of, item_budget, rounded_score
+from bertology.results.report._details import cloze_details, item_budget, label_details, rounded_score
 from bertology.results.report._runs import Entry, Question, Run, group_questions, read_runs
 from bertology.results.report._summary import Summary, caveats, headline, summarise
 from bertology.results.report._tables import heads_section, overview_table, provenance
@@ -40,27 +39,21 @@ _MOST_OPEN = 6
 
 
 def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> str:
-    """The whole page.
+    """The whole page, with the sentences behind item ids, or only ids when left out.
 
     It makes no request: style, script and data are inside it, and its content security policy allows nothing else, by
     the hash of each.
-
-    Args:
-        runs: what it is about.
-        texts: the sentences behind item ids; only ids are shown when left out.
     """
     questions = group_questions(runs)
-    title = "bertology report: " + ", ".join(run.name for run in runs)
     style = "\n".join(asset(_HERE + name) for name in _STYLES)
     # Charts and details are of layers: where heads alone were asked there is nothing for their scripts to do.
     script = "\n".join(asset(_HERE + name) for name in (_SCRIPTS if questions else ()))
     theme = asset(_HERE + _THEME)
-    data = embedded_json(_payload(questions, texts or SentenceTexts()))
     compared = any(entry.table.compared for question in questions for entry in question.entries)
     values = {
         "star": "★ cannot be told apart from the best layer of its column and model. " if compared else "",
         "policy": policy(style, theme, script),
-        "title": escape(title),
+        "title": escape("bertology report: " + ", ".join(run.name for run in runs)),
         "headline": escape(headline(runs, questions)),
         "summary": _summaries(questions),
         "caveats": "".join(f'<p class="caveat">{escape(text)}</p>' for text in caveats(questions)),
@@ -74,7 +67,7 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         "version": escape(__version__),
         "style": style,
         "theme": theme,
-        "data": data,
+        "data": embedded_json(_payload(questions, texts or SentenceTexts())),
         "script": script,
     }
     return fill(asset(_HERE + "assets/page.html"), values)
@@ -83,14 +76,10 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
 def _summaries(questions: Sequence[Question]) -> str:
     summaries = [summarise(question, entry) for question in questions for entry in question.entries]
     cards = [_card(summary) for summary in summaries]
-    if len(cards) <= _MOST_OPEN:
-        return f'<div class="cards">{"".join(cards)}</div>'
-    shown, rest = cards[:_MOST_OPEN], cards[_MOST_OPEN:]
-    return (
-        f'<div class="cards">{"".join(shown)}</div>'
-        f'<details class="more"><summary>{len(rest)} more in words</summary>'
-        f'<div class="cards">{"".join(rest)}</div></details>'
-    )
+    shown, rest = ("".join(part) for part in (cards[:_MOST_OPEN], cards[_MOST_OPEN:]))
+    heading = f"<summary>{len(cards) - _MOST_OPEN} more in words</summary>"
+    more = f'<details class="more">{heading}<div class="cards">{rest}</div></details>' if rest else ""
+    return f'<div class="cards">{shown}</div>{more}'
 
 
 def _card(summary: Summary) -> str:
@@ -107,14 +96,12 @@ def _card(summary: Summary) -> str:
 def _apart(questions: Sequence[Question]) -> str:
     """Warns where one task was scored on different data, splits, versions or metrics."""
     tasks = [question.first.task for question in questions]
-    doubled = sorted({task for task in tasks if tasks.count(task) > 1})
-    if not doubled:
-        return ""
-    names = escape(", ".join(doubled))
-    return (
-        f'<p class="notice">{names}: asked on different data, splits, versions or metrics. These stand in columns of '
-        "their own and are never drawn in one chart, since their scores cannot be compared.</p>"
+    names = ", ".join(sorted({task for task in tasks if tasks.count(task) > 1}))
+    warning = (
+        f"{escape(names)}: asked on different data, splits, versions or metrics. These stand in columns of their own "
+        "and are never drawn in one chart, since their scores cannot be compared."
     )
+    return f'<p class="notice">{warning}</p>' if names else ""
 
 
 def _filters(questions: Sequence[Question], *, compared: bool) -> str:
@@ -176,11 +163,10 @@ def _entry(
     """The table of one reader; of the baselines in ``owned`` each reader has its own."""
     table = entry.table
     own_head = answers_itself(table.about)
-    details = (
-        cloze_details(entry, most_items=budget, with_text=texts.allowed)
-        if own_head
-        else details_of(entry, texts, sentences, most_items=budget)
-    )
+    if own_head:
+        details = cloze_details(entry, most_items=budget, with_text=texts.allowed)
+    else:
+        details = label_details(entry, texts, sentences, most_items=budget)
     return {
         "label": entry.label,
         "run": entry.run.name,
@@ -204,14 +190,17 @@ def _entry(
 
 
 def _line(line: LayerLine) -> dict[str, Any]:
+    scores = {
+        "main": line.main,
+        "second": line.second,
+        "random": line.random_init,
+        "control": line.control_task,
+        "selectivity": line.selectivity,
+        "blind": line.blind,
+    }
     return {
         "layer": line.layer,
-        "main": rounded_score(line.main),
-        "second": rounded_score(line.second),
-        "random": rounded_score(line.random_init),
-        "control": rounded_score(line.control_task),
-        "selectivity": rounded_score(line.selectivity),
-        "blind": rounded_score(line.blind),
+        **{name: rounded_score(score) for name, score in scores.items()},
         "spread": None if line.seed_spread is None else round(line.seed_spread, 6),
         "best": line.in_best_set,
         "strength": strength_text(line),

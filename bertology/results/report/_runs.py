@@ -11,7 +11,7 @@ from bertology._files import read_checksums, real_path
 from bertology._names import short_names
 from bertology.errors import ResultsError
 from bertology.results._results import Results, read_results
-from bertology.results.views.grid import apart, metric_title, named
+from bertology.results.views.grid import apart, data_of, metric_title, named
 from bertology.results.views.heads import HeadTable, StepTable
 from bertology.results.views.layers import LayerTable
 
@@ -69,11 +69,7 @@ class Question:
 
 
 def read_runs(folders: Sequence[str | Path]) -> tuple[Run, ...]:
-    """The runs in ``folders``; a folder named twice counts once.
-
-    Raises:
-        ResultsError: a folder is not a run, a file in it is broken, was written by a newer version, or has no scores.
-    """
+    """The runs in ``folders``; a folder named twice counts once."""
     paths = [Path(folder) for folder in folders]
     unique = {real_path(path): path for path in paths}
     if not unique:
@@ -81,10 +77,8 @@ def read_runs(folders: Sequence[str | Path]) -> tuple[Run, ...]:
     results = [_results_in(path) for path in unique.values()]
     names = short_names(map(str, unique))
     models = short_names(row.model for of_run in results for row in of_run.rows)
-    return tuple(
-        _run(path, names[str(real)], of_run, models)
-        for (real, path), of_run in zip(unique.items(), results, strict=True)
-    )
+    runs = zip(unique.items(), results, strict=True)
+    return tuple(_run(path, names[str(real)], of_run, models) for (real, path), of_run in runs)
 
 
 def _results_in(folder: Path) -> Results:
@@ -95,9 +89,9 @@ def _results_in(folder: Path) -> Results:
     checksums = read_checksums(folder)
     for table in ("results.parquet", "comparisons.parquet"):
         if checksums is not None and (folder / table).is_file() and checksums.is_altered(folder, table):
-            told = "altered since the run wrote it, so that its scores cannot be reported"
             raise ResultsError(
-                f"{folder / table}: {told}; `bertology verify` says what else was, `rerun` makes it anew"
+                f"{folder / table}: altered since the run wrote it, so that its scores cannot be reported; "
+                "`bertology verify` says what else was, `rerun` makes it anew"
             )
     return read_results(folder)
 
@@ -116,7 +110,7 @@ def _asked_corpora(folder: Path) -> tuple[AskedCorpus, ...]:
     """What the run's own record calls its corpora; it only helps to find sentences, so a run without one is whole."""
     import yaml
 
-    entries = []
+    entries: list[Any] = []
     for name in ("request.json", "experiment.yaml"):
         try:
             # JSON is YAML as well.
@@ -124,23 +118,16 @@ def _asked_corpora(folder: Path) -> tuple[AskedCorpus, ...]:
         except (OSError, ValueError, yaml.YAMLError):
             continue
         if isinstance(record, dict):
-            entries += [
-                {"name": record.get("corpus"), "columns": record.get("columns")},
-                *_listed(record.get("corpora")),
-            ]
-    return tuple(
-        AskedCorpus(
-            asked["name"],
-            asked.get("sentences") if isinstance(asked.get("sentences"), int) else None,
-            asked.get("columns") if isinstance(asked.get("columns"), str) else None,
-        )
-        for asked in entries
-        if isinstance(asked.get("name"), str)
-    )
-
-
-def _listed(value: Any) -> list[dict[str, Any]]:
-    return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
+            entries.append({"name": record.get("corpus"), "columns": record.get("columns")})
+            corpora = record.get("corpora")
+            entries += corpora if isinstance(corpora, list) else []
+    asked = []
+    for entry in entries:
+        if isinstance(entry, dict) and isinstance(entry.get("name"), str):
+            sentences, columns = entry.get("sentences"), entry.get("columns")
+            n_sentences = sentences if isinstance(sentences, int) else None
+            asked.append(AskedCorpus(entry["name"], n_sentences, columns if isinstance(columns, str) else None))
+    return tuple(asked)
 
 
 def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
@@ -152,15 +139,8 @@ def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
     for run in runs:
         for table in run.tables:
             about = table.about
-            key = (
-                about.task,
-                about.task_version,
-                about.corpus_fingerprint,
-                about.split,
-                table.metric,
-                about.annotation,
-            )
-            by_question.setdefault(key, []).append((run, table))
+            data = about.corpus_fingerprint, about.split, about.annotation
+            by_question.setdefault((about.task, about.task_version, table.metric, *data), []).append((run, table))
     labels = _question_labels([[table for _, table in same] for same in by_question.values()])
     readers = _reader_labels([pair for same in by_question.values() for pair in same])
     return tuple(
@@ -172,12 +152,10 @@ def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
 def _question_labels(groups: Sequence[Sequence[LayerTable]]) -> list[str]:
     """The task, and as much more as sets it apart from other questions on the same task."""
     described = []
-    for group in groups:
-        table, about = group[0], group[0].about
+    for table, *_ in groups:
+        about = table.about
         question = f"{about.task_version}, {metric_title(table.metric)}"
-        described.append(
-            [about.task, f"{about.corpus} {about.split}", question, f"data {about.corpus_fingerprint[:6]}"]
-        )
+        described.append([about.task, data_of(about), question, f"data {about.corpus_fingerprint[:6]}"])
     labels: dict[int, str] = {}
     for task in dict.fromkeys(parts[0] for parts in described):
         same = [place for place, parts in enumerate(described) if parts[0] == task]
@@ -187,14 +165,14 @@ def _question_labels(groups: Sequence[Sequence[LayerTable]]) -> list[str]:
 
 def _reader_labels(pairs: Sequence[tuple[Run, LayerTable]]) -> dict[tuple[str, int], str]:
     """For each table the model, and whatever else sets those apart that read the same tasks."""
-    described = []
+    described = {}
     for run, table in pairs:
         about = table.about
         model = f"{about.model}{' (random weights)' if about.init == 'random' else ''}"
         reading = table.reading if table.one_of_several else ""
         pooling = f"{about.pooling} of pieces" if about.pooling else ""
-        described.append([model, run.name, reading, pooling])
+        described[run.name, id(table)] = (model, run.name, reading, pooling)
     # Labels are made of the readers, of which each may answer several questions.
-    unique = list(dict.fromkeys(map(tuple, described)))
+    unique = list(dict.fromkeys(described.values()))
     labels = dict(zip(unique, apart(unique), strict=True))
-    return {(run.name, id(table)): labels[tuple(d)] for (run, table), d in zip(pairs, described, strict=True)}
+    return {key: labels[reader] for key, reader in described.items()}

@@ -46,17 +46,12 @@ def headline(runs: Sequence[Run], questions: Sequence[Question]) -> str:
     readers = {entry.label for question in questions for entry in question.entries}
     tables = [entry.table for question in questions for entry in question.entries]
     layers = {line.layer for table in tables for line in table.lines}
-    sentences: dict[tuple[str, str], int] = {}
-    prompts: dict[tuple[str, str], int] = {}
-    for table in tables:
-        place, about = (table.about.corpus_fingerprint, table.about.split), table.about
-        if answers_itself(table.about):
-            prompts[place] = max(prompts.get(place, 0), about.n_items)
-        else:
-            sentences[place] = max(sentences.get(place, 0), about.n_clusters)
-    scored = [
-        counted(sum(sizes.values()), noun) for sizes, noun in ((sentences, "sentence"), (prompts, "prompt")) if sizes
-    ]
+    sizes: dict[str, dict[tuple[str, str], int]] = {"sentence": {}, "prompt": {}}
+    for about in (table.about for table in tables):
+        noun, size = ("prompt", about.n_items) if answers_itself(about) else ("sentence", about.n_clusters)
+        data = (about.corpus_fingerprint, about.split)
+        sizes[noun][data] = max(sizes[noun].get(data, 0), size)
+    scored = [counted(sum(of_data.values()), noun) for noun, of_data in sizes.items() if of_data]
     models = {table.about.model for table in tables}
     ways = f" in {len(readers)} ways" if len(readers) > len(models) else ""
     where = f", from {counted(len(runs), 'run')}" if len(runs) > 1 else ""
@@ -96,34 +91,26 @@ def counted(count: int, noun: str) -> str:
 def summarise(question: Question, entry: Entry) -> Summary:
     """One table in words."""
     table = entry.table
-    best = _best_line(table)
+    best = table.best_line
+    if _only_moves(table):
+        # No layer is the best: the last one, which is the model's own answer, is spoken of.
+        best = next((line for line in reversed(table.lines) if line.main), None)
     title = f"{question.label} · {entry.label}"
     points = [("Asked", _asked(table)), ("Of what", _of_what(table))]
     if best is None or best.main is None:
         failed = f"No layer has a score: all {counted(table.n_failed, 'cell')} failed."
         return Summary(title, metric_title(table.metric), "–", "", "no score", (*points, ("Found", failed)))
-    result = _moved(table) if _only_moves(table) else _found(table, best)
-    points += [("Found", result), ("Against", _beside(table, best)), ("How sure", _how_sure(table))]
-    return Summary(
-        title,
-        metric_title(table.metric),
-        _amount(best.main.value, table.metric),
-        interval_of(best.main, table.metric),
-        "" if _only_moves(table) else layers_named(_best_set(table) or [best.layer]),
-        tuple((heading, text) for heading, text in points if text),
-    )
+    result, layers = _found(table, best), layers_named(_best_set(table) or [best.layer])
+    if _only_moves(table):
+        result, layers = _moved(table), ""
+    points += [("Found", result), ("Against", _against(table, best)), ("How sure", _how_sure(table))]
+    figure, interval = _amount(best.main.value, table.metric), interval_of(best.main, table.metric)
+    return Summary(title, metric_title(table.metric), figure, interval, layers, tuple(points))
 
 
 def _only_moves(table: LayerTable) -> bool:
     """Whether a score is neither good nor bad: how much a change of the text moves."""
     return tally_of(table.metric) == "changes"
-
-
-def _best_line(table: LayerTable) -> LayerLine | None:
-    """The layer to speak of: the best one, or where none is the best the last one, the model's own answer."""
-    if _only_moves(table):
-        return next((line for line in reversed(table.lines) if line.main), None)
-    return table.best_line
 
 
 def _best_set(table: LayerTable) -> list[int]:
@@ -179,14 +166,14 @@ def _of_what(table: LayerTable) -> str:
 
 def _moved(table: LayerTable) -> str:
     """For changes of the text, the score of the last layer, and the range over all layers."""
-    scored = [(line.main.value, line.layer, line.main) for line in table.lines if line.main]
-    last = scored[-1]
-    least, most = min(scored, key=lambda found: found[:2]), max(scored, key=lambda found: found[:2])
-    own = ", the model's own answer," if last[1] == table.about.n_layers else ""
-    text = f"Layer {last[1]}{own} has {metric_title(table.metric)} {_with_interval(last[2], table.metric)}."
+    scored = [(line.main.value, line.layer) for line in table.lines if line.main]
+    score, layer = next((line.main, line.layer) for line in reversed(table.lines) if line.main)
+    own = ", the model's own answer," if layer == table.about.n_layers else ""
+    text = f"Layer {layer}{own} has {metric_title(table.metric)} {_with_interval(score, table.metric)}."
+    least, most = min(scored), max(scored)
     if least[0] == most[0]:
         return text
-    ends = " and ".join(f"{_amount(value, table.metric)} (layer {layer})" for value, layer, _ in (least, most))
+    ends = " and ".join(f"{_amount(value, table.metric)} (layer {layer})" for value, layer in (least, most))
     return f"{text} Over all layers it lies between {ends}. More is neither better nor worse."
 
 
@@ -214,31 +201,26 @@ def _found(table: LayerTable, best: LayerLine) -> str:
     return " ".join(parts)
 
 
-def _beside(table: LayerTable, best: LayerLine) -> str:
+def _against(table: LayerTable, best: LayerLine) -> str:
     assert best.main is not None
     parts = []
     for line in table.baselines:
         apart = best.main.value - line.main.value
         side = "above" if apart >= 0 else "below"
         name = _BASELINES_IN_WORDS.get((line.control, answers_itself(table.about)), line.label.capitalize())
-        parts.append(
-            f"{name} gives {_amount(line.main.value, table.metric)}: layer {best.layer} is "
-            f"{_difference(apart, table.metric)} {side}."
-        )
+        own = f"layer {best.layer} is {_difference(apart, table.metric)} {side}"
+        parts.append(f"{name} gives {_amount(line.main.value, table.metric)}: {own}.")
     if best.random_init:
         parts.append(f"With random weights, layer {best.layer} gives {_with_interval(best.random_init, table.metric)}.")
     if best.blind:
-        parts.append(
-            f"Of texts without what decides, layer {best.layer} has {_with_interval(best.blind, table.metric)}."
-        )
-    chances = chances_of(table.about)
-    if chances:
+        blind = _with_interval(best.blind, table.metric)
+        parts.append(f"Of texts without what decides, layer {best.layer} has {blind}.")
+    if chances := chances_of(table.about):
         parts.append(f"By chance {_amount(sum(chances.values()) / len(chances), 'choice_accuracy')} would be right.")
     if best.control_task and best.selectivity:
-        parts.append(
-            f"On the control task it is right in {_amount(best.control_task.value, 'accuracy')}, "
-            f"a selectivity of {_with_interval(best.selectivity, 'selectivity').replace(_PERCENT, ' points')}."
-        )
+        selectivity = _with_interval(best.selectivity, "selectivity").replace(_PERCENT, " points")
+        right = _amount(best.control_task.value, "accuracy")
+        parts.append(f"On the control task it is right in {right}, a selectivity of {selectivity}.")
     elif best.control_task:
         parts.append(f"The control task has {_with_interval(best.control_task, table.control_metric)}.")
     return " ".join(parts) or "No baseline and no control was run: the score has nothing to be held against."
@@ -253,7 +235,7 @@ def _how_sure(table: LayerTable) -> str:
         parts.append(f"Layers were compared in pairs on the same {same}, corrected by Benjamini–Hochberg (q < .05).")
     elif len(table.lines) > 1 and not _only_moves(table):
         parts.append("Layers were not compared in pairs, so no set of best layers is marked.")
-    parts += [_over_seeds(table)]
+    parts.append(_over_seeds(table))
     if own and table.about.n_skipped:
         parts.append(f"{counted(table.about.n_skipped, 'item')} could not be scored and count in nothing.")
     if table.n_failed:
@@ -269,7 +251,5 @@ def _over_seeds(table: LayerTable) -> str:
     spread = [line.seed_spread for line in table.lines if line.seed_spread is not None]
     if not spread:
         return "One seed: how scores vary with the training sample was not measured."
-    return (
-        f"Over {table.n_seeds} seeds, which resample the training data, the standard deviation is "
-        f"at most {_difference(max(spread), table.metric)}."
-    )
+    seeds = f"Over {table.n_seeds} seeds, which resample the training data, the standard deviation"
+    return f"{seeds} is at most {_difference(max(spread), table.metric)}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
@@ -12,7 +13,7 @@ from bertology.results.report._summary import counted
 from bertology.results.tables.rows import ResultRow
 from bertology.results.views.across import baseline_rows
 from bertology.results.views.grid import STAR, Grid, interval_of, layer_label, metric_title, number, unit
-from bertology.results.views.heads import HeadLine, HeadTable, best_head_grid, head_place, step_grid
+from bertology.results.views.heads import HeadLine, best_head_grid, head_place, line_label, step_grid
 from bertology.results.views.layers import LayerLine, LayerTable, Score
 
 _STAR_ROOM = '<span class="star"></span>'
@@ -32,17 +33,13 @@ def overview_table(questions: Sequence[Question]) -> str:
     for place, question in enumerate(questions):
         metric = question.first.metric
         heads.append(_head(question.label, f"q{place}", note=f"{metric_title(metric)}{unit(metric)}"))
-    body = [row for reader in readers for row in _rows(reader, questions, with_model=with_model)]
-    return "\n".join(
-        [
-            '<table id="overview-table" class="numbers sortable">',
-            '<caption class="sr-only">Main score by layer and task</caption>',
-            f"<thead><tr>{''.join(heads)}</tr></thead>",
-            f"<tbody>{''.join(body)}</tbody>",
-            f"<tfoot>{''.join(_baselines(questions, with_model=with_model))}</tfoot>",
-            "</table>",
-        ]
-    )
+    body = (row for reader in readers for row in _rows(reader, questions, with_model=with_model))
+    return f"""<table id="overview-table" class="numbers sortable">
+<caption class="sr-only">Main score by layer and task</caption>
+<thead><tr>{"".join(heads)}</tr></thead>
+<tbody>{"".join(body)}</tbody>
+<tfoot>{"".join(_baselines(questions, with_model=with_model))}</tfoot>
+</table>"""
 
 
 def _head(text: str, key: str, *, note: str = "", numeric: bool = True) -> str:
@@ -54,30 +51,21 @@ def _head(text: str, key: str, *, note: str = "", numeric: bool = True) -> str:
     )
 
 
-def _rows(reader: str, questions: Sequence[Question], *, with_model: bool) -> list[str]:
+def _rows(reader: str, questions: Sequence[Question], *, with_model: bool) -> Iterator[str]:
     """A row for each layer of one reader."""
-    tables: dict[int, tuple[int, LayerTable]] = {}
+    cells: dict[int, dict[int, str]] = defaultdict(dict)
     for place, question in enumerate(questions):
         for number_of_entry, entry in enumerate(question.entries):
-            if entry.label == reader:
-                tables[place] = (number_of_entry, entry.table)
-    lines = {
-        (place, line.layer): (entry, table, line)
-        for place, (entry, table) in tables.items()
-        for line in table.lines
-    }  # fmt: skip
-    rows = []
-    for layer in sorted({layer for _, layer in lines}):
-        cells = [f'<th scope="row" class="text" data-key="reader">{escape(reader)}</th>'] if with_model else []
-        label = f'<td class="layer" data-key="layer" data-value="{layer}">{escape(layer_label(layer))}</td>'
-        if not with_model:
-            label = label.replace("<td", '<th scope="row"').replace("</td>", "</th>")
-        cells.append(label)
-        for place in range(len(questions)):
-            line = lines.get((place, layer))
-            cells.append(_cell(place, *line) if line else _empty(place))
-        rows.append(f'<tr data-layer="{layer}" data-reader="{escape(reader)}">{"".join(cells)}</tr>')
-    return rows
+            for line in entry.table.lines if entry.label == reader else ():
+                cells[line.layer][place] = _cell(place, number_of_entry, entry.table, line)
+    model = f'<th scope="row" class="text" data-key="reader">{escape(reader)}</th>' if with_model else ""
+    opening, closing = ("td", "td") if with_model else ('th scope="row"', "th")
+    for layer, of_layer in sorted(cells.items()):
+        label = (
+            f'<{opening} class="layer" data-key="layer" data-value="{layer}">{escape(layer_label(layer))}</{closing}>'
+        )
+        scores = "".join(of_layer.get(place) or _empty(place) for place in range(len(questions)))
+        yield f'<tr data-layer="{layer}" data-reader="{escape(reader)}">{model}{label}{scores}</tr>'
 
 
 def _cell(place: int, entry: int, table: LayerTable, line: LayerLine) -> str:
@@ -104,18 +92,14 @@ def _interval(score: Score, metric: str) -> str:
     return f'<span class="ci">{interval}</span>' if interval else ""
 
 
-def _baseline(place: int, score: Score, metric: str) -> str:
-    text = number(score.value, metric=metric)
-    return f'<td data-key="q{place}">{text}{_STAR_ROOM}{_interval(score, metric)}</td>'
-
-
 def _baselines(questions: Sequence[Question], *, with_model: bool) -> Iterator[str]:
     span = ' colspan="2"' if with_model else ""
     for name, scores in baseline_rows([[(e.label, e.table) for e in question.entries] for question in questions]):
-        cells = [
-            _baseline(place, score, questions[place].first.metric) if score else _empty(place)
-            for place, score in enumerate(scores)
-        ]
+        cells = []
+        for place, (question, score) in enumerate(zip(questions, scores, strict=True)):
+            metric = question.first.metric
+            text = f"{number(score.value, metric=metric)}{_STAR_ROOM}{_interval(score, metric)}" if score else ""
+            cells.append(f'<td data-key="q{place}">{text}</td>' if score else _empty(place))
         yield f'<tr><th scope="row"{span}>{escape(name)}</th>{"".join(cells)}</tr>'
 
 
@@ -125,17 +109,19 @@ def heads_section(runs: Sequence[Run]) -> str:
     for run in runs:
         name = f"{run.name}: " if len(runs) > 1 else ""
         for table in run.head_tables:
-            parts.append(_table(best_head_grid(table), name))
-            parts.append(f'<div class="maps">{"".join(_maps(table))}</div>')
+            figures = (
+                f"<figure>{_map(line)}<figcaption>{escape(line_label(table, line))}</figcaption></figure>"
+                for line in table.lines
+            )
+            parts += [_table(best_head_grid(table), name), f'<div class="maps">{"".join(figures)}</div>']
         parts += [_table(step_grid(table), name) for table in run.step_tables]
-    if not parts:
-        return ""
-    return (
+    section = (
         '<section id="heads" aria-labelledby="heads-title"><h2 id="heads-title">Attention heads</h2>'
         '<p class="hint">In the maps a row is a layer, the lowest at the bottom, and a column a head; shades run '
         "from the least to the greatest head of each map, and a frame marks the head that was chosen.</p>"
         f"{''.join(parts)}</section>"
     )
+    return section if parts else ""
 
 
 def _table(grid: Grid, name: str) -> str:
@@ -154,12 +140,6 @@ def _table(grid: Grid, name: str) -> str:
         f'aria-label="{escape(grid.title)}"><table class="numbers"><thead><tr>{head}</tr></thead>'
         f'<tbody>{"".join(rows)}</tbody></table></div><p class="hint">{notes}</p>'
     )
-
-
-def _maps(table: HeadTable) -> Iterator[str]:
-    for line in table.lines:
-        title = line.name if table.metric else metric_title(line.metric)
-        yield f"<figure>{_map(line)}<figcaption>{escape(title)}</figcaption></figure>"
 
 
 def _map(line: HeadLine) -> str:
@@ -194,7 +174,7 @@ def provenance(run: Run) -> list[tuple[str, str]]:
         ("folder", run.name),
         ("experiment", _all(row.experiment for row in rows)),
         ("tables", f"schema {_all(str(row.schema_version) for row in rows)}, {counted(len(rows), 'row')}, "
-                   f"{counted(len({row.cell_id for row in rows}), 'cell')}"),
+                   f"{counted(len(_cells(rows)), 'cell')}"),
         ("tasks", _all(f"{row.task} {row.task_version}" for row in rows)),
         ("models", _all(f"{run.models[row.model]}, {row.init}: {row.model_fingerprint}" for row in rows if row.model)),
         ("corpora", _all(f"{row.corpus} {row.split}: {row.corpus_fingerprint}" for row in rows)),
@@ -207,8 +187,7 @@ def provenance(run: Run) -> list[tuple[str, str]]:
         ("intervals", _all(method for row in rows for method in (row.ci_method, row.mean_ci_method))),
         ("started", _started(rows)),
         ("fitting took", _took(rows)),
-        ("predictions", f"{counted(sum(row.predictions_sha256 is not None for row in _cells(rows)), 'cell')} kept, "
-                        "with SHA-256"),
+        ("predictions", f"{counted(len(_cells(rows, kept=True)), 'cell')} kept, with SHA-256"),
     ]  # fmt: skip
     return [(heading, value) for heading, value in facts if value]
 
@@ -218,9 +197,9 @@ def _all(values: Iterable[str | None]) -> str:
     return "; ".join(dict.fromkeys(value for value in values if value))
 
 
-def _cells(rows: Sequence[ResultRow]) -> list[ResultRow]:
-    """A row of each cell."""
-    return list({row.cell_id: row for row in rows}.values())
+def _cells(rows: Sequence[ResultRow], *, kept: bool = False) -> set[str]:
+    """All cells, or those of which predictions are kept."""
+    return {row.cell_id for row in rows if not kept or row.predictions_sha256 is not None}
 
 
 def _versions(rows: Sequence[ResultRow]) -> str:

@@ -12,7 +12,6 @@ from bertology.corpora import Corpus, Sentences, corpus_is_available, load_corpu
 from bertology.errors import BertologyError
 from bertology.results.report._runs import AskedCorpus, Run
 from bertology.results.tables.rows import answers_itself
-from bertology.results.views.layers import LayerTable
 
 
 @dataclass(frozen=True)
@@ -73,43 +72,37 @@ def find_sentences(
 ) -> SentenceTexts:
     """The sentences that the runs were scored on, as far as they are on this machine; nothing is downloaded for them.
 
-    Args:
-        runs: that a report is about.
-        corpora: names or paths to look in, before those that the runs themselves name.
-        columns: what the columns of ``corpora`` hold, where they are column files.
-        with_text: False to find none.
-
-    Raises:
-        BertologyError: one of ``corpora`` cannot be read.
+    They are looked for in ``corpora``, of which each must be readable, before those that the runs themselves name.
     """
+    # Tables whose items are words of a corpus, not prompts.
+    asked = [(run, table.about) for run in runs for table in run.tables if not answers_itself(table.about)]
     wanted: dict[str, set[str]] = {}
-    reasons: dict[str, str] = {}
-    for run in runs:
-        for table in _of_sentences(run):
-            wanted.setdefault(table.about.corpus_fingerprint, set()).add(table.about.split)
+    for _, about in asked:
+        wanted.setdefault(about.corpus_fingerprint, set()).add(about.split)
     if not with_text:
         return SentenceTexts({}, dict.fromkeys(wanted, "the report was made without text"), allowed=False)
     splits: dict[tuple[str, str], SplitText] = {}
+
+    def take(corpus: Corpus) -> None:
+        for split in sorted(wanted.get(corpus.fingerprint, ())):
+            if split in corpus:
+                splits[corpus.fingerprint, split] = SplitText(corpus[split])
+
     for name in corpora:
-        _take(load_corpus(name, columns=columns), wanted, splits)
+        take(load_corpus(name, columns=columns))
+    reasons: dict[str, str] = {}
     # Of this call only: files may be others the next time.
     load = cache(_cut)
-    for run in runs:
-        for fingerprint in dict.fromkeys(table.about.corpus_fingerprint for table in _of_sentences(run)):
-            if any(key[0] == fingerprint for key in splits):
-                continue
-            named = next(t.about.corpus for t in run.tables if t.about.corpus_fingerprint == fingerprint)
-            tried = [_look_in(asked, fingerprint, load) for asked in run.asked or (AskedCorpus(named),)]
-            reasons[fingerprint] = "; ".join(reason for reason in tried if isinstance(reason, str))
-            for corpus in tried:
-                if isinstance(corpus, Corpus):
-                    _take(corpus, wanted, splits)
+    # Of each corpus of a run the name that its first table has.
+    for (fingerprint, _), (run, about) in {(a.corpus_fingerprint, r.name): (r, a) for r, a in reversed(asked)}.items():
+        if any(key[0] == fingerprint for key in splits):
+            continue
+        tried = [_look_in(named, fingerprint, load) for named in run.asked or (AskedCorpus(about.corpus),)]
+        reasons[fingerprint] = "; ".join(reason for reason in tried if isinstance(reason, str))
+        for corpus in tried:
+            if isinstance(corpus, Corpus):
+                take(corpus)
     return SentenceTexts(splits, reasons)
-
-
-def _of_sentences(run: Run) -> list[LayerTable]:
-    """The tables whose items are words of a corpus, not prompts."""
-    return [table for table in run.tables if not answers_itself(table.about)]
 
 
 def _look_in(named: AskedCorpus, fingerprint: str, load: Callable[[AskedCorpus], Corpus]) -> Corpus | str:
@@ -131,9 +124,3 @@ def _cut(named: AskedCorpus) -> Corpus:
     if named.sentences is None:
         return corpus
     return replace(corpus, splits={name: split[: named.sentences] for name, split in corpus.splits.items()})
-
-
-def _take(corpus: Corpus, wanted: Mapping[str, set[str]], splits: dict[tuple[str, str], SplitText]) -> None:
-    for split in sorted(wanted.get(corpus.fingerprint, ())):
-        if split in corpus:
-            splits[corpus.fingerprint, split] = SplitText(corpus[split])

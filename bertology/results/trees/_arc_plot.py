@@ -14,7 +14,7 @@ from matplotlib.patches import PathPatch, Polygon, Rectangle
 from matplotlib.path import Path
 
 from bertology.results.render.plot import BLUE, GREY, PALE, PURPLE, TEXT, VERMILION, LayerFigure
-from bertology.results.trees._arcs import Arc, Kind, Line, levels
+from bertology.results.trees._arcs import Arc, Kind, Line, Words, levels
 from bertology.results.trees._fonts import Fonts
 
 # All in points.
@@ -58,34 +58,17 @@ class _Side:
         return _HALF_LINE + self.step * max(self.arcs.values(), default=0) + _LABEL_SIZE
 
 
-def draw_arcs(
-    words: Sequence[str],
-    scored: Sequence[bool],
-    sides: Sequence[Sequence[Arc]],
-    *,
-    title: str,
-    width: float,
-    mirrored: bool,
-) -> Figure:
-    """Draw words, in rows of at most ``width`` inches, and the arcs of one or two trees.
-
-    Args:
-        words: of the sentence.
-        scored: whether each counts; the others are pale.
-        sides: the arcs above, and those below; those of gold come first where there are both.
-        title: what was read.
-        width: the most inches of a row.
-        mirrored: whether words run from right to left.
-    """
-    fonts, compared = Fonts.of(words), len(sides) == 2
+def draw_arcs(words: Words, sides: Sequence[Sequence[Arc]], *, width: float) -> Figure:
+    """Draw words, in rows of at most ``width`` inches, and the arcs of one tree, or of gold above and another below."""
+    fonts, compared = Fonts.of(words.texts), len(sides) == 2
     left = _MARGIN + (_SIDE_MARGIN if compared else 0.0)
-    widths = [fonts.width(word, WORD_SIZE) for word in words]
+    widths = [fonts.width(word, WORD_SIZE) for word in words.texts]
     line = Line.of(widths, sides, lambda label: fonts.width(label, _LABEL_SIZE))
     rows = line.rows(width * _INCH - left - _MARGIN)
     of_rows = [_sides(sides, row) for row in rows]
     legend = _legend(sides) if compared else {}
     score = _score(legend)
-    texts = [fonts.width(title, _TITLE_SIZE, bold=True), fonts.width(score, _SCORE_SIZE)]
+    texts = [fonts.width(words.title, _TITLE_SIZE, bold=True), fonts.width(score, _SCORE_SIZE)]
     texts += [fonts.width(fonts.note(), _NOTE_SIZE)]
     texts += [sum(_SAMPLE + 16 + fonts.width(_named(*entry), _NOTE_SIZE) for entry in legend.items())]
     full = max(left + max(map(line.length, rows)), _MARGIN + max(texts)) + _MARGIN
@@ -95,16 +78,16 @@ def draw_arcs(
     height = header + sum(heights) + _BETWEEN_ROWS * (len(rows) - 1) + footer
 
     ax = _page(full, height)
-    fonts.write(ax, _MARGIN, height - 14, title, size=_TITLE_SIZE, weight="bold", va="center", color=TEXT)
+    fonts.write(ax, _MARGIN, height - 14, words.title, size=_TITLE_SIZE, weight="bold", va="center", color=TEXT)
     fonts.write(ax, _MARGIN, height - 28, score, size=_SCORE_SIZE, va="center", color=GREY)
     top = height - header
     for name, side in zip(("gold", "predicted"), of_rows[0] if compared else (), strict=False):
         y = top - of_rows[0][0].reach + side.sign * (_HALF_LINE + 4)
         fonts.write(ax, _MARGIN, y, name, size=_SCORE_SIZE, va="center", color=GREY)
     for row, of_row, tall in zip(rows, of_rows, heights, strict=True):
-        begin, end = line.span(row)
-        frame = _Frame(ax, fonts, line, full - _MARGIN if mirrored else left, -1 if mirrored else 1, (begin, end))
-        frame.draw(words, scored, row, of_row, y=top - of_row[0].reach)
+        origin, way = (full - _MARGIN, -1) if words.mirrored else (left, 1)
+        frame = _Frame(ax, fonts, line, origin, way, line.span(row))
+        frame.draw(words, row, of_row, y=top - of_row[0].reach)
         top -= tall + _BETWEEN_ROWS
     x = _MARGIN
     for kind, count in legend.items():
@@ -135,8 +118,8 @@ def _sides(sides: Sequence[Sequence[Arc]], row: range) -> list[_Side]:
 
 def _legend(sides: Sequence[Sequence[Arc]]) -> dict[Kind, int]:
     """How many edges are in both trees, and in one alone."""
-    edges = [arc.kind for arc in {(arc.left, arc.right): arc for arcs in sides for arc in arcs if arc.length}.values()]
-    return {kind: edges.count(kind) for kind in ("both", "gold", "predicted")}
+    kinds = list({(arc.left, arc.right): arc.kind for arcs in sides for arc in arcs if arc.length}.values())
+    return {kind: kinds.count(kind) for kind in ("both", "gold", "predicted")}
 
 
 def _named(kind: Kind, count: int) -> str:
@@ -167,15 +150,13 @@ class _Frame:
         """Of the figure, from a place in the line."""
         return self.origin + self.way * (place - self.span[0])
 
-    def draw(
-        self, words: Sequence[str], scored: Sequence[bool], row: range, sides: Sequence[_Side], *, y: float
-    ) -> None:
+    def draw(self, words: Words, row: range, sides: Sequence[_Side], *, y: float) -> None:
         """Draw the words of a row, and what it shows of arcs."""
         for place in row:
-            color = TEXT if scored[place] else PALE
+            color = TEXT if words.scored[place] else PALE
             # The line of letters, not their ink, so that all words stand on one line.
             style: dict[str, Any] = {"size": WORD_SIZE, "ha": "center", "va": "baseline", "color": color}
-            self.fonts.write(self.ax, self.x(self.line.centres[place]), y - _BASELINE, words[place], **style)
+            self.fonts.write(self.ax, self.x(self.line.centres[place]), y - _BASELINE, words.texts[place], **style)
         for side, ports in zip(sides, self.line.ports, strict=True):
             for arc in side.arcs:
                 ends = [self.line.centres[place] + ports[place, arc] for place in (arc.left, arc.right)]
@@ -203,15 +184,8 @@ class _Frame:
             room = self.fonts.width(arc.label, _LABEL_SIZE) / 2
             middle = min(max(middle, self.span[0] + room), max(self.span[1] - room, self.span[0] + room))
             box = {"boxstyle": "square,pad=0.12", "facecolor": "white", "edgecolor": "none"}
-            style: dict[str, Any] = {
-                "size": _LABEL_SIZE,
-                "ha": "center",
-                "va": "center",
-                "color": TEXT,
-                "bbox": box,
-                "zorder": 4,
-            }
-            self.fonts.write(self.ax, self.x(middle), top, arc.label, **style)
+            style: dict[str, Any] = {"size": _LABEL_SIZE, "ha": "center", "va": "center", "color": TEXT}
+            self.fonts.write(self.ax, self.x(middle), top, arc.label, **style, bbox=box, zorder=4)
 
     def _is_home(self, place: float, row: range) -> bool:
         """Whether a place of the line belongs to this row, as the gap after it does."""

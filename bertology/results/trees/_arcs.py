@@ -22,6 +22,19 @@ _LEAST_SPAN = 12.0
 
 
 @dataclass(frozen=True)
+class Words:
+    """The words of a sentence as pictures show them."""
+
+    texts: tuple[str, ...]
+    scored: tuple[bool, ...]
+    """Whether each counts; the others are pale."""
+    title: str
+    """What was read."""
+    mirrored: bool
+    """Whether words run from right to left."""
+
+
+@dataclass(frozen=True)
 class Arc:
     """An edge between two words, or the line from above to the root."""
 
@@ -37,13 +50,6 @@ class Arc:
     def length(self) -> int:
         """Words from one end to the other; 0 for the line to the root."""
         return self.right - self.left
-
-    @property
-    def head(self) -> int | None:
-        """The word that its arrow comes from; None without direction, or for the line to the root."""
-        if self.dependent is None or not self.length:
-            return None
-        return self.left if self.dependent == self.right else self.right
 
 
 def levels(arcs: Sequence[Arc]) -> dict[Arc, int]:
@@ -75,13 +81,7 @@ class Line:
 
     @classmethod
     def of(cls, widths: Sequence[float], sides: Sequence[Sequence[Arc]], label_width: Callable[[str], float]) -> Line:
-        """Words side by side, moved apart where arcs need room for their labels.
-
-        Args:
-            widths: of each word, in points.
-            sides: the arcs over the words, and those under them.
-            label_width: of a label, in points.
-        """
+        """Words of some widths side by side, moved apart where the arcs over and under them need room for labels."""
         ports = tuple(_ports(len(widths), arcs) for arcs in sides)
         cells = list(widths)
         for (place, _), shift in itertools.chain(*(of_side.items() for of_side in ports)):
@@ -112,13 +112,13 @@ class Line:
         """The words of each row: rows about equally long, and no longer than ``limit`` points."""
         everything = range(len(self.centres))
         length = self.span(everything)[1]
-        for n_rows in itertools.count(1):
+        n_rows, rows = 0, [everything]
+        while not n_rows or any(self.length(row) > limit and len(row) > 1 for row in rows):
+            n_rows += 1
             # A word stands in the row in which its middle lies.
             row_of = [int(n_rows * centre / length) for centre in self.centres]
             grouped = (list(places) for _, places in itertools.groupby(everything, row_of.__getitem__))
             rows = [range(places[0], places[-1] + 1) for places in grouped]
-            if all(self.length(row) <= limit or len(row) == 1 for row in rows):
-                break
         return rows
 
 
@@ -126,10 +126,11 @@ def _ports(size: int, arcs: Sequence[Arc]) -> Ports:
     """Where each arc touches each of its words, so that arcs from one word do not cross."""
     ports = {}
     for place in range(size):
-        leftward = sorted((arc for arc in arcs if arc.left < arc.right == place), key=lambda arc: arc.length)
-        root = [arc for arc in arcs if arc.left == arc.right == place]
-        rightward = sorted((arc for arc in arcs if arc.right > arc.left == place), key=lambda arc: -arc.length)
-        touching = (*leftward, *root, *rightward)
+        touching = [arc for arc in arcs if place in (arc.left, arc.right)]
+        # Those to the left, the shortest first, the line to the root, those to the right, the shortest last.
+        touching.sort(
+            key=lambda arc: (1, -arc.length) if arc.left == place != arc.right else (0, arc.length or math.inf)
+        )
         for number, arc in enumerate(touching):
             ports[place, arc] = _PORT * (number - (len(touching) - 1) / 2)
     return ports

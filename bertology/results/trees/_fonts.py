@@ -75,14 +75,12 @@ class Fonts:
 
 def _visible(text: str) -> str:
     """The text in one line, without what has no form of its own."""
-    kept = []
-    for letter in text:
-        category = unicodedata.category(letter)
-        if category == "Cc" or letter.isspace():
-            kept.append(" ")
-        elif letter == _NON_JOINER or (category != "Cf" and ord(letter) not in _SELECTORS):
-            kept.append(letter)
-    return "".join(kept)
+    line = (" " if unicodedata.category(letter) == "Cc" or letter.isspace() else letter for letter in text)
+    return "".join(
+        letter
+        for letter in line
+        if letter == _NON_JOINER or (unicodedata.category(letter) != "Cf" and ord(letter) not in _SELECTORS)
+    )
 
 
 def _family_with(letter: str, chosen: tuple[str, ...]) -> str | None:

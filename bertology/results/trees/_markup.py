@@ -60,20 +60,18 @@ def _edges(arcs: Sequence[Arc], options: Sequence[str]) -> Iterator[str]:
     # Arcs are as high as they need be: the package's own heights grow with the words between.
     for arc, level in levels(arcs).items():
         style = _STYLE_OF[arc.kind]
+        label = f"{{{_escaped(arc.label)}}}"
         if not arc.length:
             # Its length is four units; of no other use than this.
             height = f"edge unit distance={_STEP * (level + 0.5) / 4:.2f}ex"
-            yield rf"  \deproot[{', '.join((*options, style, height))}]{{{arc.left + 1}}}{{{_escaped(arc.label)}}}"
+            yield rf"  \deproot[{', '.join((*options, style, height))}]{{{arc.left + 1}}}{label}"
             continue
-        height = f"edge height={_STEP * level:.1f}ex"
-        plain = () if arc.dependent is not None else ("edge style={-}",)
-        hidden = () if arc.label else ("hide label",)
+        looks = [*options, style, f"edge height={_STEP * level:.1f}ex"]
+        looks += ["edge style={-}"] if arc.dependent is None else []
+        looks += [] if arc.label else ["hide label"]
         # Head and dependent, or left and right without direction.
-        start, end = (arc.left, arc.right) if arc.head is None or arc.dependent is None else (arc.head, arc.dependent)
-        yield (
-            rf"  \depedge[{', '.join((*options, style, height, *plain, *hidden))}]"
-            rf"{{{start + 1}}}{{{end + 1}}}{{{_escaped(arc.label)}}}"
-        )
+        start, end = (arc.right, arc.left) if arc.dependent == arc.left else (arc.left, arc.right)
+        yield rf"  \depedge[{', '.join(looks)}]{{{start + 1}}}{{{end + 1}}}{label}"
 
 
 def _word(word: str, scored: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from bertology.results.render.plot import BLUE, GREY, PALE, TEXT, new_figure, style_axes, write_caption
+from bertology.results.render.plot import BLUE, GREY, PALE, TEXT, draw_grid, new_figure, style_axes, write_caption
+from bertology.results.trees._arcs import Words
 from bertology.results.trees._fonts import Fonts
 
 # From near and deep to far and pale, in one hue, which survives print in grey.
@@ -24,20 +25,12 @@ _WORD, _LEAST_WIDTH, _FAR, _HEIGHT = 0.3, 4.2, 0.75, 3.4
 _CELL, _LEAST_PANEL, _BAR, _HEADER = 0.17, 1.6, 1.0, 0.8
 
 
-def draw_depths(
-    words: Sequence[str],
-    scored: Sequence[bool],
-    depths: Sequence[float],
-    gold: Sequence[int] | None,
-    title: str,
-    *,
-    mirrored: bool,
-) -> Figure:
+def draw_depths(words: Words, depths: Sequence[float], gold: Sequence[int] | None) -> Figure:
     """Draw the predicted depth of each scored word, and the gold one where it is known, the root on top."""
-    size = len(words)
+    size = len(words.texts)
     figure = new_figure(max(_LEAST_WIDTH, _FAR + _WORD * size), _HEIGHT)
     ax = figure.subplots()
-    places = [place for place in range(size) if scored[place]]
+    places = [place for place in range(size) if words.scored[place]]
     predicted = [depths[place] for place in places]
     if gold is not None:
         of_gold = [gold[place] for place in places]
@@ -52,35 +45,26 @@ def draw_depths(
     ax.set_ylabel("depth, edges below the root", fontsize=8.5, color=TEXT)
     ax.tick_params(axis="y", labelsize=8, color=GREY, labelcolor=TEXT)
     ends = (-0.7, size - 0.3)
-    ax.set_xlim(ends[::-1] if mirrored else ends)
-    ax.grid(axis="y", color="#E3E3E3", linewidth=0.7)
-    ax.set_axisbelow(True)
+    ax.set_xlim(ends[::-1] if words.mirrored else ends)
+    draw_grid(ax)
     style_axes(ax)
-    fonts = Fonts.of(words)
-    _name_words(ax, "x", words, scored, fonts)
-    ax.set_title(title, loc="left", fontsize=10, fontweight="bold", color=TEXT, pad=18)
+    fonts = Fonts.of(words.texts)
+    _name_words(ax, words, fonts, rotation=60.0)
+    ax.set_title(words.title, loc="left", fontsize=10, fontweight="bold", color=TEXT, pad=18)
     ax.legend(loc="lower left", bbox_to_anchor=(-0.01, 0.98), ncols=2, fontsize=8, frameon=False, borderpad=0.2)
     _write_note(figure, fonts)
     return figure
 
 
-def draw_distances(
-    words: Sequence[str],
-    scored: Sequence[bool],
-    distances: NDArray[np.floating],
-    gold: NDArray[np.integer] | None,
-    title: str,
-    *,
-    mirrored: bool,
-) -> Figure:
+def draw_distances(words: Words, distances: NDArray[np.floating], gold: NDArray[np.integer] | None) -> Figure:
     """Draw ``[word, word]`` predicted distances, and the gold ones where they are known, on one scale."""
     panels: list[tuple[str, NDArray[np.float64]]] = [("predicted", np.asarray(distances, dtype=np.float64))]
     if gold is not None:
         panels.insert(0, ("gold", gold.astype(np.float64)))
     farthest = max(float(panels[0][1].max()), 1.0)
-    fonts = Fonts.of(words)
-    names = max(fonts.width(_clipped(word), _NAME_SIZE) for word in words) / 72
-    side = max(_LEAST_PANEL, _CELL * len(words))
+    fonts = Fonts.of(words.texts)
+    names = max(fonts.width(_clipped(word), _NAME_SIZE) for word in words.texts) / 72
+    side = max(_LEAST_PANEL, _CELL * len(words.texts))
     figure = new_figure((names + side + 0.3) * len(panels) + _BAR, _HEADER + side + names)
     figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.08)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
@@ -89,10 +73,10 @@ def draw_distances(
         mesh = ax.pcolormesh(values, cmap=_SHADES, vmin=0, vmax=farthest, edgecolors="white", linewidth=0.3)
         ax.set_title(name, loc="left", fontsize=9.5, color=TEXT)
         ax.invert_yaxis()
-        if mirrored:
+        if words.mirrored:
             ax.invert_xaxis()
-        _name_words(ax, "x", words, scored, fonts, shift=0.5, rotation=90)
-        _name_words(ax, "y", words, scored, fonts, shift=0.5)
+        _name_words(ax, words, fonts, shift=0.5, rotation=90.0)
+        _name_words(ax, words, fonts, shift=0.5)
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
     beyond = "max" if float(panels[-1][1].max()) > farthest else "neither"
@@ -101,7 +85,7 @@ def draw_distances(
     bar.locator = MaxNLocator(integer=True, nbins=8)
     bar.ax.tick_params(labelsize=7.5, color=GREY, labelcolor=TEXT)
     bar.outline.set_visible(False)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=10, fontweight="bold", color=TEXT)
+    figure.suptitle(words.title, x=0.01, ha="left", fontsize=10, fontweight="bold", color=TEXT)
     _write_note(figure, fonts)
     return figure
 
@@ -111,34 +95,15 @@ def _clipped(word: str) -> str:
     return word if len(word) <= _MOST_LETTERS else f"{word[: _MOST_LETTERS - 1]}…"
 
 
-def _name_words(
-    ax: Axes,
-    along: Literal["x", "y"],
-    words: Sequence[str],
-    scored: Sequence[bool],
-    fonts: Fonts,
-    *,
-    shift: float = 0.0,
-    rotation: float = 60.0,
-) -> None:
-    """Set the words along an axis, pale where they are not scored.
-
-    Args:
-        ax: the panel.
-        along: the axis.
-        words: of the sentence.
-        scored: whether each counts.
-        fonts: that draw them.
-        shift: of each word from its place.
-        rotation: of the words along x, in degrees.
-    """
-    axis = ax.xaxis if along == "x" else ax.yaxis
-    axis.set_ticks(np.arange(len(words)) + shift, [fonts.drawable(_clipped(word)) for word in words])
-    ax.tick_params(axis=along, labelsize=_NAME_SIZE, color=GREY, labelcolor=TEXT)
-    for label, is_scored in zip(axis.get_ticklabels(), scored, strict=True):
+def _name_words(ax: Axes, words: Words, fonts: Fonts, *, shift: float = 0.0, rotation: float | None = None) -> None:
+    """Set the words along the x axis at a rotation in degrees, or along the y axis without; pale if not scored."""
+    axis = ax.yaxis if rotation is None else ax.xaxis
+    axis.set_ticks(np.arange(len(words.texts)) + shift, [fonts.drawable(_clipped(word)) for word in words.texts])
+    ax.tick_params(axis="y" if rotation is None else "x", labelsize=_NAME_SIZE, color=GREY, labelcolor=TEXT)
+    for label, is_scored in zip(axis.get_ticklabels(), words.scored, strict=True):
         # A dollar sign begins no formula.
         label.set(fontfamily=list(fonts.families), parse_math=False, color=TEXT if is_scored else PALE)
-        if along == "x":
+        if rotation is not None:
             label.set(rotation=rotation, ha="right", va="center_baseline", rotation_mode="anchor")
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertology.errors import ResultsError
 from bertology.measures import check_tree, tree_depths, tree_distances, tree_edges
-from bertology.results.trees._arcs import Arc, Kind
+from bertology.results.trees._arcs import Arc, Kind, Words
 from bertology.results.views.grid import brief
 
 if TYPE_CHECKING:
@@ -67,21 +67,16 @@ class TreeReading:
         for name, values in (("distances", self.distances), ("depths", self.depths)):
             if values is not None and not np.isfinite(values).all():
                 raise ValueError(f"{name} holds a value that is not finite")
-        self._check_edges()
-        self._check_heads()
+        self._check_trees(size)
 
-    def _check_edges(self) -> None:
+    def _check_trees(self, size: int) -> None:
         for left, right in self.edges:
-            if not 0 <= left < right < len(self.words):
-                raise ValueError(
-                    f"edge ({left}, {right}): places run from 0 to {len(self.words) - 1}, the smaller first"
-                )
+            if not 0 <= left < right < size:
+                raise ValueError(f"edge ({left}, {right}): places run from 0 to {size - 1}, the smaller first")
             if not (self.scored[left] and self.scored[right]):
                 raise ValueError(f"edge ({left}, {right}) touches a word that is not scored")
         if len(set(self.edges)) < len(self.edges):
             raise ValueError("an edge is given twice")
-
-    def _check_heads(self) -> None:
         if self.gold is not None:
             try:
                 check_tree(self.gold)
@@ -89,12 +84,9 @@ class TreeReading:
                 raise ValueError(f"gold: {error}") from None
         if self.heads is None:
             return
-        size = len(self.words)
-        outside = [place for place, head in enumerate(self.heads) if self.scored[place] and not 0 <= head <= size]
-        if outside:
-            raise ValueError(
-                f"heads: head {self.heads[outside[0]]} of word {outside[0] + 1} is none of the {size} words"
-            )
+        for place, head in enumerate(self.heads):
+            if self.scored[place] and not 0 <= head <= size:
+                raise ValueError(f"heads: head {head} of word {place + 1} is none of the {size} words")
         if different := tree_edges(self.heads, self.scored) ^ set(self.edges):
             raise ValueError(f"heads and edges are not the same tree: they differ in edge {min(different)}")
 
@@ -125,9 +117,9 @@ class TreeReading:
         return None if self.gold is None else tuple(tree_depths(self.gold).tolist())
 
     @property
-    def title(self) -> str:
-        """Model and layer, as pictures name them."""
-        return f"{brief(self.model)} · layer {self.layer}"
+    def shown(self) -> Words:
+        """The words as pictures show them, under model and layer."""
+        return Words(self.words, self.scored, f"{brief(self.model)} · layer {self.layer}", self.is_right_to_left)
 
     @property
     def is_right_to_left(self) -> bool:
@@ -158,13 +150,10 @@ class TreeReading:
             dependent = None if heads is None else left if heads[left] == right + 1 else right
             label = "" if relations is None or dependent is None else relations[dependent] or ""
             arcs.append(Arc(left, right, "both" if (left, right) in shared else other, dependent, label))
-        # None where the root is not scored.
-        roots, predicted, gold = (
-            [place for place, head in enumerate(tree or ()) if head == 0 and self.scored[place]]
-            for tree in (heads, self.heads, self.gold)
-        )
-        for root in roots if self.heads else ():
-            arcs.append(Arc(root, root, "both" if root in predicted and root in gold else other, root, "root"))
+        for place, head in enumerate(heads or ()):
+            if self.heads and head == 0 and self.scored[place]:
+                in_both = self.heads[place] == 0 and self.gold is not None and self.gold[place] == 0
+                arcs.append(Arc(place, place, "both" if in_both else other, place, "root"))
         return tuple(arcs)
 
     def __repr__(self) -> str:
@@ -197,14 +186,7 @@ def plot_arcs(reading: TreeReading, *, width: float = 10.0) -> Figure:
     if not width >= 2:
         raise ResultsError(f"a picture of arcs cannot be {width} inches wide: give a width of 2 or more")
     gold, predicted = reading.gold_arcs(), reading.predicted_arcs()
-    return draw_arcs(
-        reading.words,
-        reading.scored,
-        (gold, predicted) if reading.gold else (predicted,),
-        title=reading.title,
-        width=width,
-        mirrored=reading.is_right_to_left,
-    )
+    return draw_arcs(reading.shown, (gold, predicted) if reading.gold else (predicted,), width=width)
 
 
 def plot_depths(reading: TreeReading) -> Figure:
@@ -217,8 +199,7 @@ def plot_depths(reading: TreeReading) -> Figure:
 
     if reading.depths is None:
         raise ResultsError("the reading has no predicted depths: read the sentence with a probe of depth too")
-    depths = reading.depths, reading.gold_depths
-    return draw_depths(reading.words, reading.scored, *depths, reading.title, mirrored=reading.is_right_to_left)
+    return draw_depths(reading.shown, reading.depths, reading.gold_depths)
 
 
 def plot_distances(reading: TreeReading) -> Figure:
@@ -234,8 +215,7 @@ def plot_distances(reading: TreeReading) -> Figure:
 
     if reading.distances is None:
         raise ResultsError("the reading has no predicted distances: read the sentence with a probe of distance")
-    distances = reading.distances, reading.gold_distances
-    return draw_distances(reading.words, reading.scored, *distances, reading.title, mirrored=reading.is_right_to_left)
+    return draw_distances(reading.shown, reading.distances, reading.gold_distances)
 
 
 _PICTURES: dict[Picture, Callable[[TreeReading], Figure]] = {
@@ -255,11 +235,7 @@ def to_svg(reading: TreeReading, *, picture: Picture = "arcs") -> bytes:
 
 
 def to_png(reading: TreeReading, *, picture: Picture = "arcs") -> bytes:
-    """A picture as a PNG file; the same reading gives the same bytes.
-
-    Raises:
-        ResultsError: what the picture shows is missing in the reading.
-    """
+    """A picture as a PNG file; otherwise as :func:`to_svg`."""
     return _bytes(reading, picture, "png")
 
 

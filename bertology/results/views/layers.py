@@ -137,8 +137,7 @@ def layer_tables(
 ) -> tuple[LayerTable, ...]:
     """A table for each task, corpus, split, model and reading, in order of first appearance.
 
-    Readings of one task stand together, those with a setting that is a number in the order of these. The ``metric`` is
-    each task's own main one when left out.
+    Readings of one task stand together, ordered by a setting that is a number.
     """
     _refuse_mixtures(rows)
     tables: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
