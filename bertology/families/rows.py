@@ -13,7 +13,7 @@ from bertology.families.scoring import Column, Mean, Scored
 from bertology.families.tasks import BaselineCells, FitCells, Pair, Scoring, Tables
 from bertology.measures import Bootstrap, Metric, compare, over_runs
 from bertology.probing import Probe
-from bertology.results import ComparisonRow, ResultRow, comparison_rows, mean_of, score_of
+from bertology.results import ComparisonRow, ResultRow, comparison_rows, score_of
 
 
 def task_columns(family: Family, probe: Probe, scoring: Scoring) -> dict[str, Any]:
@@ -164,8 +164,7 @@ def cell_rows(
             **shared,
             higher_is_better=better.get(name, True),
             main_metric=where["control"] != "control_task" and name == main,
-            **score_of(scores, place),
-            **(mean_of(mean.scores[name], place, n_runs=mean.n_runs) if mean else {}),
+            **score_of(scores, place, mean=mean and mean.scores[name], n_runs=mean.n_runs if mean else 1),
         )
         for name, scores in column.scores.items()
     ]
@@ -181,8 +180,8 @@ def cell_rows(
     for (name, group), scores in column.by_group.items():
         n_items, n_clusters, n_skipped = groups[group]
         counted = {"n_items": n_items, "n_clusters": n_clusters, "n_skipped": n_skipped, "skip_reasons": "{}"}
-        of_mean = mean_of(mean.by_group[name, group], place, n_runs=mean.n_runs) if mean else {}
-        rows.append(replace(of_whole[name], group=group, **counted, **score_of(scores, place), **of_mean))
+        score = score_of(scores, place, mean=mean and mean.by_group[name, group], n_runs=mean.n_runs if mean else 1)
+        rows.append(replace(of_whole[name], group=group, **counted, **score))
     return [*rows, *_empty_groups(groups, of_whole.get(main))]
 
 

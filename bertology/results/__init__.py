@@ -6,7 +6,6 @@ and draws them, ``report/`` makes one HTML page of several runs, ``trees/`` draw
 """
 
 from bertology.results._results import Results, read_results
-from bertology.results._view import View
 from bertology.results.tables.predictions import (
     SET_MARK,
     ClozeOutcomes,
@@ -26,7 +25,6 @@ from bertology.results.tables.rows import (
     ComparisonRow,
     ResultRow,
     comparison_rows,
-    mean_of,
     reading_of,
     score_of,
 )
@@ -41,9 +39,7 @@ __all__ = [
     "Predictions",
     "ResultRow",
     "Results",
-    "View",
     "comparison_rows",
-    "mean_of",
     "read_head_sums",
     "read_labels",
     "read_outcomes",

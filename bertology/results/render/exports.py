@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from string import Template
 
-from bertology.results.views.grid import STAR, Cell, Grid, GridLine, Note, layer_label
+from bertology.results.views.grid import STAR, Grid, GridLine, Note, layer_label
 from bertology.results.views.heads import HeadTable, StepTable
 from bertology.results.views.layer_grid import strength_text
 from bertology.results.views.layers import BaselineLine, LayerLine, LayerTable, Score
@@ -46,16 +46,18 @@ def grid_to_markdown(grid: Grid) -> str:
     return "\n".join([f"**{markdown_escaped(grid.title)}**", "", *lines, "", *notes]) + "\n"
 
 
-_LATEX = {
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$"},
-    **{STAR: r"$\star$", "·": r"$\cdot$", "−": "$-$", "–": "--"},
-}
+_LATEX = str.maketrans(
+    {
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+        **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$"},
+        **{STAR: r"$\star$", "·": r"$\cdot$", "−": "$-$", "–": "--"},
+    }
+)
 
 
 def latex_escaped(text: str) -> str:
     """Text that LaTeX sets as it stands."""
-    return text.translate(str.maketrans(_LATEX))
+    return text.translate(_LATEX)
 
 
 _LATEX_TABLE = Template(r"""% needs \usepackage{booktabs} and \usepackage{siunitx}
@@ -76,8 +78,8 @@ _LATEX_TABLE = Template(r"""% needs \usepackage{booktabs} and \usepackage{siunit
 def grid_to_latex(grid: Grid) -> str:
     """A booktabs table, numbers aligned by siunitx; the caption states what they are and how they were had."""
     columns = [_latex_column(grid, column) for column in range(len(grid.headers))]
-    notes = [Note("Bold", note.text) if note.about == STAR else note for note in grid.notes]
-    caption = latex_escaped(". ".join([grid.title, *(_sentence(str(note)) for note in notes)]))
+    notes = [str(Note("Bold", note.text) if note.about == STAR else note) for note in grid.notes]
+    caption = latex_escaped(". ".join([grid.title, *(note[:1].upper() + note[1:] for note in notes)]))
     label = re.sub(r"[^a-z0-9]+", "-", grid.title.split("·")[0].lower()).strip("-")
     parts: tuple[list[str], ...] = ([], [], [])
     for part, text, *cells in zip(
@@ -96,7 +98,9 @@ def grid_to_latex(grid: Grid) -> str:
 def _latex_column(grid: Grid, column: int) -> tuple[str, str, list[str]]:
     """A column of numbers, and one of intervals next to it where there are any: their kinds, header and cells."""
     cells = [line.cells[column] for line in grid.lines]
-    numbers = [_plain_number(cell) for cell in cells]
+    plain = [cell.text.replace("−", "-") for cell in cells]
+    # Numbers as siunitx reads them; empty where a cell holds none.
+    numbers = [text if re.fullmatch(r"-?\d+\.\d", text) else "" for text in plain]
     wholes = [len(number.partition(".")[0].lstrip("-")) for number in numbers if number]
     sign = "-" if any(number.startswith("-") for number in numbers) else ""
     kind, header = f"S[table-format={sign}{max(wholes, default=1)}.1]", latex_escaped(grid.headers[column])
@@ -110,16 +114,6 @@ def _latex_column(grid: Grid, column: int) -> tuple[str, str, list[str]]:
     intervals = [rf"{{\footnotesize {latex_escaped(cell.interval)}}}" if cell.interval else "" for cell in cells]
     both = [f"{text} & {interval}" for text, interval in zip(texts, intervals, strict=True)]
     return kind + r"@{\,}l", rf"\multicolumn{{2}}{{c}}{{{header}}}", both
-
-
-def _plain_number(cell: Cell) -> str:
-    """A number as siunitx reads it; empty where the cell holds none."""
-    text = cell.text.replace("−", "-")
-    return text if re.fullmatch(r"-?\d+\.\d", text) else ""
-
-
-def _sentence(note: str) -> str:
-    return note[:1].upper() + note[1:]
 
 
 _CELL = "padding:.15em .7em;text-align:right;white-space:nowrap"
@@ -238,7 +232,8 @@ def tables_to_json(
 ) -> str:
     """The tables with all their fields; numbers are those of ``results.parquet``, not percentages."""
     plain = []
-    for table in (*tables, *heads, *steps):
+    every: Sequence[LayerTable | HeadTable | StepTable] = (*tables, *heads, *steps)
+    for table in every:
         fields = dataclasses.asdict(table)
         fields["about"] = {name: value for name, value in fields["about"].items() if name not in _OF_ONE_ROW}
         plain.append(fields)

@@ -54,7 +54,7 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
     layers = sorted({line.layer for table in tables for line in table.lines if line.main})
     if not layers:
         raise ResultsError("there are no scores to draw")
-    headers = [_header(header, table) for header, table in zip(_brief_headers(tables), tables, strict=True)]
+    headers = _headers(tables)
     longest = max(len(part) for header in headers for part in header.split("\n"))
     slanted = len(tables) > 1 and longest > _LONG_HEADER
     height = 1.5 + _CELL[1] * len(layers) + (_INCHES_A_LETTER * longest if slanted else 0)
@@ -109,22 +109,20 @@ def _label(ax: Axes, columns: Sequence[str], rows: Sequence[str]) -> None:
     ax.spines[:].set_visible(False)
 
 
-def _brief_headers(tables: Sequence[LayerTable]) -> tuple[str, ...]:
-    """Headers without the folders of corpora and of files in settings, unless folders are all that tells two apart."""
+def _headers(tables: Sequence[LayerTable]) -> list[str]:
+    """What sets each column apart, without folders unless these are all that does; the metric goes to the next line."""
     headers = summary_headers(tables)
     shorter = []
     for header, table in zip(headers, tables, strict=True):
         for name in filter(None, (table.about.model, table.about.corpus)):
             header = header.replace(name, brief(name))
         shorter.append(without_folders(header))
-    return tuple(shorter) if len(set(shorter)) == len(set(headers)) else headers
-
-
-def _header(header: str, table: LayerTable) -> str:
-    """What sets a column apart; the metric goes to the next line."""
-    title = metric_title(table.metric)
-    rest = header.replace(f"{table.task} {title}", table.task, 1)
-    return f"{rest}\n{title}{unit(table.metric)}"
+    two_lines = []
+    for header, table in zip(shorter if len(set(shorter)) == len(set(headers)) else headers, tables, strict=True):
+        title = metric_title(table.metric)
+        rest = header.replace(f"{table.task} {title}", table.task, 1)
+        two_lines.append(f"{rest}\n{title}{unit(table.metric)}")
+    return two_lines
 
 
 def _scaled(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -100,7 +100,12 @@ def plot_tables(tables: Sequence[LayerTable], *, ax: Axes | None = None) -> Figu
         _draw(panel, table)
     for panel in panels[len(tables) :]:
         panel.remove()
-    write_caption(figure, _caption(tables))
+    over = dict.fromkeys(clusters_of(table.about) for table in tables)
+    caption = f"Bands: 95 % intervals over {' or '.join(over)}."
+    if any(table.compared for table in tables):
+        best = "Filled: layers not separable from the best (paired bootstrap, Benjamini–Hochberg q < .05)."
+        caption = f"{best}\n{caption}"
+    write_caption(figure, caption)
     return figure
 
 
@@ -217,11 +222,3 @@ def _place_labels(ax: Axes, labels: Sequence[_Label]) -> None:
         at: dict[str, Any] = {"xytext": (6, 0), "xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
         weight = "bold" if label.bold else "normal"
         ax.annotate(label.text, (1, place), **at, va="center", fontsize=8.5, color=label.color, fontweight=weight)
-
-
-def _caption(tables: Sequence[LayerTable]) -> str:
-    over = dict.fromkeys(clusters_of(table.about) for table in tables)
-    parts = [f"Bands: 95 % intervals over {' or '.join(over)}."]
-    if any(table.compared for table in tables):
-        parts.insert(0, "Filled: layers not separable from the best (paired bootstrap, Benjamini–Hochberg q < .05).")
-    return "\n".join(parts)

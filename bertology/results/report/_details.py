@@ -275,7 +275,7 @@ def _answers(
         texts = [one.labels[code] for code in codes[chosen].tolist()]
         if not with_text:
             # One word is an answer; several may be a sentence of a corpus.
-            texts = [_HIDDEN[other] if " " in text else text for text, other in zip(texts, hidden, strict=True)]
+            texts = [_HIDDEN[int(other)] if " " in text else text for text, other in zip(texts, hidden, strict=True)]
         return [words.setdefault(text, len(words)) for text in texts]
 
     gold, pred = [], []

@@ -74,8 +74,7 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
 
 
 def _summaries(questions: Sequence[Question]) -> str:
-    summaries = [summarise(question, entry) for question in questions for entry in question.entries]
-    cards = [_card(summary) for summary in summaries]
+    cards = [_card(summarise(question, entry)) for question in questions for entry in question.entries]
     shown, rest = ("".join(part) for part in (cards[:_MOST_OPEN], cards[_MOST_OPEN:]))
     heading = f"<summary>{len(cards) - _MOST_OPEN} more in words</summary>"
     more = f'<details class="more">{heading}<div class="cards">{rest}</div></details>' if rest else ""

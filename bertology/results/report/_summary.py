@@ -96,14 +96,19 @@ def summarise(question: Question, entry: Entry) -> Summary:
         # No layer is the best: the last one, which is the model's own answer, is spoken of.
         best = next((line for line in reversed(table.lines) if line.main), None)
     title = f"{question.label} · {entry.label}"
-    points = [("Asked", _asked(table)), ("Of what", _of_what(table))]
+    question_asked, name = _question(table.about), f"task {table.about.task}, {table.about.task_version}"
+    asked = f"{question_asked[:1].upper()}{question_asked[1:].rstrip('.')} ({name})."
+    notes = {note.about: note.text for note in layer_grid(table).notes}
+    of_what = f"Model {notes['model']}. Corpus {notes['data']}. Readout {notes['readout']}."
+    points = [("Asked", asked if question_asked else f"{name.capitalize()}."), ("Of what", of_what)]
     if best is None or best.main is None:
         failed = f"No layer has a score: all {counted(table.n_failed, 'cell')} failed."
         return Summary(title, metric_title(table.metric), "–", "", "no score", (*points, ("Found", failed)))
     result, layers = _found(table, best), layers_named(_best_set(table) or [best.layer])
     if _only_moves(table):
         result, layers = _moved(table), ""
-    points += [("Found", result), ("Against", _against(table, best)), ("How sure", _how_sure(table))]
+    how_sure = _how_sure(table, notes["interval"].removeprefix("[ ] "))
+    points += [("Found", result), ("Against", _against(table, best)), ("How sure", how_sure)]
     figure, interval = _amount(best.main.value, table.metric), interval_of(best.main, table.metric)
     return Summary(title, metric_title(table.metric), figure, interval, layers, tuple(points))
 
@@ -152,16 +157,6 @@ def _question(about: ResultRow) -> str:
     except BertologyError:
         return ""
     return "" if probe is None else str(probe.question).strip()
-
-
-def _asked(table: LayerTable) -> str:
-    question, name = _question(table.about), f"task {table.about.task}, {table.about.task_version}"
-    return f"{question[:1].upper()}{question[1:].rstrip('.')} ({name})." if question else f"{name.capitalize()}."
-
-
-def _of_what(table: LayerTable) -> str:
-    notes = {note.about: note.text for note in layer_grid(table).notes}
-    return f"Model {notes['model']}. Corpus {notes['data']}. Readout {notes['readout']}."
 
 
 def _moved(table: LayerTable) -> str:
@@ -226,16 +221,22 @@ def _against(table: LayerTable, best: LayerLine) -> str:
     return " ".join(parts) or "No baseline and no control was run: the score has nothing to be held against."
 
 
-def _how_sure(table: LayerTable) -> str:
-    notes = {note.about: note.text for note in layer_grid(table).notes}
+def _how_sure(table: LayerTable, intervals: str) -> str:
     own = answers_itself(table.about)
-    parts = [f"Intervals: {notes['interval'].removeprefix('[ ] ')}."]
+    parts = [f"Intervals: {intervals}."]
     if table.compared:
         same = "prompts" if own else "sentences"
         parts.append(f"Layers were compared in pairs on the same {same}, corrected by Benjamini–Hochberg (q < .05).")
     elif len(table.lines) > 1 and not _only_moves(table):
         parts.append("Layers were not compared in pairs, so no set of best layers is marked.")
-    parts.append(_over_seeds(table))
+    spread = [line.seed_spread for line in table.lines if line.seed_spread is not None]
+    if own:
+        parts.append("Nothing is trained, so that no seed could change the scores.")
+    elif spread:
+        seeds = f"Over {table.n_seeds} seeds, which resample the training data, the standard deviation"
+        parts.append(f"{seeds} is at most {_difference(max(spread), table.metric)}.")
+    else:
+        parts.append("One seed: how scores vary with the training sample was not measured.")
     if own and table.about.n_skipped:
         parts.append(f"{counted(table.about.n_skipped, 'item')} could not be scored and count in nothing.")
     if table.n_failed:
@@ -243,13 +244,3 @@ def _how_sure(table: LayerTable) -> str:
     if table.about.annotation == "silver":
         parts.append("Labels were made by a program (silver): agreement with them is not correctness.")
     return " ".join(parts)
-
-
-def _over_seeds(table: LayerTable) -> str:
-    if answers_itself(table.about):
-        return "Nothing is trained, so that no seed could change the scores."
-    spread = [line.seed_spread for line in table.lines if line.seed_spread is not None]
-    if not spread:
-        return "One seed: how scores vary with the training sample was not measured."
-    seeds = f"Over {table.n_seeds} seeds, which resample the training data, the standard deviation"
-    return f"{seeds} is at most {_difference(max(spread), table.metric)}."

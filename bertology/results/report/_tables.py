@@ -170,6 +170,11 @@ def _map(line: HeadLine) -> str:
 def provenance(run: Run) -> list[tuple[str, str]]:
     """Heading and value of everything a run says of how it was made."""
     rows = run.results.rows
+    times = sorted({row.started_utc for row in rows if row.started_utc})
+    versions: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        for name, version in json.loads(row.versions).items():
+            versions[str(name)].add(str(version))
     facts = [
         ("folder", run.name),
         ("experiment", _all(row.experiment for row in rows)),
@@ -183,9 +188,9 @@ def provenance(run: Run) -> list[tuple[str, str]]:
         ("seeds", _all(None if row.seed is None else str(row.seed) for row in rows)),
         ("device", _all(row.device for row in rows)),
         ("dtype", _all(row.dtype for row in rows)),
-        ("versions", _versions(rows)),
+        ("versions", "; ".join(f"{name} {' and '.join(sorted(known))}" for name, known in sorted(versions.items()))),
         ("intervals", _all(method for row in rows for method in (row.ci_method, row.mean_ci_method))),
-        ("started", _started(rows)),
+        ("started", " to ".join(dict.fromkeys([times[0], times[-1]])) if times else ""),
         ("fitting took", _took(rows)),
         ("predictions", f"{counted(len(_cells(rows, kept=True)), 'cell')} kept, with SHA-256"),
     ]  # fmt: skip
@@ -200,19 +205,6 @@ def _all(values: Iterable[str | None]) -> str:
 def _cells(rows: Sequence[ResultRow], *, kept: bool = False) -> set[str]:
     """All cells, or those of which predictions are kept."""
     return {row.cell_id for row in rows if not kept or row.predictions_sha256 is not None}
-
-
-def _versions(rows: Sequence[ResultRow]) -> str:
-    versions: dict[str, set[str]] = {}
-    for row in rows:
-        for name, version in json.loads(row.versions).items():
-            versions.setdefault(str(name), set()).add(str(version))
-    return "; ".join(f"{name} {' and '.join(sorted(versions[name]))}" for name in sorted(versions))
-
-
-def _started(rows: Sequence[ResultRow]) -> str:
-    times = sorted({row.started_utc for row in rows if row.started_utc})
-    return times[0] if len(times) == 1 else f"{times[0]} to {times[-1]}" if times else ""
 
 
 def _took(rows: Sequence[ResultRow]) -> str:

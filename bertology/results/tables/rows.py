@@ -167,24 +167,21 @@ class ComparisonRow(_Row):
     p_adj: float
 
 
-def score_of(scores: Bootstrap, column: int) -> dict[str, Any]:
-    """The score fields of a :class:`ResultRow` for one column (layer) of a bootstrap."""
+def score_of(scores: Bootstrap, column: int, *, mean: Bootstrap | None = None, n_runs: int = 1) -> dict[str, Any]:
+    """The score fields of a :class:`ResultRow` for one column (layer) of a bootstrap.
+
+    Those about the ``mean`` over several runs are made of its own bootstrap, where there is one.
+    """
+    fields = {"metric": scores.metric, "value": float(scores.values[column]), **_spread(scores, column)}
+    if mean is not None:
+        fields |= {"n_runs": n_runs, "mean": float(mean.values[column])}
+        fields |= {f"mean_{name}": value for name, value in _spread(mean, column).items()}
+    return fields
+
+
+def _spread(scores: Bootstrap, column: int) -> dict[str, Any]:
     bounds = {name: float(getattr(scores, name)[column]) for name in ("stderr", "ci_low", "ci_high")}
-    return {
-        "metric": scores.metric,
-        "value": float(scores.values[column]),
-        **bounds,
-        "ci_method": scores.ci_methods[column],
-    }
-
-
-def mean_of(scores: Bootstrap | None, column: int, *, n_runs: int) -> dict[str, Any]:
-    """The fields of a :class:`ResultRow` about the mean over several runs, from its bootstrap; none of one run."""
-    if scores is None:
-        return {}
-    mean = score_of(scores, column)
-    bounds = {f"mean_{name}": mean[name] for name in ("stderr", "ci_low", "ci_high", "ci_method")}
-    return {"n_runs": n_runs, "mean": mean["value"], **bounds}
+    return {**bounds, "ci_method": scores.ci_methods[column]}
 
 
 _COMPARED = ("n_pairs", "diff", "ci_low", "ci_high", "p_raw", "p_adj")

@@ -40,6 +40,7 @@ _LINES: dict[Kind, dict[str, Any]] = {
     "gold": {"color": VERMILION, "linestyle": (0, (4, 2)), "linewidth": 1.3},
     "predicted": {"color": PURPLE, "linestyle": (0, (1, 1.2)), "linewidth": 1.8},
 }
+_COMPARED: tuple[Kind, ...] = ("both", "gold", "predicted")
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,11 @@ def draw_arcs(words: Words, sides: Sequence[Sequence[Arc]], *, width: float) -> 
     line = Line.of(widths, sides, lambda label: fonts.width(label, _LABEL_SIZE))
     rows = line.rows(width * _INCH - left - _MARGIN)
     of_rows = [_sides(sides, row) for row in rows]
-    legend = _legend(sides) if compared else {}
-    score = _score(legend)
+    kinds = list({(arc.left, arc.right): arc.kind for arcs in sides for arc in arcs if arc.length}.values())
+    # How many edges are in both trees, and in one alone.
+    legend = {kind: kinds.count(kind) for kind in _COMPARED} if compared else {}
+    n_gold = len(kinds) - legend["predicted"] if compared else 0
+    score = f"UUAS {100 * legend['both'] / n_gold:.1f}: {legend['both']} of {n_gold} gold edges" if n_gold else ""
     texts = [fonts.width(words.title, _TITLE_SIZE, bold=True), fonts.width(score, _SCORE_SIZE)]
     texts += [fonts.width(fonts.note(), _NOTE_SIZE)]
     texts += [sum(_SAMPLE + 16 + fonts.width(_named(*entry), _NOTE_SIZE) for entry in legend.items())]
@@ -116,20 +120,8 @@ def _sides(sides: Sequence[Sequence[Arc]], row: range) -> list[_Side]:
     return [_Side(arcs, sign, step) for arcs, sign in zip(shown, (1, -1), strict=False)]
 
 
-def _legend(sides: Sequence[Sequence[Arc]]) -> dict[Kind, int]:
-    """How many edges are in both trees, and in one alone."""
-    kinds = list({(arc.left, arc.right): arc.kind for arcs in sides for arc in arcs if arc.length}.values())
-    return {kind: kinds.count(kind) for kind in ("both", "gold", "predicted")}
-
-
 def _named(kind: Kind, count: int) -> str:
     return f"{'gold and predicted' if kind == 'both' else f'{kind} only'}: {count}"
-
-
-def _score(legend: dict[Kind, int]) -> str:
-    """How much of the gold tree was found; empty without one."""
-    n_gold = legend["both"] + legend["gold"] if legend else 0
-    return f"UUAS {100 * legend['both'] / n_gold:.1f}: {legend['both']} of {n_gold} gold edges" if n_gold else ""
 
 
 @dataclass(frozen=True)

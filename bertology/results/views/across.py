@@ -10,7 +10,6 @@ from bertology.errors import ResultsError
 from bertology.results.tables.rows import ResultRow, chances_of, reading_of
 from bertology.results.views.grid import (
     BEST_NOTE,
-    NOTHING,
     Cell,
     Grid,
     GridLine,
@@ -77,8 +76,13 @@ def model_grid(tables: Sequence[LayerTable]) -> Grid:
         by_question[table.task, table.metric, table.about.corpus, table.about.split].append((model, table))
     lines = []
     for model in dict.fromkeys(models):
-        pairs = [_best_cells(dict(named).get(model)) for named in by_question.values()]
-        lines.append(GridLine(model, tuple(cell for pair in pairs for cell in pair)))
+        cells = []
+        for named in by_question.values():
+            table = dict(named).get(model)
+            best = table.best_line if table else None
+            number_of_layer = Cell(str(best.layer), score=Score(best.layer)) if best else Cell("")
+            cells += [score_cell(best.main if best else None, named[0][1].metric), number_of_layer]
+        lines.append(GridLine(model, tuple(cells)))
     for name, scores in baseline_rows(list(by_question.values())):
         pairs = [(score_cell(score, key[1]), Cell("")) for score, key in zip(scores, by_question, strict=True)]
         lines.append(GridLine(name, tuple(cell for pair in pairs for cell in pair), baseline=True))
@@ -94,14 +98,6 @@ def model_grid(tables: Sequence[LayerTable]) -> Grid:
     )
     percent = ", %" if all(is_fraction(table.metric) for table in tables) else ""
     return Grid(f"models by tasks{percent}", headers, tuple(lines), notes, corner="Model")
-
-
-def _best_cells(table: LayerTable | None) -> tuple[Cell, Cell]:
-    """The best layer's score, and its number."""
-    best = table.best_line if table else None
-    if table is None or best is None:
-        return Cell(NOTHING), Cell("")
-    return score_cell(best.main, table.metric), Cell(str(best.layer), score=Score(best.layer))
 
 
 def baseline_rows(questions: Sequence[Sequence[tuple[str, LayerTable]]]) -> Iterator[tuple[str, list[Score | None]]]:
