@@ -153,7 +153,7 @@ def cell_rows(
     column: Column, place: int, where: Mapping[str, Any], *, metrics: Sequence[Scored], mean: Mean | None = None
 ) -> list[ResultRow]:
     """One row a metric of one cell, with what is known of the mean over all runs of it."""
-    record = column.records[place]
+    record, n_runs = column.records[place], mean.n_runs if mean else 1
     groups = record.facts.get("groups", {})
     shared = {**where, **columns_of(record)}
     # A difference of scores, such as selectivity, is no metric of its own; more of it is better.
@@ -164,7 +164,7 @@ def cell_rows(
             **shared,
             higher_is_better=better.get(name, True),
             main_metric=where["control"] != "control_task" and name == main,
-            **score_of(scores, place, mean=mean and mean.scores[name], n_runs=mean.n_runs if mean else 1),
+            **score_of(scores, place, mean=mean.scores[name] if mean else None, n_runs=n_runs),
         )
         for name, scores in column.scores.items()
     ]
@@ -180,7 +180,7 @@ def cell_rows(
     for (name, group), scores in column.by_group.items():
         n_items, n_clusters, n_skipped = groups[group]
         counted = {"n_items": n_items, "n_clusters": n_clusters, "n_skipped": n_skipped, "skip_reasons": "{}"}
-        score = score_of(scores, place, mean=mean and mean.by_group[name, group], n_runs=mean.n_runs if mean else 1)
+        score = score_of(scores, place, mean=mean.by_group[name, group] if mean else None, n_runs=n_runs)
         rows.append(replace(of_whole[name], group=group, **counted, **score))
     return [*rows, *_empty_groups(groups, of_whole.get(main))]
 

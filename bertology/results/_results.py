@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
 _MOST_GROUPS = 40
-"""That one figure shows."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,7 +49,6 @@ class Results:
     rows: tuple[ResultRow, ...]
     comparisons: tuple[ComparisonRow, ...] = ()
     predictions: Mapping[str, Predictions] = field(default_factory=dict, compare=False)
-    """Predictions of every item, by cell."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", tuple(self.rows))
@@ -299,8 +297,7 @@ def read_results(folder: str | Path) -> Results:
 
 def _figures(view: View) -> dict[str, Figure]:
     """The figures there are, by the names of their files."""
-    from bertology.results.render.figures import plot_head_table, plot_step_table
-    from bertology.results.render.heatmap import plot_groups
+    from bertology.results.render.figures import plot_groups, plot_head_table, plot_step_table
 
     def named_after(*parts: str) -> str:
         return re.sub(r"[^\w.-]+", "-", "-".join(filter(None, parts)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -105,17 +106,23 @@ class View(_Exports):
         left_out = {id(table) for table in cumulative if question(table) in single}
         return tuple(table for table in self.tables if id(table) not in left_out)
 
+    def _with_sources(self) -> Iterator[tuple[Grid, LayerTable | GroupTable | HeadTable | None]]:
+        """All grids, those of layers, groups and heads with what they were made of."""
+        groups_of = {id(groups.table): groups for groups in self.groups}
+        for table in self.tables:
+            yield layer_grid(table), table
+            if groups := groups_of.get(id(table)):
+                yield group_grid(groups), groups
+        if len(self.overview) > 1:
+            yield summary_grid(self.overview), None
+        if self.pipelines:
+            yield pipeline_grid(self.pipelines), None
+        yield from ((best_head_grid(heads), heads) for heads in self.head_tables)
+        yield from ((step_grid(steps), None) for steps in self.step_tables)
+
     def grids(self) -> tuple[Grid, ...]:
         """The tables as text in cells, each with its groups; the summary last, where there are several tasks."""
-        groups_of = {id(groups.table): groups for groups in self.groups}
-        grids: list[Grid] = []
-        for table in self.tables:
-            grids.append(layer_grid(table))
-            if id(table) in groups_of:
-                grids.append(group_grid(groups_of[id(table)]))
-        grids += [summary_grid(self.overview)] if len(self.overview) > 1 else []
-        grids += [pipeline_grid(self.pipelines)] if self.pipelines else []
-        return (*grids, *map(best_head_grid, self.head_tables), *map(step_grid, self.step_tables))
+        return tuple(grid for grid, _ in self._with_sources())
 
     def _written(self) -> tuple[Grid, ...]:
         return self.grids()
@@ -148,7 +155,7 @@ class View(_Exports):
 
     def heatmap(self) -> Figure:
         """Layers by tasks: shades within a task, values written, the best set framed."""
-        from bertology.results.render.heatmap import plot_heatmap
+        from bertology.results.render.figures import plot_heatmap
 
         return plot_heatmap(self.overview)
 
@@ -188,7 +195,7 @@ class View(_Exports):
 
     def plot_groups(self, task: str | None = None) -> Figure:
         """The same of one task as a picture: values written, the intervals of the last layer next to them."""
-        from bertology.results.render.heatmap import plot_groups
+        from bertology.results.render.figures import plot_groups
 
         return plot_groups(group_table_of(self.groups, task))
 
@@ -206,7 +213,6 @@ class View(_Exports):
         return self.to_text()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from bertology.results.render.terminal import render_heads, render_tables
+        from bertology.results.render.terminal import render_grids
 
-        yield render_tables(self.tables, self.overview, self.pipelines, self.groups, width=options.max_width)
-        yield render_heads(self.head_tables, self.step_tables, width=options.max_width)
+        yield render_grids(self._with_sources(), width=options.max_width)

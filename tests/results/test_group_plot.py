@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from bertology.errors import ResultsError
 from bertology.results import Results
-from bertology.results.render.heatmap import plot_groups
+from bertology.results.render.figures import plot_groups
 from bertology.results.render.plot import figure_bytes
 from bertology.results.views.across import GroupLine, GroupTable
 from bertology.results.views.layers import Score

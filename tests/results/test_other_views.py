@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 
 from bertology.errors import ResultsError
 from bertology.results import Results
-from bertology.results.render.heatmap import plot_heatmap
+from bertology.results.render.figures import plot_heatmap
 
 
 def of_two_models(two_tasks):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from rich.box import Box
@@ -11,12 +11,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bertology.results.views.across import GroupTable, group_grid, summary_grid
+from bertology.results.views.across import GroupTable, group_grid
 from bertology.results.views.grid import STAR, Grid, GridLine, shortened
-from bertology.results.views.heads import HeadTable, StepTable, best_head_grid, step_grid
-from bertology.results.views.layer_grid import layer_grid
+from bertology.results.views.heads import HeadTable
 from bertology.results.views.layers import LayerTable, Score
-from bertology.results.views.pipeline import PipelineLine, pipeline_grid
 
 _RULES_ONLY = Box("    \n    \n ── \n    \n ── \n ── \n    \n    \n")
 _STRIP_MOST, _STRIP_LEAST = 28, 12
@@ -26,32 +24,22 @@ _BEST = "bold green"
 _TWO_LINES = {"selectivity": "selec-\ntivity", "macro-F1": "macro-\nF1", "micro-F1": "micro-\nF1"}
 
 
-def render_tables(
-    tables: Sequence[LayerTable],
-    overview: Sequence[LayerTable],
-    pipelines: Sequence[PipelineLine],
-    groups: Sequence[GroupTable],
-    *,
-    width: int,
+def render_grids(
+    grids: Iterable[tuple[Grid, LayerTable | GroupTable | HeadTable | None]], *, width: int
 ) -> RenderableType:
-    """All tables one under the other, those of ``overview`` side by side, and at which depth tasks are solved."""
-    groups_of = {id(of_table.table): of_table for of_table in groups}
+    """Tables one under the other, as much of each as there is room for.
+
+    Those that can be narrowed or drawn come with what they were made of.
+    """
     parts = []
-    for table in tables:
-        parts.append(_rendered(layer_grid(table), width=width, table=table))
-        if id(table) in groups_of:
-            parts.append(_rendered(_fitting(groups_of[id(table)], width), width=width, stars=False))
-    if len(overview) > 1:
-        parts.append(_rendered(summary_grid(overview), width=width))
-    if pipelines:
-        parts.append(_rendered(pipeline_grid(pipelines), width=width))
+    for grid, source in grids:
+        if isinstance(source, GroupTable):
+            parts.append(_rendered(_fitting(source, width), width=width, stars=False))
+        elif isinstance(source, HeadTable):
+            parts.append(_rendered(_narrowed(grid, width), width=width))
+        else:
+            parts.append(_rendered(grid, width=width, table=source))
     return Group(*parts)
-
-
-def render_heads(heads: Sequence[HeadTable], steps: Sequence[StepTable], *, width: int) -> RenderableType:
-    """Tables of attention heads, one under the other."""
-    grids = [*(_narrowed(best_head_grid(table), width) for table in heads), *map(step_grid, steps)]
-    return Group(*(_rendered(grid, width=width) for grid in grids))
 
 
 def _narrowed(grid: Grid, width: int) -> Grid:

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.measures import count_labels, label_scores
-from bertology.results.report._runs import Entry
-from bertology.results.report._text import SentenceTexts, SplitText
+from bertology.results.report._runs import Entry, SentenceTexts, SplitText
 from bertology.results.tables.predictions import Predictions
 from bertology.results.tables.rows import clusters_of, reading_of
 from bertology.results.views.across import group_tables
@@ -20,16 +19,13 @@ from bertology.results.views.layers import Score
 _OF_A_PAIR = 12
 """Items listed of each pair of layers, at least, that one has wrong and the other right."""
 MOST_LABELS = 200
-"""Labels whose scores are listed."""
 MOST_CONFUSED = 20
 """Labels that have a row and column of their own in the confusion matrix."""
 MOST_ITEMS = 3000
-"""Wrong items listed of one table."""
 ALL_PREDICTIONS = 150_000
 """Predictions of wrong items listed, of all layers of all tables together, but of each table ``LEAST_ITEMS`` items."""
 LEAST_ITEMS = 200
 MOST_EXCLUDED = 300
-"""Items of a cloze task listed that were not scored."""
 _SEVERAL_NUMBERS = 4
 """That are kept of an item of a cloze task, where of words there is one."""
 _HIDDEN = "right text", "other text"
@@ -95,11 +91,7 @@ def _evenly(places: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int], *, most_items: int) -> dict[str, Any]:
     """All that the page shows of single labels and items of one table, as plain values.
 
-    Args:
-        entry: the table and its run.
-        texts: where sentences are found.
-        sentences: all that the page holds, with their numbers; those needed here are added.
-        most_items: how many wrong items to list.
+    Sentences that are needed are added to those that the page holds, with their numbers.
     """
     try:
         layers, predictions, seed = _kept_predictions(entry)
@@ -197,13 +189,7 @@ def item_budget(n_layers: int) -> int:
 
 
 def cloze_details(entry: Entry, *, most_items: int, with_text: bool) -> dict[str, Any]:
-    """All that the page shows of groups and prompts of one table of a cloze task, as plain values.
-
-    Args:
-        entry: the table and its run.
-        most_items: how many wrong items to list.
-        with_text: whether sentences may stand in the page.
-    """
+    """All that the page shows of groups and prompts of one table of a cloze task, as plain values."""
     tally = tally_of(entry.table.metric)
     named = {"cloze": True, "tally": tally, "clusters": clusters_of(entry.table.about)}
     try:

@@ -12,10 +12,17 @@ from bertology._files import explained_system_errors, write_derived
 from bertology._page import asset, embedded_json, fill, policy
 from bertology.errors import StoreError
 from bertology.results.report._details import cloze_details, item_budget, label_details, rounded_score
-from bertology.results.report._runs import Entry, Question, Run, group_questions, read_runs
+from bertology.results.report._runs import (
+    Entry,
+    Question,
+    Run,
+    SentenceTexts,
+    find_sentences,
+    group_questions,
+    read_runs,
+)
 from bertology.results.report._summary import Summary, caveats, headline, summarise
 from bertology.results.report._tables import heads_section, overview_table, provenance
-from bertology.results.report._text import SentenceTexts, find_sentences
 from bertology.results.tables.rows import answers_itself
 from bertology.results.views.across import baseline_owners
 from bertology.results.views.grid import decimals, is_fraction, metric_title
@@ -215,7 +222,7 @@ def write_report(
     columns: str | None = None,
     with_text: bool = True,
 ) -> Path:
-    """Write the results of ``runs`` as one HTML file, which needs no other file and no network.
+    """Write the results of ``runs`` as one HTML file, which is returned and needs no other file and no network.
 
     Args:
         runs: folders that runs left.
@@ -224,9 +231,6 @@ def write_report(
             they are on this machine.
         columns: what the columns of ``corpora`` hold, where they are column files: ``form,xpos,chunk``.
         with_text: whether sentences may stand in the file; otherwise only their ids do.
-
-    Returns:
-        The file.
 
     Raises:
         ResultsError: a folder is not a run, or a file in it is broken or was written by a newer version.

@@ -31,12 +31,9 @@ class Summary:
     title: str
     metric: str
     figure: str
-    """The best score, with its unit."""
     interval: str
     best: str
-    """Which layers."""
     points: tuple[tuple[str, str], ...]
-    """Heading and sentences."""
 
 
 def headline(runs: Sequence[Run], questions: Sequence[Question]) -> str:

@@ -39,7 +39,6 @@ class Predictions:
     cluster: NDArray[np.integer]
     """``[item]`` place in ``cluster_ids``"""
     cluster_ids: Sequence[str]
-    """Sentence ids."""
     gold: NDArray[np.integer]
     """``[item]`` place in ``labels``"""
     pred: NDArray[np.integer]
@@ -194,15 +193,10 @@ class PredictedLabels:
     n_clusters: int
     labels: tuple[str, ...]
     label_sets: bool
-    """As in :class:`Predictions`."""
 
 
 def read_labels(folder: Path, cell_ids: Sequence[str]) -> PredictedLabels:
-    """The labels of cells that predict the very same items; nothing else is read of them.
-
-    Raises:
-        ResultsError: a file is missing or broken.
-    """
+    """The labels of cells that predict the very same items, read and refused as by :func:`read_predictions`."""
     first = _read_columns(folder, cell_ids[0], ("cluster_id", "gold", "pred"))
     labels: dict[str, int] = {}
     clusters: dict[str, int] = {}
@@ -213,11 +207,7 @@ def read_labels(folder: Path, cell_ids: Sequence[str]) -> PredictedLabels:
 
 
 def read_scores(folder: Path, cell_ids: Sequence[str]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """Scores of cells for the very same items: ``[cell, item]`` the scores, and ``[item]`` the gold labels as text.
-
-    Raises:
-        ResultsError: a file is missing or broken.
-    """
+    """Scores of cells for the very same items: ``[cell, item]`` the scores, and ``[item]`` the gold labels as text."""
     tables = [_read_columns(folder, cell_id, ("gold", "score")) for cell_id in cell_ids]
     scores = np.stack([table["score"].to_numpy().astype(np.float64) for table in tables])
     return scores, tuple(tables[0]["gold"].to_pylist())
@@ -254,11 +244,7 @@ class ClozeOutcomes:
 
 
 def read_outcomes(folder: Path, cell_ids: Sequence[str], *, among: Collection[str] | None = None) -> ClozeOutcomes:
-    """The outcomes of cells of a cloze task that predict the very same items, ``among`` those alone if it is given.
-
-    Raises:
-        ResultsError: a file is missing or broken.
-    """
+    """The outcomes of cells of a cloze task that predict the very same items, ``among`` those alone if it is given."""
     shared = _read_columns(folder, cell_ids[0], ("item_id", "cluster_id", "group", "reason"))
     item_ids, reasons = shared["item_id"].to_pylist(), shared["reason"].to_pylist()
     scored = [not reason and (among is None or item in among) for item, reason in zip(item_ids, reasons, strict=True)]
@@ -347,7 +333,6 @@ class HeadSums:
     over: NDArray[np.float64]
     """``[head, cluster]``; of layers and models one in the place of heads."""
     under: NDArray[np.float64]
-    """``[head, cluster]``"""
 
 
 def write_head_sums(folder: Path, cell_id: str, sums: Sequence[HeadSums]) -> str:
@@ -374,11 +359,7 @@ def write_head_sums(folder: Path, cell_id: str, sums: Sequence[HeadSums]) -> str
 
 
 def read_head_sums(folder: Path, cell_id: str) -> tuple[HeadSums, ...]:
-    """The sums of one cell, in the order in which they were written.
-
-    Raises:
-        ResultsError: the file is missing or broken.
-    """
+    """The sums of one cell, in the order in which they were written; refused as by :func:`read_predictions`."""
     table = _read_columns(folder, cell_id, _HEAD_SUMS)
     if not len(table):
         return ()

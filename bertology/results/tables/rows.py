@@ -87,9 +87,7 @@ class ResultRow(_Row):
     language: str | None = None
     annotation: Literal["gold", "silver"] = "gold"
     n_train: int
-    """Training items."""
     n_items: int
-    """Items scored."""
     n_clusters: int
     """Units that intervals resample: sentences; of cloze tasks what ``clusters`` in ``params_json`` names."""
     n_classes: int
@@ -158,7 +156,6 @@ class ComparisonRow(_Row):
     layer_a: int | None = None
     layer_b: int | None = None
     n_pairs: int
-    """Sentences both were measured on."""
     diff: float | None
     """Score of a less score of b."""
     ci_low: float | None

@@ -24,8 +24,7 @@ _HEADER, _SHORT_HEADER, _FOOTER, _NOTE = 40.0, 26.0, 26.0, 12.0
 _HALF_LINE = 8.0
 """From the middle of a line of words to where arcs begin."""
 _BASELINE = 3.5
-_STEP, _LABELLED_STEP = 10.0, 13.0
-"""From one arc to the next above it."""
+_STEP, _LABELLED_STEP = 10.0, 13.0  # from one arc to the next above it
 _BETWEEN_ROWS = 20.0
 _BEYOND = 10.0
 """How far an arc that goes on in another row passes the row's end."""
@@ -50,7 +49,6 @@ class _Side:
     arcs: dict[Arc, int]
     """The arcs that the row shows any of, with their levels."""
     sign: int
-    """1 above the words, -1 below them."""
     step: float
 
     @property
@@ -132,7 +130,6 @@ class _Frame:
     fonts: Fonts
     line: Line
     origin: float
-    """Where its first word begins."""
     way: int
     """1 from left to right, -1 from right to left."""
     span: tuple[float, float]

@@ -13,8 +13,7 @@ Kind = Literal["both", "gold", "predicted", "alone"]
 """In which tree an edge is; alone where there is no gold tree to compare with."""
 
 # All in points.
-_GAP = 9.0
-"""Between two words."""
+_GAP = 9.0  # between two words
 _PORT = 5.0
 """Between two arcs that end at one word."""
 _LABEL_ROOM = 13.0
@@ -23,15 +22,13 @@ _LEAST_SPAN = 12.0
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a sentence as pictures show them."""
+    """The words of a sentence as pictures show them, under a title; mirrored where they run from right to left."""
 
     texts: tuple[str, ...]
     scored: tuple[bool, ...]
     """Whether each counts; the others are pale."""
     title: str
-    """What was read."""
     mirrored: bool
-    """Whether words run from right to left."""
 
 
 @dataclass(frozen=True)

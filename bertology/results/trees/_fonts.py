@@ -15,7 +15,6 @@ from matplotlib.textpath import text_to_path
 
 _HOLLOW = "□"
 _NAMED = 6
-"""Characters that a note names."""
 _BOXES = "Last Resort"
 """A font that has a box for every character, which says nothing to a reader."""
 _SELECTORS = range(0xFE00, 0xFE10)
@@ -31,7 +30,6 @@ class Fonts:
 
     families: tuple[str, ...]
     missing: tuple[str, ...] = ()
-    """Characters that no font of this machine has."""
 
     @classmethod
     def of(cls, words: Iterable[str]) -> Fonts:

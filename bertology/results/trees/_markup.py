@@ -28,13 +28,11 @@ _LIGATURES = re.compile(r"([-`',!?])(?=[-`',])")
 
 
 def to_tikz(reading: TreeReading) -> str:
-    r"""The sentence as a ``dependency`` environment, gold above and predicted below, as in :func:`plot_arcs`.
+    r"""The sentence as LaTeX, a ``dependency`` environment, gold above and predicted below, as in :func:`plot_arcs`.
 
     Edges found in both trees, missed and invented ones have the styles ``agreed``, ``missed`` and ``invented``,
-    which are defined at the top of the environment and may be redefined there.
-
-    Returns:
-        LaTeX; its first line says which packages it needs. ``\resizebox`` fits a long sentence to the page.
+    which are defined at the top of the environment and may be redefined there. The first line says which packages are
+    needed; ``\resizebox`` fits a long sentence to the page.
     """
     gold, predicted = reading.gold_arcs(), reading.predicted_arcs()
     above, below = (gold, predicted) if reading.gold else (predicted, ())
@@ -91,10 +89,6 @@ def to_displacy(reading: TreeReading, *, tree: Literal["gold", "predicted"] = "p
     """What ``spacy.displacy.render(…, style="dep", manual=True)`` takes.
 
     displaCy draws every arc with an arrow: where the tree has no direction it points to the right.
-
-    Args:
-        reading: one sentence as a probe parses it.
-        tree: which tree.
 
     Raises:
         ResultsError: the gold tree of a sentence without one, or a tree of another name.

@@ -173,10 +173,7 @@ def plot_arcs(reading: TreeReading, *, width: float = 10.0) -> Figure:
     where they are known. Without a gold tree the predicted one stands above, alone. Words of a script that runs from
     right to left are laid out so; words that are not scored are pale.
 
-    Args:
-        reading: one sentence as a probe parses it.
-        width: the most inches of a row of words; a longer sentence is broken into rows, and arcs go on from one
-            to the next.
+    A sentence longer than ``width`` inches is broken into rows, and arcs go on from one to the next.
 
     Raises:
         ResultsError: the width leaves no room for words.

@@ -78,8 +78,8 @@ def model_grid(tables: Sequence[LayerTable]) -> Grid:
     for model in dict.fromkeys(models):
         cells = []
         for named in by_question.values():
-            table = dict(named).get(model)
-            best = table.best_line if table else None
+            of_model = dict(named).get(model)
+            best = of_model.best_line if of_model else None
             number_of_layer = Cell(str(best.layer), score=Score(best.layer)) if best else Cell("")
             cells += [score_cell(best.main if best else None, named[0][1].metric), number_of_layer]
         lines.append(GridLine(model, tuple(cells)))
@@ -103,8 +103,7 @@ def model_grid(tables: Sequence[LayerTable]) -> Grid:
 def baseline_rows(questions: Sequence[Sequence[tuple[str, LayerTable]]]) -> Iterator[tuple[str, list[Score | None]]]:
     """Name and scores, one a question, of each line of baselines of a table that is made of several.
 
-    Args:
-        questions: tables of the same task and data, each with the name of who reads it.
+    Each of the ``questions`` holds tables of the same task and data with the names of who reads them.
     """
     for label in BASELINE_LABELS:
         for owner in baseline_owners(label, questions):

@@ -68,15 +68,10 @@ def _is_score(row: ResultRow) -> bool:
 
 
 def group_scores(rows: Sequence[ResultRow]) -> pd.DataFrame:
-    """The groups of one cell, in order of first appearance.
+    """The groups of one cell, in order of first appearance, from its rows of one metric and one seed.
 
-    Args:
-        rows: the cell's rows of one metric and one seed, one a group.
-
-    Returns:
-        One row a group, with columns ``items`` (scored), ``clusters`` (they stand in), ``skipped`` (items), ``value``,
-        ``ci_low`` and ``ci_high`` (fractions, NaN where undefined), and ``chance`` where something is chosen. The
-        metric's name is in ``attrs``.
+    Columns are ``items`` (scored), ``clusters`` (they stand in), ``skipped`` (items), ``value``, ``ci_low`` and
+    ``ci_high`` (fractions, NaN where undefined), and ``chance`` where something is chosen; ``attrs`` has the metric.
     """
     import pandas as pd
 
@@ -95,12 +90,10 @@ def group_scores(rows: Sequence[ResultRow]) -> pd.DataFrame:
 
 
 def per_label_scores(predictions: Predictions) -> pd.DataFrame:
-    """Precision, recall and F1 of every label that occurs or is predicted.
+    """Precision, recall and F1 of every label that occurs or is predicted, the most frequent first.
 
-    Returns:
-        One row a label, the most frequent first, with columns ``precision``, ``recall``, ``f1`` (fractions, NaN where
-        undefined), ``support`` (items with the label), ``predicted`` (items given it), and of the label as a yes or no
-        ``tp``, ``fp``, ``fn`` and ``tn`` items.
+    Columns are ``precision``, ``recall``, ``f1`` (fractions, NaN where undefined), ``support`` (items with the label),
+    ``predicted`` (items given it), and of the label as a yes or no ``tp``, ``fp``, ``fn`` and ``tn`` items.
     """
     import pandas as pd
 

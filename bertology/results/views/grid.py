@@ -78,11 +78,9 @@ class Grid:
 
     title: str
     headers: tuple[str, ...]
-    """One a cell."""
     lines: tuple[GridLine, ...]
     notes: tuple[Note, ...]
     corner: str = "Layer"
-    """The header of the labels."""
 
     def columns(self, kept: Sequence[int]) -> Grid:
         """The same table with some of its columns."""

@@ -63,7 +63,6 @@ class HeadLine:
     heads: Mapping[str, Score]
     """Scores on test, by head, in the order of the model."""
     order: tuple[str, ...]
-    """The heads as they were chosen, the best first."""
     baselines: Mapping[str, Score]
     random_init: HeadScore | None
     """The best head of random weights, chosen in the same way."""
@@ -102,7 +101,6 @@ class HeadTable:
     """Empty where every line has a metric of its own."""
     lines: tuple[HeadLine, ...]
     about: ResultRow
-    """A row of the table, for what all of them share."""
     chosen_on: str
     """The split by which heads were chosen; that of the scores where it is the same one."""
 
@@ -117,7 +115,6 @@ class StepTable:
     orders: tuple[str, ...]
     """In which steps are taken; one without a name where there is but one."""
     lines: Mapping[str, Mapping[str, Score]]
-    """By step and order."""
     about: ResultRow
 
     @property

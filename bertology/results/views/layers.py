@@ -33,7 +33,6 @@ BASELINES = {
 ORACLE = "majority (oracle)"
 """What the majority is called that is counted on the answers of the test itself, as nothing is trained."""
 BASELINE_LABELS = (BASELINES["majority"], ORACLE, *list(BASELINES.values())[1:])
-"""In the order of tables."""
 INITS = {"pretrained": "", "random_blocks": "random blocks over pretrained embeddings", "random": "random weights"}
 """How a model's weights may have been initialised, and how tables put it."""
 _METRIC_ORDER = (
@@ -81,11 +80,9 @@ class BaselineLine:
 
     control: str
     label: str
-    """What tables call it."""
     main: Score
     second: Score | None
     n_items: int = 0
-    """Items scored."""
     model: str | None = None
     """Whose items they are; None where they are those of any model."""
 
@@ -111,7 +108,6 @@ class LayerTable:
     n_draws: int
     """Draws of random weights that ``random_init`` is the mean of; 0 where there is none."""
     n_failed: int
-    """Cells without a score."""
     path_ends: Mapping[str, tuple[int, ...]]
     """Layers whose regularisation is at an end of the path of strengths, by end and, of random weights, with these."""
     reading: str

@@ -26,13 +26,10 @@ class PipelineLine:
     metric: str
     about: ResultRow
     lexical: Score | None
-    """From the embeddings alone."""
     best: Score | None
-    """Of the single layer that scores best."""
     best_layers: tuple[int, ...]
     """Those not separable from it; the layer alone where layers were not compared."""
     mix: Score | None
-    """From the learned mixture of all layers."""
     random_mix: Score | None
     """The same from random weights, where those are a control."""
     concatenated: Score | None
@@ -49,7 +46,6 @@ class PipelineLine:
     gains: tuple[float, ...]
     """What each of layers 1…L adds to the score of the mixtures below it (eq. 3); empty where not measured."""
     n_seeds: int
-    """That scores are means over."""
     pace: float | None = None
     """What the mixture's learned numbers are multiplied by before the softmax; None where it is not known."""
 
@@ -126,11 +122,9 @@ def pipeline_grid(lines: Sequence[PipelineLine]) -> Grid:
         raise ResultsError(f"no task was read by a mixture of layers: run it with readouts {MIX} and {CUMULATIVE}")
     several = len({line.about.model for line in lines}) > 1
     labels = (f"{line.task} · {line.about.model}" if several else line.task for line in lines)
-    rows = tuple(GridLine(label, _cells(line)) for label, line in zip(labels, lines, strict=True))
-    headers = (
-        *("metric", "layer 0", "best layer", "which", "mix of all", "random init", "first + last"),
-        *("centre of gravity", "KL, bits", "expected layer"),
-    )
+    cells = [_cells(line) for line in lines]
+    headers = tuple(cells[0])
+    rows = tuple(GridLine(label, tuple(of_line.values())) for label, of_line in zip(labels, cells, strict=True))
     notes = (
         Note("layer 0", "the embeddings alone: what the words themselves say"),
         Note("which", "layers not separable from the best (paired bootstrap, Benjamini–Hochberg q < .05)"),
@@ -158,19 +152,19 @@ def _about_gravity(lines: Sequence[PipelineLine]) -> str:
     return f"mean layer under the weights of the learned mixture; KL: how far they are from equal; {over}{more}"
 
 
-def _cells(line: PipelineLine) -> tuple[Cell, ...]:
-    return (
-        Cell(metric_title(line.metric)),
-        score_cell(line.lexical, line.metric, interval=False),
-        score_cell(line.best, line.metric),
-        Cell(", ".join(map(str, line.best_layers))),
-        score_cell(line.mix, line.metric),
-        score_cell(line.random_mix, line.metric, interval=False),
-        score_cell(line.concatenated, line.metric, interval=False),
-        _depth(line.center_of_gravity),
-        _depth(line.divergence),
-        _depth(line.expected_layer),
-    )
+def _cells(line: PipelineLine) -> dict[str, Cell]:
+    return {
+        "metric": Cell(metric_title(line.metric)),
+        "layer 0": score_cell(line.lexical, line.metric, interval=False),
+        "best layer": score_cell(line.best, line.metric),
+        "which": Cell(", ".join(map(str, line.best_layers))),
+        "mix of all": score_cell(line.mix, line.metric),
+        "random init": score_cell(line.random_mix, line.metric, interval=False),
+        "first + last": score_cell(line.concatenated, line.metric, interval=False),
+        "centre of gravity": _depth(line.center_of_gravity),
+        "KL, bits": _depth(line.divergence),
+        "expected layer": _depth(line.expected_layer),
+    }
 
 
 def _depth(score: Score | None) -> Cell:

@@ -9,8 +9,7 @@ import pytest
 from bertology.pocket import load_corpus
 from bertology.results import Results
 from bertology.results.report._page import render_report
-from bertology.results.report._runs import read_runs
-from bertology.results.report._text import find_sentences
+from bertology.results.report._runs import find_sentences, read_runs
 
 HOSTILE = "</script><img src=x onerror=document.title='owned'>{{data}}"
 
