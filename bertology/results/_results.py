@@ -98,13 +98,10 @@ class Results:
     def scores(self) -> pd.DataFrame:
         """The scores of the tasks themselves: no controls, no baselines, no random weights beside pretrained ones.
 
-        :meth:`to_pandas` has those as well, and scores by group, head and seed.
-
-        Returns:
-            One row for each task, model, layer and metric (and corpus, split, pooling and readout, where there are
-            several), with columns ``task``, ``corpus``, ``split``, ``model`` (as tables name it), ``pooling``,
-            ``readout`` (with its settings), ``layer`` (missing for mixtures of all), ``metric``, ``value``, ``ci_low``
-            and ``ci_high`` (fractions, means over seeds, NaN where undefined), ``n_items`` and ``n_seeds``.
+        :meth:`to_pandas` has those as well, and scores by group, head and seed. Columns are ``task``, ``corpus``,
+        ``split``, ``model`` (as tables name it), ``pooling``, ``readout`` (with its settings), ``layer`` (missing for
+        mixtures of all), ``metric``, ``value``, ``ci_low`` and ``ci_high`` (fractions, means over seeds, NaN where
+        undefined), ``n_items`` and ``n_seeds``.
         """
         return score_frame(self.rows)
 
@@ -155,8 +152,8 @@ class Results:
         Args:
             task: its name.
             layer: 0 is the embedding output; None for what reads no layer, such as a baseline.
-            chosen: further columns to choose the cell by, such as ``seed``, ``model``, ``init`` or ``control``;
-                the probe itself on the pretrained model with the lowest seed when left out.
+            chosen: further columns, such as ``seed``, ``model``, ``init`` or ``control``; those of the probe itself on
+                the pretrained model with the lowest seed when left out.
 
         Raises:
             ResultsError: no such cell, several of them, none of its predictions kept, or a task without labels.
@@ -231,14 +228,11 @@ class Results:
     ) -> Path:
         """Write the tidy tables, the predictions, and views of them, into ``folder``, which is returned.
 
-        Args:
-            folder: made if absent. It will hold ``results.parquet``, ``comparisons.parquet``,
-                ``predictions/<cell_id>.parquet``, ``layers.md``, ``layers.png`` … and, of several
-                tables, ``heatmap.png`` …; where items stand in 2 to 40 groups ``groups.png`` …, of several
-                tasks ``groups-<task>.png`` …, and with the format csv ``groups.csv``; of attention heads
-                ``heads-<task>.png`` …, ``steps-<task>-<metric>.png`` … and ``heads.csv``.
-            tables: formats of the tables.
-            plots: formats of the plot.
+        It is made if absent, and will hold ``results.parquet``, ``comparisons.parquet``,
+        ``predictions/<cell_id>.parquet``, ``layers.md``, ``layers.png`` … and, of several tables, ``heatmap.png`` …;
+        where items stand in 2 to 40 groups ``groups.png`` …, of several tasks ``groups-<task>.png`` …, and with the
+        format csv ``groups.csv``; of attention heads ``heads-<task>.png`` …, ``steps-<task>-<metric>.png`` … and
+        ``heads.csv``.
 
         Raises:
             StoreError: it cannot be written.

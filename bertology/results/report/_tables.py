@@ -59,11 +59,9 @@ def _rows(reader: str, questions: Sequence[Question], *, with_model: bool) -> It
             for line in entry.table.lines if entry.label == reader else ():
                 cells[line.layer][place] = _cell(place, number_of_entry, entry.table, line)
     model = f'<th scope="row" class="text" data-key="reader">{escape(reader)}</th>' if with_model else ""
-    opening, closing = ("td", "td") if with_model else ('th scope="row"', "th")
+    start, end = ("<td", "</td>") if with_model else ('<th scope="row"', "</th>")
     for layer, of_layer in sorted(cells.items()):
-        label = (
-            f'<{opening} class="layer" data-key="layer" data-value="{layer}">{escape(layer_label(layer))}</{closing}>'
-        )
+        label = f'{start} class="layer" data-key="layer" data-value="{layer}">{escape(layer_label(layer))}{end}'
         scores = "".join(of_layer.get(place) or _empty(place) for place in range(len(questions)))
         yield f'<tr data-layer="{layer}" data-reader="{escape(reader)}">{model}{label}{scores}</tr>'
 
@@ -109,11 +107,9 @@ def heads_section(runs: Sequence[Run]) -> str:
     for run in runs:
         name = f"{run.name}: " if len(runs) > 1 else ""
         for table in run.head_tables:
-            figures = (
-                f"<figure>{_map(line)}<figcaption>{escape(line_label(table, line))}</figcaption></figure>"
-                for line in table.lines
-            )
-            parts += [_table(best_head_grid(table), name), f'<div class="maps">{"".join(figures)}</div>']
+            captions = [f"<figcaption>{escape(line_label(table, line))}</figcaption>" for line in table.lines]
+            maps = map("<figure>{}{}</figure>".format, map(_map, table.lines), captions)
+            parts += [_table(best_head_grid(table), name), f'<div class="maps">{"".join(maps)}</div>']
         parts += [_table(step_grid(table), name) for table in run.step_tables]
     section = (
         '<section id="heads" aria-labelledby="heads-title"><h2 id="heads-title">Attention heads</h2>'

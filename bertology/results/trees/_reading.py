@@ -23,9 +23,7 @@ Picture = Literal["arcs", "depths", "distances"]
 
 @dataclass(frozen=True, eq=False)
 class TreeReading:
-    """One sentence as a structural probe parses it (Hewitt & Manning 2019), ready to be drawn.
-
-    A notebook shows it as arcs over the words.
+    """One sentence as a structural probe parses it (Hewitt & Manning 2019); a notebook shows it as arcs over the words.
 
     Raises:
         ValueError: the parts do not fit each other; the message says which word or edge does not.
@@ -59,17 +57,13 @@ class TreeReading:
             raise ValueError("a sentence without words has no tree")
         size = len(self.words)
         for name in ("gold", "depths", "heads", "relations", "scored", "gold_relations"):
-            values = getattr(self, name)
-            if values is not None and len(values) != size:
+            if (values := getattr(self, name)) is not None and len(values) != size:
                 raise ValueError(f"{size} words but {len(values)} values of {name}")
         if self.distances is not None and self.distances.shape != (size, size):
             raise ValueError(f"{size} words but distances of shape {self.distances.shape}: it must be ({size}, {size})")
         for name, values in (("distances", self.distances), ("depths", self.depths)):
             if values is not None and not np.isfinite(values).all():
                 raise ValueError(f"{name} holds a value that is not finite")
-        self._check_trees(size)
-
-    def _check_trees(self, size: int) -> None:
         for left, right in self.edges:
             if not 0 <= left < right < size:
                 raise ValueError(f"edge ({left}, {right}): places run from 0 to {size - 1}, the smaller first")
