@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bertology._files import explained_system_errors
 from bertology._memory import explained_shortage
@@ -15,13 +15,16 @@ from bertology.families.request import CONTROLS, parse_controls, parse_names
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
 
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder
+
 
 @explained_system_errors()
 @explained_shortage("this probe")
 def probe(
     task: str | Sequence[str] = "pos",
     *,
-    model: str | Path = "pocket",
+    model: str | Path | Encoder | tuple[Any, Any] = "pocket",
     corpus: str | Path | Corpus = "pocket",
     layers: str | Sequence[int] = "all",
     seeds: int = 1,
@@ -38,7 +41,8 @@ def probe(
     Args:
         task: the name of a probe, or several, in a sequence or with commas: ``pos``, ``feats:Number`` …
             (``bertology tasks`` lists them).
-        model: ``pocket``, a folder in Hugging Face layout, or a hub id.
+        model: ``pocket``, a folder in Hugging Face layout, a hub id, an :class:`~bertology.Encoder`, or a transformers
+            model and its tokenizer, ``(model, tokenizer)``.
         corpus: a corpus, or the name or path of one.
         layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output, 1…L the blocks.
         seeds: how many times to fit: once on the training split as it is, then on resamples of its sentences.
@@ -61,6 +65,10 @@ def probe(
     """
     if isinstance(corpus, Corpus) and settings.get("columns") is not None:
         raise no_columns(settings["columns"], f"{corpus.name}, which is loaded already")
+    if not isinstance(model, str | Path):
+        from bertology.encoders import model_name  # imports torch
+
+        model = model_name(model)
     show = sys.stderr.isatty() if progress is None else progress
     request = ProbeRequest(
         tasks=parse_names(task),

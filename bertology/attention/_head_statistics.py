@@ -18,7 +18,7 @@ from bertology.attention._pass import MapPass, stream_maps
 from bertology.attention._ratios import Floats, HeadRatios, Level
 from bertology.attention._statistic import MakeStatistic
 from bertology.corpora import Corpus, Sentences, load_corpus
-from bertology.encoders import Encoder, OnLong, load_encoder
+from bertology.encoders import Encoder, OnLong, load_encoder, model_name
 from bertology.errors import ResultsError
 from bertology.measures import RatioIntervals
 
@@ -112,7 +112,7 @@ class HeadStatistics:
 
 
 def head_statistics(
-    model: str | Path | Encoder = "pocket",
+    model: str | Path | Encoder | tuple[Any, Any] = "pocket",
     corpus: str | Path | Corpus | Sentences = "pocket",
     *,
     split: str = "test",
@@ -147,7 +147,7 @@ def head_statistics(
     Raises:
         BertologyError: the model or corpus cannot be read, the model gives no maps, or nothing can be read.
     """
-    encoder = model if isinstance(model, Encoder) else load_encoder(str(model), device=device, attention="eager")
+    encoder = model if isinstance(model, Encoder) else load_encoder(model_name(model), device=device, attention="eager")
     if not isinstance(corpus, Corpus | Sentences):
         corpus = load_corpus(corpus)
     sentences = corpus[split] if isinstance(corpus, Corpus) else corpus

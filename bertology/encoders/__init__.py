@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from bertology.encoders._encoder import Encoder
     from bertology.encoders.alignment.words import WordPooling, word_attentions
     from bertology.encoders.loading.load import load_classifier, load_encoder, load_reader
+    from bertology.encoders.loading.memory import in_memory, model_name
+    from bertology.encoders.loading.module import ModuleAdapter
     from bertology.encoders.masked_loss import masked_lm_loss
 
 __getattr__, __dir__ = lazy_attributes(__name__)
@@ -28,16 +30,19 @@ __all__ = [
     "Init",
     "ModelShape",
     "ModelSource",
+    "ModuleAdapter",
     "OnLong",
     "Pieces",
     "Pooling",
     "WordPooling",
+    "in_memory",
     "known_models",
     "load_classifier",
     "load_encoder",
     "load_reader",
     "masked_lm_loss",
     "model_fingerprint",
+    "model_name",
     "model_shape",
     "resolve_model",
     "word_attentions",

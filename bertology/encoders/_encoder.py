@@ -7,6 +7,7 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -62,6 +63,13 @@ class Encoder:
     def __repr__(self) -> str:
         shape = f"{self.n_layers} layers of {self.dim}, {self.n_heads} heads"
         return f"<Encoder {self.name} ({self.family}, {self.init}): {shape}, {self.dtype} on {self.device}>"
+
+    @classmethod
+    def from_model(cls, model: Any, tokenizer: Any, *, name: str | None = None, adapter: Any = None) -> Encoder:
+        """A model in memory, of transformers or any PyTorch module; see :func:`bertology.encoders.in_memory`."""
+        loading = import_module("bertology.encoders")  # by name: what loads encoders imports this class
+        encoder: Encoder = loading.load_encoder(loading.in_memory(model, tokenizer, name=name, adapter=adapter))
+        return encoder
 
     def twin(self) -> Encoder:
         """Another encoder with the same weights, for another thread: one encoder serves one thread at a time.
@@ -384,9 +392,8 @@ class Encoder:
     def _check_layers(self, layers: Sequence[int], *, lowest: int) -> frozenset[int]:
         if not layers:
             raise ModelError(f"no layers asked for: the model has {lowest}…{self.n_layers}")
-        for layer in layers:
-            if not lowest <= layer <= self.n_layers:
-                raise ModelError(
-                    f"layer {layer}: the model has {self.n_layers}, so layers are {lowest}…{self.n_layers}"
-                )
+        wrong = [layer for layer in layers if not lowest <= layer <= self.n_layers]
+        if wrong:
+            known = f"the model has {self.n_layers}, so layers are {lowest}…{self.n_layers}"
+            raise ModelError(f"layer {wrong[0]}: {known}")
         return frozenset(map(int, layers))

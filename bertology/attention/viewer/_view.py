@@ -18,7 +18,7 @@ from bertology.attention._ratios import Level
 from bertology.attention.viewer._page import LEVELS, payload, render_page
 from bertology.attention.viewer._read import AttentionReading, Weights, read_attention
 from bertology.corpora import Sentence, english_sentence
-from bertology.encoders import Encoder, load_encoder
+from bertology.encoders import Encoder, load_encoder, model_name
 from bertology.errors import BertologyError, NameNotFoundError, StoreError, quoted
 
 _HEIGHT = 760
@@ -81,7 +81,7 @@ def view(
     sentence: str | Sentence,
     second: str | Sentence | None = None,
     *,
-    model: str | Path | Encoder = "pocket",
+    model: str | Path | Encoder | tuple[Any, Any] = "pocket",
     layers: Sequence[int] | None = None,
     heads: str | Sequence[str] | None = None,
     level: Level = "word",
@@ -96,7 +96,7 @@ def view(
         sentence: text, whose words are found by the rules of English, or an annotated sentence: if it has heads, its
             dependencies are drawn as well.
         second: one that follows, read with the first as the pair that the model takes.
-        model: ``pocket``, a folder, a hub id, or a loaded encoder.
+        model: ``pocket``, a folder, a hub id, a loaded encoder, or a transformers model and its tokenizer.
         layers: from 1; all, or those of ``heads``, when left out.
         heads: names such as ``L8H10``, in a sequence or with commas; all when left out.
         level: shown first, ``word`` or ``piece``; the page switches between them.
@@ -114,7 +114,7 @@ def view(
     _check(weights, get_args(Weights), what="weights")
     named = None if heads is None else parse_heads(heads)
     sentences = [_sentence(one) for one in (sentence, second) if one is not None]
-    encoder = model if isinstance(model, Encoder) else load_encoder(str(model))
+    encoder = model if isinstance(model, Encoder) else load_encoder(model_name(model))
     norms = weights == "norm" or knows_norms(encoder.family)
     reading = read_attention(encoder, sentences, layers=layers, heads=named, norms=norms)
     return AttentionView(reading, level, weights)

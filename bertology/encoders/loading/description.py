@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,6 +51,26 @@ class ModelSource:
         return folder_name(self.name)
 
 
+class MemorySource(ModelSource):
+    """A model that is held in memory and has no files; its folder is only a name."""
+
+    @abstractmethod
+    def shape(self) -> ModelShape:
+        """See :func:`model_shape`."""
+
+    @abstractmethod
+    def fingerprint(self, init: Init, seed: int) -> str:
+        """See :func:`model_fingerprint`."""
+
+    @abstractmethod
+    def reader(self, max_pieces: int | None) -> Any:
+        """See :func:`bertology.encoders.load_reader`."""
+
+    @abstractmethod
+    def encoder(self, *, init: Init, seed: int, dtype: str, device: str, max_pieces: int | None) -> Any:
+        """See :func:`bertology.encoders.load_encoder`."""
+
+
 @dataclass(frozen=True)
 class ModelShape:
     """The size of an encoder, from its configuration."""
@@ -73,6 +94,8 @@ def model_shape(source: ModelSource) -> ModelShape:
     Raises:
         ModelError: the configuration is missing or incomplete.
     """
+    if isinstance(source, MemorySource):
+        return source.shape()
     config, path = read_config(source.folder), source.folder / "config.json"
     family = config.get("model_type")
     if not isinstance(family, str):
@@ -130,23 +153,29 @@ def model_fingerprint(source: ModelSource, *, init: Init = "pretrained", seed: i
     Raises:
         ModelError: a file that belongs to the model is missing or unreadable.
     """
+    if isinstance(source, MemorySource):
+        return source.fingerprint(init, seed)
     config = read_config(source.folder)
     files = list(tokenizer_files(source.folder))
     if "auto_map" in config:
         files += sorted(source.folder.glob("*.py"))
-    parts = [b"config", _content(config)]
+    parts = [b"config", config_content(config)]
     for path in files:
         parts += [path.name.encode(), _json_content(path)]
     if init != "pretrained":
-        # The versions of libraries, whatever processor they were built for.
-        releases = (version(package).partition("+")[0] for package in ("transformers", "torch"))
-        parts += [text.encode() for text in (init, str(seed), *releases)]
+        parts += [init.encode(), str(seed).encode(), *(version_of(name) for name in ("transformers", "torch"))]
     if init != "random":
         parts += [_file_digest(path).encode() for path in weight_files(source.folder)]
     return digest(parts)
 
 
-def _content(value: dict[str, Any]) -> bytes:
+def version_of(package: str) -> bytes:
+    """The version of a library, whatever processor it was built for."""
+    return version(package).partition("+")[0].encode()
+
+
+def config_content(value: Mapping[str, Any]) -> bytes:
+    """A configuration but for where it was and which version wrote it, as canonical JSON."""
     return canonical_json({key: item for key, item in value.items() if key not in _NOT_CONTENT})
 
 
@@ -155,7 +184,7 @@ def _json_content(path: Path) -> bytes:
     if not path.name.endswith("_config.json"):
         return _file_digest(path).encode()
     value = read_model_json(path)
-    return _content(value) if isinstance(value, dict) else canonical_json(value)
+    return config_content(value) if isinstance(value, dict) else canonical_json(value)
 
 
 def _file_digest(path: Path) -> str:

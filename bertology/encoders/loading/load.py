@@ -19,7 +19,7 @@ from bertology.encoders._modules import (
     refused_weight,
 )
 from bertology.encoders.alignment.pieces import PieceReader
-from bertology.encoders.loading.description import Init, ModelShape, ModelSource, model_shape
+from bertology.encoders.loading.description import Init, MemorySource, ModelShape, ModelSource, model_shape
 from bertology.encoders.loading.folder import AGAIN, check_safetensors, read_config, tokenizer_files, weight_files
 from bertology.encoders.loading.quiet import one_line, quiet_loading
 from bertology.encoders.loading.resolve import resolve_model
@@ -73,6 +73,10 @@ def load_encoder(
     _check_choice("init", init, get_args(Init))
     _check_choice("attention", attention, ("fast", "eager"))
     place = choose_device(device)
+    if isinstance(source, MemorySource):
+        made: Encoder = source.encoder(init=init, seed=seed, dtype=dtype, device=str(place), max_pieces=max_pieces)
+        _check_weights(made)
+        return made
     shape = model_shape(source)
     needed = _check_files(source, init, _DTYPES[dtype])
     with quiet_loading(), explained_shortage(f"loading model {source.name} in {dtype}", needed=needed, remedy=_SMALLER):
@@ -132,6 +136,9 @@ def load_reader(source: ModelSource, *, trust_remote_code: bool = False, max_pie
     """
     from transformers import AutoModel
 
+    if isinstance(source, MemorySource):
+        reader: PieceReader = source.reader(max_pieces)
+        return reader
     kind: Any = AutoModel
     with quiet_loading():
         tokenizer = load_tokenizer(source, trust_remote_code=trust_remote_code)

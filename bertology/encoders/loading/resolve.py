@@ -37,6 +37,7 @@ _KNOWN = MappingProxyType(
         "gpt2": "GPT-2, 12 layers, English, left to right; hidden states and attention only",
     }
 )
+_KEPT: dict[str, ModelSource] = {}
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 _LIST = "`bertology models` lists some"
 _DESCRIPTION = ("config.json", *TOKENIZER_FILES, "*.py")
@@ -61,6 +62,8 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
         NameNotFoundError: there is no such model; the message names the nearest known ones.
         ModelError: the folder is not that of a model, or the hub cannot be reached and the model is not in its cache.
     """
+    if (kept := _KEPT.get(name)) is not None:
+        return kept
     path = Path(name).expanduser()
     if name == POCKET or path.is_dir():
         if revision is not None:
@@ -76,6 +79,17 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
         raise name_not_found("model", name, _KNOWN, remedy=_LIST)
     folder = _fetch(name, revision)
     return ModelSource(name, folder, folder.name if folder.parent.name == "snapshots" else None)
+
+
+def keep_source(source: ModelSource) -> None:
+    """Let :func:`resolve_model` find a model in memory by its name, in this process.
+
+    Raises:
+        ModelError: the name is that of a folder, or of the embedded model.
+    """
+    if source.name == POCKET or not _HUB_ID.fullmatch(source.name) or Path(source.name).is_dir():
+        raise ModelError(f"a model in memory cannot be called {quoted(source.name)}: give letters, digits, - and _")
+    _KEPT[source.name] = source
 
 
 def _unknown(name: str, why: str) -> NameNotFoundError:
