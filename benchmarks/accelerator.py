@@ -76,7 +76,7 @@ def extraction(encoder: Encoder, text: Sentences, *, repeats: int, stored: bool)
     def compute() -> None:
         job = Extraction(encoder, text, recipe=recipe_of(encoder, text), layers=layers)
         with job.workers:
-            for number in range(len(job.outline.manifest.shards)):
+            for number in range(len(job.pieces)):
                 job.read(number)
 
     def store() -> None:

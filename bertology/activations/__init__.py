@@ -1,7 +1,7 @@
 """Word vectors of a text by layer: extracted once from an encoder, kept in a store on disk, read chunk by chunk.
 
-:func:`extract` (``_extract.py``, to be read first) fills an :class:`Entry` of the store (``_store.py``);
-:class:`WordVectors` and :class:`SpanVectors` are what readouts are fitted to. ``_upkeep.py`` is behind
+:func:`extract` (``_extract.py``, to be read first) fills an :class:`Entry` of the store (``_store.py``), found by its
+:class:`Recipe`; :class:`WordVectors` and :class:`SpanVectors` are what readouts are fitted to. ``_upkeep.py`` is behind
 ``bertology cache``, ``_neurox.py`` exchanges vectors with other tools, ``_progress.py`` shows how far a long job is.
 """
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
 from bertology.activations._neurox import export_neurox, import_neurox
-from bertology.activations._progress import BarProgress, Progress, SilentProgress, silent
-from bertology.activations._store import Entry, Outline, Recipe, entry_folder, find_entry
+from bertology.activations._progress import BarProgress, Progress, silent
+from bertology.activations._store import Entry, Recipe
 from bertology.activations._upkeep import StoreStatus, prune_store, store_status
 
 if TYPE_CHECKING:
-    from bertology.activations._extract import Extraction, extract, whole_entry
+    from bertology.activations._extract import Extraction, extract
     from bertology.activations._forward import read_words
     from bertology.activations._vectors import SpanVectors, WordVectors
 
@@ -24,21 +24,16 @@ __all__ = [
     "BarProgress",
     "Entry",
     "Extraction",
-    "Outline",
     "Progress",
     "Recipe",
-    "SilentProgress",
     "SpanVectors",
     "StoreStatus",
     "WordVectors",
-    "entry_folder",
     "export_neurox",
     "extract",
-    "find_entry",
     "import_neurox",
     "prune_store",
     "read_words",
     "silent",
     "store_status",
-    "whole_entry",
 ]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,13 +22,11 @@ from bertology.activations._store import (
     MANIFEST,
     Entry,
     Manifest,
-    Outline,
     Recipe,
-    entry_folder,
-    find_entry,
     make_folder,
     shard_checksum,
     shard_name,
+    write_index,
     write_shard,
 )
 from bertology.corpora import Sentences
@@ -42,15 +39,6 @@ if TYPE_CHECKING:
 SHARD_BYTES = 96 << 20
 _MOST_WORKERS = 16
 """Each needs memory for the activations of a batch."""
-
-
-@dataclass(frozen=True)
-class _Shard:
-    """Consecutive batches whose words are written to one file."""
-
-    batches: tuple[Batch, ...]
-    words: NDArray[np.int64]
-    """Numbers of the words, in the order of its rows."""
 
 
 def extract(
@@ -78,47 +66,28 @@ def extract(
         ShortMemoryError: a single window does not fit into memory.
     """
     layers = tuple(sorted(set(layers)))
-    entry = find_entry(recipe, layers)
-    if entry is not None and not entry.damaged_files():
-        return entry
+    entry = recipe.find(layers)
     if entry is not None:
+        if not entry.damaged_files():
+            return entry
         layers = entry.manifest.layers
-    folder = entry_folder(recipe, layers)
+    folder = recipe.folder(layers)
     make_folder(folder)
     with FileLock(folder.with_suffix(".lock")):
-        entry = whole_entry(recipe, layers, progress)
-        return entry if entry is not None else _write_entry(get_encoder(), sentences, recipe, layers, progress)
+        entry = Extraction.finished(recipe, layers, progress)
+        if entry is not None:
+            return entry
+        return _write_entry(Extraction(get_encoder(), sentences, recipe=recipe, layers=layers, progress=progress))
 
 
-def whole_entry(recipe: Recipe, layers: tuple[int, ...], progress: Progress) -> Entry | None:
-    """The undamaged entry of ``recipe``, or ``None``; call it under the lock of the entry.
-
-    The damaged files of a damaged entry are deleted, so that an :class:`Extraction` writes them again.
-    """
-    entry = find_entry(recipe, layers)
-    if entry is None:
-        return None
-    damaged = entry.damaged_files()
-    if not damaged:
-        return entry
-    progress.note(f"{len(damaged)} damaged file(s) in {entry.folder}: extracting them again")
-    for path in (entry.folder / MANIFEST, *damaged):
-        path.unlink(missing_ok=True)
-    return None
-
-
-def _write_entry(
-    encoder: Encoder, sentences: Sentences, recipe: Recipe, layers: tuple[int, ...], progress: Progress
-) -> Entry:
-    job = Extraction(encoder, sentences, recipe=recipe, layers=layers, progress=progress)
-    checksums = job.prepare()
-    pieces = job.outline.pieces
+def _write_entry(job: Extraction) -> Entry:
+    progress, pieces, checksums = job.progress, job.pieces, job.prepare()
     progress.start(sum(pieces), unit="pieces")
     # One shard is written while the next is computed; never more than two are in memory.
     with ThreadPoolExecutor(1) as writer, job.workers:
         writing: tuple[int, Future[str]] | None = None
-        for number, already in enumerate(checksums):
-            if already is not None:
+        for number, checksum in enumerate(checksums):
+            if checksum is not None:
                 progress.skip(pieces[number])
                 continue
             vectors = job.read(number)
@@ -129,14 +98,14 @@ def _write_entry(
         if writing is not None:
             checksums[writing[0]] = writing[1].result()
     progress.finish()
-    return job.outline.complete(checksums)
+    return job.entry.complete(checksums)
 
 
 class Extraction:
     """The extraction of one text, shard by shard; several processes may each write some, in any order.
 
     The same text and model are cut into the same shards by each of them. The process that starts them holds the lock
-    of the entry.
+    of the entry. Arguments are those of :func:`extract`.
     """
 
     def __init__(
@@ -148,12 +117,12 @@ class Extraction:
         layers: tuple[int, ...],
         progress: Progress = silent,
     ) -> None:
-        """Cut the text into shards; arguments as those of :func:`extract`."""
         if encoder.is_gated:
             raise ModelError(
                 f"heads of {encoder.name} are gated, and what is kept is kept as the model's own: extract outside "
                 "gated_heads, or read hidden_states inside it"
             )
+        self.progress = progress
         self.workers = Workers(torch.device(encoder.device), most=_MOST_WORKERS)
         """The threads of :meth:`read`."""
         self._reader = WindowReader(
@@ -164,28 +133,58 @@ class Extraction:
             notify=progress.note,
             n_threads=self.workers.n,
         )
-        self._progress = progress
         self._shards = _plan_shards(self._reader, layers, np.dtype(recipe.stored_dtype).itemsize)
-        self.outline = self._outlined(sentences.n_words, recipe, layers)
-        """The entry without its vectors."""
+        self.pieces = tuple(sum(map(self._reader.pieces_in, batches)) for batches, _ in self._shards)
+        """``[shard]`` number of pieces of text that each is computed from."""
+        manifest = Manifest(
+            recipe=recipe,
+            layers=layers,
+            dim=encoder.dim,
+            n_words=sentences.n_words,
+            shards=tuple((shard_name(number), len(words), "") for number, (_, words) in enumerate(self._shards)),
+            index_checksum="",
+            skipped=self._reader.skipped,
+            model=encoder.name,
+            about={"torch": torch.__version__, "device": encoder.device},
+        )
+        self.entry = Entry(recipe.folder(layers), manifest)
+        """The entry, not whole: :meth:`Entry.complete` makes it so when all shards are written."""
+
+    @staticmethod
+    def finished(recipe: Recipe, layers: tuple[int, ...], progress: Progress) -> Entry | None:
+        """The undamaged entry of ``recipe``, or ``None``; call it under the lock of the entry.
+
+        The damaged files of a damaged entry are deleted, so that an extraction writes them again.
+        """
+        entry = recipe.find(layers)
+        damaged = [] if entry is None else entry.damaged_files()
+        if entry is None or not damaged:
+            return entry
+        progress.note(f"{len(damaged)} damaged file(s) in {entry.folder}: extracting them again")
+        for path in (entry.folder / MANIFEST, *damaged):
+            path.unlink(missing_ok=True)
+        return None
 
     def prepare(self) -> list[str | None]:
-        """Prepare the folder of the entry; returns the checksum of each shard, ``None`` for one that is to be written.
+        """Write the index of the entry; returns the checksum of each shard, ``None`` for one that is to be written.
 
         Raises:
             StoreError: the vectors do not fit on the disk, or the folder cannot be written.
         """
-        outline, manifest = self.outline, self.outline.manifest
-        make_folder(outline.folder)
-        n_values = sum(rows for _, rows, _ in manifest.shards) * len(manifest.layers) * manifest.dim
-        _check_space(outline.folder, n_values, manifest.recipe)
-        for stale in outline.folder.glob(".*.tmp"):
+        folder, manifest = self.entry.folder, self.entry.manifest
+        make_folder(folder)
+        _check_space(self.entry)
+        for stale in folder.glob(".*.tmp"):
             stale.unlink()  # left by a run that was killed while it wrote; no one else writes here under the lock
-        return [self.checksum(number) for number in range(len(manifest.shards))]
+        place = np.full((manifest.n_words, 2), -1, dtype=np.int32)
+        for number, (_, words) in enumerate(self._shards):
+            place[words, 0], place[words, 1] = number, np.arange(len(words))
+        self.entry = Entry(folder, replace(manifest, index_checksum=write_index(folder, place)))
+        return [self.checksum(number) for number in range(len(self._shards))]
 
     def checksum(self, number: int) -> str | None:
         """The checksum of a shard, ``None`` if it is missing or damaged."""
-        return shard_checksum(self.outline.shard_path(number))
+        return shard_checksum(self.entry.shard_path(number))
 
     def read(self, number: int) -> NDArray[np.generic]:
         """The vectors of a shard, ``[layer, word, dim]``, computed inside ``with extraction.workers``.
@@ -194,17 +193,19 @@ class Extraction:
             StoreError: a value does not fit into the type that vectors are stored in.
             ShortMemoryError: a single window does not fit into memory.
         """
-        reader, shard, manifest = self._reader, self._shards[number], self.outline.manifest
+        reader, manifest = self._reader, self.entry.manifest
+        batches, words = self._shards[number]
         stored = torch.float16 if manifest.recipe.stored_dtype == "float16" else torch.float32
-        vectors = torch.empty(len(manifest.layers), len(shard.words), manifest.dim, dtype=stored)
-        at_once = pieces_in_batch(reader.encoder.device)
+        vectors = torch.empty(len(manifest.layers), len(words), manifest.dim, dtype=stored)
         # Shards are cut alike for every device, so that one device can continue where another stopped.
-        batches = shard.batches if at_once <= PIECES_IN_BATCH else join_batches(shard.batches, pieces=at_once)
+        at_once = pieces_in_batch(reader.encoder.device)
+        if at_once > PIECES_IN_BATCH:
+            batches = join_batches(batches, pieces=at_once)
         rows = np.cumsum([0, *(len(reader.words_in(batch)) for batch in batches)]).tolist()
 
         def read(number: int) -> None:
             reader.read(batches[number], manifest.layers, into=vectors[:, rows[number] : rows[number + 1]])
-            self._progress.advance(reader.pieces_in(batches[number]))
+            self.progress.advance(reader.pieces_in(batches[number]))
 
         self.workers.map(read, len(batches))
         for layer, values in zip(manifest.layers, vectors, strict=True):
@@ -217,26 +218,7 @@ class Extraction:
 
     def write(self, number: int, vectors: NDArray[np.generic]) -> str:
         """Write the vectors of a shard and return its checksum."""
-        return write_shard(self.outline.shard_path(number), vectors, self.outline.manifest.layers)
-
-    def _outlined(self, n_words: int, recipe: Recipe, layers: tuple[int, ...]) -> Outline:
-        encoder, place = self._reader.encoder, np.full((n_words, 2), -1, dtype=np.int32)
-        for number, shard in enumerate(self._shards):
-            place[shard.words, 0] = number
-            place[shard.words, 1] = np.arange(len(shard.words))
-        manifest = Manifest(
-            recipe=recipe,
-            layers=layers,
-            dim=encoder.dim,
-            n_words=n_words,
-            shards=tuple((shard_name(i), len(shard.words), "") for i, shard in enumerate(self._shards)),
-            index_checksum="",
-            skipped=self._reader.skipped,
-            model=encoder.name,
-            about={"torch": torch.__version__, "device": encoder.device},
-        )
-        pieces = tuple(sum(map(self._reader.pieces_in, shard.batches)) for shard in self._shards)
-        return Outline(entry_folder(recipe, layers), manifest, place, pieces)
+        return write_shard(self.entry.shard_path(number), vectors, self.entry.manifest.layers)
 
 
 def _all_finite(values: torch.Tensor) -> bool:
@@ -247,32 +229,30 @@ def _all_finite(values: torch.Tensor) -> bool:
     return bool(((values.view(torch.int16) & exponent) != exponent).all())
 
 
-def _plan_shards(reader: WindowReader, layers: tuple[int, ...], width: int) -> list[_Shard]:
-    """Cut the batches into runs of about ``SHARD_BYTES``; the same text and model give the same cut."""
+def _plan_shards(
+    reader: WindowReader, layers: tuple[int, ...], width: int
+) -> list[tuple[list[Batch], NDArray[np.int64]]]:
+    """Consecutive batches, and their words in the order of rows, of each shard of about ``SHARD_BYTES``."""
     most_words = max(1, SHARD_BYTES // (len(layers) * reader.encoder.dim * width))
-    shards: list[_Shard] = []
-    batches: list[Batch] = []
-    words: list[NDArray[np.int64]] = []
+    runs: list[list[Batch]] = []
+    n_words = 0
     for batch in plan_batches(reader.lengths, pieces=PIECES_IN_BATCH):
-        of_batch = reader.words_in(batch)
-        if batches and sum(map(len, words)) + len(of_batch) > most_words:
-            shards.append(_Shard(tuple(batches), np.concatenate(words)))
-            batches, words = [], []
-        batches.append(batch)
-        words.append(of_batch)
-    if batches:
-        shards.append(_Shard(tuple(batches), np.concatenate(words)))
-    return shards
+        of_batch = len(reader.words_in(batch))
+        if not runs or n_words + of_batch > most_words:
+            runs.append([])
+            n_words = 0
+        runs[-1].append(batch)
+        n_words += of_batch
+    return [(run, np.concatenate([reader.words_in(batch) for batch in run])) for run in runs]
 
 
-def _check_space(folder: Path, n_values: int, recipe: Recipe) -> None:
-    needed = n_values * np.dtype(recipe.stored_dtype).itemsize
+def _check_space(entry: Entry) -> None:
+    folder, needed = entry.folder, entry.manifest.n_bytes
     with explained_write_errors(folder):
-        already = sum(file.stat().st_size for file in folder.glob("shard-*"))
+        needed -= sum(file.stat().st_size for file in folder.glob("shard-*"))
         free = shutil.disk_usage(folder).free
-    if needed - already > free:
+    if needed > free:
         raise StoreError(
-            f"{folder.parent}: {size_in_words(needed - already)} of vectors do not fit into the "
-            f"{size_in_words(free)} free there; free some, name another folder in BERTOLOGY_CACHE, "
-            "run `bertology cache prune` or ask fewer layers"
+            f"{folder.parent}: {size_in_words(needed)} of vectors do not fit into the {size_in_words(free)} free "
+            "there; free some, name another folder in BERTOLOGY_CACHE, run `bertology cache prune` or ask fewer layers"
         )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, cast
 
@@ -23,16 +22,13 @@ if TYPE_CHECKING:
 
 
 def read_words(encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], pooling: str = "mean") -> Tensor:
-    """The vectors of all words of some sentences, without the store.
+    """The vectors ``[layer, word, dim]`` (float32) of all words of some sentences, without the store.
 
     Args:
         encoder: the model.
         sentences: the text; sentences that are too long are read in windows.
         layers: 0 for the embeddings, 1…L for the blocks.
         pooling: of a word's pieces: ``mean``, ``first`` or ``last``.
-
-    Returns:
-        ``[layer, word, dim]`` float32.
 
     Raises:
         ModelError: a word has no pieces, and so no vector.
@@ -66,8 +62,8 @@ class WindowReader:
         notify: Callable[[str], None] = print,
         n_threads: int = 1,
     ) -> None:
-        """Tokenise; an encoder serves one thread at a time, so there is a twin of it for each further thread."""
         self.encoder = encoder
+        # An encoder serves one thread at a time, so there is a twin of it for each further thread.
         self._free: SimpleQueue[Encoder] = SimpleQueue()
         for each in (encoder, *(encoder.twin() for _ in range(n_threads - 1))):
             self._free.put(each)
@@ -102,9 +98,10 @@ class WindowReader:
         Raises:
             ShortMemoryError: a single window does not fit into memory.
         """
-        with self._encoder() as encoder:
-            most = self._most_windows or len(batch.windows)
-            start = row = 0
+        encoder = self._free.get()
+        most = self._most_windows or len(batch.windows)
+        start = row = 0
+        try:
             while start < len(batch.windows):
                 part = Batch(batch.windows[start : start + most], batch.length, batch.is_padded)
                 n_words = len(self.words_in(part))
@@ -115,13 +112,6 @@ class WindowReader:
                     continue
                 start += len(part.windows)
                 row += n_words
-
-    @contextlib.contextmanager
-    def _encoder(self) -> Iterator[Encoder]:
-        """An encoder that no other thread uses."""
-        encoder = self._free.get()
-        try:
-            yield encoder
         finally:
             self._free.put(encoder)
 

@@ -7,10 +7,9 @@ joined with single spaces, which is the text that these tools read; sentences wi
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -26,12 +25,9 @@ from bertology.activations._store import (
     Manifest,
     OpenShard,
     Recipe,
-    entry_folder,
-    find_entry,
     make_folder,
     shard_name,
     write_index,
-    write_manifest,
     write_shard,
 )
 from bertology.corpora import Sentence, Sentences
@@ -40,36 +36,34 @@ from bertology.errors import BertologyError, StoreError
 _INDEX = "sentence_to_index"
 _MOST_COMPRESSION = 2000
 """Bytes of values by bytes of file; gzip, the closest of HDF5's filters, packs at most 1032 into one."""
+_HDF5_ERRORS = (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, MemoryError, OverflowError)
+"""Raised by h5py for damaged files, whatever its C library meets in them."""
 
 
 def export_neurox(entry: Entry, sentences: Sentences, path: Path) -> None:
-    """Write stored vectors as a NeuroX-style HDF5 file.
-
-    Args:
-        entry: the stored vectors.
-        sentences: their text.
-        path: the file to write; an existing one is replaced.
+    """Write the stored vectors of some sentences as a NeuroX-style HDF5 file, in place of an existing one.
 
     Raises:
         StoreError: the entry is of another text, or some words have no vector, which the format cannot express.
         BertologyError: h5py is not installed.
     """
     h5py = _h5py()
-    _check_text(entry, sentences)
+    if entry.manifest.recipe.text_fingerprint != sentences.text_fingerprint:
+        raise StoreError(f"{entry.folder.name} holds the vectors of another text: give the sentences it was read from")
     if (entry.place < 0).any():
         word = int(np.flatnonzero(entry.place[:, 0] < 0)[0])
-        sentence = sentences.id(int(sentences.sentence_of_word[word]))
+        of_sentence = sentences.id(int(sentences.sentence_of_word[word]))
         raise StoreError(
-            f"word {sentences.word(word)!r} of sentence {sentence} has no vector, which the format has no place for: "
-            "leave that sentence out"
+            f"word {sentences.word(word)!r} of sentence {of_sentence} has no vector, which the format has no place "
+            "for: leave that sentence out"
         )
     partial = path.with_name(f".{path.name}.part")
     with explained_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with h5py.File(partial, "w") as file:
             index: dict[str, str] = {}
-            for number in range(len(sentences)):
-                key = index.setdefault(" ".join(sentences[number].words), str(len(index)))
+            for number, sentence in enumerate(sentences):
+                key = index.setdefault(_key(sentence), str(len(index)))
                 if key not in file:
                     file.create_dataset(key, data=_sentence_vectors(entry, sentences, number))
             # NeuroX reads the whole object from the one element of an array of text.
@@ -83,7 +77,7 @@ def import_neurox(path: Path, sentences: Sentences) -> Entry:
 
     Args:
         path: the file.
-        sentences: those that it was made from; each is looked up by its words joined with single spaces.
+        sentences: those that it was made from.
 
     Returns:
         An entry whose layers are those of the file, 0 the embedding output.
@@ -98,7 +92,12 @@ def import_neurox(path: Path, sentences: Sentences) -> Entry:
         raise StoreError(f"{path}: no such file; it should be a NeuroX-style HDF5 file")
     if not len(sentences):
         raise StoreError(f"{path}: no sentence to look up in it: give those that it was made from")
-    with _open(h5py, path) as source:
+    try:
+        file = h5py.File(path, "r")
+    except _HDF5_ERRORS as error:
+        raise StoreError(f"{path}: not an HDF5 file ({_first_line(error)})") from error
+    with file:
+        source = _Source(path, file, _index(file, path))
         recipe = Recipe(
             model_fingerprint=f"neurox-{digest_file(path)}",
             text_fingerprint=sentences.text_fingerprint,
@@ -107,27 +106,26 @@ def import_neurox(path: Path, sentences: Sentences) -> Entry:
             stored_dtype="float32",
         )
         layers = tuple(range(source.shape(sentences[0])[0]))
-        folder = entry_folder(recipe, layers)
+        folder = recipe.folder(layers)
         make_folder(folder)
         with FileLock(folder.with_suffix(".lock")):
-            entry = find_entry(recipe, layers)
+            entry = recipe.find(layers)
             if entry is not None and not entry.damaged_files():
                 return entry
             vectors = source.read(sentences)
-            name = shard_name(0)
-            checksum = write_shard(folder / name, vectors, layers)
+            checksum = write_shard(folder / shard_name(0), vectors, layers)
             place = np.stack([np.zeros(sentences.n_words), np.arange(sentences.n_words)], axis=1).astype(np.int32)
             manifest = Manifest(
                 recipe=recipe,
                 layers=layers,
                 dim=vectors.shape[2],
                 n_words=sentences.n_words,
-                shards=((name, sentences.n_words, checksum),),
+                shards=((shard_name(0), sentences.n_words, checksum),),
                 index_checksum=write_index(folder, place),
                 skipped=(),
                 model=path.name,
             )
-            return write_manifest(folder, manifest)
+            return Entry(folder, manifest).complete([checksum])
 
 
 def _sentence_vectors(entry: Entry, sentences: Sentences, number: int) -> NDArray[np.float32]:
@@ -144,6 +142,10 @@ def _sentence_vectors(entry: Entry, sentences: Sentences, number: int) -> NDArra
     return vectors
 
 
+def _key(sentence: Sentence) -> str:
+    return " ".join(sentence.words)
+
+
 @dataclass(frozen=True)
 class _Source:
     """An open file: vectors ``[layer, word, dim]`` by sentence."""
@@ -151,7 +153,7 @@ class _Source:
     path: Path
     file: Any
     index: Mapping[str, str]
-    """Dataset of each sentence, by its words joined with single spaces."""
+    """Name of the dataset of each sentence."""
 
     def shape(self, sentence: Sentence) -> tuple[int, int, int]:
         """Shape ``(layer, word, dim)`` of the vectors of a sentence, without reading them.
@@ -159,7 +161,7 @@ class _Source:
         Raises:
             StoreError: there are none, or they are not vectors of the words of this sentence.
         """
-        key = self.index.get(" ".join(sentence.words))
+        key = self.index.get(_key(sentence))
         if key is None:
             raise self._refused(sentence, f"is not in it ({shortened(' '.join(sentence.words[:6]))} …)")
         try:
@@ -181,32 +183,26 @@ class _Source:
         return shape
 
     def read(self, sentences: Sentences) -> NDArray[np.float32]:
-        """Vectors of all sentences, ``[layer, word, dim]``.
-
-        Raises:
-            StoreError: those of a sentence are missing, not finite, or of other layers or another width than the
-                first's; or there is not enough memory for all.
-        """
+        """Vectors of all sentences, ``[layer, word, dim]``, all of the layers and the width of the first's."""
         n_layers, _, dim = self.shape(sentences[0])
-        for number in range(1, len(sentences)):
-            other = self.shape(sentences[number])
+        for sentence in sentences:
+            other = self.shape(sentence)
             if (other[0], other[2]) != (n_layers, dim):
                 sizes = f"{other[0]} layers of {other[2]} values where the first has {n_layers} of {dim}"
-                raise self._refused(sentences[number], f"has {sizes}")
+                raise self._refused(sentence, f"has {sizes}")
         try:
             whole = np.empty((n_layers, sentences.n_words, dim), dtype=np.float32)
         except (MemoryError, ValueError) as error:
             size = n_layers * sentences.n_words * dim * 4
             raise StoreError(f"{self.path}: its vectors take {size / 1e9:,.1f} GB of memory; import fewer") from error
-        for number in range(len(sentences)):
-            of_sentence = whole[:, sentences.starts[number] : sentences.starts[number + 1]]
-            self._read_sentence(sentences[number], of_sentence)
+        for number, sentence in enumerate(sentences):
+            self._read_sentence(sentence, whole[:, sentences.starts[number] : sentences.starts[number + 1]])
         return whole
 
     def _read_sentence(self, sentence: Sentence, into: NDArray[np.float32]) -> None:
         try:
             with np.errstate(over="ignore"):  # values too large for float32 become infinite, an error below
-                into[:] = self.file[self.index[" ".join(sentence.words)]][:]
+                into[:] = self.file[self.index[_key(sentence)]][:]
         except _HDF5_ERRORS as error:
             raise self._refused(sentence, f"cannot be read ({_first_line(error)})") from error
         finite = np.isfinite(into).all(axis=(1, 2))
@@ -215,17 +211,7 @@ class _Source:
             raise self._refused(sentence, f"has values in layer {layer} that are not finite in float32")
 
     def _refused(self, sentence: Sentence, why: str) -> StoreError:
-        return StoreError(f"{self.path}: sentence {shortened(sentence.id or ' '.join(sentence.words))} {why}")
-
-
-@contextlib.contextmanager
-def _open(h5py: ModuleType, path: Path) -> Iterator[_Source]:
-    try:
-        file = h5py.File(path, "r")
-    except _HDF5_ERRORS as error:
-        raise StoreError(f"{path}: not an HDF5 file ({_first_line(error)})") from error
-    with file:
-        yield _Source(path, file, _index(file, path))
+        return StoreError(f"{self.path}: sentence {shortened(sentence.id or _key(sentence))} {why}")
 
 
 def _index(file: Any, path: Path) -> dict[str, str]:
@@ -239,9 +225,8 @@ def _index(file: Any, path: Path) -> dict[str, str]:
         raise StoreError(f"{path}: {_INDEX} cannot be read ({_first_line(error)})") from error
     if not isinstance(text, str | bytes):
         raise StoreError(f"{path}: {_INDEX} is not one text, so it is not a NeuroX-style file")
-    index: dict[str, str] = parse_json(
-        text, where=f"{path}: {_INDEX}", what=_INDEX_FORM, form=dict[str, str], remedy=_ANEW
-    )
+    form, remedy = "a JSON object from sentences to datasets", "write the file anew with the tool that made it"
+    index: dict[str, str] = parse_json(text, where=f"{path}: {_INDEX}", what=form, form=dict[str, str], remedy=remedy)
     owners: dict[str, str] = {}
     for sentence, key in index.items():
         if owners.setdefault(key, sentence) != sentence:
@@ -250,19 +235,8 @@ def _index(file: Any, path: Path) -> dict[str, str]:
     return index
 
 
-_INDEX_FORM = "a JSON object from sentences to datasets"
-_ANEW = "write the file anew with the tool that made it"
-# Errors that h5py raises for damaged files, whatever its C library meets in them.
-_HDF5_ERRORS = (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError, MemoryError, OverflowError)
-
-
 def _first_line(error: Exception) -> str:
     return shortened(next(iter(str(error).splitlines()), type(error).__name__))
-
-
-def _check_text(entry: Entry, sentences: Sentences) -> None:
-    if entry.manifest.recipe.text_fingerprint != sentences.text_fingerprint:
-        raise StoreError(f"{entry.folder.name} holds the vectors of another text: give the sentences it was read from")
 
 
 def _h5py() -> ModuleType:

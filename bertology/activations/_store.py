@@ -62,6 +62,19 @@ class Recipe:
         """Hash of the recipe; layers are not part of it."""
         return digest([canonical_json({"format": FORMAT, **asdict(self)})])
 
+    def folder(self, layers: Sequence[int]) -> Path:
+        """The folder of the entry with exactly these layers."""
+        return store_folder() / f"{self.key[:20]}-{digest([canonical_json(list(layers))])[:8]}"
+
+    def find(self, layers: Sequence[int]) -> Entry | None:
+        """A complete entry with at least ``layers``, or ``None``."""
+        others = sorted(store_folder().glob(f"{self.key[:20]}-*"))
+        for folder in [self.folder(layers), *(path for path in others if is_entry_name(path.name))]:
+            entry = open_entry(folder)
+            if entry is not None and entry.manifest.recipe == self and set(layers) <= set(entry.manifest.layers):
+                return entry
+        return None
+
 
 @dataclass(frozen=True)
 class Manifest:
@@ -81,15 +94,19 @@ class Manifest:
     about: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def n_stored(self) -> int:
+        """Number of words with vectors."""
+        return sum(rows for _, rows, _ in self.shards)
+
+    @property
     def n_bytes(self) -> int:
         """Bytes of vectors on disk."""
-        width = np.dtype(self.recipe.stored_dtype).itemsize
-        return sum(rows for _, rows, _ in self.shards) * len(self.layers) * self.dim * width
+        return self.n_stored * len(self.layers) * self.dim * np.dtype(self.recipe.stored_dtype).itemsize
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A complete entry of the store."""
+    """An entry of the store, whole as soon as its manifest is written."""
 
     folder: Path
     manifest: Manifest
@@ -108,35 +125,15 @@ class Entry:
 
     def damaged_files(self) -> list[Path]:
         """Shards, and the index, that are missing or whose content is not what was written."""
-        damaged = [
-            self.shard_path(number)
-            for number, (_, _, checksum) in enumerate(self.manifest.shards)
-            if shard_checksum(self.shard_path(number)) != checksum
-        ]
+        files = ((self.folder / name, checksum) for name, _, checksum in self.manifest.shards)
+        damaged = [path for path, checksum in files if shard_checksum(path) != checksum]
         index = self.folder / INDEX
         if not index.exists() or digest_file(index) != self.manifest.index_checksum:
             damaged.append(index)
         return damaged
 
-
-@dataclass(frozen=True, eq=False)
-class Outline:
-    """A planned entry: all that is known before its vectors are computed."""
-
-    folder: Path
-    manifest: Manifest
-    """Without checksums."""
-    place: NDArray[np.int32]
-    """As in :class:`Entry`."""
-    pieces: tuple[int, ...]
-    """Number of pieces of text that each shard is computed from."""
-
-    def shard_path(self, number: int) -> Path:
-        """The file of shard ``number``."""
-        return self.folder / self.manifest.shards[number][0]
-
     def complete(self, checksums: Sequence[str | None]) -> Entry:
-        """Write the index and the manifest, which completes an entry whose shards are all written.
+        """Write the manifest, which makes an entry whole whose index and shards are all written.
 
         Args:
             checksums: of each shard.
@@ -149,13 +146,10 @@ class Outline:
             if checksum is None:
                 raise ValueError(f"{name} is not written yet")
             shards.append((name, rows, checksum))
-        index_checksum = write_index(self.folder, self.place)
-        return write_manifest(self.folder, replace(self.manifest, shards=tuple(shards), index_checksum=index_checksum))
-
-
-def entry_folder(recipe: Recipe, layers: Sequence[int]) -> Path:
-    """The folder of the entry of ``recipe`` with exactly these layers."""
-    return store_folder() / f"{recipe.key[:20]}-{digest([canonical_json(list(layers))])[:8]}"
+        manifest = replace(self.manifest, shards=tuple(shards))
+        plain = json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1, ensure_ascii=False)
+        write_atomically(self.folder / MANIFEST, plain.encode(), remedy=_REMEDY)
+        return Entry(self.folder, manifest)
 
 
 def store_folder() -> Path:
@@ -170,22 +164,12 @@ def is_entry_name(name: str) -> bool:
 
 def is_own_file(name: str) -> bool:
     """Whether ``name`` is the name of a file of an entry, finished or not."""
-    return name in (MANIFEST, INDEX) or is_shard_name(name) or (name.startswith(".") and name.endswith(".tmp"))
-
-
-def find_entry(recipe: Recipe, layers: Sequence[int]) -> Entry | None:
-    """A complete entry of ``recipe`` with at least ``layers``, or ``None``."""
-    exact = entry_folder(recipe, layers)
-    others = sorted(store_folder().glob(f"{recipe.key[:20]}-*"))
-    for folder in [exact, *(path for path in others if is_entry_name(path.name))]:
-        entry = open_entry(folder)
-        if entry is not None and entry.manifest.recipe == recipe and set(layers) <= set(entry.manifest.layers):
-            return entry
-    return None
+    is_temporary = name.startswith(".") and name.endswith(".tmp")
+    return name in (MANIFEST, INDEX) or _SHARD.fullmatch(name) is not None or is_temporary
 
 
 def open_entry(folder: Path) -> Entry | None:
-    """The entry in ``folder``, or ``None`` where there is no complete one.
+    """The entry in ``folder``, or ``None`` where there is no whole one.
 
     Raises:
         BertologyError: its manifest is not in the form that this version writes.
@@ -213,9 +197,9 @@ class _Written(Manifest):
             return "layers: none, or not in order"
         if not 0 < self.dim < _MOST_DIM:
             return "dim: not a number of values of a vector"
-        if not all(is_shard_name(name) and rows > 0 for name, rows, _ in self.shards):
+        if not all(_SHARD.fullmatch(name) and rows > 0 for name, rows, _ in self.shards):
             return "shards: not a file of this entry, or without words"
-        if sum(rows for _, rows, _ in self.shards) + len(self.skipped) != self.n_words:
+        if self.n_stored + len(self.skipped) != self.n_words:
             return "n_words: not as many as shards hold"
         return None
 
@@ -225,26 +209,14 @@ def write_index(folder: Path, place: NDArray[np.int32]) -> str:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.table({"word": np.arange(len(place)), "shard": place[:, 0], "row": place[:, 1]})
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink)
+    pq.write_table(pa.table({"word": np.arange(len(place)), "shard": place[:, 0], "row": place[:, 1]}), sink)
     write_atomically(folder / INDEX, sink.getvalue().to_pybytes(), remedy=_REMEDY)
     return digest_file(folder / INDEX)
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> Entry:
-    """Write the manifest, which completes the entry."""
-    plain = {"format": FORMAT, **asdict(manifest)}
-    write_atomically(folder / MANIFEST, json.dumps(plain, indent=1, ensure_ascii=False).encode(), remedy=_REMEDY)
-    return Entry(folder, manifest)
-
-
 def make_folder(folder: Path) -> None:
-    """Make the folder of an entry.
-
-    Raises:
-        StoreError: it cannot be made.
-    """
+    """Make the folder of an entry; a :class:`StoreError` where that is not possible."""
     with explained_write_errors(folder, remedy=_REMEDY):
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -252,11 +224,6 @@ def make_folder(folder: Path) -> None:
 def shard_name(number: int) -> str:
     """The file name of shard ``number`` of an entry."""
     return f"shard-{number:05d}.safetensors"
-
-
-def is_shard_name(name: str) -> bool:
-    """Whether a file of that name is a shard."""
-    return _SHARD.fullmatch(name) is not None
 
 
 def layer_name(layer: int) -> str:

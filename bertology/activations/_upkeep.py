@@ -88,7 +88,9 @@ def _status(path: Path) -> StoreStatus:
         return StoreStatus(path, foreign="not a folder of the store")
     try:
         files = list(path.iterdir())
-        other = next((file for file in files if not is_own_file(file.name) or not _is_plain_file(file)), None)
+        other = next(
+            (file for file in files if not is_own_file(file.name) or file.is_symlink() or not file.is_file()), None
+        )
         if other is not None:
             return StoreStatus(path, foreign=f"it holds {other.name!r}, which the store does not write")
         stats = {file.name: file.stat() for file in files}
@@ -101,10 +103,6 @@ def _status(path: Path) -> StoreStatus:
         return StoreStatus(path, damage=str(error))
     n_bytes = sum(stat.st_size for stat in stats.values())
     return StoreStatus(path, entry, n_bytes, max(used, default=path.stat().st_mtime))
-
-
-def _is_plain_file(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
 
 
 def prune_store(

@@ -19,14 +19,13 @@ if TYPE_CHECKING:
     from bertology.attention._paths import attention_flow, attention_rollout, sentence_maps
     from bertology.attention._plot import plot_heads
     from bertology.attention._ratios import HeadRatios, Scope
-    from bertology.attention._statistic import ClusterSums, HeadStatistic, MakeStatistic, MapBatch, SumsStatistic
+    from bertology.attention._statistic import HeadStatistic, MakeStatistic, MapBatch
     from bertology.attention.viewer._read import read_attention
     from bertology.attention.viewer._view import view
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
-    "ClusterSums",
     "Divergences",
     "HeadRatios",
     "HeadStatistic",
@@ -37,7 +36,6 @@ __all__ = [
     "Offsets",
     "Scope",
     "Sharpness",
-    "SumsStatistic",
     "attention_flow",
     "attention_rollout",
     "head_statistics",

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bertology.attention._ratios import Floats, Scope
 from bertology.attention._statistic import HeadStatistic, MapBatch
-from bertology.attention._units import Units
+from bertology.attention._texts import Units
 from bertology.errors import ResultsError
 
 _CHUNK_VALUES = 1 << 16
@@ -99,21 +99,20 @@ class Divergences(HeadStatistic):
             self._held, self._of = [], None
 
     def merge(self, other: Divergences) -> None:
-        """Add the sums of another thread."""
         self._sums += other._sums
         self._weight += other._weight
         self._n_rows += other._n_rows
 
     def finish(self) -> HeadDistances:
-        """The mean divergences."""
         mean = self._sums.numpy() / self._weight
         # Rounding must not make a divergence of nothing negative.
         return HeadDistances(np.maximum(mean, 0), self._scope.layers, self._scope.n_heads, self._n_rows)
 
     def _draw(self, units: Units) -> tuple[Tensor, Tensor, Tensor]:
+        """``[row]`` the sentence and unit of each word that is compared, and how much it counts."""
         sentences, rows, weights = [], [], []
-        for place, candidates in enumerate(units.word_rows.cpu().numpy()):
-            chosen = np.flatnonzero(candidates)
+        for place, is_row in enumerate(units.word_rows.cpu().numpy()):
+            chosen = np.flatnonzero(is_row)
             n = len(chosen)
             if self._rows is not None and n > self._rows:
                 generator = np.random.default_rng([self._seed, int(units.windows[place])])
@@ -121,13 +120,13 @@ class Divergences(HeadStatistic):
             sentences.append(np.full(len(chosen), place))
             rows.append(chosen)
             weights.append(np.full(len(chosen), n / max(1, len(chosen)), dtype=np.float32))
-        device = units.word.device
-        places, drawn, shares = (torch.from_numpy(np.concatenate(part)) for part in (sentences, rows, weights))
-        return places.to(device), drawn.to(device), shares.to(device)
+        parts = (torch.from_numpy(np.concatenate(part)) for part in (sentences, rows, weights))
+        places, drawn, shares = (part.to(units.word.device) for part in parts)
+        return places, drawn, shares
 
 
 def divergences(rows: Tensor, weights: Tensor) -> Tensor:
-    """Jensen–Shannon divergences of heads, summed over rows: ``[head, head]`` in nats, on the processor.
+    """``[head, head]`` Jensen–Shannon divergences in nats, summed over rows, on the processor.
 
     Args:
         rows: ``[head, row, unit]`` attention of words by every head, whatever its sum.
@@ -135,30 +134,25 @@ def divergences(rows: Tensor, weights: Tensor) -> Tensor:
     """
     n_heads, n_rows, n_units = rows.shape
     far = n_heads // 2
-    own = torch.zeros(n_heads, dtype=torch.float64)
+    alone = torch.zeros(n_heads, dtype=torch.float64)
     # Of head h and the one d after it, the last being followed by the first: so every step is of equal size.
     both = torch.zeros(far, n_heads, dtype=torch.float64)
     step = max(1, _CHUNK_VALUES // (n_heads * n_units))
     for start in range(0, n_rows, step):
         part = rows[:, start : start + step]
-        halves = _weighted_halves(part, weights[start : start + step].to(part))
-        own += _plogp(2 * halves).cpu()
+        # Half of each distribution, so that two add up to their mean, times the row's weight, so that one sum serves
+        # all rows: Σ w·m·ln(w·m) differs from w·Σ m·ln m by w·ln w, which is the same for all heads and cancels.
+        shares = (weights[start : start + step].to(part) / 2)[:, None] / part.sum(-1, keepdim=True).clamp_min(_TINY)
+        # Cells that no head attends to, such as padding, are left out.
+        halves = (part * shares).add_(_TINY).flatten(1)[:, part.any(0).flatten()]
+        whole = 2 * halves
+        alone += whole.log().mul_(whole).sum(-1).cpu()
         both += _pairs_plogp(halves, far).cpu()
     first = torch.arange(n_heads).expand(far, -1)
     second = (first + torch.arange(1, far + 1)[:, None]) % n_heads
     sums = torch.zeros(n_heads, n_heads, dtype=torch.float64)
-    sums[first, second] = sums[second, first] = (own[first] + own[second]) / 2 - both
+    sums[first, second] = sums[second, first] = (alone[first] + alone[second]) / 2 - both
     return sums
-
-
-def _weighted_halves(rows: Tensor, weights: Tensor) -> Tensor:
-    """``[head, cell]`` half of each distribution, so that two add up to their mean, times the row's weight, so that one
-    sum serves all rows; cells that no head attends to, such as padding, are left out.
-
-    Σ w·m·ln(w·m) differs from w·Σ m·ln m by w·ln w, which is the same for all heads and cancels.
-    """
-    shares = (weights / 2)[:, None] / rows.sum(-1, keepdim=True).clamp_min(_TINY)
-    return (rows * shares).add_(_TINY).flatten(1)[:, rows.any(0).flatten()]
 
 
 def _pairs_plogp(halves: Tensor, far: int) -> Tensor:
@@ -166,13 +160,9 @@ def _pairs_plogp(halves: Tensor, far: int) -> Tensor:
     n_heads = len(halves)
     twice = torch.cat([halves, halves[:far]])
     mean, logs = torch.empty_like(halves), torch.empty_like(halves)
-    found = halves.new_empty(far, n_heads)
-    for number, sums in enumerate(found.unbind(), start=1):
+    totals = halves.new_empty(far, n_heads)
+    for number, sums in enumerate(totals.unbind(), start=1):
         torch.add(halves, twice[number : number + n_heads], out=mean)
         torch.log(mean, out=logs)
         torch.sum(logs.mul_(mean), dim=-1, out=sums)
-    return found
-
-
-def _plogp(shares: Tensor) -> Tensor:
-    return shares.log().mul_(shares).sum(-1)
+    return totals

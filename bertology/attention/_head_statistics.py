@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 from bertology._workers import Workers
 from bertology.activations import Progress, silent
 from bertology.attention._distances import Divergences, HeadDistances
 from bertology.attention._measured import Masses, NormShares, Offsets, Sharpness
-from bertology.attention._pass import MapPass, stream_maps
-from bertology.attention._ratios import Floats, HeadRatios, Level
+from bertology.attention._pass import stream_maps
+from bertology.attention._ratios import Floats, Level
 from bertology.attention._statistic import MakeStatistic
 from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.encoders import Encoder, OnLong, load_encoder, model_name
 from bertology.errors import ResultsError
-from bertology.measures import RatioIntervals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,17 +63,14 @@ class HeadStatistics:
         Raises:
             ResultsError: there is none of that name.
         """
-        return np.asarray(self.values[self._number(name)])
+        if name not in self.names:
+            raise ResultsError(f"no statistic {name!r}: there are {', '.join(self.names)}")
+        return np.asarray(self.values[self.names.index(name)])
 
     def top(self, name: str, n: int = 5) -> list[tuple[str, float]]:
-        """The heads with the highest values of one statistic, the highest first.
-
-        Raises:
-            ResultsError: there is none of that name.
-        """
+        """The heads with the highest values of one statistic, the highest first; raises as :meth:`of`."""
         values = self.of(name)
-        order = np.argsort(-values.ravel(), kind="stable")[:n]
-        cells = [divmod(int(place), self.n_heads) for place in order]
+        cells = [divmod(place, self.n_heads) for place in np.argsort(-values.ravel(), kind="stable")[:n].tolist()]
         return [(f"L{self.layers[layer]}H{head + 1}", float(values[layer, head])) for layer, head in cells]
 
     def to_pandas(self) -> pd.DataFrame:
@@ -91,24 +88,12 @@ class HeadStatistics:
         return pd.DataFrame(columns)
 
     def plot(self, names: Sequence[str] | None = None) -> Figure:
-        """Layers by heads as shades, a panel a statistic.
-
-        Args:
-            names: which statistics; all that have values when left out.
-
-        Raises:
-            ResultsError: there is none of that name.
-        """
+        """Layers by heads as shades, a panel for each of ``names``, all that have values when left out."""
         from bertology.attention._plot import plot_heads
 
         if names is None:
             names = [name for name in self.names if np.isfinite(self.of(name)).any()]
         return plot_heads([(name, self.of(name)) for name in names], self.layers)
-
-    def _number(self, name: str) -> int:
-        if name not in self.names:
-            raise ResultsError(f"no statistic {name!r}: there are {', '.join(self.names)}")
-        return self.names.index(name)
 
 
 def head_statistics(
@@ -157,38 +142,24 @@ def head_statistics(
     read = stream_maps(
         encoder, sentences, makers, layers=layers, level=level, norms=norms, on_long=on_long, progress=progress
     )
-    ratios = [part for found in read.results if isinstance(found, tuple) for part in found]
-    between = read.results[-1] if distances else None
-    return _table(encoder.name, read, ratios, between, seed)
-
-
-def _intervals(ratios: Sequence[HeadRatios], seed: int) -> list[RatioIntervals]:
-    """The intervals of every statistic, each on one core: products as small as these take twice as long on several."""
-    from threadpoolctl import threadpool_limits
-
-    each = [part.only(name) for part in ratios for name in part.names]
+    ratios = [part for result in read.results if isinstance(result, tuple) for part in result]
+    names = [(part, name) for part in ratios for name in part.names]
+    # Each on one core: products as small as these take twice as long on several.
     with threadpool_limits(1, user_api="blas"), Workers(torch.device("cpu")) as workers:
-        return workers.map(lambda number: each[number].all_intervals(seed=seed), len(each))
-
-
-def _table(
-    model: str, read: MapPass, ratios: Sequence[HeadRatios], distances: HeadDistances | None, seed: int
-) -> HeadStatistics:
+        intervals = workers.map(lambda number: names[number][0].intervals(names[number][1], seed=seed), len(names))
     shape = (len(read.scope.layers), read.scope.n_heads)
-    intervals = _intervals(ratios, seed)
     values, low, high = (
-        np.concatenate([getattr(part, name) for part in intervals]).reshape(-1, *shape)
-        for name in ("values", "ci_low", "ci_high")
+        np.stack([getattr(part, side).reshape(shape) for part in intervals]) for side in ("values", "ci_low", "ci_high")
     )
     return HeadStatistics(
-        model=model,
-        level=read.scope.level,
-        names=tuple(name for part in ratios for name in part.names),
+        model=encoder.name,
+        level=level,
+        names=tuple(name for _, name in names),
         layers=read.scope.layers,
         values=values,
         ci_low=low,
         ci_high=high,
-        distances=distances,
+        distances=read.results[-1] if distances else None,
         n_sentences=read.n_sentences,
         n_words=read.n_words,
         n_skipped=read.n_skipped,

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from bertology.attention._ratios import Scope
 from bertology.attention._statistic import ClusterSums, MapBatch, PerBatch, SumsStatistic, row_sums
-from bertology.attention._units import Units
+from bertology.attention._texts import Units
 
 FARTHEST = 3
 """Offsets up to this many words to either side are distinguished."""
@@ -38,7 +38,6 @@ class Masses(SumsStatistic):
         self._cells = PerBatch(_cells)
 
     def update(self, batch: MapBatch) -> None:
-        """Add the maps of one layer."""
         weights, n_rows = self._cells(batch.units)
         over = weighted_sums(batch.maps, weights)
         means, distance = self._sums
@@ -61,7 +60,6 @@ class NormShares(SumsStatistic):
         super().__init__(ClusterSums(scope, self.names, shared=False, metric="norm_share"))
 
     def update(self, batch: MapBatch) -> None:
-        """Add the norms of one layer."""
         units, norms = batch.units, batch.norms
         if norms is None:
             raise ValueError("norms were not asked for: stream_maps(…, norms=True)")
@@ -92,7 +90,6 @@ class Sharpness(SumsStatistic):
         super().__init__(ClusterSums(scope, self.names, shared=True))
 
     def update(self, batch: MapBatch) -> None:
-        """Add the maps of one layer."""
         units = batch.units
         entropy = row_entropy(batch.maps)
         opening = units.is_cls & units.counts
@@ -117,7 +114,6 @@ class Offsets(SumsStatistic):
         super().__init__(ClusterSums(scope, self.names, shared=True, metric="argmax_share"))
 
     def update(self, batch: MapBatch) -> None:
-        """Add the maps of one layer."""
         units = batch.units
         _, best = batch.most_attended  # [sentence, head, unit]
         positions = units.position[:, None].expand_as(best)
@@ -147,12 +143,8 @@ def row_entropy(maps: Tensor) -> Tensor:
 
 
 def _cells(units: Units) -> tuple[Tensor, Tensor]:
-    """Which cells of a batch's maps are counted by each mass.
-
-    Returns:
-        ``[sentence, kind, unit, unit]`` weights of cells, and ``[sentence, kind]`` the number of rows to divide by, of
-        the kinds that are means over rows.
-    """
+    """``[sentence, kind, unit, unit]`` how much each cell counts for each mass, and ``[sentence, kind]`` the number of
+    rows to divide by, of the kinds that are means over rows."""
     rows, words = units.word_rows[:, :, None], units.is_word[:, None]  # [sentence, unit, 1], [sentence, 1, unit]
     offset = units.position[:, None] - units.position[:, :, None]
     same = (units.form[:, None] == units.form[:, :, None]) & (units.word[:, None] != units.word[:, :, None])

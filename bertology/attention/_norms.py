@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from bertology.attention._units import Inputs
+from bertology.attention._texts import Inputs
 from bertology.encoders.interventions import head_projection
 from bertology.errors import ModelError
 
@@ -26,11 +26,6 @@ def knows_norms(family: str) -> bool:
 
 
 def check_norms(encoder: Encoder) -> None:
-    """Refuse norms where it is not known how to compute them.
-
-    Raises:
-        ModelError: the family is not one of those.
-    """
     if not knows_norms(encoder.family):
         raise ModelError(
             f"model {encoder.name}: norms of transformed values are known for {', '.join(_FAMILIES)}, "
@@ -41,18 +36,8 @@ def check_norms(encoder: Encoder) -> None:
 def value_norms(values: Tensor, layer: int, encoder: Encoder) -> Tensor:
     """‖f(x)‖ of every piece and head, f(x) = (x W_V + b_V) W_O with the rows of W_O that are the head's own (eq. 5).
 
-    Attention weighs f(x) by α, which is one number, so ‖α f(x)‖ = α ‖f(x)‖.
-
-    Args:
-        values: ``[batch, piece, dim]`` output of the block's value projection.
-        layer: of the block, from 1.
-        encoder: whose layer it is.
-
-    Returns:
-        ``[batch, head, piece]``
-
-    Raises:
-        SignalError: norms that are not finite.
+    Attention weighs f(x) by α, which is one number, so ‖α f(x)‖ = α ‖f(x)‖. Of ``[batch, piece, dim]`` output of the
+    block's value projection, ``[batch, head, piece]``; a :class:`SignalError` where they are not finite.
     """
     n_heads = encoder.n_heads
     by_head = values.float().view(*values.shape[:2], n_heads, -1)  # [batch, piece, head, value]

@@ -7,7 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,19 +19,18 @@ from bertology.activations import Progress, silent
 from bertology.attention._norms import MapNorms, check_norms, value_norms
 from bertology.attention._ratios import Level, Scope
 from bertology.attention._statistic import HeadStatistic, MakeStatistic, MapBatch
-from bertology.attention._texts import MapText
-from bertology.attention._units import Inputs
+from bertology.attention._texts import Inputs, MapText
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder, OnLong
-from bertology.encoders.batching import Batch
 from bertology.encoders.interventions import StopForward, value_projection, watching
 from bertology.errors import ModelError
 
-_MOST_WORKERS = 16
-"""Each holds maps and sums of its own."""
+MOST_WORKERS = 16
+"""Each holds maps and sums, or the activations of a batch for a backward pass, of its own."""
 _BATCHES_BETWEEN = 4
 """After so many batches, memory that maps of ever new shapes have left behind is given back."""
 
+Part = TypeVar("Part")
 OnLayer = Callable[[int, Tensor, "Tensor | None"], None]
 """Called with a layer (from 1), its maps ``[batch, head, piece, piece]`` and, where norms were requested, the lengths
 of its transformed values ``[batch, head, piece]``; else None."""
@@ -105,7 +105,26 @@ def stream_maps(
         check_norms(encoder)
     text = MapText(encoder, sentences, level=level, on_long=on_long, pairs=pairs)
     scope = Scope(len(sentences), chosen, encoder.n_heads, level)
-    filled = _fill(encoder, text, statistics, scope, norms=norms, progress=progress)
+    batches = list(text.batches())
+
+    def read(reader: Encoder, part: slice) -> list[HeadStatistic]:
+        filled = [make(scope) for make in statistics]
+        maps = LayerMaps(reader, layers=frozenset(scope.layers), norms=norms)
+        with maps.hooked():
+            for number, batch in enumerate(batches[part], start=1):
+                inputs = text.inputs(batch)
+                maps.run(inputs.ids, inputs.mask, partial(_show, filled, inputs), types=inputs.types)
+                if not number % _BATCHES_BETWEEN:
+                    give_back_freed_memory()
+                progress.advance(int(inputs.ids.numel() if inputs.mask is None else inputs.mask.sum()))
+        return filled
+
+    progress.start(int(text.lengths[text.windows].sum()), unit="pieces")
+    filled, *others = on_each_core(encoder, read, most=1 if encoder.is_gated else MOST_WORKERS)
+    progress.finish()
+    for other in others:
+        for statistic, more in zip(filled, other, strict=True):
+            statistic.merge(more)
     # Reasons are counted, so that what differs from sentence to sentence, its length, is taken out of them.
     skipped = Counter(re.sub(r"\d+", "…", word.reason) for word in text.pieces.skipped)
     return MapPass(
@@ -121,70 +140,24 @@ def stream_maps(
     )
 
 
-def _fill(
-    encoder: Encoder,
-    text: MapText,
-    statistics: Sequence[MakeStatistic],
-    scope: Scope,
-    *,
-    norms: bool,
-    progress: Progress,
-) -> list[HeadStatistic]:
-    """Statistics of all the text, from as many threads as there are cores."""
-    workers = Workers(torch.device(encoder.device), most=1 if encoder.is_gated else _MOST_WORKERS)
-    readers = [encoder, *(encoder.twin() for _ in range(workers.n - 1))]
-    batches = text.batches()
-
-    def read(number: int) -> list[HeadStatistic]:
-        filled = [make(scope) for make in statistics]
-        _read(readers[number], text, batches[number :: workers.n], filled, scope, norms, progress)
-        return filled
-
-    progress.start(int(text.lengths[text.windows].sum()), unit="pieces")
-    with workers:
-        first, *others = workers.map(read, workers.n)
-    progress.finish()
-    for other in others:
-        for statistic, more in zip(first, other, strict=True):
-            statistic.merge(more)
-    return first
-
-
-def _read(
-    encoder: Encoder,
-    text: MapText,
-    batches: Sequence[Batch],
-    statistics: Sequence[HeadStatistic],
-    scope: Scope,
-    norms: bool,
-    progress: Progress,
+def _show(
+    statistics: Sequence[HeadStatistic], inputs: Inputs, layer: int, maps: Tensor, value_norms: Tensor | None
 ) -> None:
-    maps = LayerMaps(encoder, layers=frozenset(scope.layers), norms=norms)
-    with maps.hooked():
-        for number, batch in enumerate(batches, start=1):
-            inputs = text.inputs(batch)
-            maps.run(inputs.ids, inputs.mask, _shown_to(statistics, inputs), types=inputs.types)
-            if not number % _BATCHES_BETWEEN:
-                give_back_freed_memory()
-            progress.advance(int(inputs.ids.numel() if inputs.mask is None else inputs.mask.sum()))
+    norms = None if value_norms is None else MapNorms(maps, value_norms, inputs)
+    batch = MapBatch(layer, inputs.merged(maps), norms, inputs.units)
+    for statistic in statistics:
+        statistic.update(batch)
 
 
-def _shown_to(statistics: Sequence[HeadStatistic], inputs: Inputs) -> OnLayer:
-    def show(layer: int, maps: Tensor, value_norms: Tensor | None) -> None:
-        norms = None if value_norms is None else MapNorms(maps, value_norms, inputs)
-        batch = MapBatch(layer, inputs.merged(maps), norms, inputs.units)
-        for statistic in statistics:
-            statistic.update(batch)
-
-    return show
+def on_each_core(encoder: Encoder, work: Callable[[Encoder, slice], Part], *, most: int) -> list[Part]:
+    """What ``work`` returns with the encoder, or a twin of it, and every so many-th of the batches, on each core."""
+    with Workers(torch.device(encoder.device), most=most) as workers:
+        readers = [encoder, *(encoder.twin() for _ in range(workers.n - 1))]
+        return workers.map(lambda number: work(readers[number], slice(number, None, workers.n)), workers.n)
 
 
 def checked_layers(encoder: Encoder, layers: Sequence[int] | None) -> tuple[int, ...]:
-    """Layers of heads in ascending order, each once; all of them when left out.
-
-    Raises:
-        ModelError: one of them the model does not have, or there is none.
-    """
+    """Layers of heads in ascending order, each once; all of them when left out."""
     chosen = tuple(range(1, encoder.n_layers + 1)) if layers is None else tuple(sorted(set(layers)))
     wrong = [layer for layer in chosen if not 1 <= layer <= encoder.n_layers]
     if wrong or not chosen:
@@ -203,23 +176,17 @@ class LayerMaps:
     def __init__(self, encoder: Encoder, *, layers: frozenset[int], norms: bool) -> None:
         self._encoder, self._layers, self._norms = encoder, layers, norms
         self._on_layer: OnLayer | None = None
-        self._given: set[int] = set()
         self._values: Tensor | None = None
 
     @contextlib.contextmanager
     def hooked(self) -> Iterator[None]:
         """Hooks on every block, and the plain attention, for the length of the block."""
-        encoder, blocks = self._encoder, self._encoder.model.blocks
+        encoder = self._encoder
         with contextlib.ExitStack() as stack:
-            stack.enter_context(encoder.plain_attention())
-            self._watch = stack.enter_context(watching(encoder.model.body, blocks))
-            for block in dict.fromkeys(blocks):
-                for module in block.modules():
-                    # Before the hooks by which transformers gathers them: it then finds nothing to gather.
-                    stack.callback(module.register_forward_hook(self._take, prepend=True).remove)
-                if self._norms:
-                    projection = value_projection(block, encoder.family)
-                    stack.callback(projection.register_forward_hook(self._keep_values).remove)
+            self._taken = stack.enter_context(taking_maps(encoder, self._take))
+            for block in dict.fromkeys(encoder.model.blocks) if self._norms else ():
+                projection = value_projection(block, encoder.family)
+                stack.callback(projection.register_forward_hook(self._keep_values).remove)
             yield
 
     def run(
@@ -231,42 +198,64 @@ class LayerMaps:
             ModelError: the model gives no maps.
             SignalError: maps or lengths that are not finite.
         """
-        self._on_layer, self._given = on_layer, set()
+        self._on_layer = on_layer
+        self._taken.clear()
         body, device = self._encoder.model.body, self._encoder.device
-        given = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": types}
-        inputs = {name: value.to(device) for name, value in given.items() if value is not None}
+        inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "token_type_ids": types}
+        on_device = {name: value.to(device) for name, value in inputs.items() if value is not None}
         with torch.inference_mode(), contextlib.suppress(StopForward):
-            body(**inputs, return_dict=True, output_attentions=True)
-        if self._layers - self._given:
+            body(**on_device, return_dict=True, output_attentions=True)
+        if self._layers - self._taken:
             raise ModelError(f"model {self._encoder.name}: {type(body).__name__} gives no attention maps")
 
     def _keep_values(self, module: nn.Module, args: Any, output: Tensor) -> None:
         self._values = output
 
-    def _take(self, module: nn.Module, args: Any, output: Any) -> Any:
-        layer = self._watch.current
-        if layer in self._given or not isinstance(output, tuple):
-            return None
-        place = place_of_maps(output, self._encoder.n_heads)
-        if place is None:
-            return None
-        self._given.add(layer)
+    def _take(self, layer: int, output: tuple[Any, ...], place: int) -> tuple[Any, ...]:
+        encoder, maps = self._encoder, output[place]
         if layer in self._layers and self._on_layer is not None:
-            self._encoder.check_finite("attention maps", {layer: output[place]}, by_head=True)
-            norms = self._value_norms(layer) if self._norms else None
-            self._on_layer(layer, output[place], norms)
+            encoder.check_finite("attention maps", {layer: maps}, by_head=True)
+            norms = None
+            if self._norms:
+                if self._values is None:
+                    raise ModelError(
+                        f"model {encoder.name}: layer {layer} ran without projecting values: not supported"
+                    )
+                norms = value_norms(self._values, layer, encoder)
+            self._on_layer(layer, maps, norms)
         if layer == max(self._layers):
             raise StopForward
         return (*output[:place], None, *output[place + 1 :])
 
-    def _value_norms(self, layer: int) -> Tensor:
-        """‖f(x)‖ of every piece and head (Kobayashi et al. 2020, equation 5): ``[batch, head, piece]``."""
-        if self._values is None:
-            raise ModelError(f"model {self._encoder.name}: layer {layer} ran without projecting values: not supported")
-        return value_norms(self._values, layer, self._encoder)
+
+@contextlib.contextmanager
+def taking_maps(encoder: Encoder, take: Callable[[int, tuple[Any, ...], int], Any]) -> Iterator[set[int]]:
+    """Call ``take`` in each block, with its number, where a module returns maps: with what it returns, and their place.
+
+    What ``take`` returns, unless None, replaces the output. Yields the blocks whose maps have been taken, to be cleared
+    before a further pass.
+    """
+    taken: set[int] = set()
+
+    def hook(module: nn.Module, args: Any, output: Any) -> Any:
+        if watch.current in taken or not isinstance(output, tuple):
+            return None
+        place = _place_of_maps(output, encoder.n_heads)
+        if place is None:
+            return None
+        taken.add(watch.current)
+        return take(watch.current, output, place)
+
+    body, blocks = encoder.model.body, encoder.model.blocks
+    with encoder.plain_attention(), watching(body, blocks) as watch, contextlib.ExitStack() as stack:
+        for block in dict.fromkeys(blocks):
+            for module in block.modules():
+                # Before the hooks by which transformers gathers them: it then finds nothing to gather.
+                stack.callback(module.register_forward_hook(hook, prepend=True).remove)
+        yield taken
 
 
-def place_of_maps(output: tuple[Any, ...], n_heads: int) -> int | None:
+def _place_of_maps(output: tuple[Any, ...], n_heads: int) -> int | None:
     """Where in what a module returns the maps are: last, since a bias of positions may have the same shape."""
     for place in reversed(range(len(output))):
         part = output[place]

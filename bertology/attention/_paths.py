@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -66,19 +67,16 @@ class _Kept(HeadStatistic):
         self._norms: list[Floats] = []
 
     def update(self, batch: MapBatch) -> None:
-        """Keep the maps of one layer."""
         self._words = batch.units.word[0].tolist()
         self._maps.append(batch.maps[0].double().cpu().numpy())
         if batch.norms is not None:
             self._norms.append(batch.norms.between[0].double().cpu().numpy())
 
     def merge(self, other: _Kept) -> None:
-        """Take the maps of the thread that read the sentence."""
         self._words, self._maps = self._words or other._words, self._maps + other._maps
         self._norms += other._norms
 
     def finish(self) -> tuple[list[int], Floats, Floats | None]:
-        """All layers together."""
         return self._words, np.stack(self._maps), np.stack(self._norms) if self._norms else None
 
 
@@ -99,11 +97,7 @@ def attention_rollout(maps: ArrayLike, *, residual: float = 0.5) -> Floats:
     Raises:
         ModelError: maps of another shape, or a share outside 0…1.
     """
-    mixing = _mixing(maps, residual)
-    found = [mixing[0]]
-    for step in mixing[1:]:
-        found.append(step @ found[-1])
-    return np.stack(found)
+    return np.stack([*itertools.accumulate(_mixing(maps, residual), lambda below, step: step @ below)])
 
 
 def attention_flow(maps: ArrayLike, *, residual: float = 0.5) -> Floats:
@@ -138,11 +132,11 @@ def attention_flow(maps: ArrayLike, *, residual: float = 0.5) -> Floats:
 
 def _mixing(maps: ArrayLike, residual: float) -> Floats:
     """``[layer, unit, unit]`` what each layer takes from the one below, the residual connection included."""
-    given = np.asarray(maps, dtype=np.float64)
-    if given.ndim == 4:
-        given = given.mean(1)
-    if given.ndim != 3 or given.shape[1] != given.shape[2] or not given.size:
+    mean = np.asarray(maps, dtype=np.float64)
+    if mean.ndim == 4:
+        mean = mean.mean(1)
+    if mean.ndim != 3 or mean.shape[1] != mean.shape[2] or not mean.size:
         raise ModelError(f"maps of shape {np.shape(maps)}: give [layer, head, unit, unit] or [layer, unit, unit]")
     if not 0 <= residual <= 1:
         raise ModelError(f"residual {residual}: the share of the residual connection is from 0 to 1")
-    return np.asarray(residual * np.eye(given.shape[1]) + (1 - residual) * given)
+    return np.asarray(residual * np.eye(mean.shape[1]) + (1 - residual) * mean)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.corpora import Sentences
-from bertology.measures import N_RESAMPLES, Bootstrap, RatioIntervals, bootstrap_ratio, ratio_intervals
+from bertology.measures import RatioIntervals, ratio_intervals
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -72,25 +72,12 @@ class HeadRatios:
         """``[layer, head]`` values of one statistic."""
         return np.asarray(self.values[self.names.index(name)])
 
-    def only(self, name: str) -> HeadRatios:
-        """The ratios of one statistic."""
+    def intervals(self, name: str, *, seed: int = 0) -> RatioIntervals:
+        """95 % intervals of one statistic by the bootstrap over clusters, heads of the first layer first."""
         number = self.names.index(name)
-        rows = slice(number, number + 1)
-        return replace(self, names=(name,), over=self.over[rows], under=self.under[rows])
-
-    def intervals(self, name: str, *, n_resamples: int = N_RESAMPLES, level: float = 0.95, seed: int = 0) -> Bootstrap:
-        """One statistic bootstrapped over clusters: heads in the place of layers, those of the first layer first."""
-        over, under = self.only(name)._by_cluster()
-        return bootstrap_ratio(over, under, metric=name, n_resamples=n_resamples, level=level, seed=seed)
-
-    def all_intervals(self, *, n_resamples: int = N_RESAMPLES, level: float = 0.95, seed: int = 0) -> RatioIntervals:
-        """All statistics bootstrapped over clusters one after the other, with the numbers of :meth:`intervals`."""
-        return ratio_intervals(*self._by_cluster(), n_resamples=n_resamples, level=level, seed=seed)
-
-    def _by_cluster(self) -> tuple[Floats, Floats]:
-        """Numerators and denominators, ``[ratio, cluster]``."""
-        over = self.over.reshape(-1, self.over.shape[-1])
-        return over, np.broadcast_to(self.under, self.over.shape).reshape(over.shape)
+        over = self.over[number].reshape(-1, self.over.shape[-1])
+        under = np.broadcast_to(self.under[number], self.over.shape[1:]).reshape(over.shape)
+        return ratio_intervals(over, under, seed=seed)
 
 
 def text_ratios(
@@ -105,19 +92,11 @@ def text_ratios(
 ) -> HeadRatios:
     """Ratios that belong to the whole text, in the same clusters as those of heads: what baselines are.
 
-    Args:
-        names: of the groups.
-        sentences: the text.
-        of_sentence: ``[item]`` number of its sentence.
-        groups: ``[item]`` place in ``names``.
-        over: ``[item]`` what it adds to the numerator.
-        under: ``[item]`` what it adds to the denominator.
-        metric: of the ratios.
+    An item has the number of its sentence, its group as a place in ``names``, and what it adds to numerator and
+    denominator: all ``[item]``.
     """
     scope = Scope(len(sentences), (), 0, "word")
-    places = groups * scope.n_clusters + scope.clusters(of_sentence)
-    shape, n = (len(names), 1, 1, scope.n_clusters), len(names) * scope.n_clusters
-    sums = np.zeros((2, n))
+    sums = np.zeros((2, len(names), 1, 1, scope.n_clusters))
     for total, values in zip(sums, (over, under), strict=True):
-        np.add.at(total, places, values)
-    return HeadRatios(names, (), sums[0].reshape(shape), sums[1].reshape(shape), metric, "model")
+        np.add.at(total[:, 0, 0], (groups, scope.clusters(of_sentence)), values)
+    return HeadRatios(names, (), sums[0], sums[1], metric, "model")

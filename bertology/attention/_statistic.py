@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bertology.attention._norms import MapNorms
 from bertology.attention._ratios import Floats, HeadRatios, Integers, Scope
-from bertology.attention._units import Units
+from bertology.attention._texts import Units
 
 Made = TypeVar("Made")
 
@@ -117,28 +117,21 @@ class ClusterSums:
             _add_by_cluster(self._under[:, 0, 0], clusters, under)
 
     def merge(self, other: ClusterSums) -> None:
-        """Add the sums of another thread."""
         self._over += other._over
         self._under += other._under
 
     def finish(self) -> HeadRatios:
-        """The ratios."""
         over, under = (sums.transpose(3, 1, 2, 0) for sums in (self._over, self._under))
         return HeadRatios(self._names, self._scope.layers, over, under, self._metric)
 
 
 class SumsStatistic(HeadStatistic):
-    """A statistic that keeps sums by cluster of sentences and nothing else; subclasses implement ``update``.
-
-    Args:
-        sums: what it keeps.
-    """
+    """A statistic that keeps sums by cluster of sentences and nothing else; subclasses implement ``update``."""
 
     def __init__(self, *sums: ClusterSums) -> None:
         self._sums = sums
 
     def merge(self, other: Self) -> None:
-        """Add the sums of another thread."""
         for sums, more in zip(self._sums, other._sums, strict=True):
             sums.merge(more)
 
@@ -148,15 +141,7 @@ class SumsStatistic(HeadStatistic):
 
 
 def row_sums(rows: Tensor, counted: Tensor) -> Tensor:
-    """Values of rows summed over the counted rows of each sentence.
-
-    Args:
-        rows: ``[sentence, head, unit]``
-        counted: ``[sentence, unit]``
-
-    Returns:
-        ``[sentence, head]``
-    """
+    """``[sentence, head]`` of values ``[sentence, head, unit]``, summed over the counted rows ``[sentence, unit]``."""
     # What stands in rows of padding is not defined, so it is put aside and not multiplied by zero.
     return torch.where(counted[:, None], rows, 0).sum(-1)
 

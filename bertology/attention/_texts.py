@@ -1,11 +1,12 @@
-"""Sentences, alone or in pairs, as windows of pieces, and the words and special tokens that are units of their maps."""
+"""Texts as inputs of the model, in windows and pairs, and the rows and columns of their maps: words or pieces."""
 
 from __future__ import annotations
 
 import inspect
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology.attention._ratios import Integers, Level
-from bertology.attention._units import Inputs, Units, bands_of
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, OnLong, Pieces
 from bertology.encoders.batching import Batch, pieces_in_batch, plan_batches
@@ -24,26 +24,133 @@ _MAP_VALUES = 1 << 23
 """Weights of the maps of one layer in a batch; a single window may have more."""
 _WORD, _CLS, _SEP, _OTHER = range(4)
 _UNBOUNDED = 1 << 30
+_UNITS_IN_BAND = 64
+
+Booleans = NDArray[np.bool_]
+Bands = tuple[tuple[slice, slice], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The rows and columns of a batch's maps: words, or pieces, and special tokens where they stand in the text.
+
+    All tensors are ``[sentence, unit]``. A sentence that is read in windows has several rows, one a window.
+    """
+
+    sentences: Integers
+    """``[sentence]`` number of each in the text that is read."""
+    windows: Integers
+    """``[sentence]`` number of the window that shows it."""
+    lengths: Integers
+    """``[sentence]`` number of units, without padding."""
+    word: Tensor
+    """Number of the word through all sentences; −1 for special tokens, padding and pieces of no word."""
+    position: Tensor
+    """Place in the sentence, in words; at piece level in the window, in pieces. Differences are offsets."""
+    form: Tensor
+    """Code of the word's form, the same for forms that differ in case alone; −1 where there is no word."""
+    is_word: Tensor
+    """Words, or pieces of words."""
+    is_cls: Tensor
+    """The special tokens that open a text: ``[CLS]``, ``<s>``."""
+    is_sep: Tensor
+    """The special tokens that close a text: ``[SEP]``, ``</s>``."""
+    is_punctuation: Tensor
+    """Words of nothing but punctuation (all characters of Unicode category P)."""
+    counts: Tensor
+    """Units whose rows are counted: all but padding and, in windows, words that are read from another window."""
+
+    @cached_property
+    def word_rows(self) -> Tensor:
+        """Words, or pieces of words, whose rows are counted."""
+        return self.is_word & self.counts
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """A batch of windows as the model takes it, and how pieces become units."""
+
+    ids: Tensor
+    """``[sentence, piece]``"""
+    mask: Tensor | None
+    """``[sentence, piece]`` None where nothing is padded."""
+    types: Tensor | None
+    """``[sentence, piece]`` token types; None where all are 0."""
+    member: Tensor | None
+    """``[sentence, unit, piece]`` 1 where a piece belongs to a unit; None at piece level."""
+    units: Units
+    bands: Bands
+    """Runs of units, and the pieces that belong to any of them: in long texts ``member`` is nothing but a band of ones,
+    and a product with all of it would take longer than the model does."""
+
+    def merged(self, maps: Tensor) -> Tensor:
+        """Maps between pieces ``[sentence, head, piece, piece]`` as maps between units."""
+        maps = maps.float()
+        if self.member is None:
+            return maps
+        n_heads, n_pieces = maps.shape[1:3]
+        flat, turned = maps.flatten(1, 2), self.member.transpose(1, 2)
+        columns = [torch.bmm(flat[..., pieces], turned[:, pieces, units]) for units, pieces in self.bands]
+        to_units = _joined(columns, dim=-1).view(len(maps), n_heads, n_pieces, -1)
+        shares = self._shares[:, None]
+        return _joined([shares[:, :, units, pieces] @ to_units[:, :, pieces] for units, pieces in self.bands], dim=2)
+
+    @cached_property
+    def row_shares(self) -> Tensor:
+        """``[sentence, piece]`` how much the row of a piece counts in a sum over the words whose rows count."""
+        rows = self.units.word_rows.float()
+        return rows if self.member is None else torch.einsum("su,sup->sp", rows, self._shares)
+
+    @cached_property
+    def own_cells(self) -> tuple[Tensor, Tensor, Tensor]:
+        """``[sentence, cell]`` row and column of the cells that lie within a word whose row counts, and how much each
+        adds to what that word keeps; 0 where a sentence has fewer such cells than another."""
+        rows = self.units.word_rows.float()
+        if self.member is None:
+            within = torch.diag_embed(rows)
+        else:
+            within = (rows[:, :, None] * self._shares).transpose(1, 2) @ self.member  # [sentence, piece, piece]
+        n_cells = int((within > 0).flatten(1).sum(1).max())
+        weights, cells = within.flatten(1).topk(n_cells, dim=1)
+        return cells // within.shape[-1], cells % within.shape[-1], weights
+
+    @cached_property
+    def _shares(self) -> Tensor:
+        """``[sentence, unit, piece]`` how much each piece counts in a mean over those of its unit."""
+        if self.member is None:
+            raise ValueError("pieces are units of their own")
+        return self.member / self.member.sum(-1, keepdim=True).clamp_min(1)
+
+
+def _joined(parts: list[Tensor], *, dim: int) -> Tensor:
+    """Bands as one; a single one, as short texts have, is not copied."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
+
+
+def _bands(member: Booleans) -> Bands:
+    """``[sentence, unit, piece]`` cut into runs of units and the range of pieces that each needs."""
+    needed = np.asarray(member.any(axis=0))  # [unit, piece]
+    bands = []
+    for start in range(0, len(needed), _UNITS_IN_BAND):
+        pieces = np.flatnonzero(needed[start : start + _UNITS_IN_BAND].any(0))
+        bands.append((slice(start, start + _UNITS_IN_BAND), slice(int(pieces[0]), int(pieces[-1]) + 1)))
+    return tuple(bands)
 
 
 @dataclass(frozen=True, eq=False)
 class _Window:
     """One input of the model, a window or a pair of them, and the words that it shows whole."""
 
-    ids: Integers
-    """``[piece]`` vocabulary numbers."""
-    types: Integers
-    """``[piece]`` token types."""
-    gaps: NDArray[np.bool_]
-    """``[piece]`` white space between pieces of one word."""
-    words: Integers
-    """``[word]`` numbers through all sentences; −1 for the separator of a pair."""
-    first: Integers
-    """``[word]`` first piece."""
-    last: Integers
-    """``[word]`` end of its pieces, exclusive."""
-    is_read: NDArray[np.bool_]
-    """``[word]`` whether the window is the one that the word is read from."""
+    ids: Integers  # [piece] vocabulary numbers
+    types: Integers  # [piece] token types
+    gaps: Booleans  # [piece] white space between pieces of one word
+    words: Integers  # [word] numbers through all sentences; −1 for the separator of a pair
+    first: Integers  # [word] first piece
+    last: Integers  # [word] end of its pieces, exclusive
+    is_read: Booleans  # [word] whether the window is the one that the word is read from
 
 
 class MapText:
@@ -63,9 +170,9 @@ class MapText:
         self._encoder, self._sentences, self._level = encoder, sentences, level
         self._n_prefix, self._n_suffix = encoder.n_prefix, encoder.n_suffix
         self.pieces = encoder.tokenize(sentences, on_long=on_long)
-        by_window = self.pieces.word_window
-        self._words = np.argsort(by_window, kind="stable")
-        self._starts = np.searchsorted(by_window[self._words], np.arange(self.pieces.n_windows + 1))
+        window = self.pieces.word_window
+        self._words = np.argsort(window, kind="stable")
+        self._starts = np.searchsorted(window[self._words], np.arange(self.pieces.n_windows + 1))
         self.windows = np.flatnonzero(np.diff(self._starts))
         """Windows that some word is read from; of pairs the first one."""
         if not len(self.windows):
@@ -89,44 +196,66 @@ class MapText:
         return len(self._second)
 
     def _pair_up(self) -> None:
-        self._middle, self._segments = pair_form(self._encoder)
+        self._middle, self._segments = _pair_form(self._encoder)
         more = len(self._middle) - self._n_prefix - self._n_suffix
-        self._second, self.n_apart = neighbours(
-            self.pieces, self.windows, len(self._sentences), most=self._encoder.max_pieces - more
-        )
+        most = self._encoder.max_pieces - more
+        self._second, self.n_apart = _neighbours(self.pieces, self.windows, len(self._sentences), most=most)
         firsts, seconds = (np.array([*part], dtype=np.int64) for part in (self._second, self._second.values()))
         self.lengths[firsts] += self.lengths[seconds] + more
         self.windows = np.setdiff1d(self.windows, seconds)
 
-    def batches(self) -> list[Batch]:
+    def batches(self) -> Iterator[Batch]:
         """Windows of like length together, fewer of them where maps are large."""
-        planned = plan_batches(self.lengths[self.windows], pieces=pieces_in_batch(self._encoder.device))
-        return [part for batch in planned for part in self._small_enough(batch)]
-
-    def _small_enough(self, batch: Batch) -> Iterator[Batch]:
-        most = max(1, _MAP_VALUES // (self._encoder.n_heads * batch.length**2))
-        for start in range(0, len(batch.windows), most):
-            chosen = batch.windows[start : start + most]
-            yield Batch(self.windows[chosen], batch.length, batch.is_padded)
+        for batch in plan_batches(self.lengths[self.windows], pieces=pieces_in_batch(self._encoder.device)):
+            most = max(1, _MAP_VALUES // (self._encoder.n_heads * batch.length**2))
+            for start in range(0, len(batch.windows), most):
+                chosen = batch.windows[start : start + most]
+                yield Batch(self.windows[chosen], batch.length, batch.is_padded)
 
     def inputs(self, batch: Batch) -> Inputs:
         """What goes into the model, and how its pieces become units."""
-        shape = (len(batch.windows), batch.length)
-        ids, mask = np.full(shape, self.pieces.pad_id, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        types = np.zeros(shape, dtype=np.int64)
         windows = [self._window(number) for number in batch.windows.tolist()]
-        for row, one in enumerate(windows):
-            inside = slice(0, len(one.ids))
-            ids[row, inside], mask[row, inside], types[row, inside] = one.ids, 1, one.types
-        lengths = mask.sum(1)
-        if self._level == "piece":
-            member, units = None, self._piece_units(batch, lengths, windows)
-        else:
-            units, member = self._word_units(batch, lengths, windows)
-        padding = torch.from_numpy(mask) if batch.is_padded else None
-        bands = bands_of(member.cpu().numpy()) if member is not None else ()
-        segments = torch.from_numpy(types) if types.any() else None
-        return Inputs(torch.from_numpy(ids), padding, segments, member, units, bands)
+        ids = _padded([one.ids for one in windows], batch.length, self.pieces.pad_id)
+        types = _padded([one.types for one in windows], batch.length, 0)
+        n_pieces = np.array([len(one.ids) for one in windows])
+        by_word = self._level == "word"
+        rows = map(self._words_of if by_word else self._pieces_of, windows)
+        words, counts, kinds, first, last = zip(*rows, strict=True)
+        n_units = np.array([len(row) for row in words])
+        width = int(n_units.max()) if by_word else batch.length
+        word, kind = _padded(words, width, -1), _padded(kinds, width, _OTHER)
+        pieces, member = np.arange(batch.length), None
+        position = np.tile(pieces, (len(windows), 1))
+        if by_word:
+            member = pieces >= _padded(first, width, 0)[:, :, None]
+            member &= pieces < _padded(last, width, 0)[:, :, None]
+            member &= ~_padded([one.gaps for one in windows], batch.length, False)[:, None]
+            # Of a pair, places go on through the second sentence.
+            begins = self._sentences.starts[self.pieces.window_sentence[batch.windows]][:, None]
+            position = np.where(word < 0, 0, word - begins)
+        is_word = kind == _WORD
+        form = np.where(is_word, self._forms[np.maximum(word, 0)], -1)
+        units = Units(
+            sentences=self.pieces.window_sentence[batch.windows].astype(np.int64),
+            windows=np.asarray(batch.windows),
+            lengths=n_units,
+            word=self._tensor(word),
+            position=self._tensor(position),
+            form=self._tensor(form),
+            is_word=self._tensor(is_word),
+            is_cls=self._tensor(kind == _CLS),
+            is_sep=self._tensor(kind == _SEP),
+            is_punctuation=self._tensor(is_word & self._is_punctuation[np.maximum(form, 0)]),
+            counts=self._tensor(_padded(counts, width, False)),
+        )
+        return Inputs(
+            ids=torch.from_numpy(ids),
+            mask=torch.from_numpy((pieces < n_pieces[:, None]).astype(np.int64)) if batch.is_padded else None,
+            types=torch.from_numpy(types) if types.any() else None,
+            member=None if member is None else self._tensor(member).float(),
+            units=units,
+            bands=() if member is None else _bands(member),
+        )
 
     def _window(self, number: int) -> _Window:
         """The input that begins with a window: the window alone, or a pair."""
@@ -169,85 +298,48 @@ class MapText:
         long = np.flatnonzero(np.bincount(self.pieces.window_sentence, minlength=len(self._sentences)) > 1)
         spans = {}
         for number in long.tolist():
-            placed = self._encoder.tokenize([self._sentences[number]], max_pieces=_UNBOUNDED)
-            spans[number] = placed.word_first.astype(np.int64), placed.word_last.astype(np.int64)
+            whole = self._encoder.tokenize([self._sentences[number]], max_pieces=_UNBOUNDED)
+            spans[number] = whole.word_first.astype(np.int64), whole.word_last.astype(np.int64)
         return spans
 
-    def _word_units(self, batch: Batch, lengths: Integers, windows: list[_Window]) -> tuple[Units, Tensor]:
-        n_units = np.array([len(one.words) for one in windows]) + self._n_prefix + self._n_suffix
-        table = _Table(len(windows), int(n_units.max()))
-        first, last = np.zeros_like(table.word), np.zeros_like(table.word)
-        for row, one in enumerate(windows):
-            inside = slice(self._n_prefix, self._n_prefix + len(one.words))
-            closing = slice(inside.stop, inside.stop + self._n_suffix)
-            first[row, : self._n_prefix] = np.arange(self._n_prefix)
-            first[row, closing] = np.arange(lengths[row] - self._n_suffix, lengths[row])
-            last[row] = first[row] + 1
-            first[row, inside], last[row, inside] = one.first, one.last
-            last[row, closing.stop :] = 0
-            table.word[row, inside], table.counts[row, inside] = one.words, one.is_read
-            self._mark_specials(table, row, int(closing.stop), self._n_prefix + np.flatnonzero(one.words < 0))
-        # Of a pair, places go on through the second sentence.
-        begins = self._sentences.starts[self.pieces.window_sentence[batch.windows]][:, None]
-        table.position[:] = np.where(table.word < 0, 0, table.word - begins)
-        places = np.arange(batch.length)
-        member = (places >= first[:, :, None]) & (places < last[:, :, None])
-        for row, one in enumerate(windows):
-            member[row, :, : len(one.gaps)] &= ~one.gaps
-        units = self._units(batch, n_units, table)
-        return units, torch.from_numpy(member).to(self._encoder.device, torch.float32)
+    def _words_of(self, one: _Window) -> tuple[Integers, Booleans, Integers, Integers, Integers]:
+        """``[unit]`` number of the word, whether its row counts, kind, first piece and end of its pieces."""
+        opening, n = np.arange(self._n_prefix), len(one.ids)
+        closing = np.arange(n - self._n_suffix, n)
+        word = np.concatenate([np.full(len(opening), -1), one.words, np.full(len(closing), -1)])
+        counts = np.concatenate([opening >= 0, one.is_read, closing >= 0])
+        kind = self._kinds(word, self._n_prefix + np.flatnonzero(one.words < 0))
+        first = np.concatenate([opening, one.first, closing])
+        return word, counts, kind, first, np.concatenate([opening + 1, one.last, closing + 1])
 
-    def _piece_units(self, batch: Batch, lengths: Integers, windows: list[_Window]) -> Units:
-        table = _Table(len(windows), batch.length)
-        table.position[:] = np.arange(batch.length)
-        for row, one in enumerate(windows):
-            # Where two words share a piece, it belongs to the first of them.
-            for number in reversed(range(len(one.words))):
-                inside = np.arange(one.first[number], one.last[number])
-                inside = inside[~one.gaps[inside]]
-                table.word[row, inside], table.counts[row, inside] = one.words[number], one.is_read[number]
-            self._mark_specials(table, row, int(lengths[row]), one.first[one.words < 0])
-        return self._units(batch, lengths, table)
+    def _pieces_of(self, one: _Window) -> tuple[Integers, Booleans, Integers, Integers, Integers]:
+        """As :meth:`_words_of`, where each unit is a piece."""
+        pieces = np.arange(len(one.ids))
+        word, counts = np.full(len(pieces), -1), np.zeros(len(pieces), dtype=bool)
+        # Where two words share a piece, it belongs to the first of them.
+        for number in reversed(range(len(one.words))):
+            inside = np.arange(one.first[number], one.last[number])
+            inside = inside[~one.gaps[inside]]
+            word[inside], counts[inside] = one.words[number], one.is_read[number]
+        counts[: self._n_prefix] = counts[len(pieces) - self._n_suffix :] = True
+        return word, counts, self._kinds(word, one.first[one.words < 0]), pieces, pieces + 1
 
-    def _mark_specials(self, table: _Table, row: int, length: int, separators: Integers) -> None:
-        inside = slice(self._n_prefix, length - self._n_suffix)
-        table.kind[row, :length] = _SEP
-        table.kind[row, inside] = np.where(table.word[row, inside] >= 0, _WORD, _OTHER)
-        table.kind[row, : self._n_prefix] = _CLS
-        table.kind[row, separators] = _SEP
-        table.counts[row, : self._n_prefix] = table.counts[row, inside.stop : length] = True
-
-    def _units(self, batch: Batch, lengths: Integers, table: _Table) -> Units:
-        is_word = table.kind == _WORD
-        known = np.maximum(table.word, 0)
-        form = np.where(is_word, self._forms[known], -1)
-        return Units(
-            sentences=self.pieces.window_sentence[batch.windows].astype(np.int64),
-            windows=np.asarray(batch.windows),
-            lengths=lengths,
-            word=self._tensor(table.word),
-            position=self._tensor(table.position),
-            form=self._tensor(form),
-            is_word=self._tensor(is_word),
-            is_cls=self._tensor(table.kind == _CLS),
-            is_sep=self._tensor(table.kind == _SEP),
-            is_punctuation=self._tensor(is_word & self._is_punctuation[np.maximum(form, 0)]),
-            counts=self._tensor(table.counts),
-        )
+    def _kinds(self, word: Integers, separators: Integers) -> Integers:
+        kind = np.where(word >= 0, _WORD, _OTHER)
+        kind[len(word) - self._n_suffix :] = kind[separators] = _SEP
+        kind[: self._n_prefix] = _CLS
+        return kind
 
     def _tensor(self, values: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self._encoder.device)
 
 
-class _Table:
-    """The units of a batch, ``[sentence, unit]``, filled in row by row."""
-
-    def __init__(self, n_rows: int, n_units: int) -> None:
-        shape = (n_rows, n_units)
-        self.word = np.full(shape, -1, dtype=np.int64)
-        self.kind = np.full(shape, _OTHER, dtype=np.int64)
-        self.position = np.zeros(shape, dtype=np.int64)
-        self.counts = np.zeros(shape, dtype=bool)
+def _padded(rows: Sequence[NDArray[Any]], width: int, fill: int) -> NDArray[Any]:
+    """``[row, width]``, what a row does not fill being ``fill``."""
+    table = np.full((len(rows), width), fill, dtype=rows[0].dtype)
+    for into, row in zip(table, rows, strict=True):
+        into[: len(row)] = row
+    return table
 
 
 def _form_codes(sentences: Sentences) -> tuple[Integers, NDArray[np.bool_]]:
@@ -258,17 +350,10 @@ def _form_codes(sentences: Sentences) -> tuple[Integers, NDArray[np.bool_]]:
     return codes.astype(np.int64)[sentences.forms.codes], np.array(marks)
 
 
-def pair_form(encoder: Encoder) -> tuple[Integers, tuple[int, int, int]]:
-    """How a model takes two sentences.
-
-    Returns:
-        ``[piece]`` vocabulary numbers of what stands between them, such as ``[SEP]`` or ``</s></s>``; and the token
-        types of the first sentence with what opens it, of what stands between, and of the second with what closes it,
-        0 where the model has none.
-
-    Raises:
-        ModelError: the tokenizer puts nothing between two sentences.
-    """
+def _pair_form(encoder: Encoder) -> tuple[Integers, tuple[int, int, int]]:
+    """How a model takes two sentences: ``[piece]`` vocabulary numbers of what stands between them, such as ``[SEP]``;
+    and the token types of the first sentence with what opens it, of what stands between, and of the second with what
+    closes it, 0 where the model has none."""
     encoding: Any = encoder.tokenizer("a", "a").encodings[0]
     of_sentence = encoding.sequence_ids
     end, start = len(of_sentence) - of_sentence[::-1].index(0), of_sentence.index(1)
@@ -289,19 +374,11 @@ def takes_types(encoder: Encoder, highest: int) -> bool:
     return highest < n_types and "token_type_ids" in inspect.signature(body.forward).parameters
 
 
-def neighbours(pieces: Pieces, read: Integers, n_sentences: int, *, most: int) -> tuple[dict[int, int], int]:
-    """Pairs of the first sentence and the second, the third and the fourth, and so on, so that none is read twice.
+def _neighbours(pieces: Pieces, read: Integers, n_sentences: int, *, most: int) -> tuple[dict[int, int], int]:
+    """Pairs of the first sentence and the second, the third and the fourth, and so on, so that none is read twice: the
+    window of the second sentence by that of the first; and the number of pairs of more than ``most`` pieces.
 
-    Where one is not read, the other is read alone; where the two are too long, both are.
-
-    Args:
-        pieces: the sentences, each in windows of its own.
-        read: windows of which something is read.
-        n_sentences: how many there are.
-        most: pieces that two windows may have together.
-
-    Returns:
-        The window of the second sentence by that of the first; and the number of pairs that were too long.
+    Where one of two has no window that is ``read``, the other is read alone; where they are too long, both are.
     """
     of_window = pieces.window_sentence[read]
     window, n_windows = np.full(n_sentences, -1), np.bincount(of_window, minlength=n_sentences)

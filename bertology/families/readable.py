@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology._files import canonical_json, digest
-from bertology.activations import Entry, Recipe, find_entry
+from bertology.activations import Entry, Recipe
 from bertology.corpora import Sentences
 from bertology.encoders import ModelSource
 from bertology.families.request import ProbeRequest
@@ -61,7 +61,7 @@ def unreadable_words(
         ModelError: the tokenizer or the configuration cannot be loaded.
         CorpusError: a text cannot be encoded.
     """
-    entries = {name: find_entry(recipe_for(request, fingerprint, text), layers) for name, text in splits.items()}
+    entries = {name: recipe_for(request, fingerprint, text).find(layers) for name, text in splits.items()}
     unknown = {name: text for name, text in splits.items() if entries[name] is None}
     skipped = {name: skipped_words(entry) for name, entry in entries.items() if entry is not None}
     skipped |= {name: _skipped_of(pieces) for name, pieces in _tokenized(unknown, request, source)}

@@ -11,7 +11,6 @@ import numpy as np
 
 from bertology._memory import size_in_words
 from bertology._names import short_names
-from bertology.activations import find_entry
 from bertology.errors import BertologyError
 from bertology.families.registry import family_of
 from bertology.families.tasks import PIECES_A_WORD, Cost, Pair, Weights
@@ -163,7 +162,7 @@ def _costs(pair: Pair, units: Sequence[Unit]) -> tuple[dict[str, list[Cost]], tu
 def _missing_words(pair: Pair, weights: Weights) -> int:
     """How many words' vectors are not in the store."""
     splits = pair.splits.by_name.values()
-    return sum(split.n_words for split in splits if find_entry(pair.recipe(weights, split), pair.layers) is None)
+    return sum(split.n_words for split in splits if pair.recipe(weights, split).find(pair.layers) is None)
 
 
 def _count(units: Sequence[Unit]) -> int:

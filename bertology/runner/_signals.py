@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from bertology._memory import give_back_freed_memory
-from bertology.activations import Entry, Progress, find_entry, silent
+from bertology.activations import Entry, Progress, silent
 from bertology.families.tasks import Pair, Weights
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def stored_splits(pair: Pair, weights: Weights, device: str) -> dict[str, Entry]
     """
     entries = {}
     for split, sentences in pair.splits.by_name.items():
-        entry = find_entry(pair.recipe(weights, sentences), pair.layers)
+        entry = pair.recipe(weights, sentences).find(pair.layers)
         if entry is None:
             return extract_splits(pair, weights, device, lambda _: silent)
         entries[split] = entry

@@ -14,7 +14,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from bertology.activations import Entry, Progress, Recipe, SilentProgress, WordVectors, extract, find_entry
+from bertology.activations import Entry, Progress, Recipe, WordVectors, extract
 from bertology.activations import _extract as extraction
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder, load_encoder
@@ -24,7 +24,7 @@ Reference = Callable[..., NDArray[np.float32]]
 ALL = (0, 1, 2, 3)
 
 
-class Listening(SilentProgress):
+class Listening(Progress):
     """Remembers what it was told."""
 
     def __init__(self) -> None:
@@ -116,14 +116,14 @@ def test_vectors_of_gated_models_are_not_kept(encoder: Encoder, sentences: Sente
     """They would be found later as those of the model itself."""
     with encoder.gated_heads({(1, 1): 0.0}), pytest.raises(ModelError, match="extract outside gated_heads"):
         extract(lambda: encoder, sentences, recipe=recipe, layers=(1,))
-    assert find_entry(recipe, (1,)) is None
+    assert recipe.find((1,)) is None
 
 
 def test_another_recipe_is_another_entry(encoder: Encoder, sentences: Sentences, recipe: Recipe) -> None:
     extract(lambda: encoder, sentences, recipe=recipe, layers=(1,))
     for change in ({"pooling": "last"}, {"model_fingerprint": "x"}, {"text_fingerprint": "x"}, {"on_long": "skip"}):
-        assert find_entry(replace(recipe, **change), (1,)) is None
-    assert find_entry(recipe, (1, 2)) is None
+        assert replace(recipe, **change).find((1,)) is None
+    assert recipe.find((1, 2)) is None
 
 
 @pytest.mark.usefixtures("small_shards")
@@ -141,7 +141,7 @@ def test_a_killed_extraction_goes_on_at_its_first_missing_shard(
     monkeypatch.setattr(extraction, "write_shard", fail_at_third)
     with pytest.raises(KeyboardInterrupt):
         extract(lambda: encoder, sentences, recipe=recipe, layers=ALL)
-    assert find_entry(recipe, ALL) is None
+    assert recipe.find(ALL) is None
     monkeypatch.setattr(extraction, "write_shard", write)
     told = Listening()
     resumed = extract(lambda: encoder, sentences, recipe=recipe, layers=ALL, progress=told)
@@ -309,7 +309,7 @@ def test_of_two_processes_one_writes_and_the_other_waits(tiny_bert: Path, recipe
         process.stdin.flush()
     loads = [int(process.communicate(timeout=120)[0]) for process in both]
     assert sorted(loads) == [0, 1]
-    entry = find_entry(recipe, ALL)
+    entry = recipe.find(ALL)
     assert entry is not None
     assert entry.damaged_files() == []
 

@@ -23,8 +23,7 @@ from bertology.attention import (
     Sharpness,
     stream_maps,
 )
-from bertology.attention._texts import MapText
-from bertology.attention._units import Units
+from bertology.attention._texts import MapText, Units
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder
 from bertology.encoders.batching import Batch
@@ -160,7 +159,7 @@ def test_long_texts_are_merged_in_bands(
     encoder: Callable[..., Encoder], sentences: Sentences, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = stream_maps(encoder("bert"), sentences, [Recorder]).results[0]
-    monkeypatch.setattr("bertology.attention._units._UNITS_IN_BAND", 3)
+    monkeypatch.setattr("bertology.attention._texts._UNITS_IN_BAND", 3)
     in_bands = stream_maps(encoder("bert"), sentences, [Recorder]).results[0]
     for one, other in zip(whole, in_bands, strict=True):
         torch.testing.assert_close(other.maps, one.maps)

@@ -1,8 +1,7 @@
 """Which words heads connect: arcs, candidates and trees over words, compared with what each head attends to most.
 
-``_arcs.py`` and ``_trees.py`` hold the questions and the baselines that need no head; ``_hits.py`` and
-``_tree_hits.py`` the statistics of heads that answer them; ``_parser.py`` a parser made of all heads. Importing this
-package imports no torch.
+``_questions.py`` holds the questions and the baselines that need no head, ``_hits.py`` the statistics of heads that
+answer them, ``_parser.py`` a parser made of all heads. Importing this package imports no torch.
 """
 
 from __future__ import annotations
@@ -10,13 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.attention.arcs._arcs import Arcs, Candidates, Pick, offset_baseline, pick_baseline
-from bertology.attention.arcs._trees import TextTrees, chain_baseline, next_word_baseline
+from bertology.attention.arcs._questions import (
+    Arcs,
+    Candidates,
+    Pick,
+    TextTrees,
+    chain_baseline,
+    next_word_baseline,
+    offset_baseline,
+    pick_baseline,
+)
 
 if TYPE_CHECKING:
-    from bertology.attention.arcs._hits import ArcHits, CandidateHits
+    from bertology.attention.arcs._hits import ArcHits, CandidateHits, TreeHits
     from bertology.attention.arcs._parser import ParserSettings, crossfit_attention_parser
-    from bertology.attention.arcs._tree_hits import TreeHits
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 

@@ -1,8 +1,9 @@
-"""Shares of questions that the maximum of a head answers: arcs between any words, and candidates."""
+"""Shares of questions that a head answers: arcs between any words, candidates, and edges of trees."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,22 +12,21 @@ from torch import Tensor
 
 from bertology.attention._ratios import Integers, Scope
 from bertology.attention._statistic import ClusterSums, MapBatch, PerBatch, SumsStatistic
-from bertology.attention._units import Units
-from bertology.attention.arcs._arcs import Arcs, Candidates
+from bertology.attention._texts import Units
+from bertology.attention.arcs._questions import WAYS, Arcs, Candidates, TextTrees
+from bertology.measures import spanning_arborescences
 
 _APART = 4.0
 """Subtracted from weights, none of which is above 1, where a word may not be the answer. Words of several pieces that
 are shared with another may sum to a little more than 1, never to this."""
 _MOST_WORDS = 1 << 40
 """More than a text has: keys of a window and a word do not run into one another."""
+_MOST_SCORES = 1 << 19
+"""In one call that makes trees: what it works on stays in the cache."""
 
 
 def check_level(scope: Scope) -> None:
-    """Refuse maps of pieces.
-
-    Raises:
-        ValueError: the pass is over pieces.
-    """
+    """Refuse maps of pieces."""
     if scope.level != "word":
         raise ValueError('arcs join words: stream_maps(…, level="word")')
 
@@ -51,14 +51,8 @@ class Places:
         return self.units[at], shown
 
     def asked_here(self, asked: Integers, by_word: Integers) -> tuple[Integers, Integers, Integers]:
-        """The questions about words that are read from a window of this batch.
-
-        Args:
-            asked: ``[question]`` the word that each is about.
-            by_word: ``[question]`` places of questions in the order of these words.
-
-        Returns:
-            ``[question of the batch]`` its number among all, the window, and the unit of its word.
+        """The questions about words that are read from a window of this batch: of each its number among all, the
+        window, and the unit of its word. ``[question]`` the word that each is about, and places in the order of words.
         """
         counted = np.flatnonzero(self.counts)
         first, last = (np.searchsorted(asked[by_word], self.words[counted], side=side) for side in ("left", "right"))
@@ -102,7 +96,6 @@ class ArcHits(SumsStatistic):
         self._questions = PerBatch(self._asked_here)
 
     def update(self, batch: MapBatch) -> None:
-        """Add the maps of one layer."""
         units, n_groups = batch.units, len(self._arcs.names)
         by_row, by_column, n_questions = self._questions(units)
         over = torch.zeros(len(units) * n_groups, batch.maps.shape[1], device=batch.maps.device)
@@ -163,7 +156,6 @@ class CandidateHits(SumsStatistic):
         self._questions = PerBatch(self._asked_here)
 
     def update(self, batch: MapBatch) -> None:
-        """Add the maps of one layer."""
         units, n_heads = batch.units, batch.maps.shape[1]
         (windows, rows, columns, questions), is_right, of_window, is_in = self._questions(units)
         weights = batch.maps[windows, :, rows, columns]  # [candidate, head]
@@ -187,7 +179,102 @@ class CandidateHits(SumsStatistic):
         numbers, windows, rows = places.asked_here(candidates.asked, candidates.by_word)
         of_candidate, questions = expanded(candidates.starts[numbers], candidates.starts[numbers + 1])
         columns, shown = places.find(windows[questions], candidates.words[of_candidate])
-        found = np.stack([windows[questions], rows[questions], columns, questions])[:, shown]
+        places_shown = np.stack([windows[questions], rows[questions], columns, questions])[:, shown]
         tensor = _to(units.word.device)
         is_right = tensor(candidates.is_right[of_candidate][shown])
-        return tensor(found), is_right, tensor(windows), tensor(candidates.is_in[numbers].astype(np.float32))
+        return tensor(places_shown), is_right, tensor(windows), tensor(candidates.is_in[numbers].astype(np.float32))
+
+
+class TreeHits(SumsStatistic):
+    """Shares of undirected edges of trees that heads find, UUAS (Htut et al. 2019, sections 3.1 and 3.2).
+
+    - ``maximum attention``: an edge is found if the maximum of either of its words lies on the other.
+    - ``spanning tree``: it is found if it is in the tree of highest total weight that leads from the true root to all
+      words, an edge weighing what the upper word gives to the lower.
+
+    Words that do not count, such as punctuation, do not compete, nor do special tokens or the word itself. A sentence
+    that is read in windows is left out, for no map shows the whole of it.
+
+    Args:
+        scope: what the pass reads; words.
+        trees: of the text.
+        metric: of the ratios.
+    """
+
+    def __init__(self, scope: Scope, trees: TextTrees, *, metric: str) -> None:
+        check_level(scope)
+        super().__init__(ClusterSums(scope, WAYS, shared=True, metric=metric))
+        self._shown = PerBatch(lambda units: _trees_shown(units, trees))
+
+    def update(self, batch: MapBatch) -> None:
+        units = batch.units
+        shown = self._shown(units)
+        over = torch.zeros(len(units), batch.maps.shape[1], 2)
+        under = torch.zeros(len(units), 2)
+        if len(shown.windows):
+            weights = _between(batch.maps, shown)  # [tree, head, word, word]
+            edges = [_joined(heads, shown) for heads in (weights.argmax(-1), _heads_of_trees(weights, shown))]
+            over[shown.windows] = torch.from_numpy(np.stack(edges, axis=-1)).float()
+            under[shown.windows] = torch.from_numpy((shown.parents >= 0).sum(1)[:, None].repeat(2, 1)).float()
+        self._sums[0].add(batch.layer, units, over, under)
+
+
+@dataclass(frozen=True, eq=False)
+class _Trees:
+    """The trees of a batch; words are numbered among those that count, padded to the largest tree."""
+
+    windows: Tensor  # [tree]
+    units: Tensor  # [tree, word]; 0 in padding
+    parents: Integers  # [tree, word] −1 where a word has none, and in padding
+    roots: Integers  # [tree]
+    is_real: NDArray[np.bool_]  # [tree, word] all but padding
+
+
+def _trees_shown(units: Units, trees: TextTrees) -> _Trees:
+    """The trees that the windows of a batch show whole."""
+    places = Places(units)
+    firsts = np.searchsorted(places.windows, np.arange(len(units) + 1))
+    shown = []
+    for window, sentence in enumerate(units.sentences.tolist()):
+        of_window = slice(firsts[window], firsts[window + 1])
+        words = trees.words(sentence) + trees.starts[sentence] if trees.is_asked[sentence] else np.zeros(0, np.int64)
+        at, is_shown = places.find(np.full(len(words), window), words)
+        if len(words) and is_shown.all() and places.counts[of_window].all():
+            shown.append((window, at, *trees.parents(sentence)))
+    n_words = max((len(at) for _, at, _, _ in shown), default=0)
+    columns, parents = (np.full((len(shown), n_words), fill, dtype=np.int64) for fill in (0, -1))
+    is_real = np.zeros((len(shown), n_words), dtype=bool)
+    for row, (_, at, of_tree, _) in enumerate(shown):
+        columns[row, : len(at)], parents[row, : len(at)], is_real[row, : len(at)] = at, of_tree, True
+    windows = torch.tensor([window for window, *_ in shown], dtype=torch.long)
+    roots = np.array([root for *_, root in shown], dtype=np.int64)
+    return _Trees(windows, torch.from_numpy(columns), parents, roots, is_real)
+
+
+def _between(maps: Tensor, trees: _Trees) -> NDArray[np.float32]:
+    """``[tree, head, word, word]`` weights between the words that count, −∞ where there are none."""
+    windows, units = trees.windows.to(maps.device), trees.units.to(maps.device)
+    weights = maps[windows[:, None, None], :, units[:, :, None], units[:, None]].permute(0, 3, 1, 2).cpu().numpy()
+    apart = ~(trees.is_real[:, :, None] & trees.is_real[:, None]) | np.eye(units.shape[1], dtype=bool)
+    return np.where(apart[:, None], np.float32(-np.inf), weights)
+
+
+def _joined(heads: Integers, trees: _Trees) -> Integers:
+    """``[tree, head]`` how many edges are among those from each word to the one in ``[tree, head, word]``."""
+    parents = np.broadcast_to(trees.parents[:, None], heads.shape)
+    back = np.take_along_axis(heads, np.maximum(parents, 0), -1)
+    is_edge = (heads == parents) | (back == np.arange(heads.shape[-1]))
+    return np.asarray(((parents >= 0) & is_edge).sum(-1))
+
+
+def _heads_of_trees(weights: NDArray[np.float32], trees: _Trees) -> Integers:
+    """``[tree, head, word]`` the head of each word in the tree of highest weight from the true root."""
+    n_trees, n_heads, n_words = weights.shape[:3]
+    scores = weights.astype(np.float64)
+    # Padding hangs from the root, where it takes part in nothing.
+    tree, word = np.nonzero(~trees.is_real)
+    scores[tree, :, trees.roots[tree], word] = 0.0
+    flat, roots = scores.reshape(-1, n_words, n_words), np.repeat(trees.roots, n_heads)
+    step = max(1, _MOST_SCORES // n_words**2)
+    parts = [spanning_arborescences(flat[i : i + step], roots[i : i + step]) for i in range(0, len(flat), step)]
+    return np.concatenate(parts).reshape(n_trees, n_heads, n_words)

@@ -14,14 +14,12 @@ from bertology.attention._pass import stream_maps
 from bertology.attention._ratios import Floats, HeadRatios, Integers, Scope, text_ratios
 from bertology.attention._statistic import HeadStatistic, MapBatch
 from bertology.attention.arcs._hits import Places, check_level
-from bertology.attention.arcs._trees import TextTrees
+from bertology.attention.arcs._questions import TextTrees
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.errors import CorpusError, FitError
 
 _FEWEST = 10
-_Scores = tuple[Floats, Floats, Integers]
-"""``[sentence]`` words whose head is named, words with a head to name, and the number of the sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,33 +78,30 @@ def crossfit_attention_parser(
         FitError: a setting is out of range.
         ModelError: the model gives no maps.
     """
-    chosen = settings or ParserSettings()
-    if min(chosen.most_sentences, chosen.batch_sentences, chosen.max_epochs, chosen.patience) < 1:
+    settings = settings or ParserSettings()
+    if min(settings.most_sentences, settings.batch_sentences, settings.max_epochs, settings.patience) < 1:
         raise FitError("most_sentences, batch_sentences, max_epochs and patience should be at least 1")
-    examples = _read(encoder, sentences, trees, chosen, on_long, layers=layers, progress=progress)
+    examples = _read(encoder, sentences, trees, settings, on_long, layers=layers, progress=progress)
     if len(examples) < _FEWEST:
         raise CorpusError(f"{len(examples)} sentences with a tree to parse: give at least {_FEWEST}")
     scores = []
     for fitted_to, scored in ((examples[::2], examples[1::2]), (examples[1::2], examples[::2])):
         train = [one for place, one in enumerate(fitted_to) if place % 5]
-        scores.append(_score(_fit(train, fitted_to[::5], chosen), scored))
+        scores.append(_score(_fit(train, fitted_to[::5], settings), scored))
     right, n_words, of_sentence = (np.concatenate(parts) for parts in zip(*scores, strict=True))
     groups = np.zeros(len(right), dtype=np.int64)
     return text_ratios((name,), sentences, of_sentence, groups, right, n_words, metric="attention_uas")
 
 
 class _KeptMaps(HeadStatistic):
-    """Keeps the word-level maps of all sentences that one window shows whole, as float16: for a few thousand at most.
-
-    ``finish`` returns ``[map, word, word]`` by number of the sentence.
-    """
+    """The word-level maps ``[map, word, word]`` of all sentences that one window shows whole, as float16, by number of
+    the sentence: for a few thousand at most."""
 
     def __init__(self, scope: Scope) -> None:
         check_level(scope)
         self._kept: dict[int, list[Tensor]] = {}
 
     def update(self, batch: MapBatch) -> None:
-        """Keep the maps of one layer."""
         places = Places(batch.units)
         starts = np.searchsorted(places.windows, np.arange(len(batch.units) + 1))
         for window, sentence in enumerate(batch.units.sentences.tolist()):
@@ -117,11 +112,9 @@ class _KeptMaps(HeadStatistic):
                 self._kept.setdefault(sentence, []).append(maps.to("cpu", torch.float16))
 
     def merge(self, other: _KeptMaps) -> None:
-        """Add what another thread has kept."""
         self._kept |= other._kept
 
     def finish(self) -> dict[int, Tensor]:
-        """The maps."""
         return {sentence: torch.cat(maps) for sentence, maps in self._kept.items()}
 
 
@@ -129,14 +122,10 @@ class _KeptMaps(HeadStatistic):
 class _Example:
     """One sentence, as a parser takes it."""
 
-    sentence: int
-    """Its number in the text."""
-    maps: Tensor
-    """``[map, word, word]`` float16, the heads of the first layer first."""
-    heads: Tensor
-    """``[word]`` place of the head of each, −1 for words that are not scored."""
-    vectors: Tensor | None
-    """``[word, dim]``"""
+    sentence: int  # its number in the text
+    maps: Tensor  # [map, word, word] float16, the heads of the first layer first
+    heads: Tensor  # [word] place of the head of each, −1 for words that are not scored
+    vectors: Tensor | None  # [word, dim]
 
 
 def _read(
@@ -182,19 +171,13 @@ def _read(
 class _Parser(nn.Module):
     """Weights of heads, the same for all words or not."""
 
-    def __init__(self, n_heads: int, vectors: Tensor | None, learning_rate: float) -> None:
+    def __init__(self, n_heads: int, vectors: Tensor | None) -> None:
         super().__init__()
         # Of attention from a word to its head, and from the head to the word.
         self.plain = nn.Parameter(torch.zeros(2, n_heads))
-        shape = None if vectors is None else (2, 2, vectors.shape[-1], n_heads)
         # Of the head word and the dependent, for attention upwards and downwards.
+        shape = None if vectors is None else (2, 2, vectors.shape[-1], n_heads)
         self.of_words = None if shape is None else nn.Parameter(torch.zeros(shape))
-        self.rate = learning_rate
-
-    def parameter_groups(self) -> list[dict[str, object]]:
-        """Parameters with their learning rates."""
-        groups: list[dict[str, object]] = [{"params": [self.plain], "lr": self.rate}]
-        return groups if self.of_words is None else [*groups, {"params": [self.of_words], "lr": self.rate / 10}]
 
     def forward(self, maps: Tensor, vectors: Tensor | None) -> Tensor:
         """Scores ``[sentence, dependent, head]`` of maps ``[sentence, map, word, word]``."""
@@ -209,8 +192,10 @@ class _Parser(nn.Module):
 
 def _fit(train: list[_Example], dev: list[_Example], settings: ParserSettings) -> _Parser:
     """Fit by Adam until the loss on dev no longer falls."""
-    parser = _Parser(train[0].maps.shape[0], train[0].vectors, settings.learning_rate)
-    optimizer = torch.optim.Adam(parser.parameter_groups())
+    parser = _Parser(train[0].maps.shape[0], train[0].vectors)
+    rates = {"plain": settings.learning_rate, "of_words": settings.learning_rate / 10}
+    groups = [{"params": [weights], "lr": rates[name]} for name, weights in parser.named_parameters()]
+    optimizer = torch.optim.Adam(groups)
     order = np.random.default_rng(settings.seed)
     best, best_epoch, state = float("inf"), 0, {}
     for epoch in range(1, settings.max_epochs + 1):
@@ -239,7 +224,8 @@ def _batches(examples: list[_Example], size: int = 32) -> Iterator[list[_Example
 
 def _forward(parser: _Parser, batch: list[_Example]) -> tuple[Tensor, Tensor]:
     """``[sentence, dependent, head]`` scores, −∞ where there is no other word, and ``[sentence, word]`` true heads."""
-    longest = max(len(one.heads) for one in batch)
+    lengths = torch.tensor([len(one.heads) for one in batch])
+    longest = int(lengths.max())
     maps = torch.zeros(len(batch), batch[0].maps.shape[0], longest, longest)
     heads = torch.full((len(batch), longest), -1, dtype=torch.long)
     first = batch[0].vectors
@@ -249,8 +235,7 @@ def _forward(parser: _Parser, batch: list[_Example]) -> tuple[Tensor, Tensor]:
         maps[row, :, :n, :n], heads[row, :n] = one.maps.float(), one.heads
         if vectors is not None and one.vectors is not None:
             vectors[row, :n] = one.vectors
-    real = torch.arange(longest) < torch.tensor([len(one.heads) for one in batch])[:, None]
-    apart = ~real[:, None] | torch.eye(longest, dtype=torch.bool)
+    apart = ~(torch.arange(longest) < lengths[:, None])[:, None] | torch.eye(longest, dtype=torch.bool)
     return parser(maps, vectors).masked_fill(apart, -torch.inf), heads
 
 
@@ -265,11 +250,12 @@ def _loss(parser: _Parser, batch: list[_Example]) -> tuple[Tensor, int]:
 
 
 @torch.no_grad()
-def _score(parser: _Parser, examples: list[_Example]) -> _Scores:
+def _score(parser: _Parser, examples: list[_Example]) -> tuple[Floats, Floats, Integers]:
+    """``[sentence]`` words whose head is named, words with a head to name, and the number of the sentence."""
     right, n_words = [], []
     for batch in _batches(examples):
         scores, heads = _forward(parser, batch)
-        right += (((scores.argmax(-1) == heads) & (heads >= 0)).sum(-1)).tolist()
+        right += ((scores.argmax(-1) == heads) & (heads >= 0)).sum(-1).tolist()
         n_words += (heads >= 0).sum(-1).tolist()
     numbers = np.array([one.sentence for one in examples], dtype=np.int64)
     return np.array(right, dtype=np.float64), np.array(n_words, dtype=np.float64), numbers

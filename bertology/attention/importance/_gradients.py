@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertology.activations import Progress, silent
-from bertology.attention._pass import place_of_maps
+from bertology.attention._pass import taking_maps
 from bertology.attention._ratios import Floats, HeadRatios
-from bertology.attention.importance._task import Answers, ScoredTask, TaskBatch, summed
+from bertology.attention.importance._tasks import Answers, ScoredTask, TaskBatch, summed
 from bertology.encoders import Encoder
-from bertology.encoders.interventions import changing, watching
+from bertology.encoders.interventions import changing
 from bertology.errors import ModelError
 
 TARGETS = ("[CLS]", "[SEP]", "[MASK]", "punctuation", "other")
@@ -58,22 +57,16 @@ def head_importance(task: ScoredTask, *, progress: Progress = silent) -> HeadRat
     over, under = summed(task, shapes, add, passes=1, progress=progress)
     norms = np.sqrt(((over.sum(-1) / under.sum()) ** 2).sum(-1))[:, None, None]  # [layer, 1, 1]
     normalised = np.divide(over, norms, out=np.zeros_like(over), where=norms != 0)
-    return HeadRatios(
-        names=("importance", "gradient_bits"),
-        layers=tuple(range(1, encoder.n_layers + 1)),
-        over=np.stack([normalised, over]),
-        under=np.broadcast_to(under, (2, 1, 1, task.n_clusters)),
-    )
+    both, under = np.stack([normalised, over]), np.broadcast_to(under, (2, 1, 1, task.n_clusters))
+    return HeadRatios(("importance", "gradient_bits"), task.layers, both, under)
 
 
 def _gate_gradients(encoder: Encoder, batch: TaskBatch) -> tuple[Floats, NDArray[np.bool_]]:
     """``[layer, row, head]`` in bits, and ``[row]`` which rows have items."""
-    n_rows, heads = len(batch.ids), range(1, encoder.n_heads + 1)
+    n_rows = len(batch.ids)
     gates = torch.ones(encoder.n_layers, n_rows, encoder.n_heads, device=encoder.device, requires_grad=True)
-    by_head = {
-        (layer, head): gates[layer - 1, :, head - 1] for layer in range(1, encoder.n_layers + 1) for head in heads
-    }
-    with encoder.gated_heads(by_head):
+    heads = np.ndindex(encoder.n_layers, encoder.n_heads)
+    with encoder.gated_heads({(layer + 1, head + 1): gates[layer, :, head] for layer, head in heads}):
         answers = batch.ask(encoder)
     with torch.enable_grad():
         losses, counted = _row_loss(answers, n_rows)
@@ -112,40 +105,35 @@ def attention_gradients(task: ScoredTask, *, progress: Progress = silent) -> tup
         _add_batch(reader, batch, kinds, *sums)
         progress.advance(1)
 
-    both = len(STATISTICS), len(TARGETS)
-    shapes: list[tuple[int, ...]] = [
-        (*both, encoder.n_layers, encoder.n_heads, task.n_clusters),
-        (*both, task.n_clusters),
-    ]
+    both, n = (len(STATISTICS), len(TARGETS)), task.n_clusters
+    shapes = [(*both, encoder.n_layers, encoder.n_heads, n), (*both, n)]
     over, under = summed(task, shapes, add, passes=1, progress=progress)
-    layers = tuple(range(1, encoder.n_layers + 1))
     gradient, effect = (
-        HeadRatios(TARGETS, layers, above, below[:, None, None], metric=metric)
+        HeadRatios(TARGETS, task.layers, above, below[:, None, None], metric=metric)
         for metric, above, below in zip(STATISTICS, over, under, strict=True)
     )
     return gradient, effect
 
 
 def _add_batch(encoder: Encoder, batch: TaskBatch, kinds: Tensor, over: Floats, under: Floats) -> None:
-    real = batch.real.to(encoder.device)
+    real = (torch.ones_like(batch.ids) if batch.mask is None else batch.mask).bool().to(encoder.device)
     kind = torch.where(real, kinds[batch.ids].to(encoder.device), len(TARGETS))
     member = torch.nn.functional.one_hot(kind, len(TARGETS) + 1)[..., :-1].float()  # [row, piece, target]
     maps, counted = _maps_with_gradients(encoder, batch)
     rows = (real & counted[:, None]).float()  # pieces that attend, in texts with items
-    clusters = batch.clusters
     n_targets, n_rows = member.sum(1), rows.sum(1)  # [row, target], [row]
     present = (n_targets > 0) * counted[:, None]
-    np.add.at(under.transpose(2, 0, 1), clusters, _numpy(torch.stack([n_targets * n_rows[:, None], present], dim=1)))
-    for layer, found in maps.items():
-        slope = found.grad
-        if slope is None:
+    n_pairs = torch.stack([n_targets * n_rows[:, None], present], dim=1)
+    np.add.at(under.transpose(2, 0, 1), batch.clusters, _numpy(n_pairs))
+    for layer, weights in maps.items():
+        if weights.grad is None:
             raise ModelError(f"model {encoder.name}: its maps in layer {layer} are not what the loss is computed from")
-        slope, weights = slope.float(), found.detach().float()
+        slope, weights = weights.grad.float(), weights.detach().float()
         pairs, effect = (
             torch.einsum("bhij,bi,bjt->bth", each, rows, member) for each in (slope.abs(), slope * weights)
         )
-        found_here = torch.stack([pairs, effect.abs()], dim=1)  # [row, statistic, target, head]
-        np.add.at(over[:, :, layer - 1].transpose(3, 0, 1, 2), clusters, _numpy(found_here) / math.log(2))
+        sums = torch.stack([pairs, effect.abs()], dim=1)  # [row, statistic, target, head]
+        np.add.at(over[:, :, layer - 1].transpose(3, 0, 1, 2), batch.clusters, _numpy(sums) / math.log(2))
 
 
 def _maps_with_gradients(encoder: Encoder, batch: TaskBatch) -> tuple[dict[int, Tensor], Tensor]:
@@ -155,39 +143,28 @@ def _maps_with_gradients(encoder: Encoder, batch: TaskBatch) -> tuple[dict[int, 
     def ask_for_maps(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         return args, {**kwargs, "output_attentions": True}
 
-    def keep(module: nn.Module, args: Any, output: Any) -> None:
-        place = place_of_maps(output, encoder.n_heads) if isinstance(output, tuple) else None
-        if place is not None and watch.current not in maps:
-            output[place].retain_grad()
-            maps[watch.current] = output[place]
+    def keep(layer: int, output: tuple[Any, ...], place: int) -> None:
+        maps[layer] = output[place]
+        maps[layer].retain_grad()
 
     body, blocks = encoder.model.body, encoder.model.blocks
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(encoder.plain_attention())
-        stack.enter_context(_recording_gradients(encoder))
-        watch = stack.enter_context(watching(body, blocks))
-        stack.callback(body.register_forward_pre_hook(ask_for_maps, with_kwargs=True).remove)
-        for block in dict.fromkeys(blocks):
-            for module in block.modules():
-                stack.callback(module.register_forward_hook(keep, prepend=True).remove)
-        answers = batch.ask(encoder)
-        losses, counted = _row_loss(answers, len(batch.ids))
-        if not maps:
-            raise ModelError(f"model {encoder.name}: {type(body).__name__} gives no attention maps")
-        losses.sum().backward()  # type: ignore[no-untyped-call]
-    return maps, counted
-
-
-@contextlib.contextmanager
-def _recording_gradients(encoder: Encoder) -> Iterator[None]:
-    """Let passes be recorded from the embeddings on: no map of the first layer comes after a gate."""
+    # Passes are recorded from the embeddings on: no map of the first layer comes after a gate.
     neutral = torch.ones((), requires_grad=True)
-    with (
-        torch.enable_grad(),
-        encoder.gated_heads({(1, 1): neutral}),
-        changing(encoder.model.body, encoder.model.blocks, 0, lambda state: state.detach().requires_grad_()),
-    ):
-        yield
+    asking = body.register_forward_pre_hook(ask_for_maps, with_kwargs=True)
+    try:
+        with (
+            torch.enable_grad(),
+            encoder.gated_heads({(1, 1): neutral}),
+            changing(body, blocks, 0, lambda state: state.detach().requires_grad_()),
+            taking_maps(encoder, keep),
+        ):
+            losses, counted = _row_loss(batch.ask(encoder), len(batch.ids))
+            if not maps:
+                raise ModelError(f"model {encoder.name}: {type(body).__name__} gives no attention maps")
+            losses.sum().backward()  # type: ignore[no-untyped-call]
+    finally:
+        asking.remove()
+    return maps, counted
 
 
 def _kinds(encoder: Encoder) -> Tensor:
@@ -200,24 +177,18 @@ def _kinds(encoder: Encoder) -> Tensor:
         bare = form.removeprefix("##").lstrip("▁Ġ")
         if bare and all(unicodedata.category(letter).startswith("P") for letter in bare):
             kinds[number] = TARGETS.index("punctuation")
-    special = (tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id)
-    for place, number in enumerate(special):
+    for place, number in enumerate((tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id)):
         if number is not None:
             kinds[number] = place
     return kinds
 
 
 def _numpy(values: Tensor) -> Floats:
-    found: Floats = values.detach().cpu().double().numpy()
-    return found
+    return np.asarray(values.detach().cpu().double().numpy())
 
 
 def _row_loss(answers: Answers, n_rows: int) -> tuple[Tensor, Tensor]:
-    """The loss of each text: the mean over its items, in nats; and whether it has any.
-
-    Returns:
-        ``[row]`` floats, 0 where a row has no item, and ``[row]`` bool.
-    """
+    """``[row]`` the loss of each text, the mean over its items in nats, 0 where it has none; and whether it has any."""
     n_items = torch.bincount(answers.rows, minlength=n_rows)
     sums = answers.nats.new_zeros(n_rows).index_add(0, answers.rows, answers.nats)
     return sums / n_items.clamp_min(1), n_items > 0

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import get_args
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from bertology.activations import Progress, silent
 from bertology.attention._pass import checked_layers
-from bertology.attention._ratios import Floats, HeadRatios, Integers
-from bertology.attention.importance._task import ScoredTask
-from bertology.attention.importance._without import Head, TaskScores, Way, Without, scores_without
+from bertology.attention._ratios import Floats, HeadRatios
+from bertology.attention.importance._tasks import ScoredTask, TaskBatch, summed
+from bertology.encoders import Encoder
+from bertology.encoders.interventions import Replay, check_gates, head_projection, value_projection, watching
 from bertology.errors import ModelError
 
 SCORES = ("loss_bits", "accuracy")
@@ -20,6 +26,11 @@ DELTAS = ("delta_loss_bits", "delta_accuracy")
 REDUCED = ("all off", "all but one off")
 ORDERS = ("least important", "most important", "random")
 """Which heads are off."""
+
+Head = tuple[int, int]
+"""Layer and head, both from 1."""
+Way = Literal["off", "uniform"]
+"""Gated by 0 (Michel et al. 2019), or made to attend to everything alike (Kovaleva et al. 2019)."""
 
 
 def leave_one_out(
@@ -49,7 +60,7 @@ def leave_one_out(
     heads = [(layer, head) for layer in chosen for head in range(1, n_heads + 1)]
     states = [Without(frozenset({head}), way) for way in ways for head in heads]
     scores = scores_without(task, [Without(), *states], progress=progress)
-    return _changes(scores, tuple(ways), chosen, n_heads)
+    return _changes(scores, tuple(ways), chosen, "head")
 
 
 def leave_one_layer_out(
@@ -87,7 +98,7 @@ def leave_one_layer_out(
     states = [Without(all_of[layer], way) for layer in chosen]
     states += [Without(all_of[layer] - {best[layer]}, way) for layer in chosen]
     scores = scores_without(task, [Without(), *states], progress=progress)
-    return _changes(scores, REDUCED, chosen)
+    return _changes(scores, REDUCED, chosen, "layer")
 
 
 def pruning_curves(
@@ -134,9 +145,8 @@ def pruning_curves(
         rising = np.argsort(ranks[..., known].sum(-1).ravel(), kind="stable")
         orders += [rising, rising[::-1]]
     orders += [np.random.default_rng(seed).permutation(len(heads)) for seed in seeds]
-    states = [
-        Without(frozenset(_first(heads, order, step / n_steps)), way) for order in orders for step in range(n_steps + 1)
-    ]
+    sizes = [round(step / n_steps * len(heads)) for step in range(n_steps + 1)]
+    states = [Without(frozenset(heads[number] for number in order[:size]), way) for order in orders for size in sizes]
     scores = scores_without(task, states, progress=progress)
     percents = [f"{100 * step / n_steps:.3g} %" for step in range(n_steps + 1)]
     names = tuple(f"{order} {percent}" for order in ORDERS for percent in percents)
@@ -148,10 +158,6 @@ def pruning_curves(
         HeadRatios(names, (), over[:, None, None], under, metric=metric, unit="model")
         for metric, over in zip((*SCORES, *DELTAS), (*curves, *changes), strict=True)
     )
-
-
-def _first(heads: Sequence[Head], order: Integers, share: float) -> list[Head]:
-    return [heads[number] for number in order[: round(share * len(heads))]]
 
 
 def _curves(sums: Floats, n_orders: int, folds: int) -> Floats:
@@ -177,11 +183,6 @@ def _check(task: ScoredTask, ranks: Floats, n_steps: int, seeds: Sequence[int], 
 
 
 def _check_importance(task: ScoredTask, importance: Floats) -> None:
-    """Refuse importances that are not one finite number for each head.
-
-    Raises:
-        ModelError: they are not.
-    """
     shape = (task.encoder.n_layers, task.encoder.n_heads)
     if importance.shape != shape or not np.isfinite(importance).all():
         raise ModelError(
@@ -191,19 +192,19 @@ def _check_importance(task: ScoredTask, importance: Floats) -> None:
 
 
 def _changes(
-    scores: TaskScores, names: tuple[str, ...], layers: tuple[int, ...], n_heads: int | None = None
+    scores: TaskScores, names: tuple[str, ...], layers: tuple[int, ...], unit: Literal["head", "layer"]
 ) -> tuple[HeadRatios, HeadRatios]:
     """Changes of loss and score from the first state; the others are in order of names, layers and heads, if any."""
-    shape = (len(names), len(layers), n_heads or 1, len(scores.items))
-    under = np.broadcast_to(scores.items, (len(names), 1, 1, len(scores.items)))
+    n_clusters = len(scores.items)
+    under = np.broadcast_to(scores.items, (len(names), 1, 1, n_clusters))
     loss, score = (
         HeadRatios(
             names,
             layers,
-            (sums[1:] - sums[0]).reshape(shape),
+            (sums[1:] - sums[0]).reshape(len(names), len(layers), -1, n_clusters),
             under,
             metric=metric,
-            unit="layer" if n_heads is None else "head",
+            unit=unit,
         )
         for metric, sums in zip(DELTAS, (scores.bits, scores.right), strict=True)
     )
@@ -214,3 +215,114 @@ def _check_ways(ways: Sequence[Way]) -> None:
     known = get_args(Way)
     if not ways or set(ways) - set(known):
         raise ModelError(f"ways to disable heads are {list(ways)}: give {' or '.join(known)}")
+
+
+@dataclass(frozen=True)
+class Without:
+    """A model with some heads disabled."""
+
+    heads: frozenset[Head] = frozenset()
+    """By layer and head; the whole model where there are none."""
+    way: Way = "off"
+
+
+@dataclass(frozen=True, eq=False)
+class TaskScores:
+    """Sums over the items of each cluster of sentences, for several states of a model."""
+
+    bits: Floats
+    """``[state, cluster]`` loss."""
+    right: Floats
+    """``[state, cluster]`` number of items on which the model was correct."""
+    items: Floats
+    """``[cluster]`` number of items."""
+
+
+def scores_without(task: ScoredTask, states: Sequence[Without], *, progress: Progress = silent) -> TaskScores:
+    """Scores of a task with each of some sets of heads disabled, on the same items.
+
+    Each batch is read once by the whole model; then, for every state, only from the first layer with a disabled head,
+    since nothing below has changed. A batch goes to a core.
+    """
+    distinct = list(dict.fromkeys(states))
+    encoder = task.encoder
+    for state in distinct:
+        check_gates(dict.fromkeys(state.heads, 0.0), n_layers=encoder.n_layers, n_heads=encoder.n_heads)
+        if state.way == "uniform":
+            value_projection(encoder.model.blocks[0], encoder.family)
+
+    def add(reader: Encoder, batch: TaskBatch, sums: Sequence[Floats]) -> None:
+        loss, right, items = sums
+        replay = Replay(reader.model.body, reader.model.blocks)
+        with replay.recording():
+            whole = batch.ask(reader)
+        cluster = batch.clusters[whole.rows.cpu().numpy()]
+        np.add.at(items, cluster, 1)
+        for number, state in enumerate(distinct):
+            answers = whole
+            if state.heads:
+                lowest = min(layer for layer, _ in state.heads)
+                with replay.from_layer(lowest), _disabled(reader, state):
+                    answers = batch.ask(reader)
+            bits = answers.nats.cpu().double().numpy() / math.log(2)
+            loss[number] += np.bincount(cluster, weights=bits, minlength=len(items))
+            right[number] += np.bincount(cluster, weights=answers.right.cpu().numpy(), minlength=len(items))
+            progress.advance(1)
+
+    by_state = len(distinct), task.n_clusters
+    loss, right, items = summed(task, [by_state, by_state, by_state[1:]], add, passes=len(distinct), progress=progress)
+    place = [distinct.index(state) for state in states]
+    return TaskScores(bits=loss[place], right=right[place], items=items)
+
+
+def _disabled(encoder: Encoder, state: Without) -> contextlib.AbstractContextManager[None]:
+    if state.way == "uniform":
+        return uniform_heads(encoder, state.heads)
+    return encoder.gated_heads(dict.fromkeys(state.heads, 0.0))
+
+
+@contextlib.contextmanager
+def uniform_heads(encoder: Encoder, heads: frozenset[Head]) -> Iterator[None]:
+    """Replace the attention of some heads by the same weight for every piece but padding, in passes inside the block
+    (Kovaleva et al. 2019, section 4.4).
+
+    The output of such a head is the mean of its values, the same for every piece; so the values are read, and their
+    mean replaces what the head would have computed.
+    """
+    check_gates(dict.fromkeys(heads, 1.0), n_layers=encoder.n_layers, n_heads=encoder.n_heads)
+    n_heads = encoder.n_heads
+    state: dict[str, Tensor | None] = {"mask": None, "values": None}
+
+    def keep_mask(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        state["mask"] = args[1] if len(args) > 1 else kwargs.get("attention_mask")
+
+    def keep_values(module: nn.Module, args: Any, output: Tensor) -> None:
+        state["values"] = output
+
+    def put_mean(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        chosen = [head - 1 for layer, head in heads if layer == watch.current]
+        if not chosen:
+            return None
+        # [batch, 1, head, dim / head]
+        mean = _mean(state["values"], state["mask"]).unflatten(-1, (n_heads, -1))  # type: ignore[no-untyped-call]
+        is_chosen = torch.zeros(n_heads, dtype=torch.bool, device=mean.device)
+        is_chosen[chosen] = True
+        computed = args[0].unflatten(-1, (n_heads, -1))
+        return (torch.where(is_chosen[:, None], mean, computed).flatten(-2), *args[1:])
+
+    with watching(encoder.model.body, encoder.model.blocks) as watch, contextlib.ExitStack() as stack:
+        stack.callback(encoder.model.body.register_forward_pre_hook(keep_mask, with_kwargs=True).remove)
+        for block in dict.fromkeys(encoder.model.blocks):
+            values, projection = value_projection(block, encoder.family), head_projection(block, encoder.family)
+            stack.callback(values.register_forward_hook(keep_values).remove)
+            stack.callback(projection.register_forward_pre_hook(put_mean).remove)
+        yield
+
+
+def _mean(values: Tensor | None, mask: Tensor | None) -> Tensor:
+    """``[batch, 1, dim]`` over the pieces that are not padding."""
+    assert values is not None, "values are projected before the heads are mixed"
+    if mask is None:
+        return values.mean(1, keepdim=True)
+    real = mask[:, :, None].to(values)
+    return (values * real).sum(1, keepdim=True) / real.sum(1, keepdim=True)

@@ -1,18 +1,100 @@
-"""The tasks: to restore masked words, and to sort texts with a fine-tuned classifier."""
+"""Tasks on which heads are measured: a loss and a score by item. To restore masked words, and to sort texts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from bertology.attention.importance._task import Answers, ScoredTask, TaskBatch
+from bertology.activations import Progress
+from bertology.attention._pass import MOST_WORKERS, on_each_core
+from bertology.attention._ratios import Floats, Integers, Scope
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, OnLong
 from bertology.encoders.batching import Batch, plan_batches
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText
 from bertology.errors import CorpusError, ModelError
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Loss and score of the items of a batch."""
+
+    nats: Tensor
+    """``[item]`` loss, −ln of the probability of what is correct; gradients flow from it to the gates of heads."""
+    right: Tensor
+    """``[item]`` bool, whether the model is correct."""
+    rows: Tensor
+    """``[item]`` the row of the batch that each is in."""
+
+
+@dataclass(frozen=True, eq=False)
+class TaskBatch:
+    """A few texts, and how a model is scored on them."""
+
+    ids: Tensor
+    """``[row, piece]`` vocabulary numbers."""
+    mask: Tensor | None
+    """``[row, piece]`` 1 for pieces, 0 for padding; None where nothing is padded."""
+    clusters: Integers
+    """``[row]`` the cluster of sentences that each belongs to."""
+    ask: Callable[[Encoder], Answers]
+    """Read the texts with the task's encoder, or a twin of it, in its present state: heads gated, hooks on its blocks.
+    """
+
+
+class ScoredTask:
+    """A task that a model does item by item; the items are the same whatever is done to the model.
+
+    Args:
+        encoder: the model.
+        n_texts: number of texts; of many some neighbours share a cluster.
+    """
+
+    batches: tuple[TaskBatch, ...]
+    """All items, each once; set by subclasses."""
+
+    def __init__(self, encoder: Encoder, n_texts: int) -> None:
+        self.encoder = encoder
+        self.layers = tuple(range(1, encoder.n_layers + 1))
+        self._scope = Scope(n_texts, self.layers, encoder.n_heads, "piece")
+        self.n_clusters = self._scope.n_clusters
+        """Number of clusters of texts over which scores are summed: one a text, as long as there are few enough."""
+
+
+def summed(
+    task: ScoredTask,
+    shapes: Sequence[tuple[int, ...]],
+    add: Callable[[Encoder, TaskBatch, Sequence[Floats]], None],
+    *,
+    passes: int,
+    progress: Progress,
+) -> list[Floats]:
+    """Sums of these shapes over all batches of a task, a batch a core.
+
+    ``add`` adds to them what a batch comes to with an encoder that no other thread uses; it takes so many ``passes``,
+    each of which it counts. A :class:`ModelError` where heads are gated already: the model would not be measured as it
+    is.
+    """
+    if task.encoder.is_gated:
+        raise ModelError("heads are gated already: measure them outside gated_heads")
+    progress.start(len(task.batches) * passes, unit="passes")
+
+    def work(reader: Encoder, part: slice) -> list[Floats]:
+        sums = [np.zeros(shape) for shape in shapes]
+        for batch in task.batches[part]:
+            add(reader, batch, sums)
+        return sums
+
+    first, *others = on_each_core(task.encoder, work, most=min(MOST_WORKERS, len(task.batches)))
+    progress.finish()
+    for other in others:
+        for total, part in zip(first, other, strict=True):
+            total += part
+    return first
 
 
 class MaskedWords(ScoredTask):
@@ -43,25 +125,19 @@ class MaskedWords(ScoredTask):
     ) -> None:
         super().__init__(encoder, len(sentences))
         self._text = MaskedText(encoder, sentences, share=share, seed=seed, on_long=on_long)
-        self._batches = tuple(self._batch(masked) for masked in self._text.batches())
-
-    @property
-    def batches(self) -> tuple[TaskBatch, ...]:
-        """Windows in which words are masked."""
-        return self._batches
+        self.batches = tuple(self._batch(masked) for masked in self._text.batches())
 
     def _batch(self, masked: MaskedBatch) -> TaskBatch:
-        words, first, of_piece = np.unique(
-            self._text.places.word[masked.places], return_index=True, return_inverse=True
-        )
+        words = self._text.places.word[masked.places]
+        distinct, first, of_piece = np.unique(words, return_index=True, return_inverse=True)
         item = torch.from_numpy(of_piece.astype(np.int64))
         rows = masked.positions[torch.from_numpy(first), 0]
 
         def ask(encoder: Encoder) -> Answers:
             nats, best = masked.ask(encoder)
             by_word = item.to(nats.device)
-            wrong = torch.bincount(by_word, weights=(~best).double(), minlength=len(words))
-            summed = nats.new_zeros(len(words)).index_add(0, by_word, nats)
+            wrong = torch.bincount(by_word, weights=(~best).double(), minlength=len(distinct))
+            summed = nats.new_zeros(len(distinct)).index_add(0, by_word, nats)
             return Answers(summed, wrong == 0, rows.to(nats.device))
 
         sentences = self._text.pieces.window_sentence[masked.windows].astype(np.int64)
@@ -89,18 +165,17 @@ class SequenceClassifier(ScoredTask):
             raise ModelError(f"model {encoder.name} has no classifier of texts: load one with load_classifier")
         _check_texts(texts, labels, pairs, n_classes=int(encoder.model.classifier.config.num_labels))
         super().__init__(encoder, len(texts))
+        encoded = encoder.tokenizer(list(texts), None if pairs is None else list(pairs), verbose=False)
         self._labels = torch.tensor(list(labels))
-        self._ids, self._types = _encoded(encoder, texts, pairs)
+        self._ids, self._types = encoded["input_ids"], encoded.get("token_type_ids")
         lengths = np.array([len(ids) for ids in self._ids])
-        self._batches = tuple(self._batch(planned) for planned in plan_batches(lengths))
-
-    @property
-    def batches(self) -> tuple[TaskBatch, ...]:
-        """All texts."""
-        return self._batches
+        for number in np.flatnonzero(lengths > encoder.max_pieces).tolist():
+            most = f"model {encoder.name} takes {encoder.max_pieces}"
+            raise ModelError(f"text {number} has {lengths[number]} pieces: {most}; shorten it")
+        self.batches = tuple(self._batch(planned) for planned in plan_batches(lengths))
 
     def _batch(self, planned: Batch) -> TaskBatch:
-        ids = torch.full((len(planned.windows), planned.length), self._encoder.pad_id)
+        ids = torch.full((len(planned.windows), planned.length), self.encoder.pad_id)
         mask, types = torch.zeros_like(ids), torch.zeros_like(ids)
         for row, text in enumerate(planned.windows.tolist()):
             length = len(self._ids[text])
@@ -128,16 +203,3 @@ def _check_texts(texts: Sequence[str], labels: Sequence[int], pairs: Sequence[st
     for number, label in enumerate(labels):
         if not 0 <= label < n_classes:
             raise CorpusError(f"text {number} has label {label}: the model's classes are 0…{n_classes - 1}")
-
-
-def _encoded(
-    encoder: Encoder, texts: Sequence[str], pairs: Sequence[str] | None
-) -> tuple[list[list[int]], list[list[int]] | None]:
-    """Vocabulary numbers and segments of each text; no segments where the model has none."""
-    encoded = encoder.tokenizer(list(texts), None if pairs is None else list(pairs), verbose=False)
-    for number, ids in enumerate(encoded["input_ids"]):
-        if len(ids) > encoder.max_pieces:
-            raise ModelError(
-                f"text {number} has {len(ids)} pieces: model {encoder.name} takes {encoder.max_pieces}; shorten it"
-            )
-    return encoded["input_ids"], encoded.get("token_type_ids")

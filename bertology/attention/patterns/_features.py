@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from bertology.attention._measured import row_entropy, weighted_sums
-from bertology.attention._units import Units
+from bertology.attention._texts import Units
 from bertology.attention.patterns._kinds import CLS, PADDING, PIECE, PUNCTUATION, SEP
 
 COLUMN_CONTRASTS: Final = (0.16, 0.3)

@@ -67,15 +67,10 @@ class Payload:
 
 
 def payload(reading: AttentionReading, *, level: Level, weights: Weights) -> Payload:
-    """The payload of a reading.
+    """The payload of a reading, of which ``level`` and ``weights`` are shown first.
 
     A page holds both levels and all weights that were read where nothing has to be left out of them; for longer
     sentences only the given level and weights, with the strongest weights of every row.
-
-    Args:
-        reading: of a sentence.
-        level: shown first.
-        weights: shown first.
     """
     n_maps = sum(len(heads) for heads in reading.heads.values())
     every: list[tuple[Level, Weights]] = [(one, other) for one in LEVELS for other in reading.weights]
@@ -112,9 +107,7 @@ def model_name(name: str) -> str:
 
 def _units(reading: AttentionReading, level: Level) -> dict[str, Any]:
     units = reading.units(level)
-    place: dict[int, int] = {}
-    for number, word in enumerate(units.word):
-        place.setdefault(word, number)
+    place = {word: number for number, word in reversed(list(enumerate(units.word)))}
     return {
         "labels": list(units.labels),
         "special": [int(special) for special in units.special],
@@ -149,12 +142,8 @@ def pack(maps: Maps, *, kept: int) -> tuple[bytes, float]:
     sum of each row (float32), then the column of each kept weight as its distance from the one before (low bytes,
     then high bytes); and the weights (8 bits, 255 is the scale).
 
-    Args:
-        maps: ``[head, unit, unit]``
-        kept: how many of the largest weights of each row are kept; the others are left out.
-
-    Returns:
-        The bytes, and the share of the rows' mass that the kept weights have, on average.
+    Of ``[head, unit, unit]`` so many of the largest weights of each row are ``kept``. Returned with the bytes is the
+    share of the rows' mass that these have, on average.
     """
     n_units = maps.shape[2]
     rows = maps.reshape(-1, n_units)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import accumulate, groupby, product
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -36,13 +37,24 @@ class ShownUnits:
     special: tuple[bool, ...]
     """Whether each is a special piece."""
     segment: tuple[int, ...]
-    """0 or 1: the first sentence or the second; special pieces go with the model's own token types."""
-    first: tuple[int, ...]
-    """First piece of each."""
-    last: tuple[int, ...]
-    """End of its pieces, exclusive."""
+    """0 or 1: the first sentence or the second; special pieces close the sentence before them."""
     word: tuple[int, ...]
     """Number of the word, through the sentences, that each is or belongs to; −1 for special pieces."""
+    spans: tuple[tuple[int, int], ...]
+    """First piece of each, and the end of its pieces."""
+
+    @classmethod
+    def of(cls, units: Iterable[tuple[tuple[int, int], int, str]], encoding: Any) -> ShownUnits:
+        """From the pieces, the word and the label of each."""
+        spans, word, labels = zip(*units, strict=True)
+        sentences = [*accumulate(encoding.sequence_ids, lambda before, of: before if of is None else of, initial=0)]
+        return cls(
+            labels=labels,
+            special=tuple(encoding.sequence_ids[first] is None for first, _ in spans),
+            segment=tuple(sentences[first + 1] for first, _ in spans),
+            word=word,
+            spans=spans,
+        )
 
 
 @dataclass(frozen=True)
@@ -88,18 +100,10 @@ class AttentionReading:
         return self.given.words if level == "word" else self.given.pieces
 
     def maps(self, layer: int, *, level: Level = "word", weights: Weights = "raw") -> Maps:
-        """Maps of the heads of a layer, special tokens in their places.
+        """``[head, unit, unit]`` from (rows) to (columns), special tokens in their places.
 
         Word maps sum over a target word's pieces and average over a source word's (Clark et al. 2019, section 4.1).
         Norm-weighted maps hold ‖α f(x)‖ (Kobayashi et al. 2020); between words it is such norms that are summed.
-
-        Args:
-            layer: from 1.
-            level: between words or between pieces.
-            weights: ``raw`` or ``norm``.
-
-        Returns:
-            ``[head, unit, unit]`` from (rows) to (columns).
 
         Raises:
             BertologyError: the layer or these weights were not read.
@@ -116,20 +120,12 @@ class AttentionReading:
         return maps.numpy()
 
     def _between_words(self, maps: Tensor) -> Tensor:
-        units = self.given.words
-        own = [place for place, special in enumerate(units.special) if not special]
-        specials = [units.first[place] for place, special in enumerate(units.special) if special]
-        first, last = ([edge[place] for place in own] for edge in (units.first, units.last))
-        return word_attentions(maps, first, last, specials=specials, gaps=self.given.gaps)[
-            :, self._order[:, None], self._order
-        ]
-
-    @cached_property
-    def _order(self) -> Tensor:
-        """``[unit]`` where each stands where specials come after the words."""
-        special = np.array(self.given.words.special)
-        places = np.concatenate([np.flatnonzero(~special), np.flatnonzero(special)])
-        return torch.from_numpy(np.argsort(places))
+        spans, is_special = np.array(self.given.words.spans), np.array(self.given.words.special)
+        first, last = spans[~is_special].T
+        specials = spans[is_special, 0].tolist()
+        # Where each stands when specials come after the words.
+        order = torch.from_numpy(np.argsort(np.argsort(is_special, kind="stable")))
+        return word_attentions(maps, first, last, specials=specials, gaps=self.given.gaps)[:, order[:, None], order]
 
 
 def read_attention(
@@ -160,7 +156,7 @@ def read_attention(
     given = lay_out(encoder, sentences)
     if norms:
         check_norms(encoder)
-    rows = {layer: [head - 1 for head in own] for layer, own in chosen.items()}
+    rows = {layer: [head - 1 for head in heads_of] for layer, heads_of in chosen.items()}
     maps: dict[int, Tensor] = {}
     lengths: dict[int, Tensor] = {}
 
@@ -189,17 +185,7 @@ def read_attention(
 def choose_heads(
     layers: Sequence[int] | None, heads: Sequence[tuple[int, int]] | None, *, n_layers: int, n_heads: int
 ) -> Mapping[int, tuple[int, ...]]:
-    """The heads of each layer that is shown, in order.
-
-    Args:
-        layers: from 1; all of the model, or all that ``heads`` name, when left out.
-        heads: (layer, head), both from 1; all of ``layers`` when left out.
-        n_layers: how many the model has.
-        n_heads: how many each of its layers has.
-
-    Raises:
-        ModelError: a layer or head that the model does not have, or a head that is in none of ``layers``.
-    """
+    """The heads of each layer that is shown, in order; arguments as those of :func:`read_attention`."""
     for layer, head in heads or ():
         name = f"L{layer}H{head}"
         if not 1 <= layer <= n_layers:
@@ -216,21 +202,13 @@ def choose_heads(
             raise ModelError(f"layer {layer}{why}; the model has maps of layers 1…{n_layers}")
     if not layers:
         raise ModelError(f"no layers asked for: the model has maps of layers 1…{n_layers}")
-    shown = {}
-    for layer in sorted(set(layers)):
-        own = range(1, n_heads + 1) if heads is None else sorted({head for of, head in heads if of == layer})
-        if own:
-            shown[layer] = tuple(own)
-    return shown
+    named = product(layers, range(1, n_heads + 1)) if heads is None else heads
+    by_layer = groupby(sorted(set(named)), key=itemgetter(0))
+    return {layer: tuple(head for _, head in of_layer) for layer, of_layer in by_layer}
 
 
 def lay_out(encoder: Encoder, sentences: Sequence[Sentence]) -> Input:
-    """Pieces of one sentence or two with the model's special tokens around them, and the words among them.
-
-    Raises:
-        ModelError: they are longer than the model takes, or it takes no pairs.
-        BertologyError: there is no word in a sentence.
-    """
+    """Pieces of one sentence or two with the model's special tokens around them, and the words among them."""
     for sentence in sentences:
         if not sentence.text.strip() or not sentence.words:
             raise BertologyError("there is no word in the sentence: give some text")
@@ -238,23 +216,30 @@ def lay_out(encoder: Encoder, sentences: Sequence[Sentence]) -> Input:
     backend: Any = encoder.tokenizer.backend_tokenizer
     encoding = backend.encode(*(sentence.text for sentence in sentences))
     _check_length(encoder, encoding, len(sentences))
-    starts = [encoding.sequence_ids.index(number) for number in range(len(sentences))]
-    n_words = np.cumsum([0, *(len(sentence) for sentence in sentences)])
     spans: list[tuple[int, int] | None] = []
     gaps: list[int] = []
-    for number, start in enumerate(starts):
-        shift = start - encoder.n_prefix
+    for number, sentence in enumerate(sentences):
+        shift = encoding.sequence_ids.index(number) - encoder.n_prefix
         gaps += [int(place) + shift for place in np.flatnonzero(pieces.window_gaps(number))]
-        for word in range(n_words[number], n_words[number + 1]):
-            has = pieces.word_window[word] >= 0
-            spans.append((int(pieces.word_first[word]) + shift, int(pieces.word_last[word]) + shift) if has else None)
+        for word in range(len(spans), len(spans) + len(sentence)):
+            span = int(pieces.word_first[word]) + shift, int(pieces.word_last[word]) + shift
+            spans.append(span if pieces.word_window[word] >= 0 else None)
     forms = [form for sentence in sentences for form in sentence.words]
+    words = [(span, number, forms[number]) for number, span in enumerate(spans) if span]
+    of_piece = [-1] * len(encoding.ids)
+    # Where two words share a piece, it belongs to the first of them.
+    for (first, last), number, _ in reversed(words):
+        of_piece[first:last] = [-1 if place in gaps else number for place in range(first, last)]
+    single = [
+        ((place, place + 1), word, _label(encoder, encoding, sentences, place)) for place, word in enumerate(of_piece)
+    ]
+    specials = [unit for unit, of in zip(single, encoding.sequence_ids, strict=True) if of is None]
     highest = max(encoding.type_ids)
     return Input(
         ids=tuple(encoding.ids),
         types=tuple(encoding.type_ids) if highest > 0 and takes_types(encoder, highest) else None,
-        words=_words(encoding, forms, spans),
-        pieces=_pieces(encoder, encoding, sentences, spans, gaps),
+        words=ShownUnits.of(sorted(words + specials, key=lambda unit: (unit[0][0], unit[1])), encoding),
+        pieces=ShownUnits.of(single, encoding),
         left_out=tuple(form for form, span in zip(forms, spans, strict=True) if span is None),
         gaps=tuple(gaps),
     )
@@ -270,51 +255,6 @@ def _check_length(encoder: Encoder, encoding: Any, n_sentences: int) -> None:
     for number in range(n_sentences):
         if number not in encoding.sequence_ids:
             raise BertologyError("the tokenizer makes no piece of the sentence: give some other text")
-
-
-def _words(encoding: Any, forms: Sequence[str], spans: Sequence[tuple[int, int] | None]) -> ShownUnits:
-    """Words and special pieces in the order of their first piece."""
-    segments = encoding.sequence_ids
-    entries = [(span, form, number) for number, (form, span) in enumerate(zip(forms, spans, strict=True)) if span]
-    own = [((place, place + 1), encoding.tokens[place], -1) for place, of in enumerate(segments) if of is None]
-    ordered = sorted([*entries, *own], key=lambda entry: (entry[0][0], entry[2]))
-    return ShownUnits(
-        labels=tuple(label for _, label, _ in ordered),
-        special=tuple(number < 0 for _, _, number in ordered),
-        segment=tuple(_segment(encoding, span[0]) for span, _, _ in ordered),
-        first=tuple(span[0] for span, _, _ in ordered),
-        last=tuple(span[1] for span, _, _ in ordered),
-        word=tuple(number for _, _, number in ordered),
-    )
-
-
-def _pieces(
-    encoder: Encoder,
-    encoding: Any,
-    sentences: Sequence[Sentence],
-    spans: Sequence[tuple[int, int] | None],
-    gaps: Sequence[int],
-) -> ShownUnits:
-    n_pieces = len(encoding.ids)
-    word = [-1] * n_pieces
-    for number, span in reversed(list(enumerate(spans))):
-        for place in range(*(span or (0, 0))):
-            word[place] = -1 if place in gaps else number
-    special = tuple(of is None for of in encoding.sequence_ids)
-    return ShownUnits(
-        labels=tuple(_label(encoder, encoding, sentences, place) for place in range(n_pieces)),
-        special=special,
-        segment=tuple(_segment(encoding, place) for place in range(n_pieces)),
-        first=tuple(range(n_pieces)),
-        last=tuple(range(1, n_pieces + 1)),
-        word=tuple(word),
-    )
-
-
-def _segment(encoding: Any, place: int) -> int:
-    """The sentence a piece stands in; special ones close the sentence before them."""
-    before = [of for of in encoding.sequence_ids[: place + 1] if of is not None]
-    return int(before[-1]) if before else 0
 
 
 def _label(encoder: Encoder, encoding: Any, sentences: Sequence[Sentence], place: int) -> str:

@@ -110,8 +110,9 @@ def view(
         BertologyError: there is no word in a sentence, it is longer than the model takes, or the model has no such
             layer or head, gives no maps, or is of a family whose norms are not known.
     """
-    _check(level, LEVELS, what="level")
-    _check(weights, get_args(Weights), what="weights")
+    for what, name, known in (("level", level, LEVELS), ("weights", weights, get_args(Weights))):
+        if name not in known:
+            raise name_not_found(what, name, list(known))
     named = None if heads is None else parse_heads(heads)
     sentences = [_sentence(one) for one in (sentence, second) if one is not None]
     encoder = model if isinstance(model, Encoder) else load_encoder(model_name(model))
@@ -120,39 +121,26 @@ def view(
     return AttentionView(reading, level, weights)
 
 
-def _sentence(given: str | Sentence) -> Sentence:
-    if isinstance(given, Sentence):
-        return given
-    if not given.strip():
+def _sentence(text: str | Sentence) -> Sentence:
+    if isinstance(text, Sentence):
+        return text
+    if not text.strip():
         raise BertologyError("there is no word in the sentence: give some text")
-    return english_sentence(given.strip())
-
-
-def _check(name: str, known: Sequence[str], *, what: str) -> None:
-    if name not in known:
-        raise name_not_found(what, name, list(known))
+    return english_sentence(text.strip())
 
 
 def parse_heads(spec: str | Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Heads by name as (layer, head), both from 1.
-
-    Args:
-        spec: names such as ``L8H10``, in a sequence or with commas.
-
-    Raises:
-        NameNotFoundError: a name that is none of a head, or no name at all.
-    """
-    names = spec.split(",") if isinstance(spec, str) else list(spec)
-    names = [name.strip() for name in names if name.strip()]
+    """Heads by name, such as ``L8H10``, in a sequence or with commas, as (layer, head), both from 1."""
+    names = [name.strip() for name in (spec.split(",") if isinstance(spec, str) else spec) if name.strip()]
     if not names:
         raise NameNotFoundError("no heads: name them by layer and head, both from 1, such as L8H10,L3H2")
-    found = []
+    heads = set()
     for name in names:
         match = _HEAD.fullmatch(name)
         if match is None:
             raise NameNotFoundError(f"head {quoted(name)}: write its layer and number, both from 1, such as L8H10")
-        found.append((int(match[1]), int(match[2])))
-    return tuple(sorted(set(found)))
+        heads.add((int(match[1]), int(match[2])))
+    return tuple(sorted(heads))
 
 
 def _make_widget(page: str, state: dict[str, Any]) -> Any:

@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 
 from bertology._files import cache_folder, explained_write_errors
 from bertology._temporary import temporary_affixes
-from bertology.activations import Progress, entry_folder, find_entry
+from bertology.activations import Progress
 from bertology.families.tasks import Weights
 from bertology.runner._compute import Context, Numbered, Outcome, together
 from bertology.runner._folder import write_failure
@@ -148,9 +148,9 @@ class _Drive:
         files = []
         for weights, sentences in itertools.product(draws, plan.pair.splits.by_name.values()):
             recipe = plan.pair.recipe(weights, sentences)
-            entry = find_entry(recipe, plan.pair.layers)
+            entry = recipe.find(plan.pair.layers)
             layers = plan.pair.layers if entry is None else entry.manifest.layers
-            files.append(entry_folder(recipe, layers).with_suffix(".lock"))
+            files.append(recipe.folder(layers).with_suffix(".lock"))
         label = f"{plan.pair.called(draws[0])}, {plan.pair.corpus.name}"
         return _Reading(
             self._freight.light(plan),
@@ -180,12 +180,12 @@ class _Drive:
         if isinstance(surveys, Exception):
             yield from self._failed(reading, surveys)
             return
-        reading.surveys = {entry: each for entry, each in surveys.items() if each.outline is not None}
+        reading.surveys = {entry: each for entry, each in surveys.items() if each.entry is not None}
         reading.checksums = {entry: list(each.checksums) for entry, each in reading.surveys.items()}
         self._tell(reading, surveys)
         for (weights, split), each in reading.surveys.items():
-            assert each.outline is not None
-            layers = each.outline.manifest.layers
+            assert each.entry is not None
+            layers = each.entry.manifest.layers
             for number, checksum in enumerate(each.checksums):
                 if checksum is None:
                     reading.left += 1
@@ -201,8 +201,7 @@ class _Drive:
         counted = [
             (pieces, checksum)
             for each in reading.surveys.values()
-            if each.outline is not None
-            for pieces, checksum in zip(each.outline.pieces, each.checksums, strict=True)
+            for pieces, checksum in zip(each.pieces, each.checksums, strict=True)
         ]
         if counted:
             reading.progress.start(sum(pieces for pieces, _ in counted), unit="pieces")
@@ -213,10 +212,8 @@ class _Drive:
         if isinstance(checksum, Exception):
             yield from self._failed(reading, checksum)
             return
-        outline = reading.surveys[entry].outline
-        assert outline is not None
         reading.checksums[entry][number] = checksum
-        reading.progress.advance(outline.pieces[number])
+        reading.progress.advance(reading.surveys[entry].pieces[number])
         if not reading.left and not reading.has_failed:
             yield from self._complete(reading)
 
@@ -224,8 +221,8 @@ class _Drive:
         """Make the entries whole, and send what waits for them."""
         try:
             for entry, each in reading.surveys.items():
-                assert each.outline is not None
-                each.outline.complete(reading.checksums[entry])
+                assert each.entry is not None
+                each.entry.complete(reading.checksums[entry])
         except Exception as error:
             yield from self._failed(reading, error)
             return

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertology import __version__
-from bertology.activations import Outline, SilentProgress, entry_folder, find_entry
+from bertology.activations import Entry, Progress, silent
 from bertology.errors import BertologyError
 from bertology.families.splits import Splits
 from bertology.families.tasks import Weights
@@ -51,8 +51,10 @@ class Errand:
 class Survey:
     """What there is of one split's vectors."""
 
-    outline: Outline | None
-    """``None`` where they are all in the store."""
+    entry: Entry | None
+    """Not whole; ``None`` where all vectors are in the store."""
+    pieces: tuple[int, ...]
+    """Of each shard, how many pieces of text it is computed from."""
     checksums: tuple[str | None, ...]
     """Of each shard, ``None`` where it has to be written."""
     notes: tuple[str, ...]
@@ -75,7 +77,7 @@ def compute(errand: Errand, units: Sequence[Unit], splits: Splits, wait: bool) -
             if unit.reads_vectors:
                 for weights, sentences in itertools.product(unit.weights, splits.by_name.values()):
                     pair = unit.plan.pair
-                    _look_afresh(entry_folder(pair.recipe(weights, sentences), pair.layers))
+                    _look_afresh(pair.recipe(weights, sentences).folder(pair.layers))
         outcomes = compute_units(units, Context(errand.run, device, wait))
         return [_portable(outcome) if isinstance(outcome, Exception) else outcome for outcome in outcomes]
 
@@ -113,15 +115,16 @@ def write_shard(
 
 
 def _survey(plan: Plan, weights: Weights, splits: Splits, split: str, device: str) -> Survey:
-    from bertology.activations import whole_entry
+    from bertology.activations import Extraction
 
     recipe, progress = plan.pair.recipe(weights, splits.by_name[split]), _Notes()
-    entry = find_entry(recipe, plan.pair.layers)
+    entry = recipe.find(plan.pair.layers)
     layers = entry.manifest.layers if entry is not None else plan.pair.layers
-    if whole_entry(recipe, layers, progress) is not None:
-        return Survey(None, (), ())
+    if Extraction.finished(recipe, layers, progress) is not None:
+        return Survey(None, (), (), ())
     extraction = _opened(plan, weights, splits, split, layers, device, progress)
-    return Survey(extraction.outline, tuple(extraction.prepare()), tuple(progress.notes))
+    checksums = tuple(extraction.prepare())
+    return Survey(extraction.entry, extraction.pieces, checksums, tuple(progress.notes))
 
 
 _extractions: dict[str, Extraction] = {}
@@ -135,7 +138,7 @@ def _opened(
     split: str,
     layers: tuple[int, ...],
     device: str,
-    progress: SilentProgress | None = None,
+    progress: Progress = silent,
 ) -> Extraction:
     """The extraction of a split; the model is kept for its other shards and splits."""
     from bertology.activations import Extraction
@@ -146,13 +149,11 @@ def _opened(
     if key not in _extractions:
         if len(_extractions) == len(splits.by_name):
             _extractions.clear()  # those of another model
-        _extractions[key] = Extraction(
-            encoder, splits.by_name[split], recipe=recipe, layers=layers, progress=progress or SilentProgress()
-        )
+        _extractions[key] = Extraction(encoder, splits.by_name[split], recipe=recipe, layers=layers, progress=progress)
     return _extractions[key]
 
 
-class _Notes(SilentProgress):
+class _Notes(Progress):
     """Keeps what a person should know, who sits at another machine."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.head_patterns.maps import PieceMap, layout_of, read_maps, stacked
 from bertology.attention import MapBatch, Scope, stream_maps
-from bertology.attention._units import Units
+from bertology.attention._texts import Units
 from bertology.attention.patterns import PatternShares
 from bertology.attention.patterns._classifier import load_classifier
 from bertology.attention.patterns._kinds import CLS, PATTERNS, PUNCTUATION, SEP

@@ -1,4 +1,4 @@
-"""Questions about the words of a text, and what can be answered without a head: arcs, and words with candidates."""
+"""Questions about the words of a text, arcs, words with candidates and trees, and what is answered without a head."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from bertology.errors import CorpusError
 Pick = Literal["nearest", "same_form", "rule"]
 """Which candidate is chosen without a head: the nearest; the nearest of the same form as the asked word, whatever its
 case, and where there is none the nearest of all; or the nearest of those of the lowest rank."""
+
+WAYS = ("maximum attention", "spanning tree")
+"""How edges are made of a head's weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,15 +54,16 @@ class Arcs:
         Raises:
             CorpusError: there is no arc.
         """
-        found = [(name, asked, answers) for name, asked, answers in groups if len(asked)]
-        if not found:
+        present = [group for group in groups if len(group[1])]
+        if not present:
             raise CorpusError("no arc between words to ask about")
+        names, asked, answers = zip(*present, strict=True)
         return cls(
-            asked=np.concatenate([asked for _, asked, _ in found]),
-            answers=np.concatenate([answers for _, _, answers in found]),
-            groups=np.repeat(np.arange(len(found)), [len(asked) for _, asked, _ in found]),
-            names=tuple(name for name, *_ in found),
-            looked_at=looked_at & {name for name, *_ in found},
+            asked=np.concatenate(asked),
+            answers=np.concatenate(answers),
+            groups=np.repeat(np.arange(len(names)), [len(words) for words in asked]),
+            names=names,
+            looked_at=looked_at & set(names),
         )
 
     def read_from(self, windows: Integers | None) -> Arcs:
@@ -97,7 +101,7 @@ def offset_baseline(
     arcs: Arcs, sentences: Sentences, *, chosen_on: Arcs, metric: str, farthest: int = 3
 ) -> tuple[HeadRatios, dict[str, int]]:
     """The score of answering with the word at a fixed offset, for each group the best one on another text (Clark et al.
-    2019, section 4.2).
+    2019, section 4.2): ratios of the whole text, by group; and the offsets.
 
     Args:
         arcs: the questions.
@@ -107,25 +111,18 @@ def offset_baseline(
         metric: of the ratios.
         farthest: offsets from ``-farthest`` to ``farthest`` are tried, 0 left out; of equally good ones the nearest is
             taken, then the one before.
-
-    Returns:
-        Ratios of the whole text, by group; and the offsets.
     """
     offsets = sorted((d for d in range(-farthest, farthest + 1) if d), key=lambda d: (abs(d), d))
     gaps = chosen_on.answers - chosen_on.asked
     # A question has one answer at most at each offset, so arcs may be counted for questions.
     counts = np.stack([np.bincount(chosen_on.groups[gaps == d], minlength=len(chosen_on.names)) for d in offsets])
     overall = int(counts.sum(1).argmax())
-    there = np.bincount(chosen_on.groups, minlength=len(chosen_on.names)) > 0
-    best = {chosen_on.names[group]: int(counts[:, group].argmax()) for group in np.flatnonzero(there).tolist()}
+    best = {chosen_on.names[group]: int(counts[:, group].argmax()) for group in np.unique(chosen_on.groups).tolist()}
     chosen = {name: offsets[best.get(name, overall)] for name in arcs.names}
-    wanted = np.array([chosen[name] for name in arcs.names])[arcs.groups]
-    right = (arcs.answers - arcs.asked) == wanted
+    right = (arcs.answers - arcs.asked) == np.array([chosen[name] for name in arcs.names])[arcs.groups]
     of_sentence = sentences.sentence_of_word[arcs.asked].astype(np.int64)
-    ratios = text_ratios(
-        arcs.names, sentences, of_sentence, arcs.groups, right.astype(float), arcs.opens.astype(float), metric=metric
-    )
-    return ratios, chosen
+    shares = right.astype(float), arcs.opens.astype(float)
+    return text_ratios(arcs.names, sentences, of_sentence, arcs.groups, *shares, metric=metric), chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,11 +145,8 @@ class Candidates:
     """``[candidate]`` order in which a rule prefers them, from 0; None where there is no rule."""
 
     def read_from(self, windows: Integers | None) -> Candidates:
-        """The same questions; those about words that a model does not read belong to no group.
-
-        Args:
-            windows: ``[word]`` the window that each is read from, −1 for words that are not read; None if all are.
-        """
+        """The same questions; those about words that a model does not read, by ``windows`` as in :class:`Arcs`, belong
+        to no group."""
         return self if windows is None else replace(self, is_in=self.is_in & (windows[self.asked] >= 0)[:, None])
 
     @cached_property
@@ -170,16 +164,8 @@ class Candidates:
 
 
 def pick_baseline(candidates: Candidates, sentences: Sentences, *, pick: Pick, metric: str) -> HeadRatios:
-    """The score of choosing a candidate by place, form or rule alone (Clark et al. 2019, section 4.3).
-
-    Args:
-        candidates: the questions.
-        sentences: the text.
-        pick: which candidate is chosen; of two that are as near, the one before.
-        metric: of the ratios.
-
-    Returns:
-        Ratios of the whole text, by group.
+    """The score of choosing a candidate by place, form or rule alone (Clark et al. 2019, section 4.3), of two that are
+    as near the one before: ratios of the whole text, by group.
 
     Raises:
         ValueError: a rule is asked for where candidates have no ranks.
@@ -188,8 +174,8 @@ def pick_baseline(candidates: Candidates, sentences: Sentences, *, pick: Pick, m
     far = 2 * np.abs(asked - candidates.words) + (candidates.words > asked)
     if pick == "same_form":
         folded: dict[str, int] = {}
-        codes = np.array([folded.setdefault(form.casefold(), len(folded)) for form in sentences.forms.values])
-        codes = codes[sentences.forms.codes]
+        of_form = np.array([folded.setdefault(form.casefold(), len(folded)) for form in sentences.forms.values])
+        codes = of_form[sentences.forms.codes]
         ranks = (codes[asked] != codes[candidates.words]).astype(np.int64)
     elif pick == "rule":
         if candidates.ranks is None:
@@ -199,7 +185,101 @@ def pick_baseline(candidates: Candidates, sentences: Sentences, *, pick: Pick, m
     right = candidates.is_right[order][candidates.starts[:-1]]
     numbers, groups = np.nonzero(candidates.is_in)
     of_sentence = sentences.sentence_of_word[candidates.asked[numbers]].astype(np.int64)
-    ones = np.ones(len(numbers))
-    return text_ratios(
-        candidates.names, sentences, of_sentence, groups, right[numbers].astype(float), ones, metric=metric
-    )
+    shares = right[numbers].astype(float), np.ones(len(numbers))
+    return text_ratios(candidates.names, sentences, of_sentence, groups, *shares, metric=metric)
+
+
+@dataclass(frozen=True, eq=False)
+class TextTrees:
+    """The trees of some sentences, between the words that count."""
+
+    starts: Integers
+    """``[sentence + 1]`` number of the first word of each sentence of the text, and the number of words."""
+    heads: Integers
+    """``[word]`` heads as CoNLL-U numbers them."""
+    scored: NDArray[np.bool_]
+    """``[word]`` which words count; the others are in no tree."""
+    sentences: Integers
+    """``[tree]`` numbers of the sentences whose trees are scored, ascending."""
+
+    def some(self, n: int, *, seed: int = 0) -> TextTrees:
+        """At most ``n`` of the trees, drawn at random: the same ones every time."""
+        if len(self.sentences) <= n:
+            return self
+        return replace(self, sentences=np.sort(np.random.default_rng(seed).choice(self.sentences, n, replace=False)))
+
+    def read_from(self, windows: Integers | None, *, every_word: bool = False) -> TextTrees:
+        """The trees whose words a model reads from one window.
+
+        Args:
+            windows: ``[word]`` the window that each is read from, −1 for words that are not read; None if each
+                sentence is read from one.
+            every_word: whether words that do not count must be read, too.
+        """
+        if windows is None:
+            return self
+        kept = []
+        for sentence in self.sentences.tolist():
+            words = slice(self.starts[sentence], self.starts[sentence + 1])
+            needed = windows[words] if every_word else windows[words][self.scored[words]]
+            read = windows[words][windows[words] >= 0]
+            kept.append(len(needed) > 0 and needed.min() >= 0 and read.min() == read.max())
+        return replace(self, sentences=self.sentences[np.array(kept, dtype=bool)])
+
+    @cached_property
+    def is_asked(self) -> NDArray[np.bool_]:
+        """``[sentence]`` whether its tree is scored."""
+        asked = np.zeros(len(self.starts) - 1, dtype=bool)
+        asked[self.sentences] = True
+        return asked
+
+    def words(self, sentence: int) -> Integers:
+        """Places in the sentence of the words that count."""
+        return np.flatnonzero(self.scored[self.starts[sentence] : self.starts[sentence + 1]])
+
+    def parents(self, sentence: int) -> tuple[Integers, int]:
+        """The head of each word that counts, among these words, −1 where it has none; and which word is the root.
+
+        Where the root itself does not count, the first word without a head stands in for it.
+        """
+        heads = self.heads[self.starts[sentence] : self.starts[sentence + 1]]
+        words = self.words(sentence)
+        number = np.full(len(heads) + 1, -1)
+        number[words + 1] = np.arange(len(words))
+        parents = number[heads[words]]
+        roots = np.flatnonzero(heads[words] == 0)
+        return parents, int(roots[0] if len(roots) else np.flatnonzero(parents < 0)[0])
+
+
+def chain_baseline(
+    trees: TextTrees, sentences: Sentences, *, chosen_on: TextTrees, metric: str
+) -> tuple[HeadRatios, int]:
+    """The score of joining each word that counts to the one at a fixed distance, from 1, a chain, to 3, whichever is
+    best on another text: ratios of the whole text, the same for both ways of making edges; and the distance."""
+    distance = 1 + int(np.argmax([sum(over for over, _ in _counts(chosen_on, d)) for d in (1, 2, 3)]))
+    over, under = np.array(list(_counts(trees, distance)), dtype=np.float64).reshape(-1, 2).T
+    groups = np.repeat(np.arange(len(WAYS)), len(over))
+    of_sentence = np.tile(trees.sentences, len(WAYS))
+    shares = [np.tile(values, len(WAYS)) for values in (over, under)]
+    return text_ratios(WAYS, sentences, of_sentence, groups, *shares, metric=metric), distance
+
+
+def next_word_baseline(trees: TextTrees, sentences: Sentences, *, metric: str) -> HeadRatios:
+    """The share of words whose head is the next word, of words that count and have a head, whether that counts or not:
+    a ratio with the name ``next word``."""
+    asked = trees.scored & (trees.heads > 0) & trees.is_asked[sentences.sentence_of_word]
+    places = np.arange(len(trees.heads)) - trees.starts[sentences.sentence_of_word]
+    right = asked & (trees.heads == places + 2)
+    groups, of_sentence = np.zeros(len(asked), dtype=np.int64), sentences.sentence_of_word.astype(np.int64)
+    shares = right.astype(float), asked.astype(float)
+    return text_ratios(("next word",), sentences, of_sentence, groups, *shares, metric=metric)
+
+
+def _counts(trees: TextTrees, distance: int) -> list[tuple[int, int]]:
+    """Edges of each tree that join words at a distance, and all of its edges."""
+    counts = []
+    for sentence in trees.sentences.tolist():
+        parents, _ = trees.parents(sentence)
+        gaps = np.abs(parents - np.arange(len(parents)))[parents >= 0]
+        counts.append((int((gaps == distance).sum()), len(gaps)))
+    return counts
