@@ -11,7 +11,7 @@ import numpy as np
 from bertology.activations import Progress, silent
 from bertology.cloze._pieces import Answer, AnswerReader, encode_each, mask_places, masked_copies, too_long
 from bertology.cloze._prompts import MASK, AnswerForm, ClozeScores, Excluded, Integers, Prompt, check_form
-from bertology.cloze._read import Questions, Wanted, question_batches, read_questions
+from bertology.cloze._read import Questions, Wanted, chosen_layers, question_batches, read_questions
 from bertology.errors import ClozeError, quoted
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def ask(
     if top > n_entries:
         raise ClozeError(f"the best {top} are asked for: the vocabulary has {n_entries} entries")
     wanted = Wanted(
-        layers=(encoder.n_layers,) if layers is None else tuple(sorted(set(layers))),
+        layers=chosen_layers(encoder, layers),
         normalized=normalized,
         ranks=ranks,
         top=top,
@@ -106,14 +106,10 @@ class _Text:
     """A text that is read once, for all prompts that have it and candidates at the same mask."""
 
     prompts: list[int]
-    words: dict[str | int, None]
-    """Candidates of all its prompts, each once, in order."""
-    first_mask: int = 0
-    """Number of its first mask among those of all texts."""
-    first_word: int = 0
-    """Number of its first candidate among those of all texts."""
-    reason: str = ""
-    """Why it is not read."""
+    words: dict[str | int, None]  # candidates of all its prompts, each once, in order
+    first_mask: int = 0  # its number among the masks of all texts
+    first_word: int = 0  # its number among the candidates of all texts
+    reason: str = ""  # why it is not read
 
 
 class _Asking:
@@ -122,30 +118,24 @@ class _Asking:
     def __init__(self, encoder: Encoder, prompts: tuple[Prompt, ...], form: AnswerForm, wanted: Wanted) -> None:
         self._encoder, self._prompts, self._form, self._wanted = encoder, prompts, form, wanted
         self._answers = AnswerReader(encoder)
+        # By what the model reads and the mask that is asked about, in the order they first come.
         self._texts: dict[tuple[str, int | None], _Text] = {}
-        """By what the model reads and the mask that is asked about, in the order they first come."""
-        n_masks, n_words = self._gather()
-        n_layers = len(wanted.layers)
+        for number, prompt in enumerate(prompts):
+            key = prompt.written(encoder.mask_token), prompt.asked
+            text = self._texts.setdefault(key, _Text([], {}))
+            text.prompts.append(number)
+            text.words.update(dict.fromkeys(prompt.candidates))
+        n_layers, n_masks, n_words = len(wanted.layers), 0, 0
+        for text in self._texts.values():
+            text.first_mask, text.first_word = n_masks, n_words
+            n_masks += prompts[text.prompts[0]].n_masks
+            n_words += len(text.words)
         self._values = np.full((n_layers, n_words), np.nan)
         self._ranks = np.zeros((n_layers, n_words), dtype=np.int64)
         self._top_ids = np.full((n_layers, n_masks, wanted.top), -1, dtype=np.int64)
         self._top_values = np.full((n_layers, n_masks, wanted.top), np.nan)
         self._reasons: dict[int, str] = {}
         self._n_inputs = 0
-
-    def _gather(self) -> tuple[int, int]:
-        """Collect the texts of all prompts; the number of their masks, and of their candidates."""
-        for number, prompt in enumerate(self._prompts):
-            key = prompt.written(self._encoder.mask_token), prompt.asked
-            text = self._texts.setdefault(key, _Text([], {}))
-            text.prompts.append(number)
-            text.words.update(dict.fromkeys(prompt.candidates))
-        n_masks = n_words = 0
-        for text in self._texts.values():
-            text.first_mask, text.first_word = n_masks, n_words
-            n_masks += self._prompts[text.prompts[0]].n_masks
-            n_words += len(text.words)
-        return n_masks, n_words
 
     def scores(self, progress: Progress) -> ClozeScores:
         """Read all texts, and return the scores of each prompt."""
@@ -158,7 +148,6 @@ class _Asking:
         return self._distributed()
 
     def _add(self, questions: Questions, encoded: tuple[_Text, Any]) -> None:
-        """Add what is asked about one text."""
         text, encoding = encoded
         prompt = self._prompts[text.prompts[0]]
         text.reason = too_long(self._encoder, len(encoding.ids))
@@ -206,7 +195,7 @@ class _Asking:
             self._top_values[:, masks] = read.top_values[:, places]
 
     def _distributed(self) -> ClozeScores:
-        """The scores of prompts, from those of their texts, which are read once."""
+        """The scores of prompts, from those of their texts."""
         text_of = {number: text for text in self._texts.values() for number in text.prompts}
         candidates, masks, excluded = [], [], []
         for number, prompt in enumerate(self._prompts):

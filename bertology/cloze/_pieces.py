@@ -21,11 +21,7 @@ _WORD_BEFORE = "a"
 
 
 def encode(encoder: Encoder, texts: Sequence[str], *, bare: bool = False) -> list[Any]:
-    """Texts in pieces, ``tokenizers.Encoding`` objects, with special tokens around them unless ``bare``.
-
-    Raises:
-        ClozeError: one of them is no text.
-    """
+    """Texts in pieces, ``tokenizers.Encoding`` objects, with special tokens around them unless ``bare``."""
     broken = next((text for text in texts if any("\ud800" <= letter <= "\udfff" for letter in text)), None)
     if broken is not None:
         raise ClozeError(f"{broken!a}: half of a surrogate pair in it, which is no character: read the source as UTF-8")
@@ -55,13 +51,8 @@ def too_long(encoder: Encoder, n_pieces: int) -> str:
 
 
 def mask_places(encoder: Encoder, prompt: Prompt, ids: Sequence[int]) -> list[int]:
-    """Which pieces of an encoded prompt are its masks.
-
-    Raises:
-        ClozeError: not as many as it has.
-    """
-    mask_id = encoder.mask_id
-    places = [piece for piece, entry in enumerate(ids) if entry == mask_id]
+    """Which pieces of an encoded prompt are its masks; a :class:`ClozeError` where they are not as many."""
+    places = [piece for piece, entry in enumerate(ids) if entry == encoder.mask_id]
     if len(places) != prompt.n_masks:
         raise ClozeError(
             f"prompt {quoted(prompt.text)}: {prompt.n_masks} masks, of which the tokenizer reads {len(places)} as "
@@ -73,17 +64,10 @@ def mask_places(encoder: Encoder, prompt: Prompt, ids: Sequence[int]) -> list[in
 def masked_copies(
     ids: Sequence[int], pieces: range, words: Sequence[int | None], mask_id: int, form: AnswerForm
 ) -> Iterator[tuple[list[int], int, int]]:
-    """A text once for each of some pieces, with that piece masked: the inputs of a pseudo-log-likelihood.
+    """A text once for each of some pieces in a row, with that piece masked: the inputs of a pseudo-log-likelihood.
 
-    Args:
-        ids: ``[piece]`` vocabulary numbers, special tokens included.
-        pieces: those that are scored, in a row.
-        words: of each scored piece, the number of its word.
-        mask_id: the mask's vocabulary number.
-        form: ``within_word_l2r`` masks the later pieces of the same word too.
-
-    Yields:
-        The vocabulary numbers of an input, the piece that is scored, and the entry that belongs there.
+    ``words`` are the numbers of these pieces' words: the form ``within_word_l2r`` masks the later pieces of the same
+    word too. Yields the vocabulary numbers of an input, the piece that is scored, and the entry that belongs there.
     """
     for place, piece in enumerate(pieces):
         copy = list(ids)

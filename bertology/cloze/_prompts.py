@@ -30,11 +30,7 @@ not give itself away (Kauf & Ivanova 2023, section 2). A candidate of one piece 
 
 
 def check_form(form: str) -> None:
-    """Refuse a name that is no :data:`AnswerForm`.
-
-    Raises:
-        NameNotFoundError: it is none.
-    """
+    """Raise :class:`NameNotFoundError` for a name that is no :data:`AnswerForm`."""
     if form not in get_args(AnswerForm):
         raise name_not_found("form of answers", form, get_args(AnswerForm))
 

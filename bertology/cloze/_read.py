@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._workers import Workers
@@ -40,7 +39,6 @@ class Questions:
         self.masks: list[tuple[int, int]] = []
         """Places whose best entries are wanted, each with the number of its mask."""
         self.n_texts = 0
-        """Number of texts that the inputs come from."""
         self._known: dict[bytes, int] = {}
         self._places: dict[tuple[int, int], int] = {}
         self._terms: list[tuple[int, int]] = []
@@ -70,12 +68,7 @@ class Questions:
 
 
 def question_batches(texts: Iterable[Text], add: Callable[[Questions, Text], None]) -> Iterator[Questions]:
-    """Questions about enough texts to be read together, whole texts at a time; the last ones may be fewer, or none.
-
-    Args:
-        texts: in order.
-        add: adds the questions about one text.
-    """
+    """Questions about enough texts to be read together, each added whole; the last ones may be fewer, or none."""
     questions = Questions()
     for text in texts:
         add(questions, text)
@@ -100,6 +93,11 @@ class Wanted:
     """``[entry]`` ascending: the entries that the distribution is over; all when left out."""
     pieces: int | None = None
     """Pieces in a batch; as suits the device when left out."""
+
+
+def chosen_layers(encoder: Encoder, layers: Sequence[int] | None) -> tuple[int, ...]:
+    """Ascending, each once; the last one when left out."""
+    return (encoder.n_layers,) if layers is None else tuple(sorted(set(layers)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +137,8 @@ def read_questions(encoder: Encoder, questions: Questions, wanted: Wanted) -> Re
         try:
             chosen, row = places_of(batch.windows)
             of_term, place = terms_of(chosen)
-            ids, mask = _padded(reader, questions, batch)
+            inputs = [questions.inputs[window] for window in batch.windows]
+            ids, mask = padded(inputs, batch, reader.pad_id)
             positions = torch.from_numpy(np.stack([row, places[chosen, 1]], axis=1))
             features = reader.masked_features(ids, positions, attention_mask=mask, layers=wanted.layers)
             for number, layer in enumerate(wanted.layers):
@@ -161,15 +160,8 @@ def read_questions(encoder: Encoder, questions: Questions, wanted: Wanted) -> Re
 
 
 def _members(group: Integers, n_groups: int) -> Callable[[Integers], tuple[Integers, Integers]]:
-    """Members by group.
-
-    Args:
-        group: ``[member]``
-        n_groups: number of groups.
-
-    Returns:
-        A function from numbers of groups to their members and, of each, the place of its group among those numbers.
-    """
+    """A function from numbers of groups to their members and, of each, the place of its group among those numbers; made
+    of the group ``[member]`` of each."""
     order = np.argsort(group, kind="stable")
     starts = np.searchsorted(group[order], np.arange(n_groups + 1))
 
@@ -181,35 +173,23 @@ def _members(group: Integers, n_groups: int) -> Callable[[Integers], tuple[Integ
     return of
 
 
-def _padded(encoder: Encoder, questions: Questions, batch: Batch) -> tuple[Tensor, Tensor | None]:
-    """``[input, piece]`` vocabulary numbers, and the attention mask where anything is padded."""
-    ids = torch.full((len(batch.windows), batch.length), encoder.pad_id, dtype=torch.long)
-    mask = torch.zeros_like(ids) if batch.is_padded else None
-    for row, number in enumerate(batch.windows.tolist()):
-        pieces = questions.inputs[number]
-        ids[row, : len(pieces)] = torch.from_numpy(pieces)
+def padded(rows: Sequence[Sequence[int] | Integers], batch: Batch, fill: int) -> tuple[Tensor, Tensor | None]:
+    """``[input, piece]`` of rows of numbers, and the attention mask where anything is padded."""
+    table = torch.full((len(rows), batch.length), fill, dtype=torch.long)
+    mask = torch.zeros_like(table) if batch.is_padded else None
+    for number, row in enumerate(rows):
+        table[number, : len(row)] = torch.as_tensor(row)
         if mask is not None:
-            mask[row, : len(pieces)] = 1
-    return ids, mask
+            mask[number, : len(row)] = 1
+    return table, mask
 
 
 @torch.inference_mode()
 def _reduced(
     encoder: Encoder, layer: int, features: Tensor, place: Integers, entries: Integers, wanted: Wanted
 ) -> Iterator[tuple[slice, slice, Read]]:
-    """Reduce places, as many at a time as their logits fit into memory.
-
-    Args:
-        encoder: whose features they are.
-        layer: of the features.
-        features: ``[place, feature]``
-        place: ``[term]`` ascending
-        entries: ``[term]`` vocabulary numbers.
-        wanted: what is taken.
-
-    Yields:
-        Some places, their terms, and what was taken of both in this layer.
-    """
+    """Some places, as many as their logits fit into memory, their terms, and what is taken of both in one layer; of
+    ``[place, feature]`` features, and of each term its place, ascending, and its vocabulary entry."""
     needs_vocabulary = wanted.normalized or wanted.ranks or wanted.top > 0
     columns = wanted.vocabulary if needs_vocabulary else np.unique(entries)
     column = entries if columns is None else np.searchsorted(columns, entries)
@@ -230,12 +210,7 @@ def _reduced(
             values, top_values = scores - total[rows], best.values - total[:, None]
         indices = best.indices.cpu().numpy()
         top_ids = indices if columns is None else columns[indices]
-        yield part, terms, Read(_doubles(values), ranks, top_ids, _doubles(top_values))
-
-
-def _doubles(values: Tensor) -> Floats:
-    found: NDArray[np.float64] = values.cpu().numpy().astype(np.float64)
-    return found
+        yield part, terms, Read(values.cpu().double().numpy(), ranks, top_ids, top_values.cpu().double().numpy())
 
 
 def _ranks(logits: Tensor, rows: Tensor, scores: Tensor) -> Integers:
@@ -244,11 +219,8 @@ def _ranks(logits: Tensor, rows: Tensor, scores: Tensor) -> Integers:
     if torch.equal(rows, torch.arange(len(logits), device=rows.device)):
         return _n_above(logits, scores).cpu().numpy() + 1
     step = max(1, _LOGITS_AT_ONCE // logits.shape[1])
-    parts = [
-        _n_above(logits[some], of_some)
-        for some, of_some in zip(torch.split(rows, step), torch.split(scores, step), strict=True)
-    ]
-    return torch.cat(parts).cpu().numpy() + 1
+    parts = zip(torch.split(rows, step), torch.split(scores, step), strict=True)
+    return torch.cat([_n_above(logits[some], of_some) for some, of_some in parts]).cpu().numpy() + 1
 
 
 def _n_above(logits: Tensor, scores: Tensor) -> Tensor:

@@ -18,9 +18,6 @@ from bertology.errors import ClozeError, quoted
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
 
-_Followed = tuple[tuple[str, ...], Floats, Integers | None, tuple[Excluded, ...]]
-"""Words, ``[layer, word]`` log-probabilities and ranks, and candidates without a score."""
-
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
@@ -39,12 +36,8 @@ class Distribution:
 def distribution(encoder: Encoder, prompt: Prompt, *, layers: Sequence[int] | None = None) -> Distribution:
     """The distribution at each mask of a prompt, all masks masked at once, by layer through the masked-LM head.
 
-    For one prompt; :func:`ask` takes many and keeps less.
-
-    Args:
-        encoder: a masked language model.
-        prompt: its candidates are ignored.
-        layers: 0 for the embeddings, 1…L for the blocks; the last one when left out.
+    For one prompt, whose candidates are ignored; :func:`ask` takes many and keeps less. Layers are 0 for the
+    embeddings, 1…L for the blocks; the last one when left out.
 
     Raises:
         ModelError: no masked-LM head, no mask, or a layer that the model does not have.
@@ -118,8 +111,14 @@ def read_cloze(
     if not 1 <= top <= log_probs.shape[1]:
         raise ClozeError(f"the best {top} are asked for: give a number from 1 to {log_probs.shape[1]}")
     best = expected.top(1)[:, 0, 0]
-    followed = _candidates(encoder, prompt, chosen, form) if prompt.candidates else _best(encoder, expected, top)
-    words, word_log_probs, ranks, excluded = followed
+    ranks: Integers | None
+    if prompt.candidates:
+        words, word_log_probs, ranks, excluded = _candidates(encoder, prompt, chosen, form)
+    else:
+        entries = expected.top(top)[-1, 0]
+        words, excluded = tuple(spell_pieces(encoder, entries.tolist())), ()
+        word_log_probs = log_probs[:, entries]
+        ranks = np.stack([1 + (log_probs > column[:, None]).sum(1) for column in word_log_probs.T], axis=1)
     return ClozeReading(
         text=prompt.written(encoder.mask_token),
         model=encoder.name,
@@ -134,17 +133,10 @@ def read_cloze(
     )
 
 
-def _best(encoder: Encoder, expected: Distribution, top: int) -> _Followed:
-    """The best of the deepest layer."""
-    entries = expected.top(top)[-1, 0]
-    log_probs = expected.log_probs[:, 0]
-    of_entries = log_probs[:, entries]
-    ranks = np.stack([1 + (log_probs > column[:, None]).sum(1) for column in of_entries.T], axis=1)
-    return tuple(spell_pieces(encoder, entries.tolist())), of_entries.astype(np.float64), ranks, ()
-
-
-def _candidates(encoder: Encoder, prompt: Prompt, layers: Sequence[int], form: AnswerForm) -> _Followed:
-    """The candidates that can be scored."""
+def _candidates(
+    encoder: Encoder, prompt: Prompt, layers: Sequence[int], form: AnswerForm
+) -> tuple[tuple[str, ...], Floats, Integers | None, tuple[Excluded, ...]]:
+    """The candidates that can be scored, ``[layer, word]`` log-probabilities and ranks, and those without a score."""
     words = tuple(dict.fromkeys(word.strip() if isinstance(word, str) else word for word in prompt.candidates))
     scores = ask(encoder, [Prompt(prompt.text, words)], layers=layers, form=form, ranks=form == "one_piece")
     unscored = {excluded.candidate for excluded in scores.excluded}
@@ -152,9 +144,7 @@ def _candidates(encoder: Encoder, prompt: Prompt, layers: Sequence[int], form: A
     if not kept:
         reasons = "; ".join(f"{quoted(excluded.candidate)} {excluded.reason}" for excluded in scores.excluded)
         raise ClozeError(f"no candidate is left: {reasons}")
-    spelled = (
-        word if isinstance(word, str) else spell_pieces(encoder, [word])[0]
-        for word in (words[number] for number in kept)
-    )
+    scored = [words[number] for number in kept]
+    spelled = (word if isinstance(word, str) else spell_pieces(encoder, [word])[0] for word in scored)
     ranks = None if scores.ranks is None else scores.ranks_of(0)[:, kept]
     return tuple(spelled), scores.of(0)[:, kept], ranks, scores.excluded

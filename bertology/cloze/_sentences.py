@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from bertology.activations import Progress, silent
 from bertology.cloze._pieces import encode_each, masked_copies, plain_tokenizer, too_long
 from bertology.cloze._prompts import AnswerForm, Excluded, Floats, Integers, check_form
-from bertology.cloze._read import Questions, Wanted, question_batches, read_questions
+from bertology.cloze._read import Questions, Wanted, chosen_layers, padded, question_batches, read_questions
 from bertology.encoders.batching import pieces_in_batch, plan_batches
 from bertology.errors import ClozeError
 
@@ -90,18 +89,17 @@ def pseudo_log_likelihood(
         raise ClozeError("sentences are scored as original or within_word_l2r: choose one of them")
     if not sentences:
         raise ClozeError("no sentence: give at least one")
-    wanted = Wanted(layers=(encoder.n_layers,) if layers is None else tuple(sorted(set(layers))), pieces=pieces)
-    distinct = list(dict.fromkeys(sentences))
+    wanted = Wanted(layers=chosen_layers(encoder, layers), pieces=pieces)
+    distinct = {text: number for number, text in enumerate(dict.fromkeys(sentences))}
     cut = _Cut(encoder, form)
     log_probs, n_inputs = [], 0
     progress.start(len(distinct), unit="sentences")
-    for questions in question_batches(encode_each(encoder, distinct), cut.add):
+    for questions in question_batches(encode_each(encoder, list(distinct)), cut.add):
         log_probs.append(read_questions(encoder, questions, wanted).values)
         n_inputs += len(questions.inputs)
         progress.advance(questions.n_texts)
     progress.finish()
-    number_of = {text: number for number, text in enumerate(distinct)}
-    numbers = [number_of[text] for text in sentences]
+    numbers = [distinct[text] for text in sentences]
     lengths = np.array([len(ids) for ids in cut.ids])
     starts = np.cumsum(lengths) - lengths
     places = np.concatenate([np.arange(starts[number], starts[number] + lengths[number]) for number in numbers])
@@ -182,7 +180,7 @@ def next_sentence(
     """
     if not pairs:
         raise ClozeError("no pair of sentences: give at least one")
-    wanted = (encoder.n_layers,) if layers is None else tuple(sorted(set(layers)))
+    wanted = chosen_layers(encoder, layers)
     head = encoder.next_sentence_head
     encodings = plain_tokenizer(encoder).encode_batch(list(pairs))
     reasons = [too_long(encoder, len(encoding.ids)) for encoding in encodings]
@@ -192,14 +190,9 @@ def next_sentence(
     lengths = np.array([len(encodings[number].ids) for number in kept], dtype=np.int64)
     for batch in plan_batches(lengths, pieces=pieces_in_batch(encoder.device)) if len(kept) else ():
         here = kept[batch.windows]
-        ids, types, mask = (torch.zeros(len(here), batch.length, dtype=torch.long) for _ in range(3))
-        ids.fill_(encoder.pad_id)
-        for row, number in enumerate(here.tolist()):
-            n = len(encodings[number].ids)
-            ids[row, :n] = torch.tensor(encodings[number].ids)
-            types[row, :n] = torch.tensor(encodings[number].type_ids)
-            mask[row, :n] = 1
-        states = encoder.hidden_states(ids, mask if batch.is_padded else None, layers=wanted, token_type_ids=types)
+        ids, mask = padded([encodings[number].ids for number in here], batch, encoder.pad_id)
+        types, _ = padded([encodings[number].type_ids for number in here], batch, 0)
+        states = encoder.hidden_states(ids, mask, layers=wanted, token_type_ids=types)
         for place, layer in enumerate(wanted):
             log_probs[place, here] = head.log_probs(states[layer], layer=layer).double().cpu().numpy()
         progress.advance(len(here))

@@ -14,7 +14,7 @@ from bertology._lazy import lazy_attributes
 from bertology.attention.patterns._kinds import ClassifierKind
 
 if TYPE_CHECKING:
-    from bertology.attention.patterns._shares import PatternShares
+    from bertology.attention.patterns._classifier import PatternShares
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 

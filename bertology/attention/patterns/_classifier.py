@@ -1,4 +1,4 @@
-"""The two classifiers of attention maps that come with the package: measured features, and a small network."""
+"""How often each head makes each pattern, by one of two classifiers: measured features, or a small network."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
+from bertology.attention._ratios import Scope
+from bertology.attention._statistic import ClusterSums, MapBatch, PerBatch, SumsStatistic
 from bertology.attention.patterns._features import FEATURES, Layout, features
 from bertology.attention.patterns._kinds import CLS, CONFIDENCE, KINDS, PATTERNS, SEP, ClassifierKind
-from bertology.errors import ModelError
+from bertology.errors import BertologyError, ModelError
 
 WEIGHTS: Final = Path(__file__).with_name("weights")
 RECORD: Final = "training.json"
@@ -27,6 +29,9 @@ _FAINTEST = 0.05
 _BLOCK = PATTERNS.index("block")
 _CELLS_TOGETHER = 1 << 18
 _PICTURES_TOGETHER = 256
+
+SHORTEST_MAP: Final = 5
+"""Least number of pieces, special ones counted, of a map that is classified."""
 
 Logits = Callable[[Tensor, Layout], Tensor]
 
@@ -48,25 +53,13 @@ class PatternClassifier:
     confidence: float
     """A map whose likeliest class is less probable than this is ``heterogeneous``."""
     _logits: Logits
-    _cells: int
-    """Cells of maps that are classified together."""
 
     def probabilities(self, maps: Tensor, layout: Layout) -> Tensor:
-        """The probability of each class.
-
-        Args:
-            maps: ``[text, head, piece, piece]`` from (rows) to (columns), 0 in columns of padding.
-            layout: of the same texts.
-
-        Returns:
-            ``[text, head, class]``, classes in the order of :data:`PATTERNS`.
-        """
-        step = max(1, self._cells // (maps.shape[1] * maps.shape[2] ** 2))
-        parts = []
+        """``[text, head, class]`` the probability of each class, in the order of :data:`PATTERNS`, of maps ``[text,
+        head, piece, piece]`` from (rows) to (columns), 0 in columns of padding."""
+        step = max(1, _CELLS_TOGETHER // (maps.shape[1] * maps.shape[2] ** 2))
         with torch.no_grad():
-            for start in range(0, len(maps), step):
-                part = slice(start, start + step)
-                parts.append(self._logits(maps[part], Layout(layout.kinds[part])))
+            parts = _in_parts(self._logits, maps, layout, step=step)
         logits = torch.cat(parts) / self.temperature + torch.tensor(self.bias, device=maps.device)
         # A single sentence has no squares of two sentences.
         impossible = ~layout.is_pair[:, None, None] & (torch.arange(len(PATTERNS), device=maps.device) == _BLOCK)
@@ -77,28 +70,20 @@ class PatternClassifier:
         return assigned(self.probabilities(maps, layout), confidence=self.confidence)
 
 
-def assigned(probabilities: Tensor, *, confidence: float = CONFIDENCE) -> Tensor:
-    """The likeliest class of each map; ``heterogeneous`` where even that is less probable than ``confidence``.
+def _in_parts(compute: Logits, maps: Tensor, layout: Layout, *, step: int) -> list[Tensor]:
+    parts = (slice(start, start + step) for start in range(0, len(maps), step))
+    return [compute(maps[part], Layout(layout.kinds[part])) for part in parts]
 
-    Args:
-        probabilities: ``[..., class]``
-        confidence: from 0 to 1.
-    """
+
+def assigned(probabilities: Tensor, *, confidence: float = CONFIDENCE) -> Tensor:
+    """The likeliest of ``[..., class]``; ``heterogeneous`` where even that is less probable than ``confidence``."""
     best, classes = probabilities.max(-1)
     return torch.where(best >= confidence, classes, PATTERNS.index("heterogeneous"))
 
 
 @lru_cache(maxsize=4)
 def load_classifier(kind: ClassifierKind = "features", *, folder: Path = WEIGHTS) -> PatternClassifier:
-    """A trained classifier.
-
-    Args:
-        kind: ``features`` or ``cnn``.
-        folder: of its weights; the package's when left out.
-
-    Raises:
-        ModelError: there is no such classifier, or its files are missing or of another version.
-    """
+    """A trained classifier; a :class:`ModelError` where its files are missing or of another version."""
     if kind not in KINDS:
         raise ModelError(f"no classifier of maps {kind!r}: there are {', '.join(KINDS)}")
     from safetensors.torch import load_file
@@ -116,7 +101,6 @@ def load_classifier(kind: ClassifierKind = "features", *, folder: Path = WEIGHTS
         bias=tuple(record["bias"][kind]),
         confidence=float(record["confidence"]),
         _logits=_of_features(weights) if kind == "features" else _of_pictures(weights),
-        _cells=_CELLS_TOGETHER,
     )
 
 
@@ -134,14 +118,12 @@ def _of_pictures(weights: dict[str, Tensor]) -> Logits:
 
     def logits(maps: Tensor, layout: Layout) -> Tensor:
         network = on_processor if maps.device.type == "cpu" else _network(weights, maps.device)
-        n_texts, n_heads = maps.shape[:2]
-        step = max(1, _PICTURES_TOGETHER // n_heads)
-        parts = []
-        for start in range(0, n_texts, step):
-            part = slice(start, start + step)
-            shown = pictures(maps[part], Layout(layout.kinds[part]))
-            parts.append(network(shown.flatten(0, 1)).view(len(shown), n_heads, -1))
-        return torch.cat(parts)
+        n_heads = maps.shape[1]
+
+        def compute(maps: Tensor, layout: Layout) -> Tensor:
+            return network(pictures(maps, layout).flatten(0, 1)).view(len(maps), n_heads, -1)
+
+        return torch.cat(_in_parts(compute, maps, layout, step=max(1, _PICTURES_TOGETHER // n_heads)))
 
     return logits
 
@@ -153,16 +135,11 @@ def _network(weights: dict[str, Tensor], device: torch.device) -> PatternNetwork
 
 
 def pictures(maps: Tensor, layout: Layout) -> Tensor:
-    """Resample maps by area, so that every length makes a picture of one size.
+    """Maps ``[text, head, piece, piece]`` resampled by area to ``[text, head, channel, SIDE, SIDE]``.
 
-    Args:
-        maps: ``[text, head, piece, piece]``
-        layout: of the same texts.
-
-    Returns:
-        ``[text, head, channel, SIDE, SIDE]``. The channels: attention relative to a uniform map, as a logarithm of
-        means; how far the logarithms of weights are above their row's, as means of logarithms, in which faint columns
-        and lines are seen; whether row and column are of one sentence of a pair; special columns; the text's length.
+    The channels: attention relative to a uniform map, as a logarithm of means; how far the logarithms of weights are
+    above their row's, as means of logarithms, in which faint columns and lines are seen; whether row and column are of
+    one sentence of a pair; special columns; the text's length.
     """
     n = maps.shape[-1]
     pool = _pool(layout, n)  # [text, side, piece]
@@ -203,22 +180,53 @@ class PatternNetwork(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Conv2d(_CHANNELS, 16, 3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(16, 24, 3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(24, 32, 3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
-            nn.Linear(32 * (SIDE // 8) ** 2, 48),
-            nn.ReLU(),
-            nn.Linear(48, len(PATTERNS)),
+            *(nn.Conv2d(_CHANNELS, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Conv2d(16, 24, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Conv2d(24, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Flatten(), nn.Linear(32 * (SIDE // 8) ** 2, 48), nn.ReLU(), nn.Linear(48, len(PATTERNS))),
         )
 
     def forward(self, shown: Tensor) -> Tensor:
         """``[picture, class]`` logits of ``[picture, channel, SIDE, SIDE]``."""
         logits: Tensor = self.layers(shown)
         return logits
+
+
+class PatternShares(SumsStatistic):
+    """Shares of each head's maps that are of each class of Kovaleva et al. (2019, section 4.1).
+
+    Each map between the pieces of a text (or of a window of one) is put into one class: the likeliest, or
+    ``heterogeneous`` where none is likely enough. The shares of a head sum to 1. Maps of fewer than
+    :data:`SHORTEST_MAP` pieces are not counted. Without sentence pairs no map is ``block``.
+
+    Args:
+        scope: what the pass reads, at piece level.
+        classifier: ``features`` or ``cnn``.
+        confidence: the least probability of a class; the classifier's own (0.5) when left out.
+
+    Raises:
+        BertologyError: the pass is at word level, or the confidence is no probability.
+        ModelError: the classifier cannot be loaded.
+    """
+
+    names = PATTERNS
+
+    def __init__(
+        self, scope: Scope, *, classifier: ClassifierKind = "features", confidence: float | None = None
+    ) -> None:
+        if scope.level != "piece":
+            raise BertologyError("patterns are of maps between pieces: read them at level 'piece'")
+        self._classifier = load_classifier(classifier)
+        self._confidence = self._classifier.confidence if confidence is None else confidence
+        if not 0 <= self._confidence <= 1:
+            raise BertologyError(f"confidence {self._confidence:g}: give a probability, 0 to 1")
+        super().__init__(ClusterSums(scope, self.names, shared=True, metric="pattern_share"))
+        self._layout = PerBatch(Layout.of_units)
+
+    def update(self, batch: MapBatch) -> None:
+        units = batch.units
+        layout = self._layout(units)
+        counted = (layout.lengths >= SHORTEST_MAP) & layout.rows.any(-1)  # [text]
+        classes = assigned(self._classifier.probabilities(batch.maps, layout), confidence=self._confidence)
+        over = torch.nn.functional.one_hot(classes, len(self.names)) * counted[:, None, None]
+        self._sums[0].add(batch.layer, units, over, counted[:, None].expand(-1, len(self.names)))

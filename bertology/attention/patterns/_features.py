@@ -41,40 +41,22 @@ _TINY = 1e-9
 _NOT_COUNTED = 9.0
 """More than any shade."""
 
+_COLUMN_NAMES = (
+    "column_rows_whole_text column_mass_1 column_mass_2 column_mass_3 column_density_log column_shade_excess "
+    "cls_mass sep_mass punctuation_mass"
+)
+_OTHER_NAMES = (
+    "line_shade_excess line_mass line_offset mass_within_1 mass_within_2 mass_within_4 "
+    "entropy entropy_spread confidence column_entropy row_information "
+    "block_log_ratio block_log_ratio_far own_sentence_excess "
+    "column_height column_part log_spread line_height block_height is_pair length_log"
+)
 FEATURES: Final[tuple[str, ...]] = (
     *(f"column_rows_{contrast}" for contrast in COLUMN_CONTRASTS),
-    "column_rows_whole_text",
-    "column_mass_1",
-    "column_mass_2",
-    "column_mass_3",
-    "column_density_log",
-    "column_shade_excess",
-    "cls_mass",
-    "sep_mass",
-    "punctuation_mass",
+    *_COLUMN_NAMES.split(),
     *(f"line_rows_ratio_{ratio}" for ratio in LINE_RATIOS),
     *(f"line_rows_contrast_{contrast}" for contrast in LINE_CONTRASTS),
-    "line_shade_excess",
-    "line_mass",
-    "line_offset",
-    "mass_within_1",
-    "mass_within_2",
-    "mass_within_4",
-    "entropy",
-    "entropy_spread",
-    "confidence",
-    "column_entropy",
-    "row_information",
-    "block_log_ratio",
-    "block_log_ratio_far",
-    "own_sentence_excess",
-    "column_height",
-    "column_part",
-    "log_spread",
-    "line_height",
-    "block_height",
-    "is_pair",
-    "length_log",
+    *_OTHER_NAMES.split(),
 )
 """Names of the features, in order."""
 
@@ -111,46 +93,27 @@ class Layout:
         return (self.kinds == PIECE) | (self.kinds == PUNCTUATION)
 
     @cached_property
-    def is_second(self) -> Tensor:
-        """``[text, piece]`` whether a piece stands after a ``[SEP]`` that is not the text's last."""
-        is_sep = self.kinds == SEP
-        before = is_sep.cumsum(-1) - is_sep.long()
-        return (before > 0) & self.inside
-
-    @cached_property
     def in_sentence(self) -> Tensor:
         """``[text, sentence, piece]`` rows of the first and of the second sentence; no row where there is none."""
-        return torch.stack([self.rows & ~self.is_second, self.rows & self.is_second], dim=1)
+        is_sep = self.kinds == SEP
+        is_second = is_sep.cumsum(-1) > is_sep.long()  # after a [SEP]
+        return torch.stack([self.rows & ~is_second, self.rows & is_second], dim=1)
 
     @cached_property
     def is_pair(self) -> Tensor:
         """``[text]`` whether a second sentence follows a ``[SEP]``."""
         return self.in_sentence[:, 1].any(-1)
 
-    @cached_property
-    def same_sentence(self) -> Tensor:
-        """``[text, row, column]`` words of one sentence, in texts that are pairs."""
-        own = (self.in_sentence[:, :, :, None] & self.in_sentence[:, :, None, :]).any(1)
-        return own & self.is_pair[:, None, None]
-
 
 def features(maps: Tensor, layout: Layout) -> Tensor:
-    """Measure maps.
-
-    Args:
-        maps: ``[text, head, piece, piece]`` from (rows) to (columns), 0 in columns of padding.
-        layout: of the same texts.
-
-    Returns:
-        ``[text, head, feature]`` in the order of :data:`FEATURES`.
-    """
+    """``[text, head, feature]`` in the order of :data:`FEATURES`, of maps ``[text, head, piece, piece]`` from (rows) to
+    (columns), 0 in columns of padding."""
     maps = torch.where(layout.inside[:, None, :, None], maps.float(), 0)
     shades = shaded(maps, layout)
-    n_heads = maps.shape[1]
-    of_text = torch.stack([layout.is_pair.float(), layout.lengths.log()], dim=-1)[:, None].expand(-1, n_heads, -1)
-    parts = [_columns(maps, shades, layout), _lines(maps, shades, layout), _spread(maps, layout), _blocks(maps, layout)]
-    parts.append(_heights(maps, layout))
-    return torch.cat([*parts, of_text], dim=-1)
+    of_text = torch.stack([layout.is_pair.float(), layout.lengths.log()], dim=-1)[:, None]
+    seen = [_columns(maps, shades, layout), _lines(maps, shades, layout)]
+    measured = [_spread(maps, layout), _blocks(maps, layout), _heights(maps, layout)]
+    return torch.cat([*seen, *measured, of_text.expand(-1, maps.shape[1], -1)], dim=-1)
 
 
 def shaded(maps: Tensor, layout: Layout) -> Tensor:
@@ -277,7 +240,8 @@ def _blocks(maps: Tensor, layout: Layout) -> Tensor:
     words = layout.rows[:, :, None] & layout.rows[:, None]  # [text, row, column]
     place = torch.arange(maps.shape[-1], device=maps.device)
     far = (place[:, None] - place).abs() > _NEAR
-    own = layout.same_sentence
+    own = (layout.in_sentence[:, :, :, None] & layout.in_sentence[:, :, None, :]).any(1)
+    own = own & layout.is_pair[:, None, None]
     across = words & ~own & layout.is_pair[:, None, None]
     first, second = layout.in_sentence[:, 0, :, None], layout.in_sentence[:, 1, :, None]
     cells = torch.stack([side & rows for rows in (first, second) for side in (own, across, own & far, across & far)], 1)

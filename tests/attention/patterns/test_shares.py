@@ -59,7 +59,7 @@ def test_planted_heads_are_found(plant, classifier):
 
 def test_shares_by_looking_at_each_map(encoder: Callable[..., Encoder], sentences: Sentences) -> None:
     loaded = encoder("bert")
-    found = stream_maps(loaded, sentences, [PatternShares], level="piece").results[0]
+    found = stream_maps(loaded, sentences, [PatternShares], level="piece").results[0][0]
     heads = [(layer, head) for layer in range(1, 4) for head in range(1, 5)]
     expected = np.zeros((len(PATTERNS), 3, 4, len(sentences)))
     for number, sentence in enumerate(sentences):
@@ -77,7 +77,7 @@ def test_every_window_is_a_map(encoder: Callable[..., Encoder], sentences: Sente
     narrow = encoder("bert", max_pieces=16)
     read = stream_maps(narrow, sentences, [PatternShares], level="piece")
     n_short = sum(len(one) + 2 < 5 for one in (narrow.tokenize([s]).window(0)[1:-1] for s in sentences))
-    assert read.results[0].under[0].sum() == read.n_windows - n_short
+    assert read.results[0][0].under[0].sum() == read.n_windows - n_short
 
 
 def test_merging(plant):
@@ -100,7 +100,7 @@ def test_confidence_decides_what_is_left(plant):
 
 def test_texts_too_short_for_a_pattern(encoder: Callable[..., Encoder]) -> None:
     words = [Sentence.from_words([form]) for form in ("day", "!")]
-    found = stream_maps(encoder("bert"), words, [PatternShares], level="piece").results[0]
+    found = stream_maps(encoder("bert"), words, [PatternShares], level="piece").results[0][0]
     assert np.isnan(found.values).all()
 
 
@@ -112,5 +112,5 @@ def test_settings_that_cannot_be(encoder: Callable[..., Encoder], sentences: Sen
 
 
 def test_every_family(encoder: Callable[..., Encoder], sentences: Sentences, family: str) -> None:
-    found = stream_maps(encoder(family), sentences, [PatternShares], level="piece").results[0]
+    found = stream_maps(encoder(family), sentences, [PatternShares], level="piece").results[0][0]
     np.testing.assert_allclose(found.values.sum(0), 1)
