@@ -192,12 +192,7 @@ class LayerMaps:
     def run(
         self, input_ids: Tensor, attention_mask: Tensor | None, on_layer: OnLayer, *, types: Tensor | None = None
     ) -> None:
-        """One forward pass, inside :meth:`hooked`; ``types`` are those of tokens, all 0 when left out.
-
-        Raises:
-            ModelError: the model gives no maps.
-            SignalError: maps or lengths that are not finite.
-        """
+        """One forward pass, inside :meth:`hooked`; ``types`` are those of tokens, all 0 when left out."""
         self._on_layer = on_layer
         self._taken.clear()
         body, device = self._encoder.model.body, self._encoder.device

@@ -37,14 +37,11 @@ class HeadFigure(Figure):
 
 
 def plot_heads(panels: Sequence[tuple[str, NDArray[np.float64]]], layers: Sequence[int]) -> Figure:
-    """Draw each statistic in a panel: layers from the bottom up, heads from left to right.
+    """Draw each statistic, its name and ``[layer, head]`` values, in a panel: layers from the bottom up, heads from
+    left to right.
 
     Shades run from the least to the greatest head of each statistic, which is written in its caption; one statistic's
     cannot be compared with another's.
-
-    Args:
-        panels: name and ``[layer, head]`` values of each.
-        layers: numbers of the layers.
 
     Raises:
         ResultsError: there is nothing to draw.
@@ -73,28 +70,24 @@ def _width(n_heads: int) -> float:
 
 
 def _draw(ax: Axes, name: str, values: NDArray[np.float64], layers: Sequence[int]) -> None:
-    finite = values[np.isfinite(values)]
+    finite, n_heads, name = values[np.isfinite(values)], values.shape[1], name.replace("_", " ")
     least, greatest = (float(finite.min()), float(finite.max())) if len(finite) else (math.nan, math.nan)
     spread = greatest - least
     # Where all heads are alike none stands out.
     shades = (values - least) / spread if spread > 0 else np.where(np.isfinite(values), 0.0, np.nan)
     ax.pcolormesh(shades, cmap=_SHADES, vmin=0, vmax=1, edgecolors="white", linewidth=0.8)
-    if values.shape[1] <= _MOST_WRITTEN:
+    if n_heads <= _MOST_WRITTEN:
         _write(ax, values, shades)
-    heads = range(1, values.shape[1] + 1)
-    ax.set_xticks(np.arange(len(heads)) + 0.5, [str(head) for head in heads], fontsize=6.5, color=_TEXT)
-    ax.set_yticks(np.arange(len(layers)) + 0.5, [str(layer) for layer in layers], fontsize=6.5, color=_TEXT)
+    ax.set_xticks(np.arange(n_heads) + 0.5, list(map(str, range(1, n_heads + 1))), fontsize=6.5, color=_TEXT)
+    ax.set_yticks(np.arange(len(layers)) + 0.5, list(map(str, layers)), fontsize=6.5, color=_TEXT)
     ax.tick_params(length=0)
     bounds = f"({least:.2f}…{greatest:.2f})" if len(finite) else "(nothing to count)"
-    title = f"{name.replace('_', ' ')} {bounds}"
-    if len(title) > _LETTERS * _width(values.shape[1]):
-        # Beside the next panel's there is no room for it in one line.
-        title = f"{name.replace('_', ' ')}\n{bounds}"
-    ax.set_title(title, fontsize=8.5, color=_TEXT)
+    # Where there is no room for it in one line next to the next panel's, in two.
+    is_long = len(f"{name} {bounds}") > _LETTERS * _width(n_heads)
+    ax.set_title(f"{name}\n{bounds}" if is_long else f"{name} {bounds}", fontsize=8.5, color=_TEXT)
     ax.set_xlabel("head", fontsize=7.5, color=_TEXT)
     ax.set_ylabel("layer", fontsize=7.5, color=_TEXT)
-    for spine in ax.spines.values():
-        spine.set_visible(False)
+    ax.spines[:].set_visible(False)
 
 
 def _write(ax: Axes, values: NDArray[np.float64], shades: NDArray[np.float64]) -> None:

@@ -83,13 +83,10 @@ class PerBatch(Generic[Made]):
 
 
 class ClusterSums:
-    """Numerators and denominators of ratios, added up by cluster of sentences: the sums that most statistics keep.
+    """Numerators and denominators of ratios by name, added up by cluster of sentences: what most statistics keep.
 
-    Args:
-        scope: what the pass reads.
-        names: of the statistics.
-        shared: whether all heads have the same denominator, such as a number of rows.
-        metric: what is measured, where the names are groups that it is measured on.
+    All heads have the same denominator, such as a number of rows, where it is ``shared``. A ``metric`` is what is
+    measured where the names are groups that it is measured on.
     """
 
     def __init__(self, scope: Scope, names: Sequence[str], *, shared: bool, metric: str = "") -> None:
@@ -100,14 +97,8 @@ class ClusterSums:
         self._under = np.zeros((shape[0], 1, 1, shape[3]) if shared else shape)
 
     def add(self, layer: int, units: Units, over: Tensor, under: Tensor) -> None:
-        """Add sums over the rows of each sentence.
-
-        Args:
-            layer: from 1.
-            units: of the batch.
-            over: ``[sentence, head, statistic]`` numerators.
-            under: denominators, ``[sentence, statistic]`` where heads share them, else ``[sentence, head, statistic]``.
-        """
+        """Add sums over the rows of each sentence in a layer: ``[sentence, head, statistic]`` numerators, and
+        denominators, ``[sentence, statistic]`` where heads share them."""
         place = self._scope.layers.index(layer)
         clusters = self._scope.clusters(units.sentences)
         _add_by_cluster(self._over[:, place], clusters, over)

@@ -1,7 +1,7 @@
 """Cloze: scores of the masked-LM head at masked places, layer by layer; sentences scored by masking each piece.
 
-:func:`ask` (``_ask.py``) scores candidates of many prompts, ``_sentences.py`` whole sentences and pairs of them,
-``_reading.py`` follows one prompt through the layers. Importing this package imports no torch.
+:func:`ask` (``_ask.py``) scores candidates of many prompts, :func:`read_cloze` follows one through the layers,
+``_sentences.py`` scores whole sentences and pairs of them. Importing this package imports no torch.
 """
 
 from __future__ import annotations
@@ -9,12 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
-from bertology.cloze._pieces import anchor_of, spell_pieces, vocabulary_ids
-from bertology.cloze._prompts import MASK, AnswerForm, Excluded, Prompt, check_form
+from bertology.cloze._prompts import (
+    MASK,
+    AnswerForm,
+    Excluded,
+    Prompt,
+    anchor_of,
+    check_form,
+    spell_pieces,
+    vocabulary_ids,
+)
 
 if TYPE_CHECKING:
-    from bertology.cloze._ask import ask
-    from bertology.cloze._reading import ClozeReading, distribution, read_cloze
+    from bertology.cloze._ask import ClozeReading, ask, distribution, read_cloze
     from bertology.cloze._sentences import next_sentence, pseudo_log_likelihood
 
 __getattr__, __dir__ = lazy_attributes(__name__)

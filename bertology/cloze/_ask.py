@@ -1,4 +1,4 @@
-"""Prompts put to a masked language model: distributions at masks, candidates scored, each different input read once."""
+"""Prompts put to a masked language model: candidates scored in many of them, or one followed through the layers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from bertology.activations import Progress, silent
-from bertology.cloze._pieces import Answer, AnswerReader, encode_each, mask_places, masked_copies, too_long
-from bertology.cloze._prompts import MASK, AnswerForm, ClozeScores, Excluded, Integers, Prompt, check_form
+from bertology.cloze._prompts import (
+    MASK,
+    Answer,
+    AnswerForm,
+    AnswerReader,
+    ClozeScores,
+    Excluded,
+    Floats,
+    Integers,
+    Prompt,
+    check_form,
+    encode,
+    encode_each,
+    mask_places,
+    masked_copies,
+    spell_pieces,
+    too_long,
+)
 from bertology.cloze._read import Questions, Wanted, chosen_layers, question_batches, read_questions
 from bertology.errors import ClozeError, quoted
 
@@ -64,14 +82,8 @@ def ask(
     n_entries = encoder.masked_head.n_entries if entries is None else len(entries)
     if top > n_entries:
         raise ClozeError(f"the best {top} are asked for: the vocabulary has {n_entries} entries")
-    wanted = Wanted(
-        layers=chosen_layers(encoder, layers),
-        normalized=normalized,
-        ranks=ranks,
-        top=top,
-        vocabulary=entries,
-        pieces=pieces,
-    )
+    chosen = chosen_layers(encoder, layers)
+    wanted = Wanted(layers=chosen, normalized=normalized, ranks=ranks, top=top, vocabulary=entries, pieces=pieces)
     return _Asking(encoder, tuple(prompts), form, wanted).scores(progress)
 
 
@@ -83,14 +95,13 @@ def _check(prompts: Sequence[Prompt], form: AnswerForm, *, ranks: bool, top: int
     if not top and not any(prompt.candidates for prompt in prompts):
         raise ClozeError("nothing is asked: give prompts candidates, or ask for the top few")
     for number, prompt in enumerate(prompts):
+        which = f"prompt {number} {quoted(prompt.text)}"
         if not prompt.n_masks:
-            raise ClozeError(
-                f"prompt {number} {quoted(prompt.text)}: no mask in it; write {MASK} where a word is left out"
-            )
+            raise ClozeError(f"{which}: no mask in it; write {MASK} where a word is left out")
         if prompt.candidates and prompt.asked is None:
             raise ClozeError(
-                f"prompt {number} {quoted(prompt.text)}: {prompt.n_masks} masks, and candidates are for one; "
-                f"leave one mask, leave out the candidates, or say which mask (at) from 0 to {prompt.n_masks - 1}"
+                f"{which}: {prompt.n_masks} masks, and candidates are for one; leave one mask, leave out the "
+                f"candidates, or say which mask (at) from 0 to {prompt.n_masks - 1}"
             )
 
 
@@ -138,7 +149,6 @@ class _Asking:
         self._n_inputs = 0
 
     def scores(self, progress: Progress) -> ClozeScores:
-        """Read all texts, and return the scores of each prompt."""
         progress.start(len(self._texts), unit="texts")
         encodings = encode_each(self._encoder, [written for written, _ in self._texts])
         for questions in question_batches(zip(self._texts.values(), encodings, strict=True), self._add):
@@ -172,7 +182,6 @@ class _Asking:
                 questions.term(*copy, slot=slot)
 
     def _unfit(self, answer: Answer, n_pieces: int) -> str:
-        """Why an answer cannot be scored in this form."""
         if self._form == "one_piece":
             if len(answer.pieces) > 1:
                 return self._answers.several_pieces(answer)
@@ -181,7 +190,6 @@ class _Asking:
         return too_long(self._encoder, n_pieces + len(answer.pieces) - 1)
 
     def _take(self, questions: Questions) -> None:
-        """Read a batch of questions, and sum the terms of each answer."""
         read = read_questions(self._encoder, questions, self._wanted)
         self._n_inputs += len(questions.inputs)
         slots, term_slot = np.unique(np.array(questions.slots, dtype=np.int64), return_inverse=True)
@@ -224,3 +232,132 @@ class _Asking:
             excluded=tuple(excluded),
             n_inputs=self._n_inputs,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """The distributions of a masked language model at the masks of one prompt, by layer."""
+
+    layers: tuple[int, ...]
+    log_probs: NDArray[np.float32]
+    """``[layer, mask, entry]`` natural logarithms over the whole vocabulary."""
+
+    def top(self, k: int) -> Integers:
+        """``[layer, mask, k]`` vocabulary numbers of the most probable entries, the first one first."""
+        best: Integers = np.argsort(-self.log_probs, axis=-1, kind="stable")[..., :k]
+        return best
+
+
+def distribution(encoder: Encoder, prompt: Prompt, *, layers: Sequence[int] | None = None) -> Distribution:
+    """The distribution at each mask of a prompt, all masks masked at once, by layer as those of :func:`ask`, which
+    takes many prompts and keeps less. Candidates are ignored.
+
+    Raises:
+        ModelError: no masked-LM head, no mask, or a layer that the model does not have.
+        ClozeError: a prompt without a mask, or too long.
+    """
+    if not prompt.n_masks:
+        raise ClozeError(f"prompt {quoted(prompt.text)}: no mask in it; write {MASK} where a word is left out")
+    encoding = encode(encoder, [prompt.written(encoder.mask_token)])[0]
+    reason = too_long(encoder, len(encoding.ids))
+    if reason:
+        raise ClozeError(f"prompt {quoted(prompt.text)} is {reason}; shorten it")
+    masks = mask_places(encoder, prompt, encoding.ids)
+    logits = encoder.masked_logits(
+        torch.tensor([encoding.ids]), torch.tensor([[0, piece] for piece in masks]), layers=layers
+    )
+    log_probs = torch.stack([part.float().log_softmax(-1) for part in logits.values()])
+    return Distribution(tuple(logits), log_probs.cpu().numpy())
+
+
+@dataclass(frozen=True, eq=False)
+class ClozeReading:
+    """Words at the mask of one prompt, in every layer."""
+
+    text: str
+    """The prompt as the model reads it."""
+    model: str
+    layers: tuple[int, ...]
+    form: AnswerForm
+    words: tuple[str, ...]
+    """The candidates that could be scored; without candidates, the best of the deepest layer, the first one first."""
+    log_probs: Floats
+    """``[layer, word]`` natural logarithms, over the whole vocabulary."""
+    ranks: Integers | None
+    """``[layer, word]`` 1 for the most probable entry; None where candidates may have several pieces."""
+    first: tuple[str, ...]
+    """``[layer]`` the most probable entry of each layer, of the whole vocabulary."""
+    first_log_probs: Floats
+    """``[layer]`` its natural logarithm."""
+    excluded: tuple[Excluded, ...]
+    """Candidates without a score."""
+
+
+def read_cloze(
+    encoder: Encoder,
+    prompt: Prompt,
+    *,
+    layers: Sequence[int] | None = None,
+    top: int = 5,
+    form: AnswerForm = "one_piece",
+) -> ClozeReading:
+    """Follow words at the mask of a prompt through the layers, each read by the masked-LM head (the logit lens).
+
+    Args:
+        encoder: a masked language model.
+        prompt: with one mask. Its candidates are followed; without any, the best of the deepest layer asked for.
+        layers: 0 for the embeddings, 1…L for the blocks; all when left out.
+        top: number of entries that are followed where there are no candidates.
+        form: how candidates are scored, above all those of several pieces.
+
+    Raises:
+        ModelError: no masked-LM head, no mask, or a layer that the model does not have.
+        ClozeError: no mask, more than one, a text that is too long, or none of the candidates can be scored.
+    """
+    if prompt.n_masks > 1:
+        raise ClozeError(
+            f"{prompt.n_masks} masks in {quoted(prompt.text)}: one is read at a time, write out the others"
+        )
+    chosen = tuple(range(encoder.n_layers + 1)) if layers is None else tuple(sorted(set(layers)))
+    expected = distribution(encoder, prompt, layers=chosen)
+    log_probs = expected.log_probs[:, 0].astype(np.float64)
+    if not 1 <= top <= log_probs.shape[1]:
+        raise ClozeError(f"the best {top} are asked for: give a number from 1 to {log_probs.shape[1]}")
+    best = expected.top(1)[:, 0, 0]
+    ranks: Integers | None
+    if prompt.candidates:
+        words, word_log_probs, ranks, excluded = _candidates(encoder, prompt, chosen, form)
+    else:
+        entries = expected.top(top)[-1, 0]
+        words, excluded = tuple(spell_pieces(encoder, entries.tolist())), ()
+        word_log_probs = log_probs[:, entries]
+        ranks = np.stack([1 + (log_probs > column[:, None]).sum(1) for column in word_log_probs.T], axis=1)
+    return ClozeReading(
+        text=prompt.written(encoder.mask_token),
+        model=encoder.name,
+        layers=chosen,
+        form=form,
+        words=words,
+        log_probs=word_log_probs,
+        ranks=ranks,
+        first=tuple(spell_pieces(encoder, best.tolist())),
+        first_log_probs=log_probs[np.arange(len(chosen)), best],
+        excluded=excluded,
+    )
+
+
+def _candidates(
+    encoder: Encoder, prompt: Prompt, layers: Sequence[int], form: AnswerForm
+) -> tuple[tuple[str, ...], Floats, Integers | None, tuple[Excluded, ...]]:
+    """The candidates that can be scored, ``[layer, word]`` log-probabilities and ranks, and those without a score."""
+    words = tuple(dict.fromkeys(word.strip() if isinstance(word, str) else word for word in prompt.candidates))
+    scores = ask(encoder, [Prompt(prompt.text, words)], layers=layers, form=form, ranks=form == "one_piece")
+    unscored = {excluded.candidate for excluded in scores.excluded}
+    kept = [number for number, word in enumerate(words) if word not in unscored]
+    if not kept:
+        reasons = "; ".join(f"{quoted(excluded.candidate)} {excluded.reason}" for excluded in scores.excluded)
+        raise ClozeError(f"no candidate is left: {reasons}")
+    scored = [words[number] for number in kept]
+    spelled = (word if isinstance(word, str) else spell_pieces(encoder, [word])[0] for word in scored)
+    ranks = None if scores.ranks is None else scores.ranks_of(0)[:, kept]
+    return tuple(spelled), scores.of(0)[:, kept], ranks, scores.excluded

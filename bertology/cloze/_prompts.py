@@ -1,16 +1,24 @@
-"""Prompts, forms in which candidates are scored, and the scores of prompts. Needs no torch."""
+"""Prompts, forms in which candidates are scored, scores, and texts and answers in pieces. Needs no torch.
+
+Whatever does not fit is refused with a reason, never cut.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertology._names import name_not_found
+from bertology.errors import ClozeError, quoted
+
+if TYPE_CHECKING:
+    from bertology.encoders import Encoder
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -18,6 +26,10 @@ Integers = NDArray[np.int64]
 MASK = "{mask}"
 """Stands in a prompt for whatever the model's own mask is."""
 _SPELLINGS = re.compile(r"\{mask\}|\[MASK\]|<mask>")
+_NO_CHARACTER = "\ufffd"
+_TEXTS_AT_ONCE = 1024
+# A word to stand before an answer that follows a space: tokenizers that mark a word's beginning see it there.
+_WORD_BEFORE = "a"
 
 AnswerForm = Literal["one_piece", "original", "within_word_l2r"]
 """How candidates are scored.
@@ -126,3 +138,164 @@ class ClozeScores:
         """``[layer, mask, k]`` vocabulary numbers and values of the best at one prompt's masks."""
         masks = slice(int(self.mask_starts[prompt]), int(self.mask_starts[prompt + 1]))
         return self.top_ids[:, masks], self.top_values[:, masks]
+
+
+def encode(encoder: Encoder, texts: Sequence[str], *, bare: bool = False) -> list[Any]:
+    """Texts in pieces, ``tokenizers.Encoding`` objects, with special tokens around them unless ``bare``."""
+    broken = next((text for text in texts if any("\ud800" <= letter <= "\udfff" for letter in text)), None)
+    if broken is not None:
+        raise ClozeError(f"{broken!a}: half of a surrogate pair in it, which is no character: read the source as UTF-8")
+    encodings: list[Any] = plain_tokenizer(encoder).encode_batch(list(texts), add_special_tokens=not bare)
+    return encodings
+
+
+def plain_tokenizer(encoder: Encoder) -> Any:
+    """The tokenizer behind an encoder, which neither pads nor truncates: whoever calls it with either leaves it so."""
+    backend: Any = encoder.tokenizer.backend_tokenizer
+    backend.no_padding()
+    backend.no_truncation()
+    return backend
+
+
+def encode_each(encoder: Encoder, texts: Sequence[str]) -> Iterator[Any]:
+    """As :func:`encode`, many texts at a time, but not all of them."""
+    for start in range(0, len(texts), _TEXTS_AT_ONCE):
+        yield from encode(encoder, texts[start : start + _TEXTS_AT_ONCE])
+
+
+def too_long(encoder: Encoder, n_pieces: int) -> str:
+    """Why an input of so many pieces, special ones included, cannot be read; empty if it can."""
+    if n_pieces <= encoder.max_pieces:
+        return ""
+    return f"too long: {n_pieces} pieces, the model takes {encoder.max_pieces}"
+
+
+def mask_places(encoder: Encoder, prompt: Prompt, ids: Sequence[int]) -> list[int]:
+    """Which pieces of an encoded prompt are its masks; a :class:`ClozeError` where they are not as many."""
+    places = [piece for piece, entry in enumerate(ids) if entry == encoder.mask_id]
+    if len(places) != prompt.n_masks:
+        raise ClozeError(
+            f"prompt {quoted(prompt.text)}: {prompt.n_masks} masks, of which the tokenizer reads {len(places)} as "
+            f"{encoder.mask_token}; put spaces around them"
+        )
+    return places
+
+
+def masked_copies(
+    ids: Sequence[int], pieces: range, words: Sequence[int | None], mask_id: int, form: AnswerForm
+) -> Iterator[tuple[list[int], int, int]]:
+    """A text once for each of some pieces in a row, with that piece masked: the inputs of a pseudo-log-likelihood.
+
+    ``words`` are the numbers of these pieces' words: the form ``within_word_l2r`` masks the later pieces of the same
+    word too. Yields the vocabulary numbers of an input, the piece that is scored, and the entry that belongs there.
+    """
+    for place, piece in enumerate(pieces):
+        copy = list(ids)
+        copy[piece] = mask_id
+        if form == "within_word_l2r":
+            for later in range(place + 1, len(pieces)):
+                if words[later] != words[place]:
+                    break
+                copy[pieces[later]] = mask_id
+        yield copy, piece, ids[piece]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A word at the place of a mask, in pieces."""
+
+    pieces: tuple[int, ...]
+    """Vocabulary numbers; none where there is a reason."""
+    words: tuple[int, ...]
+    """Of each piece, the number of its word: words are what the tokenizer splits a text into before it cuts pieces."""
+    reason: str = ""
+    """Why it cannot be scored; empty if it can."""
+
+
+class AnswerReader:
+    """Cuts answers into pieces, each once for each kind of place: the same word may be other pieces at the start of a
+    text, after a space or in brackets."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._tokenizer: Any = encoder.tokenizer
+        self._special = frozenset(encoder.tokenizer.all_special_ids)
+        self._known: dict[tuple[str, str], Answer] = {}
+
+    def read(self, before: str, words: Iterable[str | int]) -> list[Answer]:
+        """The pieces of ``words`` (or entries) after a text, as they would be cut there if each ended a word."""
+        words = list(words)
+        anchor = anchor_of(before)
+        new = [word for word in dict.fromkeys(words) if isinstance(word, str) and (anchor, word) not in self._known]
+        if new:
+            # A space is cut with what follows it, so it is no part of the pieces before.
+            head = encode(self._encoder, [anchor.rstrip()], bare=True)[0] if anchor else None
+            encodings = encode(self._encoder, [anchor + word.strip() for word in new], bare=True)
+            for word, encoding in zip(new, encodings, strict=True):
+                self._known[anchor, word] = self._answer(word, anchor, head, encoding)
+        return [self._known[anchor, word] if isinstance(word, str) else Answer((int(word),), (0,)) for word in words]
+
+    def _answer(self, word: str, anchor: str, head: Any | None, encoding: Any) -> Answer:
+        if not word.strip():
+            return Answer((), (), "it is empty")
+        n_before = 0 if head is None else len(head.ids)
+        if head is not None and encoding.ids[:n_before] != head.ids:
+            return Answer((), (), f"it runs together with {anchor!r} before it")
+        pieces, words = tuple(encoding.ids[n_before:]), tuple(encoding.word_ids[n_before:])
+        if not pieces:
+            return Answer((), (), "the tokenizer maps it to nothing")
+        if self._tokenizer.unk_token_id in pieces:
+            return Answer((), (), "not in the vocabulary: it has characters that the tokenizer does not know")
+        if self._special & set(pieces):
+            return Answer((), (), "it spells a special token")
+        return Answer(pieces, words)
+
+    def several_pieces(self, answer: Answer) -> str:
+        """Why an answer of several pieces has no place in the distribution at one mask."""
+        shown = " ".join(self._tokenizer.convert_ids_to_tokens(list(answer.pieces)))
+        return f"not in the vocabulary: {len(answer.pieces)} pieces ({shown})"
+
+
+def anchor_of(before: str) -> str:
+    """The text that an answer is cut after, in place of all that stands before it."""
+    if not before.strip():
+        return ""
+    return f"{_WORD_BEFORE} " if before[-1].isspace() else before.split()[-1]
+
+
+def vocabulary_ids(
+    encoder: Encoder, words: Sequence[str], *, before: str = "a "
+) -> tuple[Integers, tuple[Excluded, ...]]:
+    """The entries of a vocabulary given in words, for :func:`ask`.
+
+    Args:
+        encoder: whose vocabulary it is.
+        words: of several pieces they have no entry.
+        before: the text that they follow: at the start of a text, after a space or a bracket a word may be another
+            entry.
+
+    Returns:
+        ``[entry]`` vocabulary numbers, ascending, each once; and the words that are no single piece, with the reason.
+    """
+    reader = AnswerReader(encoder)
+    entries, excluded = set(), []
+    for number, (word, answer) in enumerate(zip(words, reader.read(before, words), strict=True)):
+        reason = answer.reason or (reader.several_pieces(answer) if len(answer.pieces) > 1 else "")
+        if reason:
+            excluded.append(Excluded(number, word, reason))
+        else:
+            entries.add(answer.pieces[0])
+    return np.array(sorted(entries), dtype=np.int64), tuple(excluded)
+
+
+def spell_pieces(encoder: Encoder, ids: Sequence[int]) -> list[str]:
+    """Vocabulary entries as a person reads them: marks of a word's beginning left out, those inside words kept."""
+    shown = []
+    for number in ids:
+        token = encoder.tokenizer.convert_ids_to_tokens(int(number))
+        text = token if token is None or token.startswith("##") else encoder.tokenizer.decode([int(number)]).strip()
+        if text is not None and _NO_CHARACTER in text:
+            # Bytes that are no character by themselves differ in the tokenizer's own spelling alone.
+            text = token
+        shown.append(text or token or f"<{number}>")
+    return shown

@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bertology.activations import Progress, silent
-from bertology.cloze._pieces import encode_each, masked_copies, plain_tokenizer, too_long
-from bertology.cloze._prompts import AnswerForm, Excluded, Floats, Integers, check_form
+from bertology.cloze._prompts import (
+    AnswerForm,
+    Excluded,
+    Floats,
+    Integers,
+    check_form,
+    encode_each,
+    masked_copies,
+    plain_tokenizer,
+    too_long,
+)
 from bertology.cloze._read import Questions, Wanted, chosen_layers, padded, question_batches, read_questions
 from bertology.encoders.batching import pieces_in_batch, plan_batches
 from bertology.errors import ClozeError
@@ -130,22 +139,23 @@ class _Cut:
     def add(self, questions: Questions, encoding: Any) -> None:
         """Add a sentence's masked copies, terms in the order of pieces."""
         encoder = self._encoder
-        inside = range(encoder.n_prefix, len(encoding.ids) - encoder.n_suffix)
-        reason = self._unfit(encoding.ids, inside)
+        pieces = range(encoder.n_prefix, len(encoding.ids) - encoder.n_suffix)
+        inside = slice(pieces.start, pieces.stop)
+        reason = self._unfit(encoding.ids[inside]) or too_long(encoder, len(encoding.ids))
         self.reasons.append(reason)
-        self.ids.append([] if reason else [encoding.ids[piece] for piece in inside])
+        self.ids.append([] if reason else encoding.ids[inside])
         if not reason:
-            words = [encoding.word_ids[piece] for piece in inside]
-            for copy in masked_copies(encoding.ids, inside, words, encoder.mask_id, self._form):
+            words = encoding.word_ids[inside]
+            for copy in masked_copies(encoding.ids, pieces, words, encoder.mask_id, self._form):
                 questions.term(*copy)
 
-    def _unfit(self, ids: Sequence[int], inside: range) -> str:
-        if not len(inside):
+    def _unfit(self, ids: Sequence[int]) -> str:
+        if not ids:
             return "the tokenizer maps it to nothing"
-        special = next((ids[piece] for piece in inside if ids[piece] in self._special), None)
-        if special is not None:
-            return f"it spells a special token, {self._encoder.tokenizer.convert_ids_to_tokens(special)}"
-        return too_long(self._encoder, len(ids))
+        special = next((entry for entry in ids if entry in self._special), None)
+        if special is None:
+            return ""
+        return f"it spells a special token, {self._encoder.tokenizer.convert_ids_to_tokens(special)}"
 
 
 @dataclass(frozen=True, eq=False)

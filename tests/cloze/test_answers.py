@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from bertology.cloze import vocabulary_ids
-from bertology.cloze._pieces import AnswerReader
+from bertology.cloze._prompts import AnswerReader
 from bertology.encoders import Encoder
 from tests.cloze.conftest import FAMILIES
 

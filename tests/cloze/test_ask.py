@@ -11,7 +11,7 @@ import pytest
 import torch
 import transformers
 
-from bertology.cloze import MASK, Prompt, _pieces, ask, distribution, spell_pieces, vocabulary_ids
+from bertology.cloze import MASK, Prompt, _prompts, ask, distribution, spell_pieces, vocabulary_ids
 from bertology.cloze import _read as questions
 from bertology.encoders import Encoder, load_encoder
 from bertology.encoders._heads import MaskedHead
@@ -206,7 +206,7 @@ def test_batches_padding_and_order_do_not_matter(
     for number in range(len(prompts)):
         np.testing.assert_allclose(backwards.of(len(prompts) - 1 - number), together.of(number), atol=1e-5)
     monkeypatch.setattr(questions, "_INPUTS_AT_ONCE", 2)
-    monkeypatch.setattr(_pieces, "_TEXTS_AT_ONCE", 3)
+    monkeypatch.setattr(_prompts, "_TEXTS_AT_ONCE", 3)
     in_parts = ask(ours, prompts, top=3)
     np.testing.assert_allclose(in_parts.values, together.values, atol=1e-5)
     np.testing.assert_array_equal(in_parts.top_ids, together.top_ids)

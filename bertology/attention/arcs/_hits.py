@@ -77,15 +77,9 @@ class ArcHits(SumsStatistic):
     """Shares of words whose maximum lies on a correct answer (Clark et al. 2019, section 4.2; Voita et al. 2019, 5.2).
 
     Either the word that the asked one attends to most (row), or the word that attends to it most (column): see
-    :class:`Arcs`. Special tokens do not compete, nor does the word itself unless ``self_competes``. Where a sentence is
-    read in windows a word is asked about in the window that it is read from: the words which that window shows compete,
-    and an answer which it does not show counts as a miss.
-
-    Args:
-        scope: what the pass reads; words.
-        arcs: the questions.
-        metric: of the ratios; their names are the groups of arcs.
-        self_competes: whether the maximum may lie on the word itself.
+    :class:`Arcs`, whose groups are the names of the ratios. Special tokens do not compete, nor does the word itself
+    unless ``self_competes``. Where a sentence is read in windows a word is asked about in the window that it is read
+    from: the words which that window shows compete, and an answer which it does not show counts as a miss.
     """
 
     def __init__(self, scope: Scope, arcs: Arcs, *, metric: str, self_competes: bool = False) -> None:
@@ -141,12 +135,8 @@ class CandidateHits(SumsStatistic):
     """Shares of words that attend more to a correct candidate than to any wrong one (Clark et al. 2019, section 4.3).
 
     Only the candidates compete; a tie is a miss. Where a sentence is read in windows a word is asked about in the
-    window that it is read from, and a candidate which that window does not show is not chosen.
-
-    Args:
-        scope: what the pass reads; words.
-        candidates: the questions.
-        metric: of the ratios; their names are the groups of questions.
+    window that it is read from, and a candidate which that window does not show is not chosen. The names of the ratios
+    are the groups of questions.
     """
 
     def __init__(self, scope: Scope, candidates: Candidates, *, metric: str) -> None:
@@ -194,11 +184,6 @@ class TreeHits(SumsStatistic):
 
     Words that do not count, such as punctuation, do not compete, nor do special tokens or the word itself. A sentence
     that is read in windows is left out, for no map shows the whole of it.
-
-    Args:
-        scope: what the pass reads; words.
-        trees: of the text.
-        metric: of the ratios.
     """
 
     def __init__(self, scope: Scope, trees: TextTrees, *, metric: str) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -55,10 +56,11 @@ def leave_one_out(
     Raises:
         ModelError: a layer that the model does not have, or its heads cannot be disabled in that way.
     """
-    chosen, n_heads = checked_layers(task.encoder, layers), task.encoder.n_heads
-    _check_ways(ways)
-    heads = [(layer, head) for layer in chosen for head in range(1, n_heads + 1)]
-    states = [Without(frozenset({head}), way) for way in ways for head in heads]
+    known, chosen = get_args(Way), checked_layers(task.encoder, layers)
+    if not ways or set(ways) - set(known):
+        raise ModelError(f"ways to disable heads are {list(ways)}: give {' or '.join(known)}")
+    heads = product(chosen, range(1, task.encoder.n_heads + 1))
+    states = [Without(frozenset({head}), way) for way, head in product(ways, heads)]
     scores = scores_without(task, [Without(), *states], progress=progress)
     return _changes(scores, tuple(ways), chosen, "head")
 
@@ -67,7 +69,6 @@ def leave_one_layer_out(
     task: ScoredTask,
     importance: Floats,
     *,
-    way: Way = "off",
     layers: Sequence[int] | None = None,
     progress: Progress = silent,
 ) -> tuple[HeadRatios, HeadRatios]:
@@ -79,7 +80,6 @@ def leave_one_layer_out(
     Args:
         task: of the model.
         importance: ``[layer, head]`` of all layers, as ``head_importance(task).of("importance")``.
-        way: how heads are disabled.
         layers: from 1; all when left out.
         progress: counts passes.
 
@@ -87,16 +87,14 @@ def leave_one_layer_out(
         ``delta_loss_bits`` and ``delta_accuracy`` of each layer, the statistics ``all off`` and ``all but one off``.
 
     Raises:
-        ModelError: a layer that the model does not have, importances of another model, or the heads cannot be disabled
-            in that way.
+        ModelError: a layer that the model does not have, importances of another model, or heads that cannot be gated.
     """
     _check_importance(task, importance)
-    _check_ways([way])
     chosen = checked_layers(task.encoder, layers)
     all_of = {layer: frozenset((layer, head + 1) for head in range(task.encoder.n_heads)) for layer in chosen}
     best = {layer: (layer, int(importance[layer - 1].argmax()) + 1) for layer in chosen}
-    states = [Without(all_of[layer], way) for layer in chosen]
-    states += [Without(all_of[layer] - {best[layer]}, way) for layer in chosen]
+    states = [Without(all_of[layer]) for layer in chosen]
+    states += [Without(all_of[layer] - {best[layer]}) for layer in chosen]
     scores = scores_without(task, [Without(), *states], progress=progress)
     return _changes(scores, REDUCED, chosen, "layer")
 
@@ -105,11 +103,9 @@ def pruning_curves(
     task: ScoredTask,
     importance: HeadRatios,
     *,
-    by: str = "importance",
     n_steps: int = 10,
     seeds: Sequence[int] = (0, 1, 2),
     folds: int = 2,
-    way: Way = "off",
     progress: Progress = silent,
 ) -> tuple[HeadRatios, ...]:
     """The loss and score of a task as more and more heads are disabled (Michel et al. 2019, section 4.2).
@@ -121,11 +117,9 @@ def pruning_curves(
     Args:
         task: of the model.
         importance: of :func:`head_importance`, for all layers and over the task's own clusters.
-        by: which of its statistics ranks heads.
         n_steps: from the whole model to none of its heads: 10 % of them at a time.
         seeds: of the random orders.
         folds: of the clusters; 1 ranks and scores on the same items.
-        way: how heads are disabled.
         progress: counts passes.
 
     Returns:
@@ -136,9 +130,9 @@ def pruning_curves(
     Raises:
         ModelError: importances that do not fit the task, no step or order, or folds without clusters.
     """
-    ranks = importance.over[importance.names.index(by)]  # [layer, head, cluster]
+    ranks = importance.over[importance.names.index("importance")]  # [layer, head, cluster]
     _check(task, ranks, n_steps, seeds, folds)
-    heads = [(layer, head) for layer in range(1, len(ranks) + 1) for head in range(1, ranks.shape[1] + 1)]
+    heads = list(product(range(1, len(ranks) + 1), range(1, ranks.shape[1] + 1)))
     orders = []  # [fold, upwards and downwards]
     for fold in range(folds):
         known = np.arange(task.n_clusters) % folds != fold if folds > 1 else np.ones(task.n_clusters, dtype=bool)
@@ -146,7 +140,7 @@ def pruning_curves(
         orders += [rising, rising[::-1]]
     orders += [np.random.default_rng(seed).permutation(len(heads)) for seed in seeds]
     sizes = [round(step / n_steps * len(heads)) for step in range(n_steps + 1)]
-    states = [Without(frozenset(heads[number] for number in order[:size]), way) for order in orders for size in sizes]
+    states = [Without(frozenset(heads[number] for number in order[:size])) for order in orders for size in sizes]
     scores = scores_without(task, states, progress=progress)
     percents = [f"{100 * step / n_steps:.3g} %" for step in range(n_steps + 1)]
     names = tuple(f"{order} {percent}" for order in ORDERS for percent in percents)
@@ -198,23 +192,12 @@ def _changes(
     n_clusters = len(scores.items)
     under = np.broadcast_to(scores.items, (len(names), 1, 1, n_clusters))
     loss, score = (
-        HeadRatios(
-            names,
-            layers,
-            (sums[1:] - sums[0]).reshape(len(names), len(layers), -1, n_clusters),
-            under,
-            metric=metric,
-            unit=unit,
-        )
-        for metric, sums in zip(DELTAS, (scores.bits, scores.right), strict=True)
+        (sums[1:] - sums[0]).reshape(len(names), len(layers), -1, n_clusters) for sums in (scores.bits, scores.right)
     )
-    return loss, score
-
-
-def _check_ways(ways: Sequence[Way]) -> None:
-    known = get_args(Way)
-    if not ways or set(ways) - set(known):
-        raise ModelError(f"ways to disable heads are {list(ways)}: give {' or '.join(known)}")
+    return (
+        HeadRatios(names, layers, loss, under, DELTAS[0], unit),
+        HeadRatios(names, layers, score, under, DELTAS[1], unit),
+    )
 
 
 @dataclass(frozen=True)
@@ -230,12 +213,9 @@ class Without:
 class TaskScores:
     """Sums over the items of each cluster of sentences, for several states of a model."""
 
-    bits: Floats
-    """``[state, cluster]`` loss."""
-    right: Floats
-    """``[state, cluster]`` number of items on which the model was correct."""
-    items: Floats
-    """``[cluster]`` number of items."""
+    bits: Floats  # [state, cluster] loss
+    right: Floats  # [state, cluster] number of items on which the model was correct
+    items: Floats  # [cluster] number of items
 
 
 def scores_without(task: ScoredTask, states: Sequence[Without], *, progress: Progress = silent) -> TaskScores:
@@ -261,8 +241,10 @@ def scores_without(task: ScoredTask, states: Sequence[Without], *, progress: Pro
         for number, state in enumerate(distinct):
             answers = whole
             if state.heads:
-                lowest = min(layer for layer, _ in state.heads)
-                with replay.from_layer(lowest), _disabled(reader, state):
+                lowest, off = min(layer for layer, _ in state.heads), dict.fromkeys(state.heads, 0.0)
+                is_uniform = state.way == "uniform"
+                disabled = uniform_heads(reader, state.heads) if is_uniform else reader.gated_heads(off)
+                with replay.from_layer(lowest), disabled:
                     answers = batch.ask(reader)
             bits = answers.nats.cpu().double().numpy() / math.log(2)
             loss[number] += np.bincount(cluster, weights=bits, minlength=len(items))
@@ -273,12 +255,6 @@ def scores_without(task: ScoredTask, states: Sequence[Without], *, progress: Pro
     loss, right, items = summed(task, [by_state, by_state, by_state[1:]], add, passes=len(distinct), progress=progress)
     place = [distinct.index(state) for state in states]
     return TaskScores(bits=loss[place], right=right[place], items=items)
-
-
-def _disabled(encoder: Encoder, state: Without) -> contextlib.AbstractContextManager[None]:
-    if state.way == "uniform":
-        return uniform_heads(encoder, state.heads)
-    return encoder.gated_heads(dict.fromkeys(state.heads, 0.0))
 
 
 @contextlib.contextmanager
