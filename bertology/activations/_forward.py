@@ -71,16 +71,13 @@ class WindowReader:
         self._pieces = encoder.tokenize(sentences, on_long=cast(OnLong, on_long))
         self.lengths = self._pieces.window_lengths
         """``[window]`` pieces in each window, special ones included."""
+        self.skipped = tuple((int(s.word), s.sentence_id, s.form, s.reason) for s in self._pieces.skipped)
+        """Words that have no vector: number, sentence id, form, reason."""
         self._most_windows: int | None = None
         # Words by the window they are read from; those read from none (−1) come first and are left out.
         window_of_word = self._pieces.word_window
         self._words = np.argsort(window_of_word, kind="stable")
         self._word_starts = np.searchsorted(window_of_word[self._words], np.arange(len(self.lengths) + 1))
-
-    @property
-    def skipped(self) -> tuple[tuple[int, str, str, str], ...]:
-        """Words that have no vector: number, sentence id, form, reason."""
-        return tuple((int(s.word), s.sentence_id, s.form, s.reason) for s in self._pieces.skipped)
 
     def pieces_in(self, batch: Batch) -> int:
         """Number of pieces in a batch, without padding."""
@@ -88,16 +85,11 @@ class WindowReader:
 
     def words_in(self, batch: Batch) -> NDArray[np.int64]:
         """Numbers of the words read from a batch, in the order of its windows."""
-        return np.concatenate(
-            [self._words[self._word_starts[window] : self._word_starts[window + 1]] for window in batch.windows]
-        )
+        starts = self._word_starts
+        return np.concatenate([self._words[starts[window] : starts[window + 1]] for window in batch.windows])
 
     def read(self, batch: Batch, layers: Sequence[int], *, into: Tensor) -> None:
-        """Read a batch and write the vectors of its words ``into [layer, word, dim]``.
-
-        Raises:
-            ShortMemoryError: a single window does not fit into memory.
-        """
+        """Read a batch and write the vectors of its words ``into [layer, word, dim]``."""
         encoder = self._free.get()
         most = self._most_windows or len(batch.windows)
         start = row = 0

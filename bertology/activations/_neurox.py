@@ -152,15 +152,11 @@ class _Source:
 
     path: Path
     file: Any
-    index: Mapping[str, str]
-    """Name of the dataset of each sentence."""
+    index: Mapping[str, str]  # name of the dataset of each sentence
 
     def shape(self, sentence: Sentence) -> tuple[int, int, int]:
-        """Shape ``(layer, word, dim)`` of the vectors of a sentence, without reading them.
-
-        Raises:
-            StoreError: there are none, or they are not vectors of the words of this sentence.
-        """
+        """Shape ``(layer, word, dim)`` of the vectors of a sentence, without reading them; an error where there are
+        none, or they are not vectors of its words."""
         key = self.index.get(_key(sentence))
         if key is None:
             raise self._refused(sentence, f"is not in it ({shortened(' '.join(sentence.words[:6]))} …)")
@@ -171,16 +167,18 @@ class _Source:
         except _HDF5_ERRORS as error:
             raise self._refused(sentence, f"cannot be read ({_first_line(error)})") from error
         if kind is None:
-            raise self._refused(sentence, f"has no dataset {shortened(key)!r}, which {_INDEX} names")
-        if kind.kind != "f":
-            raise self._refused(sentence, f"has values of type {kind}: vectors are of floating-point numbers")
-        if len(shape) != 3 or not shape[0] or not shape[2]:
-            raise self._refused(sentence, f"has an array of shape {shape}: vectors are [layer, word, dim]")
-        if shape[1] != len(sentence):
-            raise self._refused(sentence, f"has {shape[1]} vectors and {len(sentence)} words")
-        if math.prod(shape) * kind.itemsize > _MOST_COMPRESSION * n_stored:
-            raise self._refused(sentence, f"has an array of shape {shape}, whose values are not in the file")
-        return shape
+            why = f"has no dataset {shortened(key)!r}, which {_INDEX} names"
+        elif kind.kind != "f":
+            why = f"has values of type {kind}: vectors are of floating-point numbers"
+        elif len(shape) != 3 or not shape[0] or not shape[2]:
+            why = f"has an array of shape {shape}: vectors are [layer, word, dim]"
+        elif shape[1] != len(sentence):
+            why = f"has {shape[1]} vectors and {len(sentence)} words"
+        elif math.prod(shape) * kind.itemsize > _MOST_COMPRESSION * n_stored:
+            why = f"has an array of shape {shape}, whose values are not in the file"
+        else:
+            return shape
+        raise self._refused(sentence, why)
 
     def read(self, sentences: Sentences) -> NDArray[np.float32]:
         """Vectors of all sentences, ``[layer, word, dim]``, all of the layers and the width of the first's."""

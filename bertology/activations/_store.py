@@ -39,6 +39,7 @@ INDEX = "words.parquet"
 StoredType = Literal["float16", "float32"]
 _MOST_DIM = 1 << 24
 _NAME = re.compile(r"[0-9a-f]{20}-[0-9a-f]{8}")
+_LAYER = "layer_{:02d}"
 _SHARD = re.compile(r"shard-\d{5,}\.safetensors")
 _HEADER_LENGTH_BYTES = 8
 _READ_BYTES = 1 << 22
@@ -133,10 +134,7 @@ class Entry:
         return damaged
 
     def complete(self, checksums: Sequence[str | None]) -> Entry:
-        """Write the manifest, which makes an entry whole whose index and shards are all written.
-
-        Args:
-            checksums: of each shard.
+        """Write the manifest, which makes the entry whole, with the checksum of each shard.
 
         Raises:
             ValueError: a shard has none, so is not written yet.
@@ -169,11 +167,8 @@ def is_own_file(name: str) -> bool:
 
 
 def open_entry(folder: Path) -> Entry | None:
-    """The entry in ``folder``, or ``None`` where there is no whole one.
-
-    Raises:
-        BertologyError: its manifest is not in the form that this version writes.
-    """
+    """The entry in ``folder``, or ``None`` where there is no whole one; a :class:`BertologyError` where its manifest is
+    not in the form that this version writes."""
     path = folder / MANIFEST
     if not path.exists():
         return None
@@ -226,14 +221,9 @@ def shard_name(number: int) -> str:
     return f"shard-{number:05d}.safetensors"
 
 
-def layer_name(layer: int) -> str:
-    """The tensor that holds ``layer`` in a shard."""
-    return f"layer_{layer:02d}"
-
-
 def write_shard(path: Path, vectors: NDArray[np.generic], layers: Sequence[int]) -> str:
     """Write ``vectors [layer, word, dim]`` as one shard and return its checksum."""
-    tensors = {layer_name(layer): vectors[place] for place, layer in enumerate(layers)}
+    tensors = {_LAYER.format(layer): vectors[place] for place, layer in enumerate(layers)}
     state = hashlib.blake2b(digest_size=16)
     # safetensors lays tensors of one type out by name, which is the order of layers here.
     for name in sorted(tensors):
@@ -282,5 +272,5 @@ class OpenShard:
 
     def rows(self, layer: int, first: int, last: int) -> NDArray[np.generic]:
         """Rows ``first … last − 1`` of ``layer``, ``[word, dim]``."""
-        rows: NDArray[np.generic] = self._file.get_slice(layer_name(layer))[first:last]  # type: ignore[no-untyped-call]
+        rows: NDArray[np.generic] = self._file.get_slice(_LAYER.format(layer))[first:last]  # type: ignore[no-untyped-call]
         return rows

@@ -29,7 +29,7 @@ class StoreStatus:
     entry: Entry | None = None
     """``None`` for an unfinished extraction, for what is no entry, and for one with a damaged manifest."""
     n_bytes: int = 0
-    """Size of the files of an entry."""
+    """Of the files of an entry."""
     last_read: float = 0.0
     """Time when it was last written or opened, in seconds since the epoch."""
     foreign: str = ""
@@ -54,9 +54,8 @@ class StoreStatus:
             return f"left alone: {self.foreign or self.damage}"
         if self.entry is None:
             return "unfinished; the run that needs it goes on with it"
-        manifest = self.entry.manifest
+        manifest, recipe = self.entry.manifest, self.entry.manifest.recipe
         layers = ",".join(map(str, manifest.layers))
-        recipe = manifest.recipe
         return f"{manifest.model}: layers {layers}, {manifest.n_words:,} words, {recipe.pooling}, {recipe.stored_dtype}"
 
     def problems(self) -> list[str]:
@@ -67,11 +66,7 @@ class StoreStatus:
 
 
 def store_status() -> list[StoreStatus]:
-    """Everything in the folder of the store except locks.
-
-    Raises:
-        StoreError: the folder cannot be read.
-    """
+    """Everything in the folder of the store except locks; a :class:`StoreError` where that cannot be read."""
     store = store_folder()
     with explained_write_errors(store, verb="read", remedy=_REMEDY):
         try:

@@ -116,10 +116,9 @@ def _entries(encoder: Encoder, vocabulary: Sequence[int]) -> Integers:
 class _Text:
     """A text that is read once, for all prompts that have it and candidates at the same mask."""
 
-    prompts: list[int]
-    words: dict[str | int, None]  # candidates of all its prompts, each once, in order
-    first_mask: int = 0  # its number among the masks of all texts
-    first_word: int = 0  # its number among the candidates of all texts
+    prompt: Prompt  # the first that has it
+    masks: range  # their numbers among the masks of all texts
+    slots: dict[str | int, int]  # the number of each candidate among those of all texts
     reason: str = ""  # why it is not read
 
 
@@ -131,16 +130,19 @@ class _Asking:
         self._answers = AnswerReader(encoder)
         # By what the model reads and the mask that is asked about, in the order they first come.
         self._texts: dict[tuple[str, int | None], _Text] = {}
-        for number, prompt in enumerate(prompts):
-            key = prompt.written(encoder.mask_token), prompt.asked
-            text = self._texts.setdefault(key, _Text([], {}))
-            text.prompts.append(number)
-            text.words.update(dict.fromkeys(prompt.candidates))
+        self._of_prompts: list[tuple[_Text, list[int]]] = []
         n_layers, n_masks, n_words = len(wanted.layers), 0, 0
-        for text in self._texts.values():
-            text.first_mask, text.first_word = n_masks, n_words
-            n_masks += prompts[text.prompts[0]].n_masks
-            n_words += len(text.words)
+        for prompt in prompts:
+            key = prompt.written(encoder.mask_token), prompt.asked
+            if key not in self._texts:
+                self._texts[key] = _Text(prompt, range(n_masks, n_masks + prompt.n_masks), {})
+                n_masks += prompt.n_masks
+            slots = self._texts[key].slots
+            for word in prompt.candidates:
+                if word not in slots:
+                    slots[word] = n_words
+                    n_words += 1
+            self._of_prompts.append((self._texts[key], [slots[word] for word in prompt.candidates]))
         self._values = np.full((n_layers, n_words), np.nan)
         self._ranks = np.zeros((n_layers, n_words), dtype=np.int64)
         self._top_ids = np.full((n_layers, n_masks, wanted.top), -1, dtype=np.int64)
@@ -158,27 +160,26 @@ class _Asking:
         return self._distributed()
 
     def _add(self, questions: Questions, encoded: tuple[_Text, Any]) -> None:
-        text, encoding = encoded
-        prompt = self._prompts[text.prompts[0]]
-        text.reason = too_long(self._encoder, len(encoding.ids))
+        (text, encoding), encoder = encoded, self._encoder
+        prompt, text.reason = text.prompt, too_long(encoder, len(encoding.ids))
         if text.reason:
             return
-        masks = mask_places(self._encoder, prompt, encoding.ids)
+        masks = mask_places(encoder, prompt, encoding.ids)
         if self._wanted.top:
-            for number, mask in enumerate(masks):
-                questions.masks.append((questions.place(encoding.ids, mask), text.first_mask + number))
+            for number, mask in zip(text.masks, masks, strict=True):
+                questions.masks.append((questions.place(encoding.ids, mask), number))
         if prompt.asked is None:
             return
-        before = self._encoder.mask_token.join(prompt.segments[: prompt.asked + 1])
+        before = encoder.mask_token.join(prompt.segments[: prompt.asked + 1])
         mask = masks[prompt.asked]
-        for slot, answer in enumerate(self._answers.read(before, text.words), start=text.first_word):
+        for slot, answer in zip(text.slots.values(), self._answers.read(before, text.slots), strict=True):
             reason = answer.reason or self._unfit(answer, len(encoding.ids))
             if reason:
                 self._reasons[slot] = reason
                 continue
             whole = [*encoding.ids[:mask], *answer.pieces, *encoding.ids[mask + 1 :]]
             pieces = range(mask, mask + len(answer.pieces))
-            for copy in masked_copies(whole, pieces, answer.words, self._encoder.mask_id, self._form):
+            for copy in masked_copies(whole, pieces, answer.words, encoder.mask_id, self._form):
                 questions.term(*copy, slot=slot)
 
     def _unfit(self, answer: Answer, n_pieces: int) -> str:
@@ -204,29 +205,24 @@ class _Asking:
 
     def _distributed(self) -> ClozeScores:
         """The scores of prompts, from those of their texts."""
-        text_of = {number: text for text in self._texts.values() for number in text.prompts}
-        candidates, masks, excluded = [], [], []
-        for number, prompt in enumerate(self._prompts):
-            text = text_of[number]
-            masks.append(np.arange(text.first_mask, text.first_mask + prompt.n_masks))
-            place = {word: text.first_word + i for i, word in enumerate(text.words)} if prompt.candidates else {}
-            slots = [place[word] for word in prompt.candidates]
-            candidates.append(np.array(slots, dtype=np.int64))
+        excluded = []
+        for number, (prompt, (text, slots)) in enumerate(zip(self._prompts, self._of_prompts, strict=True)):
             if text.reason:
                 excluded.append(Excluded(number, None, text.reason))
                 continue
             pairs = zip(prompt.candidates, slots, strict=True)
             excluded += [Excluded(number, word, self._reasons[slot]) for word, slot in pairs if slot in self._reasons]
-        slot, mask = np.concatenate(candidates), np.concatenate(masks)
+        slot = np.array([slot for _, slots in self._of_prompts for slot in slots], dtype=np.int64)
+        mask = np.array([mask for text, _ in self._of_prompts for mask in text.masks], dtype=np.int64)
         return ClozeScores(
             prompts=self._prompts,
             layers=self._wanted.layers,
             form=self._form,
             normalized=self._wanted.normalized,
-            candidate_starts=np.cumsum([0, *map(len, candidates)]),
+            candidate_starts=np.cumsum([0, *(len(slots) for _, slots in self._of_prompts)]),
             values=self._values[:, slot],
             ranks=self._ranks[:, slot] if self._wanted.ranks else None,
-            mask_starts=np.cumsum([0, *map(len, masks)]),
+            mask_starts=np.cumsum([0, *(len(text.masks) for text, _ in self._of_prompts)]),
             top_ids=self._top_ids[:, mask],
             top_values=self._top_values[:, mask],
             excluded=tuple(excluded),
@@ -244,8 +240,7 @@ class Distribution:
 
     def top(self, k: int) -> Integers:
         """``[layer, mask, k]`` vocabulary numbers of the most probable entries, the first one first."""
-        best: Integers = np.argsort(-self.log_probs, axis=-1, kind="stable")[..., :k]
-        return best
+        return np.asarray(np.argsort(-self.log_probs, axis=-1, kind="stable")[..., :k])
 
 
 def distribution(encoder: Encoder, prompt: Prompt, *, layers: Sequence[int] | None = None) -> Distribution:
@@ -263,9 +258,8 @@ def distribution(encoder: Encoder, prompt: Prompt, *, layers: Sequence[int] | No
     if reason:
         raise ClozeError(f"prompt {quoted(prompt.text)} is {reason}; shorten it")
     masks = mask_places(encoder, prompt, encoding.ids)
-    logits = encoder.masked_logits(
-        torch.tensor([encoding.ids]), torch.tensor([[0, piece] for piece in masks]), layers=layers
-    )
+    positions = torch.tensor([[0, piece] for piece in masks])
+    logits = encoder.masked_logits(torch.tensor([encoding.ids]), positions, layers=layers)
     log_probs = torch.stack([part.float().log_softmax(-1) for part in logits.values()])
     return Distribution(tuple(logits), log_probs.cpu().numpy())
 
@@ -315,10 +309,9 @@ def read_cloze(
         ClozeError: no mask, more than one, a text that is too long, or none of the candidates can be scored.
     """
     if prompt.n_masks > 1:
-        raise ClozeError(
-            f"{prompt.n_masks} masks in {quoted(prompt.text)}: one is read at a time, write out the others"
-        )
-    chosen = tuple(range(encoder.n_layers + 1)) if layers is None else tuple(sorted(set(layers)))
+        which = f"{prompt.n_masks} masks in {quoted(prompt.text)}"
+        raise ClozeError(f"{which}: one is read at a time, write out the others")
+    chosen = chosen_layers(encoder, range(encoder.n_layers + 1) if layers is None else layers)
     expected = distribution(encoder, prompt, layers=chosen)
     log_probs = expected.log_probs[:, 0].astype(np.float64)
     if not 1 <= top <= log_probs.shape[1]:

@@ -125,11 +125,7 @@ class ClozeScores:
         return self.values[:, self.candidate_starts[prompt] : self.candidate_starts[prompt + 1]]
 
     def ranks_of(self, prompt: int) -> Integers:
-        """``[layer, candidate]`` the ranks of one prompt's candidates.
-
-        Raises:
-            ValueError: no ranks were requested.
-        """
+        """``[layer, candidate]`` the ranks of one prompt's candidates, where they were requested."""
         if self.ranks is None:
             raise ValueError("no ranks here: ask for them with ranks=True")
         return self.ranks[:, self.candidate_starts[prompt] : self.candidate_starts[prompt + 1]]
@@ -145,8 +141,7 @@ def encode(encoder: Encoder, texts: Sequence[str], *, bare: bool = False) -> lis
     broken = next((text for text in texts if any("\ud800" <= letter <= "\udfff" for letter in text)), None)
     if broken is not None:
         raise ClozeError(f"{broken!a}: half of a surrogate pair in it, which is no character: read the source as UTF-8")
-    encodings: list[Any] = plain_tokenizer(encoder).encode_batch(list(texts), add_special_tokens=not bare)
-    return encodings
+    return list(plain_tokenizer(encoder).encode_batch(list(texts), add_special_tokens=not bare))
 
 
 def plain_tokenizer(encoder: Encoder) -> Any:
@@ -165,9 +160,8 @@ def encode_each(encoder: Encoder, texts: Sequence[str]) -> Iterator[Any]:
 
 def too_long(encoder: Encoder, n_pieces: int) -> str:
     """Why an input of so many pieces, special ones included, cannot be read; empty if it can."""
-    if n_pieces <= encoder.max_pieces:
-        return ""
-    return f"too long: {n_pieces} pieces, the model takes {encoder.max_pieces}"
+    most = encoder.max_pieces
+    return "" if n_pieces <= most else f"too long: {n_pieces} pieces, the model takes {most}"
 
 
 def mask_places(encoder: Encoder, prompt: Prompt, ids: Sequence[int]) -> list[int]:
@@ -229,19 +223,18 @@ class AnswerReader:
         new = [word for word in dict.fromkeys(words) if isinstance(word, str) and (anchor, word) not in self._known]
         if new:
             # A space is cut with what follows it, so it is no part of the pieces before.
-            head = encode(self._encoder, [anchor.rstrip()], bare=True)[0] if anchor else None
+            head = encode(self._encoder, [anchor.rstrip()], bare=True)[0].ids if anchor else []
             encodings = encode(self._encoder, [anchor + word.strip() for word in new], bare=True)
             for word, encoding in zip(new, encodings, strict=True):
                 self._known[anchor, word] = self._answer(word, anchor, head, encoding)
         return [self._known[anchor, word] if isinstance(word, str) else Answer((int(word),), (0,)) for word in words]
 
-    def _answer(self, word: str, anchor: str, head: Any | None, encoding: Any) -> Answer:
+    def _answer(self, word: str, anchor: str, head: list[int], encoding: Any) -> Answer:
         if not word.strip():
             return Answer((), (), "it is empty")
-        n_before = 0 if head is None else len(head.ids)
-        if head is not None and encoding.ids[:n_before] != head.ids:
+        if encoding.ids[: len(head)] != head:
             return Answer((), (), f"it runs together with {anchor!r} before it")
-        pieces, words = tuple(encoding.ids[n_before:]), tuple(encoding.word_ids[n_before:])
+        pieces, words = tuple(encoding.ids[len(head) :]), tuple(encoding.word_ids[len(head) :])
         if not pieces:
             return Answer((), (), "the tokenizer maps it to nothing")
         if self._tokenizer.unk_token_id in pieces:
