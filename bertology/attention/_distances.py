@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology.attention._ratios import Floats, Scope
-from bertology.attention._statistic import HeadStatistic, MapBatch
+from bertology.attention._statistic import HeadStatistic, MapBatch, PerBatch
 from bertology.attention._texts import Units
 from bertology.errors import ResultsError
 
@@ -79,24 +79,19 @@ class Divergences(HeadStatistic):
         self._scope, self._rows, self._seed = scope, rows, seed
         n = len(scope.layers) * scope.n_heads
         self._sums = torch.zeros(n, n, dtype=torch.float64)
-        self._weight = 0.0
-        self._n_rows = 0
+        self._weight, self._n_rows = 0.0, 0
         self._held: list[Tensor] = []
-        self._of: Units | None = None
-        self._drawn = (torch.empty(0), torch.empty(0), torch.empty(0))
+        self._drawn = PerBatch(self._draw)
 
     def update(self, batch: MapBatch) -> None:
         """Hold the drawn rows of one layer; with the last layer, compare them."""
-        if self._of is not batch.units:
-            self._held, self._of = [], batch.units
-            self._drawn = self._draw(batch.units)
-        sentences, rows, weights = self._drawn
+        sentences, rows, weights = self._drawn(batch.units)
         self._held.append(batch.maps.transpose(0, 1)[:, sentences, rows])  # [head, row, unit]
         if batch.layer == self._scope.layers[-1]:
             self._sums += divergences(torch.cat(self._held), weights)
             self._weight += float(weights.sum())
             self._n_rows += len(rows)
-            self._held, self._of = [], None
+            self._held = []
 
     def merge(self, other: Divergences) -> None:
         self._sums += other._sums

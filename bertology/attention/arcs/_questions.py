@@ -93,9 +93,6 @@ class Arcs:
         """``[group]`` whether its questions are answered by columns of maps."""
         return np.array([name in self.looked_at for name in self.names], dtype=bool)
 
-    def __len__(self) -> int:
-        return len(self.asked)
-
 
 def offset_baseline(
     arcs: Arcs, sentences: Sentences, *, chosen_on: Arcs, metric: str, farthest: int = 3
