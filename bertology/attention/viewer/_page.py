@@ -87,7 +87,8 @@ def payload(reading: AttentionReading, *, level: Level, weights: Weights) -> Pay
         about[f"{of_level}-{of_weights}"] = {"kept": kept, "covered": round(float(np.mean(covered)), 4)}
     values = {
         "texts": [sentence.text for sentence in reading.sentences],
-        "model": model_name(reading.model),
+        # Of a folder the last part alone.
+        "model": Path(reading.model).name if Path(reading.model).is_dir() else reading.model,
         "init": reading.init,
         "layers": [{"layer": layer, "heads": list(heads)} for layer, heads in reading.heads.items()],
         "levels": {one: _units(reading, one) for one in LEVELS},
@@ -98,11 +99,6 @@ def payload(reading: AttentionReading, *, level: Level, weights: Weights) -> Pay
         "leftOut": list(reading.given.left_out),
     }
     return Payload(values, maps)
-
-
-def model_name(name: str) -> str:
-    """The name of a model as a page may show it: of a folder the last part alone."""
-    return Path(name).name if Path(name).is_dir() else name
 
 
 def _units(reading: AttentionReading, level: Level) -> dict[str, Any]:

@@ -62,7 +62,23 @@ class AttentionView:
         Raises:
             BertologyError: anywidget is not installed.
         """
-        return _make_widget(self.html, state)
+        try:
+            import anywidget
+            import traitlets
+        except ImportError:
+            raise BertologyError(
+                "a widget needs anywidget: pip install 'bertology[notebook]'; the view itself shows without it"
+            ) from None
+
+        class AttentionWidget(anywidget.AnyWidget):
+            """The attention of a sentence; :attr:`state` is what is looked at, on both sides."""
+
+            _esm = asset("attention/viewer/assets/widget.js")
+            page = traitlets.Unicode().tag(sync=True)
+            state = traitlets.Dict().tag(sync=True)
+            height = traitlets.Int(_HEIGHT).tag(sync=True)
+
+        return AttentionWidget(page=self.html, state=state)
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own, where its style and script do not meet the notebook's."""
@@ -141,24 +157,3 @@ def parse_heads(spec: str | Sequence[str]) -> tuple[tuple[int, int], ...]:
             raise NameNotFoundError(f"head {quoted(name)}: write its layer and number, both from 1, such as L8H10")
         heads.add((int(match[1]), int(match[2])))
     return tuple(sorted(heads))
-
-
-def _make_widget(page: str, state: dict[str, Any]) -> Any:
-    """A widget of a page, which Jupyter, VS Code and Colab show alike; ``state`` is what is shown first."""
-    try:
-        import anywidget
-        import traitlets
-    except ImportError:
-        raise BertologyError(
-            "a widget needs anywidget: pip install 'bertology[notebook]'; the view itself shows without it"
-        ) from None
-
-    class AttentionWidget(anywidget.AnyWidget):
-        """The attention of a sentence; :attr:`state` is what is looked at, on both sides."""
-
-        _esm = asset("attention/viewer/assets/widget.js")
-        page = traitlets.Unicode().tag(sync=True)
-        state = traitlets.Dict().tag(sync=True)
-        height = traitlets.Int(_HEIGHT).tag(sync=True)
-
-    return AttentionWidget(page=page, state=state)
