@@ -12,7 +12,7 @@ import pytest
 import torch
 import transformers
 
-from bertology.cloze import Prompt, _pieces, ask, pseudo_log_likelihood
+from bertology.cloze import Prompt, _prompts, ask, pseudo_log_likelihood
 from bertology.cloze import _read as questions
 from bertology.corpora import load_corpus
 from bertology.encoders import Encoder, load_encoder
@@ -78,7 +78,7 @@ def test_batches_do_not_matter(encoder: Encoders, form: Any, monkeypatch: pytest
     alone = [pseudo_log_likelihood(ours, [text], form=form, layers=[1, 3], pieces=1).totals for text in SENTENCES]
     np.testing.assert_allclose(together.totals, np.concatenate(alone, axis=1), atol=1e-4)
     monkeypatch.setattr(questions, "_INPUTS_AT_ONCE", 5)
-    monkeypatch.setattr(_pieces, "_TEXTS_AT_ONCE", 2)
+    monkeypatch.setattr(_prompts, "_TEXTS_AT_ONCE", 2)
     parts = pseudo_log_likelihood(ours, SENTENCES, form=form, layers=[1, 3])
     np.testing.assert_allclose(parts.totals, together.totals, atol=1e-4)
 

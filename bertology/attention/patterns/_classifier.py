@@ -121,7 +121,8 @@ def _of_pictures(weights: dict[str, Tensor]) -> Logits:
         n_heads = maps.shape[1]
 
         def compute(maps: Tensor, layout: Layout) -> Tensor:
-            return network(pictures(maps, layout).flatten(0, 1)).view(len(maps), n_heads, -1)
+            logits: Tensor = network(pictures(maps, layout).flatten(0, 1))
+            return logits.view(len(maps), n_heads, -1)
 
         return torch.cat(_in_parts(compute, maps, layout, step=max(1, _PICTURES_TOGETHER // n_heads)))
 
