@@ -116,6 +116,6 @@ def test_heads_that_stay_within_a_sentence_are_blocks(
         own = (closed[:, :, None] == closed[:, None]) & inside[:, None]
         maps = torch.stack([own, inside[:, None].expand_as(own)], dim=1).float()
         statistic.update(MapBatch(1, maps / maps.sum(-1, keepdim=True), None, units))
-    found = statistic.finish()
+    (found,) = statistic.finish()
     assert found.under[0].sum() == (2 if pairs else 4)
     assert found.of("block")[0].tolist() == [1.0 if pairs else 0.0, 0.0]

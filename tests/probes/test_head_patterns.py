@@ -18,7 +18,8 @@ from bertology_probes.head_patterns import PROBE
 
 def shares(encoder, sentences, **settings):
     probe = PROBE.with_settings(settings)
-    return stream_maps(encoder, sentences, probe.statistics(sentences), level=probe.level, pairs=probe.pairs).results[0]
+    level, pairs = probe.level, probe.pairs
+    return stream_maps(encoder, sentences, probe.statistics(sentences), level=level, pairs=pairs).results[0][0]
 
 
 @pytest.fixture

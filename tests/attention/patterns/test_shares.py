@@ -50,7 +50,7 @@ def test_planted_heads_are_found(plant, classifier):
     texts = [[plant(pattern, n) for pattern in patterns] for n in (11, 18, 30, 47)]
     statistic = PatternShares(Scope(4, (1,), 4, "piece"), classifier=classifier)
     statistic.update(batch_of(texts))
-    found = statistic.finish()
+    (found,) = statistic.finish()
     assert (found.names, found.metric) == (PATTERNS, "pattern_share")
     for head, pattern in enumerate(("vertical", "diagonal", "vertical+diagonal", "heterogeneous")):
         assert found.of(pattern)[0, head] == 1
@@ -88,14 +88,14 @@ def test_merging(plant):
     one.update(batch_of(texts[:1]))
     other.update(batch_of(texts[:1]))
     one.merge(other)
-    np.testing.assert_array_equal(one.finish().over[..., 0], 2 * whole.finish().over[..., 0])
+    np.testing.assert_array_equal(one.finish()[0].over[..., 0], 2 * whole.finish()[0].over[..., 0])
 
 
 def test_confidence_decides_what_is_left(plant):
     texts = [[plant("vertical", 12)]]
     strict = PatternShares(Scope(1, (1,), 1, "piece"), confidence=1.0)
     strict.update(batch_of(texts))
-    assert strict.finish().of("heterogeneous")[0, 0] == 1
+    assert strict.finish()[0].of("heterogeneous")[0, 0] == 1
 
 
 def test_texts_too_short_for_a_pattern(encoder: Callable[..., Encoder]) -> None:
