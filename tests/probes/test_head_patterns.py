@@ -74,7 +74,7 @@ def test_settings(pocket):
     with pytest.raises(FitError, match="classifier"):
         PROBE.with_settings({"classifier": "forest"})
     (make,) = PROBE.with_settings({"classifier": "cnn"}).statistics(sentences)
-    assert make(Scope(1, (1,), 1, "piece")).finish().metric == "pattern_share"
+    assert make(Scope(1, (1,), 1, "piece")).finish()[0].metric == "pattern_share"
 
 
 def test_rows_of_a_run(tiny_bert, tiny_corpus):
