@@ -83,20 +83,22 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
     figure = new_figure(1.1 + max(4.2, _CELL[0] * len(tables)), height)
     ax = figure.subplots()
     values = np.full((len(layers), len(tables)), np.nan)
-    scored = [(column, table, line) for column, table in enumerate(tables) for line in table.lines if line.main]
-    for column, table, line in scored:
-        if line.main:
-            values[layers.index(line.layer), column] = line.main.value if table.higher_is_better else -line.main.value
+    scored = [
+        ((layers.index(line.layer), column), table, line, line.main.value)
+        for column, table in enumerate(tables)
+        for line in table.lines
+        if line.main
+    ]
+    for place, table, _, value in scored:
+        values[place] = value if table.higher_is_better else -value
     shades = np.stack([_scaled(column) for column in values.T], axis=1)
     _draw_cells(ax, shades, linewidth=1.2)
     size = _VALUE_SIZE[len(tables) > _FEW]
-    for column, table, line in scored:
-        place = (layers.index(line.layer), column)
-        if line.main:
-            text, weight = number(line.main.value, metric=table.metric), "bold" if line.in_best_set else "normal"
-            _write(ax, place, text, shades[place], fontsize=size, fontweight=weight)
+    for place, table, line, value in scored:
+        weight = "bold" if line.in_best_set else "normal"
+        _write(ax, place, number(value, metric=table.metric), shades[place], fontsize=size, fontweight=weight)
         if line.in_best_set:
-            corner = (column + 0.04, place[0] + 0.08)
+            corner = (place[1] + 0.04, place[0] + 0.08)
             ax.add_patch(Rectangle(corner, 0.92, 0.84, fill=False, edgecolor=_FRAME, linewidth=1.6))
     _label(ax, headers, list(map(str, layers)))
     ax.set_ylabel("layer (0: embeddings)", fontsize=9, color=TEXT)

@@ -113,23 +113,17 @@ def _apart(questions: Sequence[Question]) -> str:
 def _filters(questions: Sequence[Question], *, compared: bool) -> str:
     """Choice of best sets, of a model and of columns, where there is anything to choose."""
     readers = list(dict.fromkeys(entry.label for question in questions for entry in question.entries))
-    parts = []
-    if compared:
-        parts.append('<label class="chip"><input type="checkbox" id="filter-best">★ only</label>')
+    page = '<label class="chip"><input type="checkbox" id="filter-best">★ only</label>' if compared else ""
     if len(readers) > 1:
-        options = "".join(f'<option value="{escape(reader)}">{escape(reader)}</option>' for reader in readers)
-        parts.append(
-            '<label class="field">Model <select id="filter-reader"><option value="">all</option>'
-            f"{options}</select></label>"
-        )
+        page += '<label class="field">Model <select id="filter-reader"><option value="">all</option>'
+        page += "".join(f'<option value="{escape(reader)}">{escape(reader)}</option>' for reader in readers)
+        page += "</select></label>"
     if len(questions) > 1:
-        boxes = "".join(
-            f'<label class="chip"><input type="checkbox" data-column="q{place}" checked>'
-            f"{escape(question.label)}</label>"
-            for place, question in enumerate(questions)
-        )
-        parts.append(f'<fieldset id="columns" class="chips"><legend>Tasks</legend>{boxes}</fieldset>')
-    return "".join(parts)
+        page += '<fieldset id="columns" class="chips"><legend>Tasks</legend>'
+        for place, label in enumerate(escape(question.label) for question in questions):
+            page += f'<label class="chip"><input type="checkbox" data-column="q{place}" checked>{label}</label>'
+        page += "</fieldset>"
+    return page
 
 
 def _provenance(run: Run) -> str:

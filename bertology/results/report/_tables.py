@@ -205,10 +205,10 @@ def _cells(rows: Sequence[ResultRow], *, kept: bool = False) -> set[str]:
 
 def _took(rows: Sequence[ResultRow]) -> str:
     """The time of all fits. Before schema 3 cells that were fitted together have the same one, counted once here."""
-    timed = [row for row in rows if row.wall_s is not None and row.started_utc]
     jobs: dict[tuple[Any, ...], float] = {}
-    for row in timed:
-        shared = row.schema_version >= _SHARED_TIME
-        job = (row.task, row.model, row.init, row.started_utc, None if shared else row.wall_s)
-        jobs[job] = (row.wall_s or 0.0) + (jobs.get(job, 0.0) if shared else 0.0)
+    for row in rows:
+        if row.wall_s is not None and row.started_utc:
+            shared = row.schema_version >= _SHARED_TIME
+            job = (row.task, row.model, row.init, row.started_utc, None if shared else row.wall_s)
+            jobs[job] = row.wall_s + (jobs.get(job, 0.0) if shared else 0.0)
     return f"{sum(jobs.values()):,.1f} s in {counted(len(jobs), 'fit')}" if jobs else ""
