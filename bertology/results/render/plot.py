@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator
 from numpy.typing import NDArray
 
 from bertology.errors import ResultsError
-from bertology.results.tables.rows import ResultRow, answers_itself, clusters_of
+from bertology.results.tables.rows import answers_itself, clusters_of
 from bertology.results.views.grid import brief, is_fraction, metric_title, number, unit
 from bertology.results.views.layers import LayerTable, Score
 
@@ -132,9 +132,7 @@ def _draw(ax: Axes, table: LayerTable) -> None:
     ):
         scores = {line.layer: score for line in table.lines if (score := getattr(line, field)) is not None}
         if scores:
-            x, y = list(scores), [score.value * scale for score in scores.values()]
-            _band(ax, x, list(scores.values()), color, scale)
-            ax.plot(x, y, color=color, marker=marker, markersize=4, linewidth=1.2, zorder=3)
+            _, y = _draw_line(ax, scores, scale, color=color, marker=marker, markersize=4, linewidth=1.2, zorder=3)
             of_another = field == "control_task" and table.metric != table.control_metric
             labels.append(_Label(y[-1], f"{name} ({table.control_metric})" if of_another else name, color))
     labels.append(_draw_probe(ax, table, scale))
@@ -145,20 +143,24 @@ def _draw(ax: Axes, table: LayerTable) -> None:
 
 def _draw_probe(ax: Axes, table: LayerTable, scale: float) -> _Label:
     scores = {line.layer: line.main for line in table.lines if line.main is not None}
-    x, y = list(scores), [score.value * scale for score in scores.values()]
-    _band(ax, x, list(scores.values()), BLUE, scale)
-    ax.plot(x, y, color=BLUE, linewidth=1.8, zorder=4)
+    x, y = _draw_line(ax, scores, scale, color=BLUE, linewidth=1.8, zorder=4)
     filled = [BLUE if line.in_best_set else "white" for line in table.lines if line.main is not None]
     ax.scatter(x, y, s=34, c=filled, edgecolors=BLUE, linewidths=1.4, zorder=5)
     return _Label(y[-1], "own head" if answers_itself(table.about) else "probe", BLUE, bold=True)
 
 
-def _band(ax: Axes, x: Sequence[int], scores: Sequence[Score], color: str, scale: float) -> None:
-    low, high = bounds_of(scores, scale)
+def _draw_line(
+    ax: Axes, scores: Mapping[int, Score], scale: float, *, color: str, **style: Any
+) -> tuple[list[int], list[float]]:
+    """Draw scores by layer with a band of their intervals; returns where the line runs."""
+    x, y = list(scores), [score.value * scale for score in scores.values()]
+    low, high = bounds_of(list(scores.values()), scale)
     if len(x) > 1:
         ax.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0, zorder=2)
     else:
         ax.vlines(x, low, high, color=color, linewidth=1.2, zorder=2)
+    ax.plot(x, y, color=color, **style)
+    return x, y
 
 
 def bounds_of(scores: Sequence[Score], scale: float) -> NDArray[np.float64]:
@@ -171,10 +173,9 @@ def _style(ax: Axes, table: LayerTable, layers: Sequence[int]) -> None:
     silver = ", silver labels" if table.about.annotation == "silver" else ""
     title = f"{table.task} · {metric_title(table.metric)}{unit(table.metric)}"
     ax.set_title(title, loc="left", fontsize=11, fontweight="bold", color=TEXT, pad=18)
-    source = f"{brief_source(table.about)}{silver}"
-    ax.annotate(
-        source, (0, 1), xytext=(0, 6), xycoords="axes fraction", textcoords="offset points", fontsize=8.5, color=GREY
-    )
+    source = f"{brief(table.about.model)} · {brief(table.about.corpus)} {table.about.split}{silver}"
+    above: dict[str, Any] = {"xytext": (0, 6), "xycoords": "axes fraction", "textcoords": "offset points"}
+    ax.annotate(source, (0, 1), **above, fontsize=8.5, color=GREY)
     ax.set_xlabel("layer (0: embeddings)", fontsize=9, color=TEXT)
     ax.xaxis.set_major_locator(FixedLocator(layers) if len(layers) <= _MOST_TICKS else MaxNLocator(integer=True))
     ax.set_xlim(min(layers) - 0.3, max(layers) + 0.3)
@@ -182,11 +183,6 @@ def _style(ax: Axes, table: LayerTable, layers: Sequence[int]) -> None:
     draw_grid(ax)
     ax.margins(y=0.08)
     style_axes(ax)
-
-
-def brief_source(row: ResultRow) -> str:
-    """Model, corpus and split of a row, with short names."""
-    return f"{brief(row.model)} · {brief(row.corpus)} {row.split}"
 
 
 def _draw_baselines(ax: Axes, table: LayerTable, scale: float) -> list[_Label]:
