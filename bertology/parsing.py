@@ -20,7 +20,7 @@ from bertology.encoders import model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, FitError
 from bertology.families.cells import KEPT
 from bertology.families.request import ReadoutConfig, parse_layers
-from bertology.measures import rooted, spanning_tree
+from bertology.measures import rooted, spanning_trees
 from bertology.probing import scored_words
 from bertology.results import Results, read_results
 from bertology.results.trees import TreeReading
@@ -138,7 +138,7 @@ def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeRead
         scored = tuple(scored_words(Sentences([sentence])).tolist())
     else:  # without a treebank's tags, words of punctuation are known by their characters
         scored = tuple(any(unicodedata.category(letter)[0] != "P" for letter in word) for word in sentence.words)
-    edges = spanning_tree(distances, scored)
+    edges = spanning_trees(distances[None], scored)[0]
     heads = None
     if depths is not None and any(scored):
         root = int(np.argmin(np.where(scored, depths, np.inf)))

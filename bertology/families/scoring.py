@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertology.families.cells import Cell, CellRecord, read_cell
 from bertology.families.tasks import BaselineCells, FitCells, Scoring
-from bertology.measures import Bootstrap, Metric, bootstrap, mean_over_seeds, over_runs
+from bertology.measures import Bootstrap, Metric, bootstrap, over_runs
 
 # Bytes of the counts of several seeds that are scored together.
 _TOGETHER = 1 << 26
@@ -65,7 +65,8 @@ class Mean:
             return None
 
         def mean(by_draw: Sequence[Sequence[Bootstrap]]) -> Bootstrap:
-            return over_runs(by_draw[0] if len(by_draw) == 1 else [mean_over_seeds(runs) for runs in by_draw])
+            many = len(by_draw) > 1
+            return over_runs([over_runs(runs, draws_runs=False) for runs in by_draw] if many else by_draw[0])
 
         first = columns[0][0]
         return cls(

@@ -10,31 +10,25 @@ from bertology.measures._baselines import (
     fraction_mask,
     lexical_labels,
     majority,
-    share_before,
     word_majority,
 )
-from bertology.measures._bootstrap import BCA, EXACT, N_RESAMPLES, NO_INTERVAL, RUNS_BCA, Bootstrap, bootstrap
+from bertology.measures._bootstrap import N_RESAMPLES, Bootstrap, CiMethod, bootstrap
 from bertology.measures._cloze_scores import Grouped, mean_over_groups
 from bertology.measures._comparisons import (
     Comparison,
     best_set,
-    compare,
-    mean_over_seeds,
-    over_runs,
-    seed_spread,
-    selectivity,
-)
-from bertology.measures._layers import (
     center_of_gravity,
+    compare,
     differential_scores,
     expected_layer,
     kl_from_uniform,
     over_layers,
+    over_runs,
+    selectivity,
 )
 from bertology.measures._metric import CountKind, Metric, head_metric
 from bertology.measures._metrics import (
     METRICS,
-    count_label_sets,
     count_labels,
     find_metric,
     grouped_macro_f1,
@@ -47,7 +41,6 @@ from bertology.measures._trees import (
     check_tree,
     rooted,
     spanning_arborescences,
-    spanning_tree,
     spanning_trees,
     tree_depths,
     tree_distances,
@@ -55,15 +48,12 @@ from bertology.measures._trees import (
 )
 
 __all__ = [
-    "BCA",
-    "EXACT",
     "METRICS",
-    "NO_INTERVAL",
     "N_RESAMPLES",
     "RELATION",
-    "RUNS_BCA",
     "UNSCORED",
     "Bootstrap",
+    "CiMethod",
     "Comparison",
     "CountKind",
     "Grouped",
@@ -77,7 +67,6 @@ __all__ = [
     "check_tree",
     "compare",
     "control_labels",
-    "count_label_sets",
     "count_labels",
     "count_trees",
     "differential_scores",
@@ -91,7 +80,6 @@ __all__ = [
     "lexical_labels",
     "majority",
     "mean_over_groups",
-    "mean_over_seeds",
     "micro_f1",
     "over_layers",
     "over_runs",
@@ -100,11 +88,8 @@ __all__ = [
     "read_heads",
     "read_root",
     "rooted",
-    "seed_spread",
     "selectivity",
-    "share_before",
     "spanning_arborescences",
-    "spanning_tree",
     "spanning_trees",
     "tree_depths",
     "tree_distances",

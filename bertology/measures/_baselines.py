@@ -19,9 +19,7 @@ Labels = NDArray[np.int64] | NDArray[np.bool_]
 
 STRENGTHS: Final = (1.0, 10.0)
 """Inverse L2 strengths among which dev chooses. Weaker penalties change nothing; stronger ones lose rare words."""
-_FAR = 15
-_LONG = 12
-_LATE = 25
+_FAR, _LONG, _LATE = 15, 12, 25
 _MANTISSA_BITS = 53
 
 
@@ -115,19 +113,16 @@ class SpanWords:
         for spans, of_spans in zip(self.spans.tolist(), begins.tolist(), strict=True):
             of_item: dict[str, float] = {}
             for number, ((start, end), begin) in enumerate(zip(spans, of_spans, strict=True)):
-                of_span = [*self._of_words(words[start:end]), *self._of_place(start, end, begin)]
-                of_item |= {f"{number} {name}": 1.0 for name in of_span}
+                of_item |= {f"{number} {name}": 1.0 for name in self._of_span(words, start, end, begin)}
             if len(spans) == 2:
                 of_item |= dict.fromkeys(_between(words, *spans), 1.0)
             yield of_item
 
-    def _of_words(self, words: Sequence[str]) -> Iterator[str]:
-        yield from (f"word {word}" for word in words)
-        yield f"first {words[0]}"
-        yield f"last {words[-1]}"
-        yield from (f"pair {one} {other}" for one, other in pairwise(words))
-
-    def _of_place(self, start: int, end: int, begin: int) -> Iterator[str]:
+    def _of_span(self, words: Sequence[str], start: int, end: int, begin: int) -> Iterator[str]:
+        yield from (f"word {word}" for word in words[start:end])
+        yield f"first {words[start]}"
+        yield f"last {words[end - 1]}"
+        yield from (f"pair {one} {other}" for one, other in pairwise(words[start:end]))
         yield f"length {min(end - start, _LONG)}"
         yield f"place {min(start - begin, _LATE)}"
         if self.words[start][:1].isupper():
@@ -156,9 +151,8 @@ def lexical_labels(
     It has no word outside the spans, as layer 0 of an encoder has none. A majority by form is a weak baseline here:
     spans hardly ever recur as a whole.
 
-    Layer 0 should not beat it where training has every word of the test, as in the pocket world. On text of an open
-    vocabulary it may, without any context: vectors of pieces carry over to words absent from training, of which this
-    baseline has only length, position and capital.
+    On text of an open vocabulary layer 0 may beat it, without any context: vectors of pieces carry over to words absent
+    from training, of which this baseline has only length, position and capital.
 
     Args:
         train: items to fit on.
@@ -177,14 +171,10 @@ def lexical_labels(
     vectorizer = DictVectorizer(dtype=np.float32)
     fitted_on = _narrow(vectorizer.fit_transform(train.features()))
     on_dev, on_test = (_narrow(vectorizer.transform(items.features())) for items in (dev, test))
-    best: tuple[float, float, _Regressions] | None = None
-    for strength in STRENGTHS:
-        fitted = _Regressions.fit(fitted_on, labels, strength)
-        score = _score(fitted.predict(on_dev), dev_labels)
-        if best is None or score > best[0]:
-            best = score, strength, fitted
-    assert best is not None, "there are strengths to choose from"
-    return LexicalAnswers(best[2].predict(on_test), best[1], best[0])
+    fits = [_Regressions.fit(fitted_on, labels, strength) for strength in STRENGTHS]
+    scores = [_score(fitted.predict(on_dev), dev_labels) for fitted in fits]
+    best = int(np.argmax(scores))
+    return LexicalAnswers(fits[best].predict(on_test), STRENGTHS[best], scores[best])
 
 
 @dataclass(frozen=True)
@@ -292,34 +282,16 @@ def _uniform(words: Sequence[str], seed: int) -> NDArray[np.float64]:
     return bits.astype(np.float64) / 2.0**_MANTISSA_BITS
 
 
-def share_before(clusters: ArrayLike, *, seed: int) -> NDArray[np.float64]:
-    """The share of items that come before each item's cluster when clusters are put in a random order.
-
-    Items with a share below ``f`` make up a random portion of about ``f`` of the items, of whole clusters: those that
-    begin in the first ``f`` of the data. Portions of one seed are nested, and none is empty.
-
-    Args:
-        clusters: ``int [item]`` number of the cluster (sentence) an item stands in, 0 or more.
-        seed: of the order.
-
-    Returns:
-        ``[item]`` in [0, 1), the same for all items of a cluster.
-    """
-    numbers = np.asarray(clusters, dtype=np.int64)
-    _, cluster, sizes = np.unique(numbers, return_inverse=True, return_counts=True)
-    order = np.random.default_rng(seed).permutation(len(sizes))
-    before = np.empty(len(sizes), dtype=np.int64)
-    before[order] = np.cumsum(sizes[order]) - sizes[order]
-    return np.asarray(before[cluster] / max(1, len(numbers)), dtype=np.float64)
-
-
 def fraction_mask(clusters: ArrayLike, fraction: float, *, seed: int) -> NDArray[np.bool_]:
     """Which items belong to a random portion of whole clusters with about ``fraction`` of the items.
 
+    Clusters are put in a random order; those that begin in the first ``fraction`` of the items make up the portion.
+    Portions of one seed are nested, and none is empty.
+
     Args:
-        clusters: ``int [item]`` number of the cluster (sentence) an item stands in.
-        fraction: of the items; the cluster that crosses it is included, so that the portion is never empty.
-        seed: of the order of clusters; portions of one seed are nested.
+        clusters: ``int [item]`` number of the cluster (sentence) an item stands in, 0 or more.
+        fraction: of the items; the cluster that crosses it is included.
+        seed: of the order of clusters.
 
     Returns:
         ``bool [item]``; ``np.where(mask, labels, -1)`` are the labels of a fit on the portion.
@@ -329,4 +301,9 @@ def fraction_mask(clusters: ArrayLike, fraction: float, *, seed: int) -> NDArray
     """
     if not 0 < fraction <= 1:
         raise ValueError(f"the fraction of training data is {fraction}: give a number above 0, at most 1")
-    return np.asarray(share_before(clusters, seed=seed) < fraction)
+    numbers = np.asarray(clusters, dtype=np.int64)
+    _, cluster, sizes = np.unique(numbers, return_inverse=True, return_counts=True)
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    before = np.empty(len(sizes), dtype=np.int64)
+    before[order] = np.cumsum(sizes[order]) - sizes[order]
+    return np.asarray(before[cluster] / max(1, len(numbers)) < fraction)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
@@ -18,10 +19,19 @@ N_RESAMPLES = 10_000
 """Resamples of a bootstrap: with fewer, the bounds of BCa intervals move noticeably from one random seed to the next
 (their Monte-Carlo standard deviation is 0.08 standard errors of the score with 2,000 resamples, below 0.05 with these).
 """
-BCA = "cluster-bootstrap-bca"
-RUNS_BCA = "run-by-cluster-bootstrap-bca"
-EXACT = "exact-over-clusters"
-NO_INTERVAL = "none"
+
+
+class CiMethod(StrEnum):
+    """How an interval was computed; the number of resamples follows the name of a bootstrap."""
+
+    BCA = "cluster-bootstrap-bca"
+    RUNS_BCA = "run-by-cluster-bootstrap-bca"
+    """Runs were resampled as well as clusters (:func:`over_runs`)."""
+    EXACT = "exact-over-clusters"
+    """Every cluster is all right or all wrong, so that all resamples are equal."""
+    NONE = "none"
+    """There are fewer than two clusters."""
+
 
 _BLOCK = 256
 _BLOCK_ELEMENTS = 1 << 24
@@ -48,10 +58,7 @@ class Bootstrap:
     ci_high: Floats
     """``[layer]``"""
     ci_methods: tuple[str, ...]
-    """Method of each layer's interval: ``cluster-bootstrap-bca-10000``, with the number of resamples;
-    ``run-by-cluster-bootstrap-bca-10000`` where runs were resampled as well (:func:`over_runs`);
-    ``exact-over-clusters`` where every cluster is all right or all wrong and all resamples are equal; ``none``
-    with fewer than two clusters."""
+    """:class:`CiMethod` of each layer's interval, with the number of resamples: ``cluster-bootstrap-bca-10000``."""
     replicates: Floats
     """``[resample, layer]`` values on each resample. Two bootstraps of equal ``n_clusters``, number of resamples and
     ``seed`` drew the same clusters, so that their replicates are paired."""
@@ -101,8 +108,7 @@ def bootstrap(
     """
     if counts.ndim != 4 or counts.shape[-1] < 3:
         raise ValueError(f"counts should be [layer, cluster, label, 3 or more], not {counts.shape}")
-    if n_resamples < 1 or not 0 < level < 1:
-        raise ValueError(f"need at least one resample and a level in 0…1, not {n_resamples} and {level}")
+    check_resampling(n_resamples, level)
     chosen = [find_metric(metric) for metric in metrics]
     n_layers, n_clusters = counts.shape[:2]
     totals = counts.sum(axis=1, dtype=np.int64 if counts.dtype.kind in "iu" else np.float64)
@@ -113,7 +119,9 @@ def bootstrap(
             rest = totals[layer] - counts[layer, clusters]
             for metric in chosen:
                 jackknife[metric.name][clusters, layer] = metric(rest, labels)
-    dtype = _sum_dtype(counts)
+    # The smallest type in which every possible sum of counts over a resample is exact.
+    is_exact = counts.dtype.kind != "f" and int(counts.max(initial=0)) * n_clusters < _EXACT_IN_FLOAT32
+    dtype: type[np.float32] | type[np.float64] = np.float32 if is_exact else np.float64
     together = _slices(n_layers, width=math.prod(counts.shape[2:]), most=_AT_ONCE // _BLOCK)
     tables = [(layers, _Table.of(counts[layers], dtype)) for layers in together]
     for rows, weights in weight_blocks(n_clusters, n_resamples, seed, dtype):
@@ -121,10 +129,16 @@ def bootstrap(
             sums = table.summed(weights)
             for metric in chosen:
                 replicates[metric.name][rows, layers] = metric(sums, labels)
-    return {
-        name: summarised(name, metric(totals, labels), replicates[name], jackknife[name], level=level, seed=seed)
-        for name, metric in ((metric.name, metric) for metric in chosen)
-    }
+    summaries = (
+        summarised(m.name, m(totals, labels), replicates[m.name], jackknife[m.name], level=level, seed=seed)
+        for m in chosen
+    )
+    return {summary.metric: summary for summary in summaries}
+
+
+def check_resampling(n_resamples: int, level: float) -> None:
+    if n_resamples < 1 or not 0 < level < 1:
+        raise ValueError(f"need at least one resample and a level in 0…1, not {n_resamples} and {level}")
 
 
 def check_paired(runs: Sequence[Bootstrap]) -> None:
@@ -136,21 +150,12 @@ def check_paired(runs: Sequence[Bootstrap]) -> None:
         raise ValueError(f"not bootstrapped over the same resamples: {sorted(keys, key=repr)}")
 
 
-def _sum_dtype(counts: NDArray[Any]) -> type[np.float32] | type[np.float64]:
-    """The smallest type in which every possible sum of counts over a resample is exact."""
-    if counts.dtype.kind == "f":
-        return np.float64
-    largest = int(counts.max(initial=0)) * counts.shape[1]
-    return np.float32 if largest < _EXACT_IN_FLOAT32 else np.float64
-
-
 def weight_blocks(
     n_clusters: int, n_resamples: int, seed: int, dtype: type[np.float32] | type[np.float64]
 ) -> Iterator[tuple[slice, NDArray[Any]]]:
     """Number of times that each resample has each cluster, as ``[resample, cluster]`` blocks of bounded size."""
-    keeps = n_clusters * n_resamples <= _KEPT_BYTES
-    blocks = (_kept_blocks if keeps else _drawn_blocks)(n_clusters, n_resamples, seed)
-    return ((rows, weights.astype(dtype)) for rows, weights in blocks)
+    blocks = _kept_blocks if n_clusters * n_resamples <= _KEPT_BYTES else _drawn_blocks
+    return ((rows, weights.astype(dtype)) for rows, weights in blocks(n_clusters, n_resamples, seed))
 
 
 @lru_cache(maxsize=2)
@@ -183,7 +188,6 @@ class _Table:
 
     @classmethod
     def of(cls, counts: NDArray[Any], dtype: type[np.float32] | type[np.float64]) -> _Table:
-        """From ``[layer, cluster, label, kind]``."""
         n_layers, n_clusters, n_labels, n_kinds = counts.shape
         used = np.flatnonzero(counts.any(axis=1))
         columns = counts.transpose(1, 0, 2, 3).reshape(n_clusters, -1)[:, used]
@@ -217,11 +221,16 @@ def summarised(
 
     ``least`` is the lowest value that a bounded metric of such a mean can take.
     """
+    from scipy.special import stdtrit
+
     n_layers, n_clusters = len(values), len(jackknife)
     stderr, low, high = np.full(n_layers, np.nan), np.full(n_layers, np.nan), np.full(n_layers, np.nan)
-    methods = [NO_INTERVAL] * n_layers
+    methods: list[str] = [CiMethod.NONE.value] * n_layers
     tail = (1 - level) / 2
-    left_out = jackknife if by_run is None else np.concatenate([jackknife, _without_each(by_run)])
+    left_out = jackknife
+    if by_run is not None:  # with each run left out as well, on the scale that one cluster of many has
+        n_runs, mean = len(by_run), by_run.mean(axis=0)
+        left_out = np.concatenate([jackknife, mean - (by_run - mean) / np.sqrt(n_runs * (n_runs - 1))])
     for layer in range(n_layers if n_clusters > 1 else 0):
         # Resamples in which the metric is undefined (no entity drawn) are left out.
         column = replicates[:, layer]
@@ -232,14 +241,16 @@ def summarised(
         stderr[layer] = column.std(ddof=1)
         if bounded and value in (0.0, 1.0) and np.all(column == value):
             low[layer], high[layer] = exact_bounds(value, n_clusters, tail)
-            methods[layer] = EXACT
+            methods[layer] = CiMethod.EXACT.value
         else:
             known = left_out[np.isfinite(left_out[:, layer]), layer]
             shares = _bca_shares(values[[layer]], column[None], known[None], tail)[0]
             low[layer], high[layer] = np.quantile(column, shares)
-            methods[layer] = f"{BCA if by_run is None else RUNS_BCA}-{len(replicates)}"
+            methods[layer] = f"{CiMethod.BCA if by_run is None else CiMethod.RUNS_BCA}-{len(replicates)}"
     if by_run is not None:
-        reach = _student_reach(stderr, by_run, n_clusters, tail)
+        # Means over few runs have wider intervals than over as many runs as clusters.
+        most = max(1, n_clusters - 1)
+        reach = stdtrit(np.minimum(freedom(stderr, by_run, n_clusters), most), 1 - tail) / stdtrit(most, 1 - tail)
         low, high = values - reach * (values - low), values + reach * (high - values)
         if bounded:
             low, high = np.maximum(low, least), np.minimum(high, 1.0)
@@ -249,49 +260,21 @@ def summarised(
     )
 
 
-def _without_each(by_run: Floats) -> Floats:
-    """Means ``[run, layer]`` with one run left out, on the scale that one cluster of many has."""
-    n_runs, mean = len(by_run), by_run.mean(axis=0)
-    return np.asarray(mean - (by_run - mean) / np.sqrt(n_runs * (n_runs - 1)))
-
-
 def freedom(stderr: Floats, by_run: Floats, n_clusters: int) -> Floats:
-    """Degrees of freedom of a mean over runs and clusters, after Satterthwaite (1946).
-
-    Args:
-        stderr: ``[column]`` of the means, over runs and clusters.
-        by_run: ``[run, column]``
-        n_clusters: that were resampled.
-    """
+    """Degrees of freedom of means over ``[run, column]`` and clusters, after Satterthwaite (1946)."""
     n_runs, whole = len(by_run), stderr**2
     of_runs = np.minimum(by_run.var(axis=0, ddof=1) / n_runs, whole)
     parts = of_runs**2 / (n_runs - 1) + (whole - of_runs) ** 2 / max(1, n_clusters - 1)
-    found = np.full(len(whole), float(max(1, n_clusters - 1)))
-    np.divide(whole**2, parts, out=found, where=parts > 0)
-    return found
-
-
-def _student_reach(stderr: Floats, by_run: Floats, n_clusters: int, tail: float) -> Floats:
-    """Factor by which the interval of a mean over few runs is wider than over as many runs as clusters."""
-    from scipy.special import stdtrit
-
-    most = max(1, n_clusters - 1)
-    return np.asarray(
-        stdtrit(np.minimum(freedom(stderr, by_run, n_clusters), most), 1 - tail) / stdtrit(most, 1 - tail)
-    )
+    degrees = np.full(len(whole), float(max(1, n_clusters - 1)))
+    np.divide(whole**2, parts, out=degrees, where=parts > 0)
+    return degrees
 
 
 def _bca_shares(values: Floats, replicates: Floats, jackknife: Floats, tail: float) -> Floats:
-    """Which two quantiles of the replicates bound the interval of each column (Efron 1987, eq. 2.3 and 6.6).
+    """``[column, 2]`` which quantiles of the replicates bound the interval of each column (Efron 1987, eq. 2.3, 6.6).
 
-    Args:
-        values: ``[column]``
-        replicates: ``[column, resample]``
-        jackknife: ``[column, cluster]``, empty where it is unknown.
-        tail: left out on either side.
-
-    Returns:
-        ``[column, 2]``
+    Replicates are ``[column, resample]``, the jackknife ``[column, cluster]``, empty where it is unknown; ``tail`` is
+    left out on either side.
     """
     from scipy.special import ndtr, ndtri
 
@@ -314,11 +297,7 @@ def _bca_shares(values: Floats, replicates: Floats, jackknife: Floats, tail: flo
 def bca_bounds(values: Floats, replicates: Floats, jackknife: Floats, *, level: float) -> tuple[Floats, Floats, Floats]:
     """Standard errors and both bounds of many columns at once, all of whose replicates are defined.
 
-    Args:
-        values: ``[column]``
-        replicates: ``[column, resample]``; they are put in order in place.
-        jackknife: ``[column, cluster]``
-        level: of the intervals.
+    Shapes are as in ``_bca_shares``; replicates are put in order in place.
     """
     stderr = replicates.std(axis=1, ddof=1)
     shares = _bca_shares(values, replicates, jackknife, (1 - level) / 2)

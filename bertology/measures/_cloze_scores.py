@@ -139,28 +139,26 @@ def mean_over_groups(name: str, description: str, *, of: Metric, which: Callable
     return Metric(name, of.higher_is_better, description, score, of.count_kind, which)
 
 
-def _macro(numerator: int, denominator: int) -> Callable[[NDArray[Any], Sequence[str]], Floats]:
+_Score = Callable[[NDArray[Any], Sequence[str]], Floats]
+
+
+def _macro(numerator: int, denominator: int) -> _Score:
     def score(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
         occurs = counts[..., denominator] > 0
-        shares = ratio(counts[..., numerator], np.where(occurs, counts[..., denominator], 0))
+        shares = ratio(counts[..., numerator], counts[..., denominator])
         return ratio(np.where(occurs, shares, 0.0).sum(axis=-1), occurs.sum(axis=-1))
 
     return score
 
 
-def _micro(numerator: int, denominator: int) -> Callable[[NDArray[Any], Sequence[str]], Floats]:
+def _micro(numerator: int, denominator: int) -> _Score:
     def score(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
         return ratio(counts[..., numerator].sum(axis=-1), counts[..., denominator].sum(axis=-1))
 
     return score
 
 
-def _metric(
-    name: str,
-    count_kind: CountKind,
-    function: Callable[[NDArray[Any], Sequence[str]], Floats],
-    description: str,
-) -> Metric:
+def _metric(name: str, count_kind: CountKind, function: _Score, description: str) -> Metric:
     over = "over all items" if name.startswith("micro_") else "its mean over groups"
     return Metric(name, True, f"{description}, {over}", function, count_kind)
 

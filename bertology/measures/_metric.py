@@ -28,8 +28,7 @@ class Metric:
     """From counts ``[..., label, kind]`` summed over clusters, and the labels' names, to values ``[...]``: a fraction,
     or NaN where the metric is undefined."""
     count_kind: CountKind = "labels"
-    """What is counted: :func:`count_labels` documents the kinds of labels, :func:`count_trees` those of trees, and
-    :class:`Grouped` those of a masked language model."""
+    """What is counted: see :func:`count_labels`, :func:`count_trees` and :class:`Grouped`."""
     which: Callable[[str], bool] | None = None
     """For a mean over some of the groups of items: whether a group takes part. None for a metric of all groups."""
     enters: Callable[[NDArray[Any], Sequence[str]], NDArray[np.bool_]] | None = None
@@ -54,7 +53,6 @@ def head_metric(name: str, description: str, *, higher_is_better: bool = True) -
 
 
 def _head_ratio(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
-    """The ratio of the sums ``[..., statistic, 2]``, numerator first."""
     return ratio(counts[..., 0].sum(axis=-1), counts[..., 1].sum(axis=-1))
 
 

@@ -22,10 +22,19 @@ OUTSIDE = "O"
 """The label of words outside any span in IOB schemes."""
 
 
-def count_labels(gold: ArrayLike, pred: ArrayLike, cluster: ArrayLike, *, n_labels: int, n_clusters: int) -> Counts:
+def count_labels(
+    gold: ArrayLike,
+    pred: ArrayLike,
+    cluster: ArrayLike,
+    *,
+    n_labels: int,
+    n_clusters: int,
+    members: ArrayLike | None = None,
+) -> Counts:
     """True positives, false positives and false negatives by layer, cluster and label.
 
-    Any metric over labels, and any resampling of clusters, can be computed from these counts alone.
+    Any metric over labels, and any resampling of clusters, can be computed from these counts alone. Where an item has
+    any number of labels, each is a binary decision.
 
     Args:
         gold: ``int [item]`` true label, which may be absent from training: such a label is never predicted.
@@ -34,6 +43,7 @@ def count_labels(gold: ArrayLike, pred: ArrayLike, cluster: ArrayLike, *, n_labe
             an empty cluster is resampled like any other.
         n_labels: number of labels, those absent from training included.
         n_clusters: number of clusters.
+        members: ``bool [set, label]`` which labels each set has, where ``gold`` and ``pred`` are sets by their places.
 
     Returns:
         ``int32 [layer, cluster, label, 3]``: true positives, false positives, false negatives.
@@ -41,7 +51,15 @@ def count_labels(gold: ArrayLike, pred: ArrayLike, cluster: ArrayLike, *, n_labe
     Raises:
         ValueError: shapes do not fit, or a label or cluster number is out of range.
     """
-    gold, pred, cluster = _checked_codes(gold, pred, cluster, n_codes=n_labels, n_clusters=n_clusters)
+    gold, pred, cluster = np.asarray(gold), np.asarray(pred), np.asarray(cluster)
+    if pred.ndim != 2 or gold.shape != pred.shape[1:] or cluster.shape != gold.shape:
+        raise ValueError(f"shapes do not fit: gold {gold.shape}, pred {pred.shape}, cluster {cluster.shape}")
+    n_codes = n_labels if members is None else len(np.asarray(members))
+    for name, numbers, bound in (("gold", gold, n_codes), ("pred", pred, n_codes), ("cluster", cluster, n_clusters)):
+        if numbers.size and not (numbers.min() >= 0 and numbers.max() < bound):
+            raise ValueError(f"{name} has numbers outside 0…{bound - 1}: {numbers.min()}…{numbers.max()}")
+    if members is not None:
+        return _count_sets(gold, pred, cluster, np.asarray(members, dtype=np.bool_), n_clusters)
     size = n_clusters * n_labels * 3
     counts = np.empty((len(pred), n_clusters, n_labels, 3), dtype=np.int32)
     base = cluster.astype(np.int64) * n_labels
@@ -54,27 +72,10 @@ def count_labels(gold: ArrayLike, pred: ArrayLike, cluster: ArrayLike, *, n_labe
     return counts
 
 
-def count_label_sets(
-    gold: ArrayLike, pred: ArrayLike, cluster: ArrayLike, *, members: ArrayLike, n_clusters: int
+def _count_sets(
+    gold: NDArray[Any], pred: NDArray[Any], cluster: NDArray[Any], of_set: NDArray[np.bool_], n_clusters: int
 ) -> Counts:
-    """The counts of :func:`count_labels` where an item has any number of labels, each a binary decision.
-
-    Args:
-        gold: ``int [item]`` set of true labels, as a place in ``members``.
-        pred: ``int [layer, item]`` set of predicted labels.
-        cluster: ``int [item]`` number of the cluster (sentence) an item stands in.
-        members: ``bool [set, label]`` which labels each set has.
-        n_clusters: number of clusters.
-
-    Returns:
-        ``int32 [layer, cluster, label, 3]``: true positives, false positives, false negatives.
-
-    Raises:
-        ValueError: shapes do not fit, or a number is out of range.
-    """
-    of_set = np.asarray(members, dtype=np.bool_)
-    n_sets, n_labels = of_set.shape
-    gold, pred, cluster = _checked_codes(gold, pred, cluster, n_codes=n_sets, n_clusters=n_clusters)
+    n_labels = of_set.shape[1]
     counts = np.zeros((len(pred), n_clusters, n_labels, 3), dtype=np.int32)
     truth = of_set[gold]
     for layer, numbers in enumerate(pred):
@@ -84,18 +85,6 @@ def count_label_sets(
             flat = np.bincount(cluster[items] * n_labels + labels, minlength=n_clusters * n_labels)
             counts[layer, :, :, kind] = flat.reshape(n_clusters, n_labels)
     return counts
-
-
-def _checked_codes(
-    gold: ArrayLike, pred: ArrayLike, cluster: ArrayLike, *, n_codes: int, n_clusters: int
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    gold, pred, cluster = np.asarray(gold), np.asarray(pred), np.asarray(cluster)
-    if pred.ndim != 2 or gold.shape != pred.shape[1:] or cluster.shape != gold.shape:
-        raise ValueError(f"shapes do not fit: gold {gold.shape}, pred {pred.shape}, cluster {cluster.shape}")
-    for name, numbers, bound in (("gold", gold, n_codes), ("pred", pred, n_codes), ("cluster", cluster, n_clusters)):
-        if numbers.size and not (numbers.min() >= 0 and numbers.max() < bound):
-            raise ValueError(f"{name} has numbers outside 0…{bound - 1}: {numbers.min()}…{numbers.max()}")
-    return gold, pred, cluster
 
 
 def _f1(counts: NDArray[Any]) -> Floats:
@@ -187,7 +176,6 @@ class LabelScores:
     recall: Floats
     """Share of the label's items that are predicted as such; NaN where it does not occur."""
     f1: Floats
-    """Harmonic mean of both; NaN where the label neither occurs nor is predicted."""
     support: NDArray[np.int64]
     """Number of items with the label."""
     predicted: NDArray[np.int64]

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bertology.measures._bootstrap import (
-    BCA,
-    EXACT,
     N_RESAMPLES,
-    NO_INTERVAL,
     Bootstrap,
+    CiMethod,
     bca_bounds,
+    check_resampling,
     exact_bounds,
     summarised,
     weight_blocks,
 )
-from bertology.measures._metric import Floats
+from bertology.measures._metric import Floats, ratio
 
 _COLUMNS = 256
 """Number of columns that are resampled together."""
@@ -37,7 +37,7 @@ def bootstrap_ratio(
 
     Compression is the uniform code's bits over the code's (Voita & Titov 2020, section 3), a mean loss the losses
     over the numbers of items. With a constant ``denominator`` of one over the number of clusters it is the sum, a
-    codelength in bits. Only the test data are resampled; fits stay the same.
+    codelength in bits.
 
     Args:
         numerator: ``[layer, cluster]``, or ``[cluster]`` where all layers share it.
@@ -53,8 +53,7 @@ def bootstrap_ratio(
     above, below = (np.atleast_2d(np.asarray(values, dtype=np.float64)) for values in (numerator, denominator))
     if above.shape[1] != below.shape[1] or above.ndim != 2 or below.ndim != 2:
         raise ValueError(f"shapes do not fit: numerator {np.shape(numerator)}, denominator {np.shape(denominator)}")
-    if n_resamples < 1 or not 0 < level < 1:
-        raise ValueError(f"need at least one resample and a level in 0…1, not {n_resamples} and {level}")
+    check_resampling(n_resamples, level)
     above, below = np.broadcast_arrays(above, below)
     n_layers, n_clusters = above.shape
     replicates = np.empty((n_resamples, n_layers))
@@ -87,8 +86,7 @@ def ratio_intervals(
 ) -> RatioIntervals:
     """The intervals of :func:`bootstrap_ratio` for many columns at once, such as heads by relations.
 
-    Shares, which never exceed one, have exact bounds where they are 0 or 1 in every cluster, as in
-    :func:`bootstrap`.
+    Shares, which never exceed one, have exact bounds where they are 0 or 1 in every cluster, as in :func:`bootstrap`.
 
     Args:
         numerator: ``[column, cluster]``
@@ -97,13 +95,9 @@ def ratio_intervals(
         level: as there.
         seed: as there.
     """
-    above, below = np.broadcast_arrays(
-        np.asarray(numerator, dtype=np.float64), np.asarray(denominator, dtype=np.float64)
-    )
-    parts = [
-        _interval_block(above[start : start + _COLUMNS], below[start : start + _COLUMNS], n_resamples, level, seed)
-        for start in range(0, len(above), _COLUMNS)
-    ]
+    above, below = np.broadcast_arrays(*(np.asarray(part, dtype=np.float64) for part in (numerator, denominator)))
+    blocks = [slice(start, start + _COLUMNS) for start in range(0, len(above), _COLUMNS)]
+    parts = [_interval_block(above[block], below[block], n_resamples, level, seed) for block in blocks]
     values, stderr, low, high = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "stderr", "ci_low", "ci_high")
     )
@@ -124,34 +118,28 @@ def _interval_block(above: Floats, below: Floats, n_resamples: int, level: float
     # Where a resample holds nothing to divide by, each column has as many replicates as are defined: one at a time.
     whole = np.isfinite(replicates).all(axis=1) & np.isfinite(jackknife).all(axis=1) & (n_clusters > 1)
     stderr, low, high = (np.full(n_columns, np.nan) for _ in range(3))
-    methods = [NO_INTERVAL] * n_columns
-    chosen = np.flatnonzero(whole)
-    if len(chosen):
+    methods = [f"{CiMethod.BCA}-{n_resamples}"] * n_columns
+    if whole.any():
         # All of them are mostly defined; then nothing is copied.
-        own = slice(None) if len(chosen) == n_columns else chosen
-        stderr[own], low[own], high[own] = bca_bounds(values[own], replicates[own], jackknife[own], level=level)
+        chosen: Any = slice(None) if whole.all() else np.flatnonzero(whole)
+        stderr[chosen], low[chosen], high[chosen] = bca_bounds(
+            values[chosen], replicates[chosen], jackknife[chosen], level=level
+        )
     for column in np.flatnonzero(~whole).tolist():
         one = summarised(
             "", values[[column]], replicates[[column]].T, jackknife[[column]].T, level=level, seed=seed, bounded=False
         )
         stderr[column], low[column], high[column] = one.stderr[0], one.ci_low[0], one.ci_high[0]
         methods[column] = one.ci_methods[0]
-    for column in chosen.tolist():
-        methods[column] = f"{BCA}-{n_resamples}"
     # Of a share that is 0 or 1 in every cluster resampling has nothing to vary.
     used = np.count_nonzero(below, axis=1)
     same = ((above >= 0) & (above <= below)).all(axis=1) & ((values == 0) | (values == 1)) & (used > 1)
     for column in np.flatnonzero(same).tolist():
         low[column], high[column] = exact_bounds(float(values[column]), int(used[column]), (1 - level) / 2)
-        methods[column] = EXACT
+        methods[column] = CiMethod.EXACT.value
     return RatioIntervals(values, stderr, low, high, tuple(methods))
 
 
 def _quotient(numerator: Floats, denominator: Floats) -> Floats:
-    """``numerator / denominator``, NaN where the denominator is not above 0."""
-    divides = denominator > 0
-    if divides.all():
-        return np.asarray(numerator / denominator)
-    result = np.full(numerator.shape, np.nan)
-    np.divide(numerator, denominator, out=result, where=divides)
-    return result
+    """``numerator / denominator``, NaN where the denominator is not above 0; without a copy where it always is."""
+    return np.asarray(numerator / denominator) if (denominator > 0).all() else ratio(numerator, denominator)

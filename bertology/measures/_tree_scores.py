@@ -7,9 +7,8 @@ are not scored, which are punctuation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -107,11 +106,11 @@ def _count_arcs(gold: str, pred: str) -> tuple[float, float, float, float]:
     return len(heads), len(words), labelled, 0.0
 
 
-_COUNTS: Mapping[str, Callable[[str, str], tuple[float, float, float, float]]] = MappingProxyType(
-    {"edges": _count_edges, "roots": _count_roots, "arcs": _count_arcs}
-)
-
-
+_COUNTS: dict[str, Callable[[str, str], tuple[float, float, float, float]]] = {
+    "edges": _count_edges,
+    "roots": _count_roots,
+    "arcs": _count_arcs,
+}
 _Score = Callable[[NDArray[Any], Sequence[str]], Floats]
 
 
@@ -126,9 +125,9 @@ def _share(numerator: int, denominator: int) -> _Score:
 def _correlation(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
     """Mean over lengths of the mean over the sentences of that length, all of whose words weigh the same."""
     wanted = _correlated(labels)
-    sentences, sums = counts[..., wanted, _SENTENCES], counts[..., wanted, _CORRELATION]
+    sentences = counts[..., wanted, _SENTENCES]
     occurs = sentences > 0.5
-    means = ratio(sums, np.where(occurs, sentences, 0.0))
+    means = ratio(counts[..., wanted, _CORRELATION], np.where(occurs, sentences, 0.0))
     return ratio(np.where(occurs, means, 0.0).sum(axis=-1), occurs.sum(axis=-1))
 
 
@@ -145,30 +144,20 @@ def _has_any(counts: NDArray[Any], labels: Sequence[str]) -> NDArray[np.bool_]:
     return np.asarray(counts[..., 1].sum(axis=-1) > 0)
 
 
-def _metric(name: str, description: str, function: _Score, count_kind: CountKind, enters: Any = _has_any) -> Metric:
+def _metric(name: str, description: str, function: _Score, count_kind: CountKind) -> Metric:
+    enters = _has_correlation if function is _correlation else _has_any
     return Metric(name, True, description, function, count_kind, enters=enters)
 
 
-_LENGTHS = "its mean over lengths of 5 to 50 words"
+_DISTANCES = "Spearman correlation of distances, by word, its mean over lengths of 5 to 50 words"
+_DEPTHS = "Spearman correlation of depths, by sentence, its mean over lengths of 5 to 50 words"
 TREE_METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         _metric("uuas", "share of undirected edges found, punctuation left out", _share(0, 1), "edges"),
-        _metric(
-            "dspr",
-            f"Spearman correlation of distances, by word, {_LENGTHS}",
-            _correlation,
-            "edges",
-            _has_correlation,
-        ),
+        _metric("dspr", _DISTANCES, _correlation, "edges"),
         _metric("root_accuracy", "share of sentences whose root is least deep", _share(0, 1), "roots"),
-        _metric(
-            "nspr",
-            f"Spearman correlation of depths, by sentence, {_LENGTHS}",
-            _correlation,
-            "roots",
-            _has_correlation,
-        ),
+        _metric("nspr", _DEPTHS, _correlation, "roots"),
         _metric("uas", "share of words with the right head, punctuation left out", _share(0, 1), "arcs"),
         _metric("las", "share of words with the right head and relation", _share(2, 1), "arcs"),
     )

@@ -85,11 +85,6 @@ def tree_edges(heads: Heads, scored: Sequence[bool] | None = None) -> frozenset[
     )
 
 
-def spanning_tree(distances: ArrayLike, scored: Sequence[bool] | None = None) -> tuple[Edge, ...]:
-    """The minimum spanning tree of the scored words: :func:`spanning_trees` of one matrix."""
-    return spanning_trees(np.asarray(distances)[None], scored)[0]
-
-
 def spanning_trees(distances: ArrayLike, scored: Sequence[bool] | None = None) -> list[tuple[Edge, ...]]:
     """The minimum spanning trees of the scored words, of several matrices over the same words.
 

@@ -139,13 +139,7 @@ class FitReport:
 
     @classmethod
     def of_tried(cls, strengths: tuple[float, ...], chosen: Integers, **by_strength: NDArray[Any]) -> FitReport:
-        """The report of fits, without the strengths that none of them tried.
-
-        Args:
-            strengths: all that might be tried.
-            chosen: ``[problem, layer]`` place of the strength that is used.
-            **by_strength: the other attributes.
-        """
+        """The report of fits, without the strengths that none of them tried; ``chosen`` are places of ``strengths``."""
         tried = ~np.isnan(by_strength["dev_accuracy"]).all(axis=(0, 1))
         kept = {name: values[..., tried] for name, values in by_strength.items()}
         return cls(tuple(np.array(strengths)[tried].tolist()), np.array(strengths)[chosen], **kept)
@@ -329,8 +323,7 @@ def best_places(dev_accuracy: Floats) -> Integers:
 def rising_ends(dev_accuracy: Floats) -> Integers:
     """``[problem, layer]`` −1 or 1 where the strongest or the weakest strength tried is best, 0 where none is.
 
-    Only an end that is better than the strength next to it counts: where regularisation makes no difference, the
-    strongest is chosen among equals.
+    Only an end that is better than the strength next to it counts: among equals the strongest is chosen.
     """
     tried = ~np.isnan(dev_accuracy)
     n = dev_accuracy.shape[2]

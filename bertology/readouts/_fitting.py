@@ -57,10 +57,7 @@ Fitted = TypeVar("Fitted", bound=FittedReadout, covariant=True)
 def accuracies(scores: Scores, shape: tuple[int, int, int], targets: Targets) -> Floats:
     """``[problem, layer, option]`` part of the labelled items whose class has the highest score.
 
-    Args:
-        scores: of every item in every layer.
-        shape: numbers of problems, layers and options.
-        targets: the right classes.
+    The shape is the numbers of problems, layers and options.
     """
     labels, weights = torch.from_numpy(targets.labels), torch.from_numpy(item_weights(targets))
     correct = torch.zeros(shape, dtype=torch.float64)
@@ -72,15 +69,9 @@ def accuracies(scores: Scores, shape: tuple[int, int, int], targets: Targets) ->
 
 
 def label_log_probs(scores: Scores, shape: tuple[int, int, int], labels: Integers) -> Floats:
-    """Natural logarithm of the probability of one class of every item under the only option.
+    """``[problem, layer, item]`` natural logarithm of the probability of one class of every item under the only option.
 
-    Args:
-        scores: logits of every item in every layer.
-        shape: numbers of problems, layers and items.
-        labels: ``[problem, item]``, −1 where none is asked about.
-
-    Returns:
-        ``[problem, layer, item]``: NaN where none is asked about, −∞ for a class that cannot be.
+    NaN where ``labels [problem, item]`` are −1, −∞ for a class that cannot be.
     """
     classes = torch.from_numpy(labels)
     log_probs = np.full(shape, np.nan)
@@ -105,19 +96,13 @@ class FittedScores(FittedReadout, Generic[Model]):
 
     @property
     def n_params(self) -> int:
-        """Trained parameters of one layer's readout for one problem."""
         return self.model.n_params
 
     def details(self, problem: int, layer: int) -> Mapping[str, Any]:
-        """Nothing beyond the report."""
         return {}
 
     def predict(self, source: FeatureSource) -> Predictions:
-        """Predict every item of ``source`` in every layer, chunk by chunk.
-
-        Raises:
-            FitError: the source has other layers or another width than the readout was fitted on.
-        """
+        """Predict every item of ``source`` in every layer: see :meth:`FittedReadout.predict`."""
         shape = self.checked_shape(source)
         labels, log_prob = np.empty(shape, dtype=np.int64), np.full(shape, np.nan, dtype=np.float32)
         for items, layer, class_scores in self.model.scores(source):
@@ -135,11 +120,7 @@ class FittedScores(FittedReadout, Generic[Model]):
         return label_log_probs(self.model.scores(source), shape, labels)
 
     def checked_shape(self, source: FeatureSource, labels: Integers | None = None) -> tuple[int, int, int]:
-        """Numbers of problems, layers and items, of a source that the readout can read.
-
-        Raises:
-            FitError: the source has other layers or another width; ``labels`` are no classes of its items.
-        """
+        """Numbers of problems, layers and items, of a source that the readout can read; FitError otherwise."""
         n_problems, n_layers, n_classes, dim = self.model.shape
         if labels is not None:
             check_agreement(source, Targets(labels, n_classes), "the source")
@@ -165,7 +146,6 @@ class TrainingData:
 
     @cached_property
     def items(self) -> Items:
-        """Labels and weights of training items with one label each, on the device."""
         return Items.of(self.targets, self.device)
 
     @property
@@ -182,11 +162,7 @@ class LabelReadout(Readout, Generic[Fitted]):
 
     @abstractmethod
     def fit_to(self, data: TrainingData) -> Fitted:
-        """Fit every problem in every layer.
-
-        Raises:
-            FitError: a setting is out of bounds, or vectors are not finite.
-        """
+        """Fit every problem in every layer; FitError where a setting is out of bounds or vectors are not finite."""
 
     def fit(
         self,
@@ -269,19 +245,13 @@ class EarlyStopping:
 
     @property
     def n_ended(self) -> int:
-        """Number of fits that have ended."""
         return int((~self.running).sum())
 
     def judge(self, epoch: int, score: Floats, loss: Floats | None = None) -> NDArray[np.bool_]:
-        """End the fits whose patience is used up.
+        """End the fits whose patience is used up after ``epoch`` epochs, by ``[problem, layer]`` dev scores and losses.
 
         A score of few dev items goes up in steps: between two of them the loss says whether a fit still learns, and of
-        equal scores the one with the smaller loss is the better one.
-
-        Args:
-            epoch: how many epochs there have been.
-            score: ``[problem, layer]`` on dev; of fits that have ended it does not matter.
-            loss: ``[problem, layer]`` on dev; the score alone counts when left out.
+        equal scores the one with the smaller loss is the better one. Without losses the score alone counts.
 
         Returns:
             ``[problem, layer]`` which fits are better than ever before and are to be kept as they are.
@@ -307,14 +277,12 @@ class EarlyStopping:
         return better
 
     def report(self) -> FitReport:
-        """How the training went."""
         return single_report(self._score, self._epochs, ~self.running, np.full(self.running.shape, np.nan))
 
 
 def single_report(
     dev_accuracy: Floats, iterations: Integers, converged: NDArray[np.bool_], gradient_norm: Floats
 ) -> FitReport:
-    """The report of fits ``[problem, layer]`` without a path of strengths."""
     return FitReport(
         strengths=(0.0,),
         chosen=np.zeros(dev_accuracy.shape),

@@ -37,7 +37,6 @@ class Items:
 
     @classmethod
     def of(cls, targets: Targets, device: torch.device) -> Items:
-        """Those of ``targets``, on a device."""
         by_class = torch.from_numpy(class_weights(targets)).to(device)
         labels = torch.from_numpy(targets.labels).to(device)
         usable = (labels >= 0) & (by_class.gather(1, labels.clamp(min=0)) > 0)
@@ -47,12 +46,10 @@ class Items:
 
     @functools.cached_property
     def total(self) -> Tensor:
-        """``[problem]`` sum of the weights, float64."""
         return self.weights.sum(1, dtype=torch.float64)
 
     @functools.cached_property
     def are_equal(self) -> bool:
-        """Whether all weights are 1."""
         return bool((self.weights == 1).all())
 
     @property
@@ -61,12 +58,10 @@ class Items:
         return (self.weights > 0).any(0).cpu()
 
     def at(self, items: Tensor) -> Items:
-        """Only those at the places ``items``, in that order."""
         items = items.to(self.labels.device)
         return Items(self.labels[:, items], self.weights[:, items], self.frequency)
 
     def only(self, problems: Tensor) -> Items:
-        """Only some of the problems."""
         return Items(self.labels[problems], self.weights[problems], self.frequency[problems])
 
 
@@ -80,11 +75,9 @@ class Moments:
     """``[weighting, layer, dim]`` float64, infinite where a feature is constant, which leaves 0 of it."""
 
     def only(self, weightings: Tensor) -> Moments:
-        """Only some of the weightings."""
         return Moments(self.mean[weightings], self.std[weightings])
 
     def at(self, layers: Tensor) -> Moments:
-        """Only some of the layers."""
         return Moments(self.mean[:, layers], self.std[:, layers])
 
 
@@ -100,17 +93,13 @@ class Sample:
     """Whether no used item was left out."""
 
     def at(self, layers: Tensor) -> Sample:
-        """The same items in some of the layers."""
         return Sample(self.items, self.source.at(layers), self.is_everything)
 
 
 def choose_items(weights: Tensor, size: int, *, seed: int = 0) -> Tensor:
     """``[item]`` whether an item is in a sample of about ``size`` that has items of every problem.
 
-    Args:
-        weights: ``[problem, item]``, 0 where a problem does not use an item.
-        size: items at most; problems that use different items share it.
-        seed: of the drawing.
+    Problems that use different items, whose ``weights [problem, item]`` are above 0, share the sample.
     """
     used = (weights > 0).cpu().numpy()
     chosen = used.any(axis=0)
@@ -126,11 +115,7 @@ def choose_items(weights: Tensor, size: int, *, seed: int = 0) -> Tensor:
 def survey(source: FeatureSource, weights: Tensor, in_sample: Tensor, workers: Workers) -> tuple[Moments, Sample]:
     """Weighted mean and standard deviation of every feature, and the vectors of a sample.
 
-    Args:
-        source: the vectors.
-        weights: ``[problem, item]`` float32, on the device to compute on.
-        in_sample: ``[item]`` what to keep in memory.
-        workers: threads that compute.
+    Weights are ``[problem, item]``, on the device to compute on; ``in_sample`` is ``[item]``.
 
     Raises:
         FitError: a layer has vectors that are not finite.
@@ -229,15 +214,9 @@ def _cut(window: list[tuple[Tensor, Tensor]], size: int, random: torch.Generator
 class JoinedChunks:
     """The ``used`` ``[item]`` items once in each pass, in neighbouring chunks joined to as many as there is room for.
 
-    Each chunk is copied as it comes to where those of the last window were, so that a window is done with before the
-    next is asked for, and no more is held than a window and a chunk. Items that fit into one window are read in the
-    first pass alone.
-
-    Args:
-        source: the spans.
-        used: ``[item]`` bool.
-        device: where windows are held, so that an accelerator reads them from its own memory; the processor when left
-            out. A chunk larger than a window stays where it is.
+    Each chunk is copied, to ``device`` or the processor, as it comes to where those of the last window were, so that a
+    window is done with before the next is asked for, and no more is held than a window and a chunk. Items that fit into
+    one window are read in the first pass alone. A chunk larger than a window stays where it is.
     """
 
     def __init__(self, source: SpanSource, used: Tensor, *, device: torch.device | None = None) -> None:
@@ -246,11 +225,7 @@ class JoinedChunks:
         self._only: SpanChunk | None = None
 
     def __iter__(self) -> Iterator[SpanChunk]:
-        """One pass. Behind the last word of a window there may be room left, with nothing in it.
-
-        Raises:
-            FitError: a layer has vectors that are not finite.
-        """
+        """One pass. Behind the last word of a window there may be room left, with nothing in it."""
         if self._only is not None:
             yield self._only
             return

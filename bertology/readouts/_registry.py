@@ -61,34 +61,21 @@ _REGISTRY = Registry("readout", "bertology.readouts", "linear.v2", _checked)
 
 
 def registered_readouts() -> Mapping[str, Registered[ReadoutKind]]:
-    """All versions of all installed readouts by registered name (``linear.v2``), not yet imported.
-
-    Raises:
-        BertologyError: two packages register one name.
-    """
+    """All versions of all installed readouts by registered name (``linear.v2``), not yet imported."""
     return _REGISTRY.registered()
 
 
 def readout_kind(name: str) -> ReadoutKind:
-    """The declaration of a readout.
-
-    Args:
-        name: ``linear.v2``, or ``linear`` for its newest version; ``-`` and ``_`` are the same.
+    """The declaration of a readout by name, such as ``linear.v2``, or ``linear`` for its newest version.
 
     Raises:
         NameNotFoundError: no readout has that name.
-        BertologyError: the package that brings it is broken.
     """
     return _REGISTRY.get(name)
 
 
 def get_readout(name: str, **settings: Any) -> Readout:
-    """A readout of labels by name: :func:`make_readout` for readouts that predict labels.
-
-    Raises:
-        NameNotFoundError: no readout has that name, or it has no such setting.
-        FitError: a setting is of another kind than it should be, or the readout finds trees and no labels.
-    """
+    """A readout of labels by name, as :func:`make_readout`; FitError where the readout finds trees and no labels."""
     from bertology.readouts._base import Readout
 
     readout = make_readout(name, **settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar, get_args, runtime_checkable
 
 import numpy as np
@@ -17,6 +17,7 @@ from bertology.errors import FitError
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Chunk = TypeVar("Chunk")
+Value = TypeVar("Value")
 PlainPooling = Literal["first", "last", "mean", "endpoints"]
 """Poolings of a span without parameters; ``endpoints`` is the first word's vector followed by the last word's."""
 
@@ -124,7 +125,6 @@ class ArrayFeatures:
         self._chunk_items = chunk_items or (CHUNK_ITEMS if is_near else _CHUNK_ON_ACCELERATOR)
 
     def at(self, places: Tensor) -> ArrayFeatures:
-        """Some of the layers, by their places."""
         layers = [self.layers[place] for place in places.tolist()]
         return ArrayFeatures(self._values[places], layers=layers, chunk_items=self._chunk_items)
 
@@ -171,7 +171,6 @@ class ArraySpans:
         self._views: dict[int, SpanChunk] = {}
 
     def chunks(self) -> Iterator[SpanChunk]:
-        """All items in order, with the words of their spans alone."""
         for first in range(0, self.n_items, self._chunk_items):
             yield self._views.get(first) or self._chunk(first)
 
@@ -357,6 +356,20 @@ def without_unused(items: Tensor, vectors: Tensor, used: Tensor) -> tuple[Tensor
     """A chunk without the items that are not ``used`` ``[item]``."""
     wanted = used[items]
     return (items, vectors) if wanted.all() else (items[wanted], vectors[:, wanted])
+
+
+def moved(value: Value, device: torch.device) -> Value:
+    """The same with all tensors in it, through dataclasses, tuples and lists, on a device."""
+    if device.type == "cpu":
+        return value
+    changed: Any = value
+    if isinstance(value, Tensor):
+        changed = value.to(device)
+    elif isinstance(value, tuple | list):
+        changed = type(value)(moved(part, device) for part in value)
+    elif is_dataclass(value) and not isinstance(value, type):
+        changed = replace(value, **{part.name: moved(getattr(value, part.name), device) for part in fields(value)})
+    return changed  # type: ignore[no-any-return]
 
 
 def check_finite(source: Shaped, sums: Tensor) -> None:

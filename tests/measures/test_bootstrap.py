@@ -10,8 +10,7 @@ from bertology.measures import (
     METRICS,
     bootstrap,
     count_labels,
-    mean_over_seeds,
-    seed_spread,
+    over_runs,
     selectivity,
 )
 from bertology.measures._comparisons import difference
@@ -212,13 +211,10 @@ def test_mean_over_seeds_keeps_the_test_interval_only():
     rng = np.random.default_rng(10)
     correct, cluster = clustered(rng, 3, 200)
     runs = [bootstrap(counts_of(c[None], cluster, 200), ["accuracy"])["accuracy"] for c in correct]
-    mean = mean_over_seeds(runs)
+    mean = over_runs(runs, draws_runs=False)
     assert mean.values[0] == pytest.approx(correct.mean())
     np.testing.assert_allclose(mean.replicates, np.mean([r.replicates for r in runs], axis=0))
     assert mean.ci_low[0] < mean.values[0] < mean.ci_high[0]
-    spread = seed_spread(np.array([r.values for r in runs]))
-    assert spread[0] == pytest.approx(np.std(correct.mean(axis=1), ddof=1))
-    assert np.isnan(seed_spread(runs[0].values[None])).all()
 
 
 def test_a_treebank_takes_little_time():

@@ -6,7 +6,6 @@ from sklearn.metrics import f1_score
 
 from bertology.measures import (
     bootstrap,
-    count_label_sets,
     count_labels,
     grouped_macro_f1,
     label_scores,
@@ -35,7 +34,7 @@ def as_sets(gold, pred):
 def test_counts_of_sets_are_those_of_each_label_as_a_yes_or_no(drawn):
     gold, pred, cluster = drawn
     members, gold_sets, pred_sets = as_sets(gold, pred)
-    counts = count_label_sets(gold_sets, pred_sets, cluster, members=members, n_clusters=20)
+    counts = count_labels(gold_sets, pred_sets, cluster, members=members, n_labels=members.shape[1], n_clusters=20)
     for layer in range(2):
         for label in range(N_LABELS):
             yes_no = count_labels(
@@ -47,7 +46,7 @@ def test_counts_of_sets_are_those_of_each_label_as_a_yes_or_no(drawn):
 def test_micro_f1_of_sets_equals_scikit_learn(drawn):
     gold, pred, cluster = drawn
     members, gold_sets, pred_sets = as_sets(gold, pred)
-    counts = count_label_sets(gold_sets, pred_sets, cluster, members=members, n_clusters=20)
+    counts = count_labels(gold_sets, pred_sets, cluster, members=members, n_labels=members.shape[1], n_clusters=20)
     found = bootstrap(counts, ["micro_f1", "macro_f1"], labels=tuple("abcde"), n_resamples=50)
     for layer in range(2):
         assert found["micro_f1"].values[layer] == pytest.approx(f1_score(gold, pred[layer], average="micro"))
@@ -60,9 +59,11 @@ def test_sets_out_of_range_are_refused(drawn):
     gold, pred, cluster = drawn
     members, gold_sets, pred_sets = as_sets(gold, pred)
     with pytest.raises(ValueError, match="gold has numbers outside"):
-        count_label_sets(gold_sets + len(members), pred_sets, cluster, members=members, n_clusters=20)
+        count_labels(
+            gold_sets + len(members), pred_sets, cluster, members=members, n_labels=members.shape[1], n_clusters=20
+        )
     with pytest.raises(ValueError, match="shapes do not fit"):
-        count_label_sets(gold_sets[:-1], pred_sets, cluster, members=members, n_clusters=20)
+        count_labels(gold_sets[:-1], pred_sets, cluster, members=members, n_labels=members.shape[1], n_clusters=20)
 
 
 def test_a_label_left_out_of_micro_f1_earns_nothing():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures import rooted, spanning_tree, tree_depths, tree_distances
+from bertology.measures import rooted, spanning_trees, tree_depths, tree_distances
 from bertology.readouts import ArraySpans, FittedStructural, TreeTargets
 
 Heads = tuple[int, ...]
@@ -110,7 +110,7 @@ def uuas(fitted: FittedStructural, test: Trees) -> NDArray[np.float64]:
         gold = {(min(w, h - 1), max(w, h - 1)) for w, h in enumerate(heads) if h}
         n_edges += len(gold)
         for problem, layer in np.ndindex(*right.shape):
-            right[problem, layer] += len(gold & set(spanning_tree(distances[problem, layer])))
+            right[problem, layer] += len(gold & set(spanning_trees(distances[problem, layer][None])[0]))
     return right / n_edges
 
 
@@ -125,6 +125,6 @@ def root_accuracy(fitted: FittedStructural, test: Trees) -> NDArray[np.float64]:
 def parsed(fitted: FittedStructural, test: Trees) -> list[Heads]:
     """Trees of the first problem and the last layer, hung up at gold's root."""
     return [
-        rooted(spanning_tree(distances[0, -1]), test.heads[item].index(0), n_words=len(test.heads[item]))
+        rooted(spanning_trees(distances[0, -1][None])[0], test.heads[item].index(0), n_words=len(test.heads[item]))
         for item, distances in fitted.read(test.source)
     ]

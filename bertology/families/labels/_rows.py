@@ -18,7 +18,6 @@ from bertology.families.tasks import FitCells, Scoring, Tables
 from bertology.measures import (
     Metric,
     bootstrap_ratio,
-    count_label_sets,
     count_labels,
     expected_layer,
     find_metric,
@@ -58,12 +57,10 @@ def with_accuracy(probe: Probe) -> tuple[Metric, ...]:
 def count(run: Path, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
     """Counts of labels in the predictions of cells."""
     kept = read_labels(run, ids)
-    labels = kept.labels
-    if kept.label_sets:
-        labels, members = split_sets(kept.labels)
-        counts = count_label_sets(kept.gold, kept.pred, kept.cluster, members=members, n_clusters=kept.n_clusters)
-    else:
-        counts = count_labels(kept.gold, kept.pred, kept.cluster, n_labels=len(labels), n_clusters=kept.n_clusters)
+    labels, members = split_sets(kept.labels) if kept.label_sets else (kept.labels, None)
+    counts = count_labels(
+        kept.gold, kept.pred, kept.cluster, n_labels=len(labels), n_clusters=kept.n_clusters, members=members
+    )
     if tuple(metrics) == (_ACCURACY,):
         # It asks how many were right, and not of which label.
         return counts.sum(axis=2, keepdims=True), ()

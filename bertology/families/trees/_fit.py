@@ -26,7 +26,7 @@ from bertology.families.trees._marks import (
     words_left_out,
     words_of,
 )
-from bertology.measures import spanning_tree, spanning_trees, tree_depths, tree_distances
+from bertology.measures import spanning_trees, tree_depths, tree_distances
 from bertology.probing import TreeExamples
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ def write_chains(baselines: BaselineCells, job: Job) -> None:
             agreement[item] = row_correlations(places[words][None], _values_of(trees, item, "depths")[None])
         depths = places.astype(np.float64) if trees.asks != "distances" else None
         names = None if relation is None else [relation] * len(heads)
-        edges = None if trees.asks == "depths" else spanning_tree(between, scored.tolist())
+        edges = None if trees.asks == "depths" else spanning_trees(between[None], scored.tolist())[0]
         pred.append(marks_of_tree(heads, scored, edges, depths, names))
     gold = [trees.values[code] for code in trees.codes.tolist()]
     for cell in baselines.cells.values():

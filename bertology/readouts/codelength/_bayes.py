@@ -130,7 +130,6 @@ class Compressors(Standardised):
         return torch.stack(scores)
 
     def noises(self, seed: int) -> Noises:
-        """Where the noise of each map comes from."""
         return np.random.default_rng(seed).spawn(len(self._maps))
 
     @property
@@ -144,7 +143,6 @@ class Compressors(Standardised):
         return [groups for groups in self.maps if isinstance(groups, _Groups)]
 
     def divergence(self) -> Tensor:
-        """``[problem, layer]`` nats from the prior to the posterior."""
         return torch.stack([groups.divergence() for groups in self._maps]).sum(0)
 
 
@@ -160,7 +158,6 @@ class FittedBayes(FittedScores[Compressors], FittedPosterior):
 
     @property
     def model_bits(self) -> Floats:
-        """``[problem, layer]`` what the posterior costs: its divergence from the prior, in bits."""
         with torch.no_grad():
             return np.asarray(self.model.divergence().double().cpu().numpy() / np.log(2))
 
@@ -194,11 +191,9 @@ class BayesReadout(LabelReadout[FittedBayes]):
 
     @property
     def name(self) -> str:
-        """``bayes.v1``."""
         return "bayes.v1"
 
     def fit_to(self, data: TrainingData) -> FittedBayes:
-        """Fit every problem in every layer for the same number of steps."""
         if self.hidden < 0 or min(self.steps, self.batch_items) < 1 or self.learning_rate <= 0:
             raise FitError(f"settings {asdict(self)}: give hidden of 0 or more, the others above 0")
         items, seed = data.items, data.seed

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertology.errors import FitError
-from bertology.measures import share_before
+from bertology.measures import fraction_mask
 from bertology.readouts._base import (
     FittedPosterior,
     FittedReadout,
@@ -66,11 +66,7 @@ class Codelength:
 
 
 def _number_clusters(clusters: NDArray[np.integer] | None, n_items: int) -> tuple[Integers, int]:
-    """``[item]`` cluster of each item and how many there are; each item its own when ``clusters`` are left out.
-
-    Raises:
-        FitError: the clusters are not one number, 0 or more, for each item.
-    """
+    """``[item]`` cluster of each item and how many there are; each item its own when ``clusters`` are left out."""
     if clusters is None:
         return np.arange(n_items), n_items
     numbers = np.asarray(clusters)
@@ -91,7 +87,6 @@ def _check_codable(targets: Targets) -> None:
 
 
 def _uniform_item_bits(targets: Targets) -> float:
-    """Bits of one item's label under the uniform code."""
     return float(targets.n_classes if targets.is_multi_label else np.log2(targets.n_classes))
 
 
@@ -261,7 +256,7 @@ def _blocks(
     ends = np.asarray(fractions, dtype=np.float64)
     if not len(ends) or ends[0] <= 0 or ends[-1] != 1 or (np.diff(ends) <= 0).any():
         raise FitError(f"fractions are {list(fractions)}: give rising numbers above 0, of which the last is 1")
-    planned = np.searchsorted(ends, share_before(clusters[used], seed=seed), side="right")
+    planned = np.sum([~fraction_mask(clusters[used], end, seed=seed) for end in ends.tolist()], axis=0)
     # in few data, no sentence begins between two ends that are close to each other: there is no such block
     kept, block = np.unique(planned, return_inverse=True)
     blocks = np.full(len(clusters), -1, dtype=np.int64)
@@ -319,7 +314,6 @@ class _Coder:
 
 
 def _those(targets: Targets, chosen: NDArray[np.bool_]) -> Targets:
-    """The same problems over some of the items."""
     weights = None if targets.weights is None else targets.weights[:, chosen]
     return Targets(targets.labels[:, chosen], targets.n_classes, weights, targets.names)
 
@@ -334,12 +328,9 @@ def _log_probs(fitted: FittedReadout, source: Any, targets: Targets, used: NDArr
 
 
 def code_bits(log_probs: Floats, smoothing: Floats, uniform: float) -> Floats:
-    """Bits of labels under the mixture of a readout's probability and the uniform one.
+    """Bits of labels under the mixture of a readout's ``[problem, layer, item]`` probability and the uniform one.
 
-    Args:
-        log_probs: ``[problem, layer, item]`` natural logarithm of what the readout gives to a label.
-        smoothing: ``[problem, layer]`` what part is spread evenly over all labels that there could be, above 0.
-        uniform: bits of a label if all are equally probable.
+    ``smoothing [problem, layer]`` is the part, above 0, that is spread evenly over all labels that there could be.
     """
     part = np.asarray(smoothing)[..., None]
     with np.errstate(divide="ignore"):  # of 1 − ε = 0, nothing is left, and of no probability nothing

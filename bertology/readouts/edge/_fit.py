@@ -14,6 +14,7 @@ from torch.optim.adam import adam
 from bertology._workers import Workers
 from bertology.readouts._base import Targets, class_weights, item_weights
 from bertology.readouts._fitting import IMPOSSIBLE, EarlyStopping, TrainingData
+from bertology.readouts._sources import moved
 from bertology.readouts.edge._fitted import FittedEdge, Scorer, dev_scores, with_parts
 from bertology.readouts.edge._model import (
     Design,
@@ -60,7 +61,6 @@ class Goals:
 
     @classmethod
     def of(cls, targets: Targets, *, is_sigmoid: bool, device: torch.device) -> Goals:
-        """Those of ``targets``."""
         weights = torch.from_numpy(item_weights(targets)).to(device)
         present = torch.from_numpy(class_weights(targets) > 0).to(device)
         labels = torch.from_numpy(targets.labels).to(device)
@@ -93,7 +93,6 @@ class State:
 
     @classmethod
     def start(cls, parameters: Parameters) -> State:
-        """The state before the first step; the parameters are copied."""
         averages, squares = ({name: torch.zeros_like(value) for name, value in parameters.items()} for _ in range(2))
         return cls({name: value.clone() for name, value in parameters.items()}, averages, squares)
 
@@ -104,13 +103,9 @@ class State:
 
 
 class FitShard:
-    """Neighbouring fits that one worker computes in the same products.
+    """Neighbouring fits, problem by problem and column by column, that one worker computes in the same products.
 
-    Args:
-        design: their shape.
-        fits: their numbers, problem by problem and column by column.
-        state: theirs, which steps change in place.
-        steps: how many steps they have behind them.
+    Steps change ``state`` in place; ``steps`` is how many they have behind them.
     """
 
     def __init__(self, design: Design, fits: Sequence[int], state: State, steps: int) -> None:
@@ -158,13 +153,7 @@ class FitShard:
 class EdgeTrainer:
     """All fits that have not ended yet, in a shard for each worker.
 
-    Args:
-        design: their shape.
-        start: initial parameters ``[problem, column, …]``.
-        goals: the labels that the training items should get.
-        workers: threads that compute.
-        learning_rate: of Adam.
-        weight_decay: of Adam, decoupled (Loshchilov & Hutter 2019).
+    They begin at ``start`` ``[problem, column, …]``; Adam's weight decay is decoupled (Loshchilov & Hutter 2019).
     """
 
     def __init__(
@@ -188,7 +177,6 @@ class EdgeTrainer:
         self._cut()
 
     def keep(self, fits: Sequence[int]) -> None:
-        """Go on with these fits only."""
         if list(fits) == self.fits:
             return  # nothing has ended: no state need be copied
         self._state = self._state.some([self.fits.index(fit) for fit in fits])
@@ -203,7 +191,6 @@ class EdgeTrainer:
 
     @property
     def parts(self) -> list[tuple[Group, Parameters]]:
-        """The probes as they are now, in order, in a part for each worker."""
         return [
             (shard.group, self._state.some(places).parameters)
             for shard, places in zip(self._shards, self._places, strict=True)
@@ -218,13 +205,7 @@ class EdgeTrainer:
             into[name].view(-1, *value.shape[1:])[numbers] = value[chosen]
 
     def cool(self, fits: Sequence[int], best: Parameters, *, n_items: int) -> None:
-        """Let the learning rate of some fits fall to 0 from here on, from parameters ``[problem, column, …]``.
-
-        Args:
-            fits: their numbers.
-            best: where they begin.
-            n_items: items that they learn from until then, each counted as often.
-        """
+        """Let the learning rate of some fits fall to 0 over ``n_items``, from their ``best`` parameters."""
         places = [self.fits.index(fit) for fit in fits]
         for name, value in self._state.parameters.items():
             value[places] = best[name].flatten(0, 1)[list(fits)]
@@ -278,7 +259,7 @@ def fit_edge(name: str, design: Design, schedule: Schedule, data: TrainingData, 
         for epoch in range(1, schedule.n_rounds + 1):
             for _ in range(schedule.passes):
                 for window in windows:
-                    trainer.learn(window.to(device))
+                    trainer.learn(moved(window, device))
                     del window  # or it would be held while the next is made
             scorer = Scorer(trainer.parts, goals.absent, workers, device)
             scores = scorer(with_parts(data.dev, design.pooling))

@@ -53,11 +53,9 @@ class Scorer:
 
     @property
     def problems(self) -> list[int]:
-        """``[fit]`` the problem of each."""
         return [problem for group, _ in self.parts for problem in group.problems]
 
     def __call__(self, source: SpanSource) -> Scored:
-        """Score every item of a source."""
         which = torch.tensor(self.problems)
         absent = None if self.absent is None else self.absent.cpu()[which]
         for window in scoring_windows(source, self.device):
@@ -78,11 +76,7 @@ def dev_scores(scored: Scored, problems: Sequence[int], targets: Targets, *, is_
     """``[fit]`` weighted accuracy, or micro F1 (Tenney et al. 2019a, section 3) where items have several labels; and
     ``[fit]`` the loss per item in nats.
 
-    Args:
-        scored: every item.
-        problems: ``[fit]`` the problem of each.
-        targets: the right classes.
-        is_sigmoid: whether each class is judged on its own.
+    Of every item that was ``scored``; ``problems`` is ``[fit]`` the problem of each.
     """
     which = torch.tensor(problems)
     labels, weights = torch.from_numpy(targets.labels), torch.from_numpy(item_weights(targets)).double()
@@ -126,7 +120,6 @@ class FittedEdge(FittedReadout):
 
     @property
     def n_params(self) -> int:
-        """Weights and biases of one column's probe for one problem."""
         return sum(int(np.prod(shape)) for shape in self.design.shapes().values())
 
     @property
@@ -152,11 +145,7 @@ class FittedEdge(FittedReadout):
         return facts
 
     def predict(self, source: AnySource) -> Predictions:
-        """Predict every item of ``source`` in every column, chunk by chunk.
-
-        Raises:
-            FitError: the source has other layers, another width or other spans than the readout was fitted on.
-        """
+        """Predict every item of ``source`` in every column: see :meth:`FittedReadout.predict`."""
         shape = self._shape(source)
         by_fit = shape[0] * shape[1], shape[2]
         multi = self.is_multi_label
@@ -169,19 +158,10 @@ class FittedEdge(FittedReadout):
         return Predictions(labels.reshape(*shape, *labels.shape[2:]), log_prob.reshape(shape))
 
     def log_probs(self, source: AnySource, labels: Integers | NDArray[np.bool_]) -> Floats:
-        """Log-probability of the labels of each item.
+        """``[problem, column, item]`` natural logarithm of the probability of the labels of each item.
 
-        Args:
-            source: the items.
-            labels: ``[problem, item]`` the class of each item, −1 where none is asked about; or
-                ``[problem, item, class]`` bool, the whole set of its classes.
-
-        Returns:
-            ``[problem, column, item]`` natural logarithm of the probability of that class, or of exactly those
-            classes; NaN where none is asked about; −∞ for a class that the training data do not have.
-
-        Raises:
-            FitError: the source or the labels have another shape than the readout, or a class is not one of its.
+        Labels are ``[problem, item]`` classes, as in :meth:`FittedReadout.log_probs`, or ``[problem, item, class]``
+        bool, the whole set of an item's classes.
         """
         classes: NDArray[Any] = np.asarray(labels)
         n_classes, shape = self.design.n_classes, self._shape(source)
@@ -236,19 +216,15 @@ class FittedPooled(FittedReadout):
 
     @property
     def n_params(self) -> int:
-        """Coefficients and intercepts of one layer's readout for one problem."""
         return self.regressions.n_params
 
     def details(self, problem: int, layer: int) -> Mapping[str, Any]:
-        """Which layer the column reads."""
         return {"layers": [self.layers[layer]]}
 
     def predict(self, source: AnySource) -> Predictions:
-        """Predict every item of ``source`` in every layer: see :meth:`FittedReadout.predict`."""
         return self.regressions.predict(pooled(as_spans(source), pooling=self.pooling))
 
     def log_probs(self, source: AnySource, labels: Integers) -> Floats:
-        """``[problem, layer, item]`` natural logarithm of the probability of each given class."""
         return self.regressions.log_probs(pooled(as_spans(source), pooling=self.pooling), labels)
 
 

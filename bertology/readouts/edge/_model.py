@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from bertology.readouts._moments import JoinedChunks
-from bertology.readouts._sources import SpanSource, span_rows
+from bertology.readouts._sources import SpanSource, moved, span_rows
 
 Pooling = Literal["attention", "first", "last", "mean", "endpoints"]
 Reads = Literal["one", "mix", "cat"]
@@ -34,10 +34,6 @@ class Rows:
     items: Tensor | None
     """``[row]`` which item of the batch each row belongs to; None where every span has one word."""
 
-    def to(self, device: torch.device) -> Rows:
-        """The same on another device."""
-        return Rows(self.words.to(device), None if self.items is None else self.items.to(device))
-
 
 @dataclass(frozen=True)
 class SpanBatch:
@@ -51,11 +47,6 @@ class SpanBatch:
     """``[m, hidden]`` what hidden units are multiplied by: 0, or more than 1. The same in every fit."""
     dropped_layers: Tensor | None = None
     """``[layer]`` layers that mixes leave out this time."""
-
-    def to(self, device: torch.device) -> SpanBatch:
-        """The same on another device."""
-        masks = (None if mask is None else mask.to(device) for mask in (self.dropout, self.dropped_layers))
-        return SpanBatch(self.items.to(device), tuple(rows.to(device) for rows in self.rows), *masks)
 
 
 @dataclass(frozen=True)
@@ -84,7 +75,6 @@ class Design:
         return self.dim * (len(self.columns[0]) if self.reads == "cat" else 1)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each parameter in one fit."""
         shapes: dict[str, tuple[int, ...]] = {}
         pooled = self.projection or self.width
         if self.reads == "mix":
@@ -147,18 +137,11 @@ class Group:
 
     @classmethod
     def of(cls, design: Design, fits: Sequence[int]) -> Group:
-        """The group of ``fits``, numbered problem by problem and column by column."""
         n_columns = len(design.columns)
         return cls(design, tuple(fit // n_columns for fit in fits), tuple(fit % n_columns for fit in fits))
 
     def scores(self, parameters: Parameters, words: Tensor, batch: SpanBatch) -> Tensor:
-        """``[fit, m, class]`` scores of the items of a batch.
-
-        Args:
-            parameters: of these fits, fit first.
-            words: ``[layer, word, dim]`` all layers of the window that the batch is from.
-            batch: the items.
-        """
+        """``[fit, m, class]`` scores of the items of a batch, from ``[layer, word, dim]`` words of its window."""
         design, pooled = self.design, []
         weights = None
         if design.reads == "mix":
@@ -210,13 +193,10 @@ def _attend(vectors: Tensor, query: Tensor, items: Tensor, n_items: int) -> Tens
 
 
 def log_probs(scores: Tensor, labels: Tensor, *, is_sigmoid: bool) -> Tensor:
-    """Natural logarithm of the probability of given classes, ``[fit, m]``.
+    """``[fit, m]`` natural logarithm of the probability of given classes.
 
-    Args:
-        scores: ``[fit, m, class]``.
-        labels: ``[fit, m]`` one class, or ``[fit, m, class]`` the whole set of them.
-        is_sigmoid: whether each class is judged on its own; of one class it is then the probability of that and no
-            other.
+    Scores are ``[fit, m, class]``, labels ``[fit, m]`` one class or ``[fit, m, class]`` the whole set of them. If
+    ``is_sigmoid``, each class is judged on its own: of one class it is then the probability of that and no other.
     """
     if not is_sigmoid:
         flat = functional.cross_entropy(scores.flatten(0, 1), labels.flatten(), reduction="none")
@@ -236,12 +216,6 @@ class SpanWindow:
     words: Tensor
     """``[layer, word, dim]``; behind the last word of a batch there may be room left, with nothing in it."""
     batches: list[SpanBatch]
-
-    def to(self, device: torch.device) -> SpanWindow:
-        """The same on another device."""
-        if device.type == "cpu":
-            return self
-        return SpanWindow(self.words.to(device), [batch.to(device) for batch in self.batches])
 
 
 @dataclass(frozen=True)
@@ -282,11 +256,6 @@ class TrainingWindows:
         self._joined, self._shuffle = JoinedChunks(source, used, device=device), shuffle
 
     def __iter__(self) -> Iterator[SpanWindow]:
-        """One pass.
-
-        Raises:
-            FitError: a layer has vectors that are not finite.
-        """
         for joined in self._joined:
             yield SpanWindow(joined.words, self._shuffle.cut(joined.spans, joined.items, len(joined.words)))
 
@@ -296,7 +265,7 @@ def scoring_windows(source: SpanSource, device: torch.device) -> Iterator[SpanWi
     most = _SCORED_AT_ONCE if device.type == "cpu" else _SCORED_ON_ACCELERATOR
     for chunk in source.chunks():
         parts = zip(torch.split(chunk.items, most), torch.split(chunk.spans, most), strict=True)
-        yield SpanWindow(chunk.words, [SpanBatch(items, _rows(spans)) for items, spans in parts]).to(device)
+        yield moved(SpanWindow(chunk.words, [SpanBatch(items, _rows(spans)) for items, spans in parts]), device)
 
 
 def _rows(spans: Tensor) -> tuple[Rows, ...]:

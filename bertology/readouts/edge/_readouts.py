@@ -95,7 +95,6 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
 
     @property
     def name(self) -> str:
-        """Registered name, with its version."""
         return f"{self.stem}.v{self.version}"
 
     @property
@@ -105,7 +104,6 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
         return settings.get("temperature", 1.0), settings.get("layer_dropout", 0.0)
 
     def fit_to(self, data: TrainingData) -> FittedEdge | FittedPooled:
-        """Fit every problem in every column, each to its own best epoch."""
         is_sigmoid = data.targets.is_multi_label if self.loss == "auto" else self.loss == "sigmoid"
         self._check(data.targets)
         train, dev = as_spans(data.train), as_spans(data.dev)
@@ -135,7 +133,6 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
         return fit_edge(self.name, design, schedule, replace(data, train=train, dev=dev), is_sigmoid=is_sigmoid)
 
     def _schedule(self, n_items: int) -> Schedule:
-        """The training on ``n_items`` items."""
         batch_items = min(self.batch_items, max(self.least_batch, n_items // self.round_steps))
         steps = math.ceil(n_items / batch_items)
         passes = math.ceil(self.round_steps / steps)
@@ -181,7 +178,6 @@ class EdgeReadout(SpanReadout):
     reads: ClassVar[Reads] = "one"
 
     def columns(self, layers: Sequence[int]) -> Columns:
-        """Each layer on its own."""
         return tuple((layer,) for layer in layers)
 
 
@@ -208,7 +204,6 @@ class EdgeMixReadout(MixReadout):
     stem: ClassVar[str] = "edge_mix"
 
     def columns(self, layers: Sequence[int]) -> Columns:
-        """One column of all layers."""
         return (tuple(layers),)
 
 
@@ -223,7 +218,6 @@ class EdgeCumulativeReadout(MixReadout):
     stem: ClassVar[str] = "edge_cumulative"
 
     def columns(self, layers: Sequence[int]) -> Columns:
-        """For each layer a column of it and all before it."""
         return tuple(tuple(layers[: place + 1]) for place in range(len(layers)))
 
 
@@ -235,7 +229,6 @@ class EdgeCatReadout(SpanReadout):
     reads: ClassVar[Reads] = "cat"
 
     def columns(self, layers: Sequence[int]) -> Columns:
-        """One column of the first and the last layer."""
         if len(layers) < 2:
             raise FitError(f"{self.name} joins the first and the last layer, and only {len(layers)} is there: ask two")
         return ((layers[0], layers[-1]),)

@@ -32,21 +32,15 @@ class Affine:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Numbers of problems, layers and classes, and the width of the vectors."""
         n_problems, n_layers, _, n_classes, dim = self.coefficients.shape
         return n_problems, n_layers, n_classes, dim
 
     @property
     def n_params(self) -> int:
-        """Coefficients and intercepts of one layer's readout for one problem."""
         return self.shape[2] * (self.shape[3] + 1)
 
     def scores(self, source: FeatureSource) -> Iterator[tuple[Tensor, int, Tensor]]:
-        """Item numbers ``[m]``, layer, and scores ``[problem, strength, class, m]``, chunk by chunk and layer by layer.
-
-        Raises:
-            FitError: the source has other layers or another width.
-        """
+        """Item numbers ``[m]``, layer, and scores ``[problem, strength, class, m]``, layer by layer of each chunk."""
         n_problems, n_layers, n_strengths, n_classes, dim = self.coefficients.shape
         check_same_shape(source, n_layers, dim)
         weights = self.coefficients.transpose(0, 1).reshape(n_layers, -1, dim)
@@ -64,15 +58,12 @@ class Affine:
 
     @classmethod
     def joined(cls, parts: Sequence[Affine]) -> Affine:
-        """The problems of several, one after the other."""
         return cls(torch.cat([part.coefficients for part in parts]), torch.cat([part.intercepts for part in parts]))
 
     def only(self, problems: Integers) -> Affine:
-        """Only some of the problems, in that order."""
         return Affine(self.coefficients[problems], self.intercepts[problems])
 
     def only_layers(self, layers: Integers) -> Affine:
-        """Only some of the layers, in that order."""
         return Affine(self.coefficients[:, layers], self.intercepts[:, layers])
 
     def replaced(self, problem: int, layers: Integers, other: Affine) -> Affine:
@@ -109,11 +100,6 @@ class StrengthPath:
     def of(cls, strengths: Sequence[float], *, extensions: int, large_is_strong: bool) -> StrengthPath:
         """A path in steps of ten beyond what is given; a single strength is one that was chosen before: no path.
 
-        Args:
-            strengths: tried in every fit.
-            extensions: how many more may be tried beyond either end.
-            large_is_strong: whether the largest is the strongest regularisation.
-
         Raises:
             FitError: there is no strength, one is not positive, or ``extensions`` is negative.
         """
@@ -129,11 +115,7 @@ class StrengthPath:
         return cls((*stronger, *tried, *weaker), range(n, n + len(tried)))
 
     def next_places(self, dev_accuracy: Floats) -> Integers:
-        """``[problem, layer]`` the strength to try next, one beyond an end that is best; −1 where nothing is left.
-
-        Args:
-            dev_accuracy: ``[problem, layer, strength]``, NaN where a strength was not tried.
-        """
+        """``[problem, layer]`` the strength to try next, one beyond an end that is best; −1 where nothing is left."""
         ends = rising_ends(dev_accuracy)
         places = best_places(dev_accuracy) + ends
         return np.asarray(np.where((ends != 0) & (places >= 0) & (places < len(self.strengths)), places, -1))
@@ -172,7 +154,6 @@ class RidgeReadout(LabelReadout[FittedAffine]):
         return "ridge.v2" if self.extensions else "ridge.v1"
 
     def fit_to(self, data: TrainingData) -> FittedAffine:
-        """Fit every problem in every layer at every strength, and keep the strengths that do best on dev."""
         strengths = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=True)
         data.progress("ridge: means and spreads")
         moments = measure_moments(data.train, data.items.weights)
@@ -195,11 +176,8 @@ class RidgeReadout(LabelReadout[FittedAffine]):
 
 
 def _products(train: FeatureSource, items: Items, moments: Moments) -> tuple[list[Tensor], list[int], Tensor]:
-    """Products of standardised features with each other and with the labels.
-
-    Returns:
-        ``[layer, dim, dim]`` products for each distinct weighting, which of them each problem has, and
-        ``[problem, layer, class, dim]`` products with the labels; float64.
+    """Products of standardised features, ``[layer, dim, dim]`` for each distinct weighting; which each problem has;
+    and products with the labels, ``[problem, layer, class, dim]``; float64.
     """
     weightings: dict[bytes, int] = {}
     which = [weightings.setdefault(row.cpu().numpy().tobytes(), len(weightings)) for row in items.weights]

@@ -43,7 +43,6 @@ class Spread:
 
     @classmethod
     def of(cls, sample: Sample, workers: Workers) -> Spread:
-        """Measured on a sample, in every layer."""
 
         def measure(layer: int) -> tuple[Tensor, Tensor, Tensor]:
             vectors = torch.cat([chunk[layer] for _, chunk in sample.source.chunks()])  # [item, dim]
@@ -54,17 +53,11 @@ class Spread:
         return cls(*(torch.stack(part) for part in zip(*workers.map(measure, sample.source.n_layers), strict=True)))
 
     def at(self, layers: Tensor) -> Spread:
-        """Only some of the layers."""
         return Spread(self.correlations[layers], self.spectrum[layers], self.basis[layers])
 
 
 class Bound:
-    """Divides by an upper bound of the Hessian that is the same at every point.
-
-    Args:
-        fits: the regressions.
-        spread: of the features.
-    """
+    """Divides by an upper bound of the Hessian that is the same at every point."""
 
     def __init__(self, fits: Fits, spread: Spread) -> None:
         self._fits = fits
@@ -117,12 +110,8 @@ class _Blocks:
 class ClassCurvature:
     """Divides by the curvature of each class near given points.
 
-    Args:
-        fits: the regressions.
-        first_alike: ``[problem]`` the first problem with the same labels.
-        blocks: by first problem with the same labels, and layer.
-        uncertainty: ``[fit, class]`` mean p (1 − p), which the spectra are multiplied by.
-        workers: threads that compute.
+    Blocks are by first problem with the same labels, and layer; spectra are multiplied by the ``uncertainty``, the
+    ``[fit, class]`` mean p (1 − p).
     """
 
     def __init__(
@@ -160,16 +149,9 @@ class ClassCurvature:
 def measure_curvature(
     fits: Fits, sample: Sample, items: Items, points: Tensor, correlations: Tensor, workers: Workers, *, memory: int
 ) -> ClassCurvature:
-    """The curvature of each class near ``points``.
+    """The curvature of each class near ``points [fit, parameter]``, on a sample with labels and weights ``items``.
 
-    Args:
-        fits: the regressions.
-        sample: items to measure on.
-        items: labels and weights of those items.
-        points: ``[fit, parameter]`` where to measure.
-        correlations: ``[layer, dim, dim]`` of the sample's features.
-        workers: threads that compute.
-        memory: bytes that eigenvectors may take; the rarest classes share theirs where it is too little.
+    The rarest classes share their eigenvectors where ``memory`` bytes are too few.
     """
     first_alike = _first_with_same_labels(items.labels)
     n_groups = len(set(first_alike)) * fits.n_layers

@@ -58,7 +58,6 @@ class LinearReadout(LabelReadout[FittedAffine]):
         return "linear.v2" if self.extensions else "linear.v1"
 
     def fit_to(self, data: TrainingData) -> FittedAffine:
-        """Fit every problem in every layer at every strength, and keep the strengths that do best on dev."""
         path = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=False)
         device = data.device
         data = replace(data, train=resident(data.train, device), dev=resident(data.dev, device))
@@ -80,11 +79,7 @@ class _Search:
     record: _Record
 
     def run(self, strength_sources: Integers) -> tuple[Affine, Integers]:
-        """The regressions at their strengths, and ``[problem, layer]`` the places of these on the path.
-
-        Args:
-            strength_sources: ``[problem]`` the problem whose strength each takes over.
-        """
+        """The regressions at their strengths, and ``[problem, layer]`` the places of these on the path."""
         leading = np.unique(strength_sources)
         following = np.flatnonzero(strength_sources != np.arange(len(strength_sources)))
         layers = np.arange(self.dev.n_layers)
@@ -106,11 +101,7 @@ class _Search:
     def _beyond(self, problem: int, best: Affine, row: int, ends: Tensor) -> Affine:
         """Go on beyond the ends of the path that are best for a problem, each fit from where the one before it ended.
 
-        Args:
-            problem: its number.
-            best: the best regressions so far.
-            row: the place of the problem in ``best``.
-            ends: ``[end, layer, parameter]`` where the fits at both ends of the path ended.
+        ``best`` holds the problem in ``row``; ``ends [end, layer, parameter]`` are where fits at both ends ended.
         """
         one = np.array([problem])
         while len(layers := np.flatnonzero((places := self.path.next_places(self.record.dev_accuracy[one])[0]) >= 0)):
@@ -180,7 +171,6 @@ class _Solver:
         return cls(data, moments, sample, Spread.of(sample, workers), workers, readout)
 
     def at(self, layers: Integers) -> _Solver:
-        """The same in some of the layers alone."""
         chosen = torch.from_numpy(layers).to(self.data.device)
         return replace(
             self,

@@ -21,12 +21,8 @@ class Fits:
     """The regressions of all problems, layers and strengths: fit = (problem, layer, strength), the last the fastest.
 
     A point of a fit is ``[class, dim + 1]`` in one row: coefficients of standardised features, then the intercept.
-    Vectors are never standardised themselves; mean and standard deviation go into the coefficients.
-
-    Args:
-        items: the training items of every problem.
-        moments: mean and standard deviation under each problem's weights.
-        strengths: ``[problem, layer, strength]`` the path of scikit-learn's ``C``, float64.
+    Vectors are never standardised themselves; mean and standard deviation go into the coefficients. Strengths
+    ``[problem, layer, strength]`` are scikit-learn's ``C``, float64.
     """
 
     def __init__(self, items: Items, moments: Moments, strengths: Tensor) -> None:
@@ -52,7 +48,6 @@ class Fits:
         return len(self.penalty)
 
     def start(self) -> Tensor:
-        """Where every fit begins: all parameters 0."""
         return torch.zeros(len(self), self.n_classes * (self.dim + 1), device=self.mean.device)
 
     def split(self, points: Tensor) -> tuple[Tensor, Tensor]:
@@ -74,14 +69,7 @@ class Fits:
 
 
 class Objective:
-    """Mean loss with penalty over the items of one source, of any of the fits.
-
-    Args:
-        fits: the regressions.
-        source: vectors.
-        items: labels and weights of every problem.
-        workers: threads that compute.
-    """
+    """Mean loss with penalty over the items of one source, of any of the fits."""
 
     def __init__(self, fits: Fits, source: FeatureSource, items: Items, workers: Workers) -> None:
         self._fits, self._source, self._items, self._workers = fits, source, items, workers
@@ -106,7 +94,6 @@ class Objective:
         return self._penalised(rows, points, loss, weight_sums, bias_sums)
 
     def _add(self, sums: Sequence[_Sums], numbers: Tensor, vectors: Tensor) -> None:
-        """Take in a chunk in every layer."""
         device = self._items.labels.device
         numbers, vectors = (part.to(device) for part in without_unused(numbers, vectors, self._used))
         labels = self._items.labels[:, numbers]  # [problem, m]
@@ -144,7 +131,6 @@ class _LayerBatch:
         self.biases = biases.T.reshape(-1, 1)
 
     def unstacked(self, weights: Tensor) -> Tensor:
-        """The same, ``[n, class, dim]``."""
         return weights.view(*self.shape, -1).transpose(0, 1)
 
 
@@ -158,7 +144,6 @@ class _Sums:
         self.biases = torch.zeros(batch.shape, dtype=torch.float64, device=batch.weights.device)
 
     def add(self, vectors: Tensor, labels: Tensor, counts: Tensor | None) -> None:
-        """Take in ``[m, dim]`` vectors with their ``[n, m]`` labels and weights."""
         scores = torch.addmm(self.batch.biases, self.batch.weights, vectors.T).view(*self.batch.shape, -1)
         residual = scores.softmax(0)  # [class, n, m]
         index = labels[None]
@@ -215,16 +200,8 @@ def minimise(
 ) -> Minima:
     """Minimise functions of one shape by preconditioned L-BFGS, each with its own step, all evaluated together.
 
-    A function leaves as soon as the largest absolute component of its gradient is within its tolerance.
-
-    Args:
-        evaluate: values and gradients of the functions asked for.
-        start: ``[function, parameter]`` where to begin.
-        precondition: an approximate inverse Hessian of each function.
-        max_iter: evaluations at most.
-        tolerance: gradient norm of a function that has arrived.
-        relative: a function has arrived, too, when its gradient norm is this part of what it was at the start.
-        report: called after each evaluation.
+    A function leaves as soon as the largest absolute component of its gradient is within its tolerance, or no more than
+    the part ``relative`` of what it was at ``start [function, parameter]``; after ``max_iter`` evaluations all do.
     """
     points = start.clone()
     norms = torch.full((len(start),), torch.inf, dtype=torch.float64, device=start.device)
@@ -263,7 +240,6 @@ class _Descent:
         return self._gradient.abs().amax(1).double()
 
     def keep(self, left: Tensor) -> None:
-        """Leave out the functions that are not ``left``."""
         self.rows, self.points = self.rows[left], self.points[left]
         self._value, self._gradient, self._image = self._value[left], self._gradient[left], self._image[left]
         self._direction, self._slope, self._length = self._direction[left], self._slope[left], self._length[left]
@@ -325,7 +301,6 @@ class _History:
                 del column[0]
 
     def keep(self, left: Tensor) -> None:
-        """Forget the functions that are not ``left``."""
         for column in self._columns():
             column[:] = [values[left] for values in column]
         self._scale = None if self._scale is None else self._scale[left]

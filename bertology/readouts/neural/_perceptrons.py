@@ -64,7 +64,6 @@ class Perceptrons(Standardised):
 
     @property
     def n_params(self) -> int:
-        """Weights and biases of one perceptron."""
         return sum(int(np.prod(parameter.shape[2:])) for parameter in self.parameters())
 
 
@@ -86,14 +85,9 @@ class PerceptronReadout(LabelReadout[FittedScores[Perceptrons]]):
 
     @abstractmethod
     def start(self, moments: Moments, items: Items, seed: int) -> Perceptrons:
-        """The perceptrons before the first step.
-
-        Raises:
-            FitError: a setting of their shape is out of bounds.
-        """
+        """The perceptrons before the first step; FitError where a setting of their shape is out of bounds."""
 
     def fit_to(self, data: TrainingData) -> FittedScores[Perceptrons]:
-        """Fit every problem in every layer, each to its own best epoch."""
         if min(self.batch_items, self.max_epochs, self.patience) < 1 or self.learning_rate <= 0:
             raise FitError(f"settings {asdict(self)}: give numbers above 0")
         items = data.items
@@ -130,11 +124,9 @@ class MlpReadout(PerceptronReadout):
 
     @property
     def name(self) -> str:
-        """``mlp.v1``."""
         return "mlp.v1"
 
     def start(self, moments: Moments, items: Items, seed: int) -> Perceptrons:
-        """Perceptrons of that width."""
         if self.hidden < 1:
             raise FitError(f"hidden is {self.hidden}: give the width of the hidden layer, 1 or more")
         return Perceptrons(moments, items, self.hidden, seed)
@@ -153,11 +145,9 @@ class LowRankReadout(PerceptronReadout):
 
     @property
     def name(self) -> str:
-        """``lowrank.v1``."""
         return "lowrank.v1"
 
     def start(self, moments: Moments, items: Items, seed: int) -> Perceptrons:
-        """Products of two matrices of that rank."""
         dim = moments.mean.shape[2]
         if not 1 <= self.rank <= dim:
             raise FitError(f"rank {self.rank}: vectors have a width of {dim}, so give 1 to {dim}")

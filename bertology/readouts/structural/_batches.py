@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology.errors import FitError
+from bertology.readouts._base import check_weights
 from bertology.readouts._moments import JoinedChunks
 from bertology.readouts._sources import Integers, SpanSource, check_finite
 
@@ -47,8 +48,7 @@ class TreeTargets:
         if self.weights is not None:
             if self.weights.ndim != 2 or self.weights.shape[1] != len(self.values):
                 raise FitError(f"weights have shape {list(self.weights.shape)}: give [problem, {len(self.values)}]")
-            if not (np.isfinite(self.weights).all() and (self.weights >= 0).all()):
-                raise FitError("some weights are negative or not finite: give finite weights of 0 or more")
+            check_weights(self.weights)
 
     @property
     def n_problems(self) -> int:
@@ -79,11 +79,6 @@ class Block:
         n_rows, n = self.gold.shape[:2]
         return slice(self.first, self.first + n_rows * n)
 
-    def to(self, device: torch.device) -> Block:
-        """The same on another device."""
-        weights = None if self.weights is None else self.weights.to(device)
-        return Block(self.first, self.gold.to(device), self.share.to(device), weights)
-
 
 @dataclass(frozen=True)
 class TreeBatch:
@@ -94,10 +89,6 @@ class TreeBatch:
     that of any word."""
     n_sentences: int
     blocks: tuple[Block, ...]
-
-    def to(self, device: torch.device) -> TreeBatch:
-        """The same on another device."""
-        return TreeBatch(self.words.to(device), self.n_sentences, tuple(block.to(device) for block in self.blocks))
 
 
 @dataclass(frozen=True)
@@ -116,22 +107,9 @@ class TreeWindow:
         places = (starts + batch.words).flatten()
         return self.words.view(-1, dim).index_select(0, places).view(len(layers), -1, dim)
 
-    def to(self, device: torch.device) -> TreeWindow:
-        """The same on another device."""
-        if device.type == "cpu":
-            return self
-        return TreeWindow(self.words.to(device), [batch.to(device) for batch in self.batches])
-
 
 class TreeWindows:
-    """The sentences of a source that count in some problem, window after window, as often as they are asked for.
-
-    Args:
-        source: one span an item, the whole sentence.
-        targets: what is true of them.
-        batch_sentences: how many a batch has at most.
-        device: where the vectors of a window are held.
-    """
+    """The sentences of a source (one span each) that count in some problem, window after window."""
 
     def __init__(
         self, source: SpanSource, targets: TreeTargets, *, batch_sentences: int, device: torch.device | None = None
@@ -143,10 +121,7 @@ class TreeWindows:
         self._joined = JoinedChunks(source, used, device=device)
 
     def all(self, random: torch.Generator | None = None) -> Iterator[TreeWindow]:
-        """All of them once; each window holds until the next is asked for.
-
-        Args:
-            random: shuffles the sentences of a window; as they come when left out.
+        """All of them once, shuffled within a window if by ``random``; each window holds until the next is asked for.
 
         Raises:
             FitError: a layer has vectors that are not finite, or a sentence another number of words than its tree.
@@ -161,11 +136,7 @@ class TreeWindows:
 
 
 def held_out(source: SpanSource, targets: TreeTargets) -> Iterator[TreeWindow]:
-    """All sentences of a source once, chunk by chunk; no chunk is needed when the next is asked for.
-
-    Raises:
-        FitError: a layer has vectors that are not finite, or a sentence another number of words than its tree.
-    """
+    """All sentences of a source once, chunk by chunk; no chunk is needed when the next is asked for."""
     for chunk in source.chunks():
         check_finite(source, chunk.words.sum(dim=(1, 2)))
         items, spans = chunk.items.numpy(), chunk.spans[:, 0].numpy()
@@ -219,8 +190,7 @@ def _block(items: Integers, spans: Integers, targets: TreeTargets, before: int) 
 def _rows(lengths: Sequence[int], n: int) -> tuple[list[tuple[int, int]], int]:
     """Lay sentences, the longest first, into rows of ``n`` words: each where least room is left after it.
 
-    Returns:
-        The row of each and where in it the sentence begins; and how many rows there are.
+    Returns the row of each and where in it the sentence begins; and how many rows there are.
     """
     places: list[tuple[int, int]] = []
     rooms: list[tuple[int, int]] = []  # what is free in a row, and which row; in order

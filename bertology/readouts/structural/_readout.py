@@ -18,7 +18,7 @@ from bertology._files import write_atomically
 from bertology._workers import Workers
 from bertology.errors import FitError, ResultsError
 from bertology.readouts._base import Progress, Settings, check_same_shape
-from bertology.readouts._sources import Floats, Integers, SpanSource
+from bertology.readouts._sources import Floats, Integers, SpanSource, moved
 from bertology.readouts.structural._batches import Asks, TreeTargets, TreeWindows, held_out
 from bertology.readouts.structural._training import Maps, MapTrainer, Plateau, squared_distances
 
@@ -51,7 +51,7 @@ class FittedStructural:
 
     @property
     def dim(self) -> int:
-        """How wide the vectors are."""
+        """Width of the vectors."""
         return int(self.maps.shape[2])
 
     @property
@@ -106,7 +106,6 @@ class StructuralReadout(Settings):
 
     @property
     def name(self) -> str:
-        """Registered name, with its version."""
         return "structural.v1"
 
     def fit(
@@ -167,7 +166,7 @@ def fit_ranks(
         for epoch in range(1, plain.max_epochs + 1):
             trainer.begin([one.plateau.running for one in fits])
             for window in learnt.all(random):
-                trainer.learn(window.to(place))
+                trainer.learn(moved(window, place))
             losses = [loss / dev.n_items for loss in _dev_losses(trainer, dev, unweighted, place)]
             trainer.end()
             for one, loss in zip(fits, losses, strict=True):
@@ -207,7 +206,6 @@ class _RankFits:
         self.maps.slow_down(slower, self._readout.slow_down)
 
     def fitted(self, asks: Asks, layers: Sequence[int]) -> FittedStructural:
-        """The probe of the best epochs."""
         return FittedStructural(
             readout=self._readout.name,
             asks=asks,
@@ -223,7 +221,7 @@ def _dev_losses(trainer: MapTrainer, dev: SpanSource, targets: TreeTargets, devi
     """By rank, ``[layer, problem]`` the losses of dev sentences, summed."""
     total: list[Floats] = []
     for window in held_out(dev, targets):
-        losses = [loss.numpy() for loss in trainer.losses(window.to(device))]
+        losses = [loss.numpy() for loss in trainer.losses(moved(window, device))]
         total = [a + b for a, b in zip(total, losses, strict=True)] if total else losses
         del window  # or it would be held while the next is read
     return total

@@ -54,13 +54,11 @@ class Maps:
         )
 
     def some(self, layers: Sequence[int]) -> Maps:
-        """A copy of those of some layers."""
         index = torch.tensor(layers, device=self.values.device)
         parts = (self.values, self.first, self.second, self.steps, self.rates)
         return Maps(self.rank, *(part[index] for part in parts))
 
     def put(self, layers: Sequence[int], other: Maps) -> None:
-        """Take those of some layers back."""
         self.values[layers], self.first[layers], self.second[layers] = other.values, other.first, other.second
         self.steps[layers] = other.steps
 
@@ -110,14 +108,7 @@ class Maps:
 
 
 def learn(maps: Maps, words: Tensor, batch: TreeBatch, asks: Asks) -> None:
-    """Take maps through a batch.
-
-    Args:
-        maps: of some layers.
-        words: ``[layer, word, dim]`` of these layers, those of the batch.
-        batch: what is true of them.
-        asks: what is learnt.
-    """
+    """Take maps through a batch, whose words are ``[layer, word, dim]`` of the layers of these maps."""
     mapped = maps.mapped(words)
     pulls = [_pull(_vectors(mapped, block, maps), block, asks) for block in batch.blocks]
     pull = torch.cat([_by_word(own) for own in pulls], dim=1) if len(pulls) > 1 else _by_word(pulls[0])
@@ -181,12 +172,7 @@ def _pull(vectors: Tensor, block: Block, asks: Asks) -> Tensor:
 
 
 class Plateau:
-    """Early stopping and slower learning for every layer and problem on its own (Hewitt & Manning 2019, appendix).
-
-    Args:
-        shape: numbers of layers and problems.
-        patience: epochs without a new minimum of the dev loss after which a fit ends.
-    """
+    """Early stopping and slower learning for every layer and problem on its own (Hewitt & Manning 2019, appendix)."""
 
     def __init__(self, shape: tuple[int, int], patience: int) -> None:
         self._patience = patience
@@ -196,11 +182,7 @@ class Plateau:
         self.epochs = np.zeros(shape, dtype=np.int64)
 
     def judge(self, epoch: int, loss: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Take in dev losses ``[layer, problem]``.
-
-        Returns:
-            Which fits are better than ever and are to be kept, and which are to go on more slowly.
-        """
+        """By ``[layer, problem]`` losses, which fits are better than ever, and which are to go on more slowly."""
         better: NDArray[np.bool_] = self.running & (loss < self.loss - _LEAST_GAIN)
         self.loss[better], self.best_epoch[better] = loss[better], epoch
         self.epochs[self.running] = epoch
@@ -220,24 +202,14 @@ class MapShard:
 
 
 class MapTrainer:
-    """All maps that have not ended yet, in shards for each worker.
-
-    Args:
-        maps: by rank.
-        asks: what is learned.
-        workers: threads that compute.
-    """
+    """All maps that have not ended yet, by rank, in shards for each worker."""
 
     def __init__(self, maps: Sequence[Maps], asks: Asks, workers: Workers) -> None:
         self._maps, self._asks, self._workers = maps, asks, workers
         self._shards: list[list[MapShard]] = []
 
     def begin(self, running: Sequence[NDArray[np.bool_]]) -> None:
-        """Deal the maps out for an epoch, the largest first, to the worker with the least to compute.
-
-        Args:
-            running: by rank, ``[layer, problem]`` what goes on.
-        """
+        """Deal the maps out for an epoch, the largest first, to the worker with the least to compute."""
         jobs = [
             (maps.rank, place, layer)
             for place, maps in enumerate(self._maps)
@@ -256,7 +228,6 @@ class MapTrainer:
         ]
 
     def learn(self, window: TreeWindow) -> None:
-        """Take all maps through a window."""
         self._each(window, lambda shard, words, batch: learn(shard.maps, words, batch, self._asks))
 
     def losses(self, window: TreeWindow) -> list[Tensor]:
@@ -284,7 +255,6 @@ class MapTrainer:
         self._workers.map(work, len(self._shards))
 
     def end(self) -> None:
-        """Take the maps back."""
         for shards in self._shards:
             for shard in shards:
                 self._maps[shard.rank].put(shard.layers, shard.maps)

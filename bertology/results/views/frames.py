@@ -15,7 +15,6 @@ from bertology.measures import (
     RELATION,
     UNSCORED,
     CountKind,
-    count_label_sets,
     count_labels,
     label_scores,
     read_edges,
@@ -97,13 +96,10 @@ def per_label_scores(predictions: Predictions) -> pd.DataFrame:
     """
     import pandas as pd
 
-    labels: Sequence[str] = predictions.labels
-    gold, together = predictions.gold, np.zeros(len(predictions.gold), dtype=np.int64)
-    if predictions.label_sets:
-        labels, members = split_sets(labels)
-        counts = count_label_sets(gold, predictions.pred[None], together, members=members, n_clusters=1)[0, 0]
-    else:
-        counts = count_labels(gold, predictions.pred[None], together, n_labels=len(labels), n_clusters=1)[0, 0]
+    everything = np.zeros(len(predictions.gold), dtype=np.int64)
+    gold, pred = predictions.gold, predictions.pred[None]
+    labels, members = split_sets(predictions.labels) if predictions.label_sets else (predictions.labels, None)
+    counts = count_labels(gold, pred, everything, n_labels=len(labels), n_clusters=1, members=members)[0, 0]
     scores = label_scores(counts)
     columns = {name: getattr(scores, name) for name in ("precision", "recall", "f1", "support", "predicted")}
     columns |= dict(zip(("tp", "fp", "fn"), counts.T, strict=True))

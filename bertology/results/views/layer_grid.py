@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bertology.measures import BCA, EXACT, NO_INTERVAL, RUNS_BCA
+from bertology.measures import CiMethod
 from bertology.results.tables.rows import answers_itself, chances_of, clusters_of, param_of
 from bertology.results.views.grid import (
     BEST_NOTE,
@@ -128,22 +128,22 @@ def _intervals(table: LayerTable) -> str:
     own_head, code = answers_itself(table.about), "codelength" in param_of(table.about, "settings", {})
     units = clusters_of(table.about) if own_head else "training sentences" if code else "test sentences"
     known = {
-        BCA: f"bootstrap over {units}",
-        RUNS_BCA: f"bootstrap over seeds × {units}",
-        EXACT: f"exact over {units} where all are right or all wrong",
-        NO_INTERVAL: f"none from a single {'cluster' if units.endswith('clusters') else 'sentence'}",
+        CiMethod.BCA: f"bootstrap over {units}",
+        CiMethod.RUNS_BCA: f"bootstrap over seeds × {units}",
+        CiMethod.EXACT: f"exact over {units} where all are right or all wrong",
+        CiMethod.NONE: f"none from a single {'cluster' if units.endswith('clusters') else 'sentence'}",
     }
     texts = []
     for method in table.ci_methods:
         name, resamples = re.fullmatch(r"(.*?)(?:-(\d+))?", method).groups()  # type: ignore[union-attr]
         times = f", {int(resamples):,} resamples" if resamples else ""
-        texts.append(known.get(name, method) + (f" (BCa{times})" if name in (BCA, RUNS_BCA) else ""))
-    over_seeds = any(method.startswith(RUNS_BCA) for method in table.ci_methods)
+        texts.append(known.get(name, method) + (f" (BCa{times})" if name in (CiMethod.BCA, CiMethod.RUNS_BCA) else ""))
+    over_seeds = any(method.startswith(CiMethod.RUNS_BCA) for method in table.ci_methods)
     if over_seeds and table.n_seeds < _FEW_RUNS:
         texts.append(f"{table.n_seeds} seeds say little of how much seeds differ")
     not_over = [SEEDS] if not own_head and not over_seeds else []
     not_over += ["draws of random weights"] if table.about.init not in (None, "pretrained") else []
-    if not_over and table.ci_methods and set(table.ci_methods) != {NO_INTERVAL}:
+    if not_over and table.ci_methods and set(table.ci_methods) != {CiMethod.NONE}:
         texts.append(f"not over {' or '.join(not_over)}")
     return "; ".join(texts) or "not computed"
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from bertology._names import name_not_found
 from bertology.errors import ResultsError
-from bertology.measures import best_set, seed_spread
+from bertology.measures import best_set
 from bertology.results.tables.rows import (
     ComparisonRow,
     ResultRow,
@@ -246,7 +246,7 @@ def _line(layer: int, columns: Mapping[str, Mapping[int, Sequence[ResultRow]]], 
     return LayerLine(
         layer=layer,
         **scores,
-        seed_spread=float(seed_spread(values)[0]) if len(runs) > 1 else None,
+        seed_spread=float(np.std(values, axis=0, ddof=1)[0]) if len(runs) > 1 else None,
         by_seed=dict(sorted(by_seed.items())),
         in_best_set=in_best_set,
         strengths=tuple(sorted(strengths)),

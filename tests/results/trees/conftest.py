@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bertology.measures import rooted, spanning_tree, tree_depths, tree_distances
+from bertology.measures import rooted, spanning_trees, tree_depths, tree_distances
 from bertology.results.trees import TreeReading
 
 WORDS = ("The", "chef", "who", "ran", "is", "out", "of", "food", ".")
@@ -23,7 +23,7 @@ def made_up(gold, *, words=None, scored=None, noise=0.0, seed=0, directed=False)
     distances = np.abs(tree_distances(gold) + (spread + spread.T) / 2)
     np.fill_diagonal(distances, 0)
     depths = np.maximum(0, tree_depths(gold) + (rng.normal(0, noise, size) if noise else 0.0))
-    edges = spanning_tree(distances, scored)
+    edges = spanning_trees(distances[None], scored)[0]
     root = min((place for place in range(size) if scored[place]), key=lambda place: depths[place])
     return TreeReading(
         words=tuple(words or (f"w{place}" for place in range(size))),
