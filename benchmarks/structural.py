@@ -32,7 +32,7 @@ from bertology.corpora import Sentences
 from bertology.encoders import load_encoder
 from bertology.measures import tree_distances
 from bertology.probing import tree_examples
-from bertology.readouts import FittedStructural, StructuralReadout, TreeTargets
+from bertology.readouts import FittedStructural, StructuralReadout, TreeTargets, fit_ranks
 
 _FIT = """
 import sys
@@ -80,7 +80,7 @@ class Data:
     def fit(self, readout: StructuralReadout, train: SpanVectors, dev: SpanVectors) -> FittedStructural:
         """Fit some layers side by side."""
         targets, dev_targets = (TreeTargets("distances", trees.distances) for trees in (self.train, self.dev))
-        return readout.fit(train, targets, dev=dev, dev_targets=dev_targets)
+        return fit_ranks([readout], train, targets, dev=dev, dev_targets=dev_targets)[0]
 
 
 @dataclass

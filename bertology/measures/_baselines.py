@@ -47,12 +47,11 @@ def majority(train_labels: ArrayLike) -> Labels:
 def word_majority(train_words: ArrayLike, train_labels: ArrayLike, test_words: ArrayLike, *, n_words: int) -> Labels:
     """Predict for each word the label most frequent for its form in training; for an unseen form, the majority label.
 
-    Forms are compared exactly, case included. Of a form's equally frequent labels, the one more frequent overall is
-    taken, then the lowest. Where an item has any number of labels, those are predicted that more than half of the
-    items of the form have.
+    Of a form's equally frequent labels, the one more frequent overall is taken, then the lowest. Where an item has any
+    number of labels, those are predicted that more than half of the items of the form have.
 
     Args:
-        train_words: ``int [item]`` number of the word form, 0 … ``n_words`` − 1.
+        train_words: ``int [item]`` number of the word form (case counts), 0 … ``n_words`` − 1.
         train_labels: ``int [item]``, of which −1 is no label; or ``bool [item, label]``.
         test_words: ``int [item]`` in the same numbering; −1 is a form that is absent from training.
         n_words: number of forms.
@@ -148,11 +147,8 @@ def lexical_labels(
 
     A logistic regression for each label (scikit-learn's, liblinear) on the words of the spans, their bigrams, the first
     and the last word, length, position in the sentence, and of two spans their distance, order and last words together.
-    It has no word outside the spans, as layer 0 of an encoder has none. A majority by form is a weak baseline here:
-    spans hardly ever recur as a whole.
-
-    On text of an open vocabulary layer 0 may beat it, without any context: vectors of pieces carry over to words absent
-    from training, of which this baseline has only length, position and capital.
+    It has no word outside the spans, as layer 0 of an encoder has none. Yet on text of an open vocabulary layer 0 may
+    beat it: vectors of pieces carry over to words absent from training.
 
     Args:
         train: items to fit on.
@@ -246,15 +242,13 @@ def control_labels(
 ) -> NDArray[np.int64]:
     """Give each word *type* a random label, the same wherever it occurs (Hewitt & Liang 2019, §2.1).
 
-    A readout can do well on such labels only by memorising them. A type's label is drawn from
-    ``label_distribution``; it depends on the seed and the word's spelling alone, so that splits with different
-    vocabularies, in any order, agree on it.
+    A readout can do well on such labels only by memorising them. A label depends on the seed and the word's spelling
+    alone, so that splits with different vocabularies, in any order, agree on it.
 
     Args:
         word_codes: ``int [item]`` place of each item's form in ``vocabulary``.
         vocabulary: the word forms, as spelled (case counts).
-        label_distribution: ``[label]`` how often the task's own labels occur among its training items (counts or
-            shares).
+        label_distribution: ``[label]`` counts or shares of the task's own labels in training: what is drawn from.
         seed: of the whole assignment.
 
     Returns:
@@ -267,8 +261,7 @@ def control_labels(
     if not cumulative.size or cumulative[-1] <= 0 or np.any(np.diff(cumulative, prepend=0.0) < 0):
         raise ValueError("label_distribution needs at least one positive share and no negative one")
     of_type: NDArray[np.int64] = np.searchsorted(cumulative, _uniform(vocabulary, seed) * cumulative[-1], side="right")
-    labels: NDArray[np.int64] = of_type[np.asarray(word_codes, dtype=np.int64)]
-    return labels
+    return np.asarray(of_type[np.asarray(word_codes, dtype=np.int64)])
 
 
 def _uniform(words: Sequence[str], seed: int) -> NDArray[np.float64]:

@@ -91,8 +91,7 @@ def bootstrap(
     by the skew that leaving out one cluster at a time shows.
 
     Args:
-        counts: ``[layer, cluster, label, kind]`` from :func:`count_labels`, with its three kinds, or from
-            :func:`count_trees`.
+        counts: ``[layer, cluster, label, kind]``, as from :func:`count_labels` or :func:`count_trees`.
         metrics: names or metrics.
         labels: names of the labels, for metrics that leave some out.
         n_resamples: number of resamples.
@@ -123,7 +122,7 @@ def bootstrap(
     is_exact = counts.dtype.kind != "f" and int(counts.max(initial=0)) * n_clusters < _EXACT_IN_FLOAT32
     dtype: type[np.float32] | type[np.float64] = np.float32 if is_exact else np.float64
     together = _slices(n_layers, width=math.prod(counts.shape[2:]), most=_AT_ONCE // _BLOCK)
-    tables = [(layers, _Table.of(counts[layers], dtype)) for layers in together]
+    tables = [(layers, _Table(counts[layers], dtype)) for layers in together]
     for rows, weights in weight_blocks(n_clusters, n_resamples, seed, dtype):
         for layers, table in tables:
             sums = table.summed(weights)
@@ -175,29 +174,19 @@ def _drawn_blocks(n_clusters: int, n_resamples: int, seed: int) -> Iterator[tupl
         yield slice(start, start + n_rows), weights.astype(_TIMES)
 
 
-@dataclass(frozen=True)
 class _Table:
     """Counts of some layers, laid out so that one matrix product sums them over every resample."""
 
-    columns: NDArray[Any]
-    """``[cluster, column]`` of what occurs at all."""
-    used: NDArray[np.int64]
-    """``[column]`` its place in ``shape``."""
-    shape: tuple[int, int, int]
-    """Layers, labels, kinds."""
-
-    @classmethod
-    def of(cls, counts: NDArray[Any], dtype: type[np.float32] | type[np.float64]) -> _Table:
-        n_layers, n_clusters, n_labels, n_kinds = counts.shape
-        used = np.flatnonzero(counts.any(axis=1))
-        columns = counts.transpose(1, 0, 2, 3).reshape(n_clusters, -1)[:, used]
-        return cls(columns.astype(dtype), used, (n_layers, n_labels, n_kinds))
+    def __init__(self, counts: NDArray[Any], dtype: type[np.float32] | type[np.float64]) -> None:
+        self._used = np.flatnonzero(counts.any(axis=1))  # what occurs at all
+        columns = counts.transpose(1, 0, 2, 3).reshape(counts.shape[1], -1)[:, self._used]
+        self._columns, self._shape = columns.astype(dtype), (len(counts), *counts.shape[2:])
 
     def summed(self, weights: NDArray[Any]) -> NDArray[Any]:
         """Sums ``[resample, layer, label, kind]`` under ``[resample, cluster]``: counts are not rounded."""
-        sums = np.zeros((len(weights), math.prod(self.shape)), dtype=weights.dtype)
-        sums[:, self.used] = weights @ self.columns
-        return sums.reshape(len(weights), *self.shape)
+        sums = np.zeros((len(weights), math.prod(self._shape)), dtype=weights.dtype)
+        sums[:, self._used] = weights @ self._columns
+        return sums.reshape(len(weights), *self._shape)
 
 
 def _slices(n: int, *, width: int, most: int = _BLOCK_ELEMENTS) -> Iterator[slice]:

@@ -35,29 +35,22 @@ class Grouped:
     n_groups: int
 
     def count_answers(self, ranks: NDArray[np.integer[Any]]) -> Floats:
-        """Counts for metrics of answers.
+        """``[…, 6]`` items scored; items whose answer is among the first 1, 5, 10 and 100; the sum of reciprocal ranks.
 
-        Args:
-            ranks: ``[cell, item]`` rank of the correct answer, 1 for the first; 0 where an item was not scored.
-
-        Returns:
-            Six kinds: items scored; items whose answer is among the first 1, 5, 10 and 100; the sum of reciprocal
-            ranks.
+        From ``[cell, item]`` ranks of the correct answer, 1 for the first; 0 where an item was not scored.
         """
         scored = ranks > 0
         among_first = [scored & (ranks <= most) for most in _RANKS]
         return self._sums([scored, *among_first, ratio(scored, np.where(scored, ranks, 1))])
 
     def count_choices(self, scores: Floats, distractors: Floats) -> Floats:
-        """Counts for metrics of choices. A tie is no choice: it counts neither as correct nor as wrong.
+        """``[…, 4]`` choices made; correct ones; items scored; items with a correct answer more probable by over 0.01.
+
+        A tie is no choice: it counts neither as correct nor as wrong.
 
         Args:
             scores: ``[cell, item]`` log probability of the correct answer; NaN where it was not scored.
             distractors: ``[cell, item]`` log probability of the best distractor.
-
-        Returns:
-            Four kinds: choices made; correct ones; items scored; items whose correct answer is more probable by over
-            0.01.
         """
         scored = ~(np.isnan(scores) | np.isnan(distractors))
         with np.errstate(invalid="ignore"):
@@ -70,30 +63,24 @@ class Grouped:
         return self._sums(kinds)
 
     def count_changes(self, ranks: NDArray[np.integer[Any]], scores: Floats, before: Floats) -> Floats:
-        """Counts for the effect of a change of the text on the word predicted before it.
+        """``[…, 3]`` items scored; items with another prediction in a changed text; the sum of lost probability.
 
         Args:
-            ranks: ``[cell, item]`` rank of the word in the changed text; 0 where an item was not scored.
+            ranks: ``[cell, item]`` rank in the changed text of the word predicted before it; 0 where not scored.
             scores: ``[cell, item]`` its log probability in the changed text.
             before: ``[cell, item]`` its log probability in the original text.
-
-        Returns:
-            Three kinds: items scored; items with another prediction now; the sum of the loss of probability.
         """
         scored = ranks > 0
         lost = np.where(scored, np.exp(np.where(scored, before, 0)) - np.exp(np.where(scored, scores, 0)), 0.0)
         return self._sums([scored, scored & (ranks > 1), lost])
 
     def count_agreement(self, pred: NDArray[np.integer[Any]], ranks: NDArray[np.integer[Any]]) -> Floats:
-        """Counts for the consistency of predictions within a cluster (Elazar et al. 2021, section 4.2).
+        """``[…, 4]`` pairs of items of one cluster and group; pairs with the same prediction; clusters; clusters whose
+        items are all correct (Elazar et al. 2021, section 4.2). Clusters of one item have no pair.
 
         Args:
             pred: ``[cell, item]`` number of the predicted word.
             ranks: ``[cell, item]`` rank of the correct answer; 0 where an item was not scored.
-
-        Returns:
-            Four kinds: pairs of items of one cluster and group; pairs with the same prediction; clusters; clusters of
-            which all items are correct. Clusters of one item have no pair.
         """
         scored, correct = ranks > 0, ranks == 1
         counts = np.zeros((len(pred), self.n_clusters * self.n_groups, 4))
@@ -114,23 +101,14 @@ class Grouped:
 
     def _sums(self, kinds: Sequence[NDArray[Any]]) -> Floats:
         """Sums of ``[cell, item]`` kinds."""
-        sums = np.empty((len(kinds[0]), self.n_clusters, self.n_groups, len(kinds)))
-        for number, kind in enumerate(kinds):
-            for cell, values in enumerate(kind):
-                counted = np.bincount(self._place, weights=values, minlength=self.n_clusters * self.n_groups)
-                sums[cell, :, :, number] = counted.reshape(self.n_clusters, self.n_groups)
-        return sums
+        place, size = self._place, self.n_clusters * self.n_groups
+        sums = [[np.bincount(place, weights=values, minlength=size) for values in kind] for kind in kinds]
+        shape = len(kinds[0]), self.n_clusters, self.n_groups, len(kinds)
+        return np.stack(sums, axis=-1).reshape(shape).astype(np.float64, copy=False)
 
 
 def mean_over_groups(name: str, description: str, *, of: Metric, which: Callable[[str], bool]) -> Metric:
-    """A metric of a cloze task over some of its groups.
-
-    Args:
-        name: name of the metric.
-        description: one line that says what is averaged over what.
-        of: a metric that is a mean over groups.
-        which: whether a group of that name takes part.
-    """
+    """A metric of a cloze task, a mean like ``of``, over the groups whose names ``which`` accepts."""
 
     def score(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
         members = [number for number, label in enumerate(labels) if which(label)]

@@ -18,23 +18,14 @@ LEAST_GAIN = 0.01
 
 
 def difference(a: Bootstrap, b: Bootstrap, *, metric: str) -> Bootstrap:
-    """``a − b`` layer by layer with a paired interval, as a metric called ``metric``.
-
-    Raises:
-        ValueError: the two were not bootstrapped over the same resamples, so that they are not paired.
-    """
+    """``a − b`` layer by layer with a paired interval, as a metric called ``metric``; see :func:`check_paired`."""
     check_paired((a, b))
     values, replicates, jackknife = a.values - b.values, a.replicates - b.replicates, a.jackknife - b.jackknife
     return summarised(metric, values, replicates, jackknife, level=a.level, seed=a.seed, bounded=False)
 
 
 def selectivity(task: Bootstrap, control: Bootstrap) -> Bootstrap:
-    """Selectivity of a probe: accuracy on its task less accuracy on its control task (Hewitt & Liang 2019, §2).
-
-    Args:
-        task: accuracy on the linguistic task.
-        control: accuracy on the control task, of the same items and clusters.
-    """
+    """Accuracy on a task less that on its control task, of the same items and clusters (Hewitt & Liang 2019, §2)."""
     return difference(task, control, metric="selectivity")
 
 
@@ -121,15 +112,12 @@ def compare(
     there is no standard error: then no difference has p = 1, and any other that of a sign-flip test, 2^(1−n).
 
     Args:
-        values: ``[column]``.
+        values: ``[column]``; an undefined one makes NaN with p = 1.
         replicates: ``[resample, column]`` on the same resamples, as in :class:`Bootstrap`.
         n_clusters: number of clusters that were resampled.
         by_run: ``[run, column]`` of means over several runs, whose replicates are over runs and clusters.
         level: of the intervals.
-        pairs: the pairs to compare; all pairs ``a < b`` when left out.
-
-    Returns:
-        One comparison for each pair, in order. An undefined value makes NaN with p = 1.
+        pairs: the pairs to compare, one comparison each; all pairs ``a < b`` when left out.
     """
     from scipy.special import stdtr, stdtrit
 
@@ -159,10 +147,7 @@ def compare(
 
 
 def benjamini_hochberg(p_values: ArrayLike) -> Floats:
-    """P-values ``[test]`` adjusted so that those below q keep the false discovery rate at q.
-
-    Benjamini & Hochberg (1995).
-    """
+    """``[test]`` p-values adjusted so that those below q keep the false discovery rate at q (1995)."""
     p_values = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p_values, kind="stable")[::-1]
     ranks = np.arange(len(p_values), 0, -1)
@@ -174,7 +159,7 @@ def benjamini_hochberg(p_values: ArrayLike) -> Floats:
 def best_set(
     values: ArrayLike, comparisons: Sequence[Comparison], *, q: float = 0.05, higher_is_better: bool = True
 ) -> NDArray[np.bool_]:
-    """The columns that are not separable from the best one, ``bool [column]``.
+    """``bool [column]`` which columns are not separable from the best one.
 
     A column leaves the set only if its comparison with the best has ``p_adj < q``; one that was never compared with
     it, or has the same value, stays. Columns without a value are never in it.
@@ -217,11 +202,7 @@ class ExpectedLayer:
 def differential_scores(scores: ArrayLike) -> Floats:
     """Gains from adding each layer to a cumulative mix: Δ_ℓ = score(0…ℓ) − score(0…ℓ−1) (Tenney et al. 2019b, 3.2).
 
-    Args:
-        scores: ``[…, layer]`` of the mixes of layers 0…ℓ; leading axes (bootstrap replicates, seeds) are kept.
-
-    Returns:
-        ``[…, layer − 1]`` for layers 1…L, in the unit of the scores.
+    From ``[…, layer]`` scores of the mixes of layers 0…ℓ, ``[…, layer − 1]`` for layers 1…L, in the unit of the scores.
 
     Raises:
         ValueError: there are fewer than two layers.
@@ -238,8 +219,7 @@ def expected_layer(scores: ArrayLike, *, layers: ArrayLike | None = None, least:
     Where the mixes gain nothing over layer 0, the ratio is one of noise by noise; it is then NaN, with a reason.
 
     Args:
-        scores: ``[…, layer]`` of the mixes of layers 0…ℓ, such as micro F1 in 0…1; leading axes (bootstrap
-            replicates, seeds) are kept.
+        scores: as in :func:`differential_scores`, such as micro F1 in 0…1.
         layers: ``[layer]`` the number of each layer, ``0 … layer − 1`` when left out.
         least: gain ΣΔ below which the expected layer is undefined, in the unit of the scores; above 0.
 
@@ -265,13 +245,7 @@ def expected_layer(scores: ArrayLike, *, layers: ArrayLike | None = None, least:
 
 
 def over_layers(scores: Bootstrap, function: Callable[[Floats], Floats], *, metric: str) -> Bootstrap:
-    """A function of the scores of all layers, with the interval from their replicates.
-
-    Args:
-        scores: by layer.
-        function: from ``[…, layer]`` to ``[…]``, NaN where it is undefined.
-        metric: name of the result.
-    """
+    """A function of ``[…, layer]`` scores, called ``metric``, with the interval from their replicates."""
     values = np.atleast_1d(function(scores.values))
     replicates = function(scores.replicates)[:, None]
     jackknife = function(scores.jackknife)[:, None]
@@ -282,8 +256,7 @@ def center_of_gravity(weights: ArrayLike, *, layers: ArrayLike | None = None) ->
     """Mean layer under the weights of a mix, Σ ℓ·s_ℓ (Tenney et al. 2019b, section 3.1).
 
     Args:
-        weights: ``[…, layer]``, 0 or more, summing to 1; leading axes (bootstrap replicates, seeds)
-            are kept.
+        weights: ``[…, layer]``, 0 or more, summing to 1; leading axes (bootstrap replicates, seeds) are kept.
         layers: ``[layer]`` the number of each layer, ``0 … layer − 1`` when left out.
 
     Returns:
@@ -298,19 +271,10 @@ def center_of_gravity(weights: ArrayLike, *, layers: ArrayLike | None = None) ->
 
 
 def kl_from_uniform(weights: ArrayLike) -> Floats:
-    """Divergence of the weights of a mix from uniform: KL(s ‖ uniform) = log2(L) − H(s), in bits.
+    """Divergence of the weights of a mix from uniform: KL(s ‖ uniform) = log2(L) − H(s), ``[…]`` in bits.
 
     0 for equal weights, log2 of the number of layers where one layer has all the weight (Tenney et al. 2019b, section
-    4, who do not state the unit).
-
-    Args:
-        weights: ``[…, layer]`` as in :func:`center_of_gravity`.
-
-    Returns:
-        ``[…]`` in bits.
-
-    Raises:
-        ValueError: the weights are negative or do not sum to 1.
+    4, who do not state the unit). Weights are as in :func:`center_of_gravity`.
     """
     shares = _shares(weights)
     logs = np.log2(np.where(shares > 0, shares, 1.0))

@@ -44,8 +44,7 @@ def head_metric(name: str, description: str, *, higher_is_better: bool = True) -
     """A metric of attention heads: a ratio of two sums over sentences.
 
     Args:
-        name: name of the metric; counts and means that are no fractions end in their unit: ``_nats``, ``_bits``,
-            ``_words``.
+        name: ends in its unit, ``_nats``, ``_bits`` or ``_words``, if values are no fractions.
         description: one line that states numerator and denominator.
         higher_is_better: whether heads with high values are the ones of interest.
     """

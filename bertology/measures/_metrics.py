@@ -102,11 +102,7 @@ def _macro_f1(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
 
 
 def micro_f1(*, without: Collection[str]) -> Metric:
-    """F1 over all items' labels but some, such as the one for *no relation*.
-
-    Args:
-        without: the labels left out.
-    """
+    """F1 over all items' labels but those in ``without``, such as the one for *no relation*."""
 
     def score(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
         keep = [number for number in range(counts.shape[-2]) if number >= len(labels) or labels[number] not in without]
@@ -119,20 +115,16 @@ def micro_f1(*, without: Collection[str]) -> Metric:
 def grouped_macro_f1(name: str, description: str, *, group: Callable[[str], str | None]) -> Metric:
     """Mean F1 over groups of labels: a prediction is right if its label is, and counts in its label's group.
 
-    Args:
-        name: name of the metric.
-        description: one line that says what is averaged over what.
-        group: the group of a label; None for labels that belong to none.
+    ``group`` gives the group of a label, None for labels that belong to none.
     """
 
     def score(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
-        groups: dict[str, list[int]] = {}
-        for number, label in enumerate(labels):
-            if (name_of_group := group(label)) is not None:
-                groups.setdefault(name_of_group, []).append(number)
+        of_label = [group(label) for label in labels]
+        groups = [name for name in dict.fromkeys(of_label) if name is not None]
         if not groups:
             return np.full(counts.shape[:-2], np.nan)
-        summed = np.stack([counts[..., members, :].sum(axis=-2) for members in groups.values()], axis=-2)
+        members = [[number for number, own in enumerate(of_label) if own == name] for name in groups]
+        summed = np.stack([counts[..., numbers, :].sum(axis=-2) for numbers in members], axis=-2)
         # A group that does not occur has no score of its own, in the whole as in a resample.
         return _macro_f1(summed, ())
 
@@ -186,10 +178,5 @@ def label_scores(counts: NDArray[Any]) -> LabelScores:
     """Precision, recall and F1 of each label, from counts ``[..., label, 3]`` summed over clusters."""
     support = counts[..., TP] + counts[..., FN]
     predicted = counts[..., TP] + counts[..., FP]
-    return LabelScores(
-        precision=ratio(counts[..., TP], predicted),
-        recall=ratio(counts[..., TP], support),
-        f1=_f1(counts),
-        support=support.astype(np.int64),
-        predicted=predicted.astype(np.int64),
-    )
+    precision, recall = ratio(counts[..., TP], predicted), ratio(counts[..., TP], support)
+    return LabelScores(precision, recall, _f1(counts), support.astype(np.int64), predicted.astype(np.int64))

@@ -37,15 +37,12 @@ def bootstrap_ratio(
 
     Compression is the uniform code's bits over the code's (Voita & Titov 2020, section 3), a mean loss the losses
     over the numbers of items. With a constant ``denominator`` of one over the number of clusters it is the sum, a
-    codelength in bits.
+    codelength in bits. Arguments that are not named here are as in :func:`bootstrap`.
 
     Args:
         numerator: ``[layer, cluster]``, or ``[cluster]`` where all layers share it.
         denominator: ``[layer, cluster]`` or ``[cluster]``, 0 or more.
         metric: name of the ratio.
-        n_resamples: number of resamples, the same as in other calls with this number of clusters and this seed.
-        level: of the intervals.
-        seed: of the resampling.
 
     Raises:
         ValueError: shapes that do not fit, no resamples, or a level outside 0…1.
@@ -91,9 +88,7 @@ def ratio_intervals(
     Args:
         numerator: ``[column, cluster]``
         denominator: ``[column, cluster]``, 0 or more.
-        n_resamples: as there.
-        level: as there.
-        seed: as there.
+        n_resamples: as there, like ``level`` and ``seed``.
     """
     above, below = np.broadcast_arrays(*(np.asarray(part, dtype=np.float64) for part in (numerator, denominator)))
     blocks = [slice(start, start + _COLUMNS) for start in range(0, len(above), _COLUMNS)]

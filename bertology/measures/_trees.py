@@ -18,12 +18,7 @@ _Round = tuple[Integers, Integers, Integers, Integers]
 
 
 def check_tree(heads: Heads) -> None:
-    """Raise unless ``heads`` make one tree.
-
-    Raises:
-        ValueError: no root or several, a head that is no word of the sentence, or heads in a circle; the message says
-            which words, counted from 1.
-    """
+    """Raise a ValueError that names words, counted from 1, unless ``heads`` make one tree."""
     n = len(heads)
     outside = [place + 1 for place, head in enumerate(heads) if not 0 <= head <= n]
     if outside:
@@ -42,17 +37,11 @@ def check_tree(heads: Heads) -> None:
 
 def tree_depths(heads: Heads) -> NDArray[np.int64]:
     """``[word]`` number of edges between each word and the root (Hewitt & Manning 2019, section 2.3)."""
-    depths = np.full(len(heads), -1, dtype=np.int64)
-    for start in range(len(heads)):
-        path = []
-        word = start
-        while depths[word] < 0 and heads[word] != 0:
-            path.append(word)
-            word = heads[word] - 1
-        if depths[word] < 0:
-            depths[word] = 0
-        for above, below in enumerate(reversed(path), start=1):
-            depths[below] = depths[word] + above
+    parents = np.array(heads, dtype=np.int64)
+    depths, above = np.zeros_like(parents), parents
+    while (is_below := above > 0).any():
+        depths += is_below
+        above = np.where(is_below, parents[above - 1], 0)
     return depths
 
 
@@ -72,12 +61,7 @@ def tree_distances(heads: Heads) -> NDArray[np.int64]:
 
 
 def tree_edges(heads: Heads, scored: Sequence[bool] | None = None) -> frozenset[Edge]:
-    """The edges of a tree between two scored words.
-
-    Args:
-        heads: the tree; words without a head (−1) have no edge of their own.
-        scored: which words are scored; all when left out.
-    """
+    """The edges of a tree between two scored words; words without a head (−1) have no edge of their own."""
     return frozenset(
         (min(word, head - 1), max(word, head - 1))
         for word, head in enumerate(heads)
@@ -119,13 +103,7 @@ def spanning_trees(distances: ArrayLike, scored: Sequence[bool] | None = None) -
 
 
 def rooted(edges: Sequence[Edge], root: int, *, n_words: int) -> tuple[int, ...]:
-    """Heads that lead from every word of a tree to its root; −1 for words that are not in it.
-
-    Args:
-        edges: of the tree, without directions.
-        root: the place of the root, from 0.
-        n_words: how many words the sentence has.
-    """
+    """Heads that lead from every word of a tree to its ``root``, a place from 0; −1 for words that are not in it."""
     neighbours: list[list[int]] = [[] for _ in range(n_words)]
     for a, b in edges:
         neighbours[a].append(b)

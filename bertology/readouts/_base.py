@@ -49,11 +49,9 @@ class Targets:
                 raise FitError(f"weights have shape {list(weights.shape)}: give {wanted}, as the labels")
             check_weights(weights)
             object.__setattr__(self, "weights", weights)
-        sources = self.strength_sources or tuple(range(len(labels)))
-        if len(sources) != len(labels) or not all(0 <= one < len(labels) and sources[one] == one for one in sources):
-            raise FitError(
-                f"strength_sources are {list(sources)}: give {len(labels)} problems that are their own source"
-            )
+        n, sources = len(labels), self.strength_sources or tuple(range(len(labels)))
+        if len(sources) != n or not all(0 <= one < n and sources[one] == one for one in sources):
+            raise FitError(f"strength_sources are {list(sources)}: give {n} problems that are their own source")
         object.__setattr__(self, "strength_sources", sources)
 
     @property
@@ -246,10 +244,10 @@ class Readout(Settings):
 
         Args:
             train: vectors of the training items.
-            targets: labels of the training items.
+            targets: their labels.
             dev: vectors of the dev items, by which the strength is chosen.
-            dev_targets: labels of the dev items in the same problems.
-            seed: seed of everything random in the fit.
+            dev_targets: their labels in the same problems.
+            seed: of everything random in the fit.
             device: where to compute, as torch names it.
             progress: called with one line about how far the fit has come.
 

@@ -94,10 +94,6 @@ class Erasure:
 def erased(source: AnySource, erasure: Erasure) -> AnySource:
     """The vectors of a source, or the words of its spans, after an erasure.
 
-    Args:
-        source: the vectors before the erasure.
-        erasure: fitted to the same layers.
-
     Raises:
         FitError: the erasure is of other layers or another width.
     """
@@ -180,11 +176,7 @@ def random_erasure(like: Erasure, *, seed: int = 0) -> Erasure:
     """As many random directions as another erasure removes from each layer (the control Rand of Elazar et al. 2021).
 
     The loss with these is the cost of removing that many directions, whatever they encode. They are orthonormal, drawn
-    uniformly, and the same mean is kept.
-
-    Args:
-        like: the erasure whose layers, ranks and means are used.
-        seed: of the directions.
+    uniformly by ``seed``, and the same mean is kept.
     """
     random = torch.Generator().manual_seed(seed)
     right = torch.zeros_like(like.right)

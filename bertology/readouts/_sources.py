@@ -251,12 +251,8 @@ def pooled(source: SpanSource, *, pooling: PlainPooling = "mean") -> FeatureSour
     """Spans pooled without parameters into one vector an item, so that any readout of single vectors can read them.
 
     Args:
-        source: the spans.
-        pooling: ``mean`` over a span's words, its ``first`` or ``last`` word, or both ``endpoints``.
-
-    Returns:
-        Vectors in which those of the two spans follow each other: as wide as a word times the number of spans, twice
-        that for ``endpoints``.
+        source: the spans; the vectors of two spans follow each other.
+        pooling: ``mean`` over a span's words, its ``first`` or ``last`` word, or both ``endpoints`` in a row.
 
     Raises:
         FitError: there is no such pooling.

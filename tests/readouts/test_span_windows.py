@@ -14,7 +14,7 @@ from bertology._spans import SpanChunk
 from bertology.readouts import StructuralReadout, _moments
 from bertology.readouts._moments import JoinedChunks
 from bertology.readouts.structural._batches import held_out
-from tests.readouts.trees import Trees, planted
+from tests.readouts.trees import Trees, fit_one, planted
 
 CHUNK_SENTENCES = 15
 
@@ -80,11 +80,11 @@ def test_a_structural_fit_holds_no_chunk_while_the_next_is_read(
     source, dev_source = Reader(train), Reader(dev)
     targets, dev_targets = train.targets("distances"), dev.targets("distances")
     readout = StructuralReadout(rank=4, max_epochs=2)
-    found = readout.fit(source, targets, dev=dev_source, dev_targets=dev_targets)
+    found = fit_one(readout, source, targets, dev=dev_source, dev_targets=dev_targets)
     assert len(source.alive) == 20
     assert len(dev_source.alive) == 8
     assert {*source.alive, *dev_source.alive} == {0}
-    whole = readout.fit(train.source, targets, dev=dev.source, dev_targets=dev_targets)
+    whole = fit_one(readout, train.source, targets, dev=dev.source, dev_targets=dev_targets)
     np.testing.assert_allclose(found.dev_loss, whole.dev_loss, rtol=0.05)
 
 

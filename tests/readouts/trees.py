@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.measures import rooted, spanning_trees, tree_depths, tree_distances
-from bertology.readouts import ArraySpans, FittedStructural, TreeTargets
+from bertology.readouts import ArraySpans, FittedStructural, StructuralReadout, TreeTargets, fit_ranks
 
 Heads = tuple[int, ...]
 LONGEST = 9
@@ -96,10 +96,15 @@ def planted(n: int, seed: int, *, draw: Callable[..., Heads] = random_heads) -> 
     return Trees(np.stack(layers).astype(np.float32), heads)
 
 
+def fit_one(readout: StructuralReadout, *data: Any, **settings: Any) -> FittedStructural:
+    """The probe of one rank alone."""
+    return fit_ranks([readout], *data, **settings)[0]
+
+
 def fit(readout: Any, train: Trees, dev: Trees, asks: str, **settings: Any) -> FittedStructural:
-    found = readout.fit(train.source, train.targets(asks), dev=dev.source, dev_targets=dev.targets(asks), **settings)
-    assert isinstance(found, FittedStructural)
-    return found
+    return fit_one(
+        readout, train.source, train.targets(asks), dev=dev.source, dev_targets=dev.targets(asks), **settings
+    )
 
 
 def uuas(fitted: FittedStructural, test: Trees) -> NDArray[np.float64]:

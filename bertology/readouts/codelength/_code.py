@@ -119,21 +119,13 @@ def variational_codelength(
 
     The message holds a posterior over the readout's weights and the training labels given weights drawn from it. The
     log-uniform prior has no finite mass, so that the model's part is known up to a constant, which is chosen to make
-    a scale of which nothing is known free (Molchanov et al. 2017).
+    a scale of which nothing is known free (Molchanov et al. 2017). The model's part is shared out over the items in
+    ``cluster_bits``. Arguments that are not named here are as in :meth:`Readout.fit`.
 
     Args:
         readout: what is fitted; the fit has to have a posterior over its weights.
-        train: vectors of the items whose labels are coded.
-        targets: the labels; items of −1 are left out.
         dev: vectors of other items, on which nothing depends.
-        dev_targets: the same problems over ``dev``.
         clusters: ``[item]`` number of the sentence that a training item stands in; the items themselves if left out.
-        seed: of the fit.
-        device: where to compute, as torch names it.
-        progress: called with one line about how far the fit has come.
-
-    Returns:
-        The codelength; the model's part is shared out over the items in ``cluster_bits``.
 
     Raises:
         FitError: as :meth:`Readout.fit`; items with weights; or a readout without a posterior.
@@ -195,28 +187,21 @@ def online_codelength(
     later one what a readout fitted to all blocks before it gives to its labels. A short code needs a readout that is
     good and that was good early, so that it weighs quality against the effort of reaching it.
 
-    Whole sentences are shuffled, so that no readout has seen the neighbours of what it codes; where ``clusters`` are
-    left out, single items are, as in the paper.
-
     A readout gives no probability to classes that it has not seen yet, and early ones are too sure of themselves. So
     labels are coded by a mixture: the readout's probability times 1 − ε, plus ε / K. It sums to 1 over the K classes
     whatever ε is, and ε is chosen among ``SMOOTHING`` for each fit by the dev labels, which both sides of the code are
     taken to know, as is the strength (in the paper: when to stop). Where an item may have any number of the K classes,
     the uniform code takes K bits an item, and the mixture is over all 2ᴷ sets. A block before which a problem has
     shown fewer than two classes is coded uniformly. Every problem chooses its strength for itself, whatever its
-    strength source.
+    strength source. Arguments that are not named here are as in :meth:`Readout.fit`.
 
     Args:
         readout: what is fitted; it has to give probabilities.
-        train: vectors of the items whose labels are coded.
-        targets: the labels; items of −1 are left out.
         dev: vectors of other items, by which strengths and ε are chosen.
-        dev_targets: the same problems over ``dev``.
-        clusters: ``[item]`` number of the sentence that a training item stands in.
+        clusters: ``[item]`` number of the sentence that a training item stands in. Whole sentences are shuffled, so
+            that no readout has seen the neighbours of what it codes; single items, as in the paper, if left out.
         fractions: where blocks end, as parts of the items; the last is 1.
         seed: of the order and of the fits.
-        device: where to compute, as torch names it.
-        progress: called with one line about how far the code has come.
 
     Raises:
         FitError: as :meth:`Readout.fit`; items with weights; a readout without probabilities; fractions that do not

@@ -1,25 +1,18 @@
 """Edge probes (Tenney et al. 2019): pooled spans of one layer, of a mix of layers, or of all layers side by side."""
 
-from typing import Any
-
 from bertology.readouts._registry import ReadoutKind
 
-_SPAN: dict[str, Any] = {"reads": "spans"}
 _HOME = "bertology.readouts.edge._readouts"
 _ONE = "perceptron on pooled spans of one layer (Tenney et al. 2019a)"
 _BELOW = "perceptron on pooled spans of a mix of each layer and all below it (Tenney et al. 2019b)"
 _MIX = "perceptron on pooled spans of a mix of all layers (Tenney et al. 2019b)"
 _CAT = "perceptron on pooled spans of the first and the last layer side by side (Tenney et al. 2019a)"
 
-EDGE_V1 = ReadoutKind("edge.v1", f"{_HOME}:FirstEdgeReadout", _ONE, **_SPAN)
-EDGE_V2 = ReadoutKind("edge.v2", f"{_HOME}:EdgeReadout", _ONE, **_SPAN)
-EDGE_CUMULATIVE_V1 = ReadoutKind(
-    "edge_cumulative.v1", f"{_HOME}:FirstEdgeCumulativeReadout", _BELOW, columns="below", **_SPAN
-)
-EDGE_CUMULATIVE_V2 = ReadoutKind(
-    "edge_cumulative.v2", f"{_HOME}:EdgeCumulativeReadout", _BELOW, columns="below", **_SPAN
-)
-EDGE_MIX_V1 = ReadoutKind("edge_mix.v1", f"{_HOME}:FirstEdgeMixReadout", _MIX, columns="all", **_SPAN)
-EDGE_MIX_V2 = ReadoutKind("edge_mix.v2", f"{_HOME}:EdgeMixReadout", _MIX, columns="all", **_SPAN)
-EDGE_CAT_V1 = ReadoutKind("edge_cat.v1", f"{_HOME}:FirstEdgeCatReadout", _CAT, columns="all", **_SPAN)
-EDGE_CAT_V2 = ReadoutKind("edge_cat.v2", f"{_HOME}:EdgeCatReadout", _CAT, columns="all", **_SPAN)
+EDGE_V1 = ReadoutKind("edge.v1", f"{_HOME}:FirstEdgeReadout", _ONE, "spans")
+EDGE_V2 = ReadoutKind("edge.v2", f"{_HOME}:EdgeReadout", _ONE, "spans")
+EDGE_CUMULATIVE_V1 = ReadoutKind("edge_cumulative.v1", f"{_HOME}:FirstEdgeCumulativeReadout", _BELOW, "spans", "below")
+EDGE_CUMULATIVE_V2 = ReadoutKind("edge_cumulative.v2", f"{_HOME}:EdgeCumulativeReadout", _BELOW, "spans", "below")
+EDGE_MIX_V1 = ReadoutKind("edge_mix.v1", f"{_HOME}:FirstEdgeMixReadout", _MIX, "spans", "all")
+EDGE_MIX_V2 = ReadoutKind("edge_mix.v2", f"{_HOME}:EdgeMixReadout", _MIX, "spans", "all")
+EDGE_CAT_V1 = ReadoutKind("edge_cat.v1", f"{_HOME}:FirstEdgeCatReadout", _CAT, "spans", "all")
+EDGE_CAT_V2 = ReadoutKind("edge_cat.v2", f"{_HOME}:EdgeCatReadout", _CAT, "spans", "all")

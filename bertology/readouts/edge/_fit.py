@@ -13,7 +13,7 @@ from torch.optim.adam import adam
 
 from bertology._workers import Workers
 from bertology.readouts._base import Targets, class_weights, item_weights
-from bertology.readouts._fitting import IMPOSSIBLE, EarlyStopping, TrainingData
+from bertology.readouts._fitting import ADAM, IMPOSSIBLE, EarlyStopping, TrainingData
 from bertology.readouts._sources import moved
 from bertology.readouts.edge._fitted import FittedEdge, Scorer, dev_scores, with_parts
 from bertology.readouts.edge._model import (
@@ -129,24 +129,12 @@ class FitShard:
         # in one call where it can be: fits that cool down are few, and for a short time
         are_alike = len(set(learning_rates)) == 1
         for place, rate in [(slice(None), learning_rates[0])] if are_alike else list(enumerate(learning_rates)):
+            state = (values, gradients, self._averages, self._squares)
+            steps = [self._steps.clone() for _ in values]
+            options = {"lr": rate, "weight_decay": weight_decay, "decoupled_weight_decay": True, **ADAM}
             with torch.no_grad():
-                adam(
-                    [value[place] for value in values],
-                    [gradient[place] for gradient in gradients],
-                    [average[place] for average in self._averages],
-                    [square[place] for square in self._squares],
-                    [],
-                    [self._steps.clone() for _ in values],
-                    fused=True,
-                    decoupled_weight_decay=True,
-                    amsgrad=False,
-                    beta1=0.9,
-                    beta2=0.999,
-                    lr=rate,
-                    weight_decay=weight_decay,
-                    eps=1e-8,
-                    maximize=False,
-                )
+                chosen, slopes, averages, squares = ([part[place] for part in parts] for parts in state)
+                adam(chosen, slopes, averages, squares, [], steps, **options)
         self._steps += 1
 
 
@@ -248,14 +236,8 @@ def fit_edge(name: str, design: Design, schedule: Schedule, data: TrainingData, 
     windows = TrainingWindows(with_parts(data.train, design.pooling), used, shuffle, device=device)
     n_cooling = int(used.sum()) * schedule.passes * schedule.cool_down
     with Workers(device) as workers:
-        trainer = EdgeTrainer(
-            design,
-            start,
-            goals,
-            workers,
-            learning_rate=schedule.learning_rate,
-            weight_decay=schedule.weight_decay,
-        )
+        rates = {"learning_rate": schedule.learning_rate, "weight_decay": schedule.weight_decay}
+        trainer = EdgeTrainer(design, start, goals, workers, **rates)
         for epoch in range(1, schedule.n_rounds + 1):
             for _ in range(schedule.passes):
                 for window in windows:

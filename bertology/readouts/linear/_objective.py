@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -174,8 +174,7 @@ _SUFFICIENT = 1e-4
 _NOISE = 1e-7
 
 
-@dataclass(frozen=True)
-class Minima:
+class Minima(NamedTuple):
     """Where the minimisation of each function ended."""
 
     points: Tensor
@@ -240,9 +239,9 @@ class _Descent:
         return self._gradient.abs().amax(1).double()
 
     def keep(self, left: Tensor) -> None:
-        self.rows, self.points = self.rows[left], self.points[left]
-        self._value, self._gradient, self._image = self._value[left], self._gradient[left], self._image[left]
-        self._direction, self._slope, self._length = self._direction[left], self._slope[left], self._length[left]
+        for name, values in vars(self).items():
+            if isinstance(values, Tensor):
+                setattr(self, name, values[left])
         self._history.keep(left)
 
     def step(self) -> None:
@@ -281,10 +280,8 @@ class _History:
 
     def __init__(self, length: int) -> None:
         self._length = length
-        self._steps: list[Tensor] = []
-        self._changes: list[Tensor] = []
-        self._images: list[Tensor] = []
-        self._curvatures: list[Tensor] = []
+        # steps, changes, images and curvatures
+        self._columns: tuple[list[Tensor], ...] = ([], [], [], [])
         self._scale: Tensor | None = None
 
     def add(self, step: Tensor, change: Tensor, image: Tensor) -> None:
@@ -293,15 +290,13 @@ class _History:
         useful = curvature > 1e-10 * step.norm(dim=1) * change.norm(dim=1)
         scale = torch.where(useful, curvature / (change * image).sum(1), 1.0)
         self._scale = scale if self._scale is None else torch.where(useful, scale, self._scale)
-        for column, new in ((self._steps, step), (self._changes, change), (self._images, image)):
-            column.append(torch.where(useful[:, None], new, 0.0))
-        self._curvatures.append(torch.where(useful, curvature, torch.inf))
-        if len(self._steps) > self._length:
-            for column in self._columns():
-                del column[0]
+        useful_rows = [torch.where(useful[:, None], new, 0.0) for new in (step, change, image)]
+        for column, new in zip(self._columns, (*useful_rows, torch.where(useful, curvature, torch.inf)), strict=True):
+            column.append(new)
+            del column[: -self._length]
 
     def keep(self, left: Tensor) -> None:
-        for column in self._columns():
+        for column in self._columns:
             column[:] = [values[left] for values in column]
         self._scale = None if self._scale is None else self._scale[left]
 
@@ -309,7 +304,7 @@ class _History:
         """The quasi-Newton direction of descent from ``gradient`` and its ``image`` under the preconditioner."""
         rest, image = gradient.clone(), image.clone()
         amounts: list[Tensor] = []
-        past = list(zip(*self._columns(), strict=True))
+        past = list(zip(*self._columns, strict=True))
         for step, change, its_image, curvature in reversed(past):
             amounts.append(((step * rest).sum(1) / curvature)[:, None])
             rest -= amounts[-1] * change
@@ -319,6 +314,3 @@ class _History:
         for (step, change, _, curvature), amount in zip(past, reversed(amounts), strict=True):
             image += (amount - ((change * image).sum(1) / curvature)[:, None]) * step
         return -image
-
-    def _columns(self) -> tuple[list[Tensor], ...]:
-        return self._steps, self._changes, self._images, self._curvatures

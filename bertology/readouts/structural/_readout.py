@@ -60,11 +60,8 @@ class FittedStructural:
         return self.dim * self.rank
 
     def read(self, source: SpanSource) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Squared distances or depths of every sentence of ``source``, in the order of its chunks.
-
-        Yields:
-            The number of a sentence, and its squared distances ``[problem, layer, word, word]`` or depths
-            ``[problem, layer, word]``.
+        """The number of each sentence, in the order of the chunks of ``source``, and its squared distances
+        ``[problem, layer, word, word]`` or depths ``[problem, layer, word]``.
 
         Raises:
             FitError: the source has other layers or another width than the maps were fitted on.
@@ -108,22 +105,6 @@ class StructuralReadout(Settings):
     def name(self) -> str:
         return "structural.v1"
 
-    def fit(
-        self,
-        train: SpanSource,
-        targets: TreeTargets,
-        *,
-        dev: SpanSource,
-        dev_targets: TreeTargets,
-        seed: int = 0,
-        device: str = "cpu",
-        progress: Progress | None = None,
-    ) -> FittedStructural:
-        """Fit the map of every layer and problem: :func:`fit_ranks` of this rank alone."""
-        return fit_ranks(
-            [self], train, targets, dev=dev, dev_targets=dev_targets, seed=seed, device=device, progress=progress
-        )[0]
-
 
 def fit_ranks(
     readouts: Sequence[StructuralReadout],
@@ -138,17 +119,13 @@ def fit_ranks(
 ) -> list[FittedStructural]:
     """Fit the maps of several ranks, of all layers and problems, in the same passes over the data.
 
-    The result of a rank does not depend on the other ranks.
+    The result of a rank does not depend on the other ranks. Arguments that are not named here are as in
+    :meth:`Readout.fit`, of whole sentences, one span an item.
 
     Args:
         readouts: alike but for their rank.
-        train: sentences to fit on, one span an item.
-        targets: their trees.
         dev: other sentences, to see when to slow down and when to stop.
-        dev_targets: their trees.
         seed: of the initial maps (each problem its own) and of the order of the sentences.
-        device: where to compute, as torch names it.
-        progress: called with one line about how far the fit has come.
 
     Raises:
         FitError: a rank above the width of the vectors, a setting out of bounds, readouts that differ in more than
@@ -322,11 +299,7 @@ class TreeProbe:
             )
 
     def distances(self, vectors: Tensor) -> NDArray[np.float32] | None:
-        """``[word, word]`` squared distances of ``[word, dim]`` vectors; None where the probe has no map for them.
-
-        Raises:
-            FitError: vectors of another width.
-        """
+        """``[word, word]`` squared distances of ``[word, dim]`` vectors; None where the probe has no map for them."""
         mapped = self._mapped(vectors, self.distance)
         return None if mapped is None else np.asarray(squared_distances(mapped).clamp_(min=0).numpy())
 

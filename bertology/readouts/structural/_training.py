@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from bertology._workers import Workers
+from bertology.readouts._fitting import ADAM
 from bertology.readouts._sources import Floats
 from bertology.readouts.structural._batches import Asks, Block, TreeBatch, TreeWindow
 
@@ -89,22 +91,7 @@ class Maps:
         for rate in sorted(set(rates)):
             chosen = [number for number, own in enumerate(rates) if own == rate]
             slopes, values, first, second, steps = ([part[number] for number in chosen] for part in parts)
-            adam(
-                values,
-                slopes,
-                first,
-                second,
-                [],
-                steps,
-                fused=True,
-                amsgrad=False,
-                beta1=0.9,
-                beta2=0.999,
-                lr=rate,
-                weight_decay=0.0,
-                eps=1e-8,
-                maximize=False,
-            )
+            adam(values, slopes, first, second, [], steps, lr=rate, weight_decay=0.0, **ADAM)
 
 
 def learn(maps: Maps, words: Tensor, batch: TreeBatch, asks: Asks) -> None:
@@ -190,14 +177,11 @@ class Plateau:
         return better, self.running & ~better
 
 
-@dataclass
-class MapShard:
-    """Maps of one rank and some layers, which one worker trains."""
+class MapShard(NamedTuple):
+    """Maps of one rank and some layers, by their places, which one worker trains."""
 
     rank: int
-    """Which of the ranks."""
     layers: list[int]
-    """Places of the layers."""
     maps: Maps
 
 

@@ -14,7 +14,7 @@ from scipy.stats import spearmanr
 from bertology.errors import FitError
 from bertology.measures import tree_depths, tree_distances
 from bertology.readouts import ArraySpans, FittedStructural, StructuralReadout, TreeTargets, fit_ranks, make_readout
-from tests.readouts.trees import DIM, LONGEST, Trees, fit, parsed, path_heads, planted, root_accuracy, uuas
+from tests.readouts.trees import DIM, LONGEST, Trees, fit, fit_one, parsed, path_heads, planted, root_accuracy, uuas
 
 QUICK = StructuralReadout(rank=DIM, learning_rate=1e-2, max_epochs=25)
 N_TRAIN = 400
@@ -106,7 +106,7 @@ def test_ranks_know_nothing_of_each_other(splits: tuple[Trees, Trees, Trees], on
     assert [found.rank for found in together] == [4, 1, 9]
     assert [found.n_params for found in together] == [DIM * 4, DIM, DIM * 9]
     for readout, found in zip(readouts, together, strict=True):
-        alone = readout.fit(*data, **chosen)
+        alone = fit_one(readout, *data, **chosen)
         assert torch.equal(found.maps, alone.maps)
         np.testing.assert_array_equal(found.dev_loss, alone.dev_loss)
         np.testing.assert_array_equal(found.epochs, alone.epochs)
@@ -144,8 +144,8 @@ def test_sentences_without_weight_are_not_there(splits: tuple[Trees, Trees, Tree
     keep = np.arange(0, 400, 3)
     weights = np.zeros((1, 400), dtype=np.float32)
     weights[0, keep] = 1
-    found = BRIEF.fit(
-        train.source, train.targets("distances", weights), dev=dev.source, dev_targets=dev.targets("distances")
+    found = fit_one(
+        BRIEF, train.source, train.targets("distances", weights), dev=dev.source, dev_targets=dev.targets("distances")
     )
     alone = fit(BRIEF, train.some(keep.tolist()), dev, "distances")
     torch.testing.assert_close(found.maps, alone.maps, atol=2e-3, rtol=1e-3)
@@ -165,7 +165,8 @@ def test_each_problem_has_sentences_of_its_own(splits: tuple[Trees, Trees, Trees
             wrong[number] = targets.values[other]
     weights = np.zeros((2, 400), dtype=np.float32)
     weights[0, :n], weights[1, n:] = 1, 1
-    found = QUICK.fit(
+    found = fit_one(
+        QUICK,
         train.source,
         TreeTargets("distances", wrong, weights),
         dev=dev.source,
@@ -228,7 +229,7 @@ def test_data_that_do_not_fit(splits: tuple[Trees, Trees, Trees]) -> None:
 
     def refused(message: str, source: Any, wanted: TreeTargets, **other: Any) -> None:
         with pytest.raises(FitError, match=message):
-            BRIEF.fit(source, wanted, **{**chosen, **other})
+            fit_one(BRIEF, source, wanted, **{**chosen, **other})
 
     refused("train has 400 sentences and 399 trees", train.source, replace(targets, values=targets.values[1:]))
     other_way = replace(targets, values=targets.values[::-1])

@@ -15,7 +15,7 @@ from bertology.readouts import ArraySpans, StructuralReadout, TreeTargets, _mome
 from bertology.readouts.structural import _batches
 from bertology.readouts.structural._batches import Block, TreeWindow, TreeWindows
 from bertology.readouts.structural._training import Maps, Plateau, learn, losses
-from tests.readouts.trees import DIM, Trees, planted
+from tests.readouts.trees import DIM, Trees, fit_one, planted
 
 CPU = torch.device("cpu")
 ASKS = ["distances", "depths"]
@@ -74,7 +74,7 @@ def test_a_whole_training_is_the_published_one(asks: Any, rate: float) -> None:
     readout = StructuralReadout(rank=4, learning_rate=rate, batch_sentences=16, max_epochs=12, patience=4)
     train, dev = planted(60, 1).noisy(0.3), planted(25, 2).noisy(0.3)
     train, dev = train.layers(1), dev.layers(1)
-    found = readout.fit(train.source, train.targets(asks), dev=dev.source, dev_targets=dev.targets(asks), seed=5)
+    found = fit_one(readout, train.source, train.targets(asks), dev=dev.source, dev_targets=dev.targets(asks), seed=5)
     by, loss, slowed, epochs = by_hand(readout, train, dev, asks, seed=5)
     assert slowed > 0
     assert found.epochs[0, 0] == epochs
@@ -231,9 +231,9 @@ def test_windows_of_any_size_fit_as_well(monkeypatch: pytest.MonkeyPatch) -> Non
     train, dev = planted(300, 1).layers(1), planted(50, 2).layers(1)
     readout = StructuralReadout(rank=DIM, learning_rate=1e-2, max_epochs=15)
     chosen: Any = {"dev": dev.source, "dev_targets": dev.targets("distances")}
-    whole = readout.fit(train.source, train.targets("distances"), **chosen)
+    whole = fit_one(readout, train.source, train.targets("distances"), **chosen)
     monkeypatch.setattr(_moments, "_SPAN_WINDOW_BYTES", 8_000)
-    parts = readout.fit(train.source, train.targets("distances"), **chosen)
+    parts = fit_one(readout, train.source, train.targets("distances"), **chosen)
     for found in (whole, parts):
         assert found.dev_loss[0, 0] < 0.1
     assert not torch.equal(whole.maps, parts.maps)
@@ -258,9 +258,9 @@ def test_depths_of_a_problem_that_has_ended_are_kept() -> None:
     weights[1] = 1
     readout = StructuralReadout(rank=6, learning_rate=0.05, max_epochs=20, patience=2)
     data: Any = {"dev": dev.source, "dev_targets": dev.targets("depths")}
-    found = readout.fit(train.source, train.targets("depths", weights), **data)
+    found = fit_one(readout, train.source, train.targets("depths", weights), **data)
     assert found.epochs[0, 0] < found.epochs[1, 0]
     brief = replace(readout, max_epochs=int(found.epochs[0, 0]))
-    alone = brief.fit(train.source, train.targets("depths", weights), **data)
+    alone = fit_one(brief, train.source, train.targets("depths", weights), **data)
     assert torch.equal(alone.maps[0], found.maps[0])
     assert alone.dev_loss[0] == found.dev_loss[0]
