@@ -54,9 +54,7 @@ class Bootstrap:
     stderr: Floats
     """``[layer]`` standard deviation over resamples."""
     ci_low: Floats
-    """``[layer]``"""
     ci_high: Floats
-    """``[layer]``"""
     ci_methods: tuple[str, ...]
     """:class:`CiMethod` of each layer's interval, with the number of resamples: ``cluster-bootstrap-bca-10000``."""
     replicates: Floats

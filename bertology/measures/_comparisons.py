@@ -247,8 +247,7 @@ def expected_layer(scores: ArrayLike, *, layers: ArrayLike | None = None, least:
 def over_layers(scores: Bootstrap, function: Callable[[Floats], Floats], *, metric: str) -> Bootstrap:
     """A function of ``[…, layer]`` scores, called ``metric``, with the interval from their replicates."""
     values = np.atleast_1d(function(scores.values))
-    replicates = function(scores.replicates)[:, None]
-    jackknife = function(scores.jackknife)[:, None]
+    replicates, jackknife = (function(part)[:, None] for part in (scores.replicates, scores.jackknife))
     return summarised(metric, values, replicates, jackknife, level=scores.level, seed=scores.seed, bounded=False)
 
 

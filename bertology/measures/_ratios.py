@@ -65,16 +65,13 @@ def bootstrap_ratio(
 
 @dataclass(frozen=True)
 class RatioIntervals:
-    """Ratios of many columns with their intervals, without replicates."""
+    """Ratios ``[column]`` with their intervals, without replicates."""
 
     values: Floats
-    """``[column]``, NaN where the denominator is 0."""
+    """NaN where the denominator is 0."""
     stderr: Floats
-    """``[column]``"""
     ci_low: Floats
-    """``[column]``"""
     ci_high: Floats
-    """``[column]``"""
     ci_methods: tuple[str, ...]
 
 

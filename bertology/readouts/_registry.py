@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 SettingsCheck = Callable[[Mapping[str, Any], int], str | None]
 
 
-def _nothing_wrong(settings: Mapping[str, Any], width: int) -> str | None:
-    return None
-
-
 @dataclass(frozen=True)
 class ReadoutKind:
     """Declaration of a readout: everything that planning needs to know before anything is fitted.
@@ -46,7 +42,7 @@ class ReadoutKind:
     """Settings of ``make`` that this version holds fixed."""
     fitted_together: str | None = None
     """Name of a setting whose values in a sweep are fitted in the same passes over the data."""
-    settings_problem: SettingsCheck = _nothing_wrong
+    settings_problem: SettingsCheck = lambda settings, width: None
     """Called while planning with settings and the width of the vectors; returns what is wrong with them, or None."""
 
 

@@ -8,9 +8,8 @@ from bertology.readouts._registry import ReadoutKind
 
 def _rank_problem(settings: Mapping[str, Any], width: int) -> str | None:
     rank = settings.get("rank")
-    if isinstance(rank, int) and rank > width:
-        return f"rank {rank} of vectors that are {width} wide: give 1 to {width}"
-    return None
+    is_too_large = isinstance(rank, int) and rank > width
+    return f"rank {rank} of vectors that are {width} wide: give 1 to {width}" if is_too_large else None
 
 
 STRUCTURAL_V1 = ReadoutKind(

@@ -132,7 +132,7 @@ def fit_ranks(
             their rank, sentences that do not fit their trees, or vectors that are not finite.
     """
     _check(readouts, train, targets, dev, dev_targets)
-    plain, place = readouts[0], torch.device(device)
+    plain, place, tell = readouts[0], torch.device(device), progress or (lambda line: None)
     fits = [_RankFits(readout, train, targets, seed, place) for readout in readouts]
     random = torch.Generator().manual_seed(seed)
     learnt = TreeWindows(train, targets, batch_sentences=plain.batch_sentences, device=place)
@@ -149,8 +149,7 @@ def fit_ranks(
             for one, loss in zip(fits, losses, strict=True):
                 one.judge(epoch, loss)
             n_ended = n_fits - sum(int(one.plateau.running.sum()) for one in fits)
-            if progress is not None:
-                progress(f"structural probes: epoch {epoch}, {n_ended} of {n_fits} have ended")
+            tell(f"structural probes: epoch {epoch}, {n_ended} of {n_fits} have ended")
             if n_ended == n_fits:
                 break
     return [one.fitted(targets.asks, train.layers) for one in fits]
