@@ -127,7 +127,7 @@ def _intervals(table: LayerTable) -> str:
     """How intervals of the main metric were made, what they are over and what they leave out."""
     own_head, code = answers_itself(table.about), "codelength" in param_of(table.about, "settings", {})
     units = clusters_of(table.about) if own_head else "training sentences" if code else "test sentences"
-    known = {
+    known: dict[str, str] = {
         CiMethod.BCA: f"bootstrap over {units}",
         CiMethod.RUNS_BCA: f"bootstrap over seeds × {units}",
         CiMethod.EXACT: f"exact over {units} where all are right or all wrong",
