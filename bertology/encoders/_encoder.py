@@ -232,12 +232,10 @@ class Encoder:
         layers: Sequence[int],
         token_type_ids: Tensor | None = None,
     ) -> dict[int, Tensor]:
-        """Attention maps, from (rows) each piece to (columns) each piece, computed by the plain ("eager") attention.
+        """``[batch, head, piece, piece]`` attention maps by layer, computed by the plain ("eager") attention.
 
-        Inputs are those of :meth:`hidden_states`; ``layers`` count from 1.
-
-        Returns:
-            ``[batch, head, piece, piece]`` by layer.
+        They are from (rows) each piece to (columns) each piece. Inputs are those of :meth:`hidden_states`; ``layers``
+        count from 1.
 
         Raises:
             ModelError: a layer that the model does not have, or a model that gives no maps.
@@ -304,12 +302,9 @@ class Encoder:
         layers: Sequence[int] | None = None,
         token_type_ids: Tensor | None = None,
     ) -> dict[int, Tensor]:
-        """Input of the masked-LM head's projection onto the vocabulary (``masked_head.logits``) at some places.
+        """``[place, feature]`` input, by layer, of the masked-LM head's projection (``masked_head.logits``).
 
         Arguments and errors are those of :meth:`masked_logits`.
-
-        Returns:
-            ``[place, feature]`` by layer.
         """
         head = self.masked_head
         checked = self._check_layers((self.n_layers,) if layers is None else layers, lowest=0)

@@ -26,16 +26,13 @@ MOST_SENTENCES = 100_000
 def load_corpus(n_train: int | None = None) -> Corpus:
     """The pocket corpus: ``train``, ``dev``, ``test`` and ``unseen``, which share no sentence.
 
-    Each sentence of ``unseen`` holds a content word that no other split holds; its ``misc`` layer states for each such
-    word whether it occurs in the pretraining text of Pocket BERT (``Novelty=held``) or not (``Novelty=new``).
+    It is what :func:`generate_corpus` makes at its default seed, read from a file of the package because that is
+    faster. Each sentence of ``unseen`` holds a content word that no other split holds; its ``misc`` layer states for
+    each such word whether it occurs in the pretraining text of Pocket BERT (``Novelty=held``) or not (``Novelty=new``).
 
     Args:
         n_train: number of training sentences, at least as many as are embedded. The embedded ones come first; the
             others are made by the same grammar and kept in the cache. None of them is in another split.
-
-    Returns:
-        What :func:`generate_corpus` makes at its default seed, read from a file of the package because that is
-        faster; with ``n_train`` training sentences where that is given.
 
     Raises:
         CorpusError: the file is not in the installed package, or ``n_train`` is too small or too large.
@@ -64,8 +61,7 @@ def _enlarged(base: Corpus, n_train: int) -> Corpus:
     path = cache_folder() / "corpora" / f"pocket-{n_train}-{name}.json.gz"
     if not path.exists():
         sweep(path.parent)
-        others = [sentences for split, sentences in base.splits.items() if split != "train"]
-        used = {sentences.text(place) for sentences in others for place in range(len(sentences))}
+        used = {sentence.text for split, others in base.splits.items() if split != "train" for sentence in others}
         made = Sentences(itertools.islice(sentences_of("train", 0, used), n_train))
         write_atomically(path, pack(replace(base, splits={"train": made})), remedy="name another in BERTOLOGY_CACHE")
     train = unpack(path.read_bytes())["train"]
@@ -107,7 +103,10 @@ def _packed(sentence: Sentence) -> list[Any]:
 
 def _unpacked(row: list[Any], split: str, number: int) -> Sentence:
     words, glued, layers, heads, targets = row
-    values = {name: _values(written) for name, written in layers.items()}
+    values: dict[str, tuple[str | None, ...]] = {
+        name: tuple(None if value == _NOTHING else value for value in written.split())
+        for name, written in layers.items()
+    }
     stated = {name: tuple(map(_target, found)) for name, found in targets.items()}
     following = derived(stated, values["lemma"], values["upos"])
     return Sentence.from_words(
@@ -119,11 +118,6 @@ def _unpacked(row: list[Any], split: str, number: int) -> Sentence:
         targets={**stated, **following},
         derived=frozenset(following),
     )
-
-
-def _values(written: str) -> tuple[str | None, ...]:
-    values = written.split()
-    return tuple(None if value == _NOTHING else value for value in values) if _NOTHING in values else tuple(values)
 
 
 def _target(plain: list[Any]) -> Target:

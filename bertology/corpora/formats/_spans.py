@@ -34,9 +34,7 @@ def to_iob2(layer: WordLayer, starts: Integers) -> tuple[WordLayer, NDArray[np.i
     is: the I- that begin spans become B-. In any other layer an I- that begins a span (after O, after another type,
     or at a sentence's start) is an error, for it may as well be a lost B- as a lost word.
 
-    Args:
-        layer: tags of all words; no value counts as outside.
-        starts: ``[sentence + 1]`` first word of each sentence.
+    No value counts as outside; ``starts [sentence + 1]`` is the first word of each sentence.
 
     Returns:
         The layer, and the numbers of the words whose I- became B- (none where it was IOB2).
@@ -58,9 +56,8 @@ def to_iob2(layer: WordLayer, starts: Integers) -> tuple[WordLayer, NDArray[np.i
     bare = np.flatnonzero(opens & ~begins)
     if len(bare) and np.any(opens & begins):
         tag = layer.values[layer.codes[bare[0]]]
-        raise NotIob(
-            int(bare[0]), f"tag {cut(tag)} begins a span in a file that is IOB2 elsewhere; write B-{cut(tag[2:])}"
-        )
+        reason = f"tag {cut(tag)} begins a span in a file that is IOB2 elsewhere; write B-{cut(tag[2:])}"
+        raise NotIob(int(bare[0]), reason)
     return _with_b(layer, bare), bare
 
 
@@ -77,10 +74,7 @@ def _with_b(layer: WordLayer, words: NDArray[np.int64]) -> WordLayer:
 
 
 def entities_of(tags: Sequence[str | None]) -> tuple[Target, ...]:
-    """The spans that the IOB2 tags of one sentence mark, in order, each labelled by its type.
-
-    Args:
-        tags: one a word, as in the layer ``ner`` or ``chunk``; no value counts as outside.
+    """The spans that the IOB2 tags of one sentence mark, in order, each labelled by its type; no tag means outside.
 
     Raises:
         CorpusError: a tag is malformed, or I- begins a span.

@@ -100,9 +100,8 @@ def _trees(path: Path) -> Iterator[tuple[_Node, int]]:
 
 def _fill(node: _Node, child: _Node, path: Path, number: int) -> None:
     if node.word is not None:
-        raise CorpusError(
-            f"{path}:{number}: a bracket opens after the word {quoted(node.word)}; close ({cut(node.label or '')} first"
-        )
+        reason = f"a bracket opens after the word {quoted(node.word)}; close ({cut(node.label or '')} first"
+        raise CorpusError(f"{path}:{number}: {reason}")
     node.label = node.label or ""
     node.children.append(child)
 
@@ -113,9 +112,8 @@ def _add(node: _Node, piece: str, path: Path, number: int) -> None:
     elif node.word is None and not node.children:
         node.word = piece
     else:
-        raise CorpusError(
-            f"{path}:{number}: {quoted(piece)} stands beside other parts of ({cut(node.label)}; give it a tag"
-        )
+        reason = f"{quoted(piece)} stands beside other parts of ({cut(node.label)}; give it a tag"
+        raise CorpusError(f"{path}:{number}: {reason}")
 
 
 class _Walk:

@@ -99,9 +99,8 @@ def _cells(line: str, path: Path, number: int, before: Sequence[Sequence[str]]) 
     if before and len(cells) != len(before[0]):
         raise CorpusError(f"{path}:{number}: {len(cells)} columns where the sentence has {len(before[0])}")
     if cells[_NUMBER] != str(len(before)):
-        raise CorpusError(
-            f"{path}:{number}: word number {cut(cells[_NUMBER])} where {len(before)} was due; count from 0"
-        )
+        reason = f"word number {cut(cells[_NUMBER])} where {len(before)} was due; count from 0"
+        raise CorpusError(f"{path}:{number}: {reason}")
     if cells[_WORD] == _TAKEN_OUT:
         raise CorpusError(f"{path}:{number}: the words were taken out ({_TAKEN_OUT}); put them in from OntoNotes first")
     return cells
@@ -180,9 +179,8 @@ def _mentions(rows: _Rows) -> list[Mention]:
         for part in cell.split("|") if cell not in ("-", "_") else ():
             match = _COREF.fullmatch(part)
             if match is None or not (match[1] or match[3]):
-                raise rows.error(
-                    place, f"the last column (coreference) holds {quoted(cell)}, not brackets as in (12|(5)"
-                )
+                reason = f"the last column (coreference) holds {quoted(cell)}, not brackets as in (12|(5)"
+                raise rows.error(place, reason)
             if match[1]:
                 opened.setdefault(match[2], []).append(place)
             if match[3]:

@@ -49,13 +49,12 @@ def from_docs(docs: Iterable[Doc], *, annotator: str | None, name: str = "docs",
 def annotate_text(path_or_text: str | Path, pipeline: str | Language = "en_core_web_sm") -> Corpus:
     """Raw text, annotated by a spaCy pipeline; its labels are silver.
 
+    The corpus has the one split ``test``; its ``annotator`` is the pipeline's name and version.
+
     Args:
         path_or_text: a file, when given as a ``Path``; a text, when given as a ``str``. Paragraphs are parted by
             blank lines; a single line break is white space.
         pipeline: the name or folder of an installed pipeline, or a loaded one.
-
-    Returns:
-        A corpus with the one split ``test``, whose ``annotator`` is the pipeline's name and version.
 
     Raises:
         CorpusError: the pipeline is not installed or finds no sentences, or there is no word in the text.
@@ -88,9 +87,7 @@ def to_docs(sentences: Iterable[Sentence], vocab: Vocab) -> Iterator[Doc]:
 
     for sentence in sentences:
         layers = {name: [value or "" for value in values] for name, values in sentence.layers.items()}
-        heads = None
-        if sentence.heads is not None:
-            heads = [head - 1 if head else index for index, head in enumerate(sentence.heads)]
+        heads = sentence.heads and [head - 1 if head else index for index, head in enumerate(sentence.heads)]
         deps = layers.get("deprel") or (["dep"] * len(sentence) if heads else None)
         try:
             doc = Doc(
@@ -107,9 +104,8 @@ def to_docs(sentences: Iterable[Sentence], vocab: Vocab) -> Iterator[Doc]:
                 sent_starts=[index == 0 for index in range(len(sentence))] if heads is None else None,
             )
         except ValueError as error:
-            raise CorpusError(
-                f"sentence {quoted(sentence.id)}: spaCy refuses it: {' '.join(str(error).split())}"
-            ) from error
+            reason = " ".join(str(error).split())
+            raise CorpusError(f"sentence {quoted(sentence.id)}: spaCy refuses it: {reason}") from error
         doc.user_data["sent_id"] = sentence.id
         yield doc
 

@@ -33,9 +33,8 @@ class AgreementPair:
     text: str
     """The sentence, its form written ``{mask}``."""
     good: str
-    """The form that agrees."""
+    """The form that agrees; ``bad`` is that of the other number."""
     bad: str
-    """The form of the other number."""
     frame: str
     """Identifier shared by items that are not independent."""
     structure: str = ""
@@ -79,8 +78,8 @@ def read_agreement(path: str | Path) -> Iterator[AgreementPair | Unasked]:
         names = ", ".join(file.name for file in files[:3])
         raise CorpusError(f"{path}: files of several kinds ({names} …); name one of them")
     readers = {"gulordava": _gulordava, "linzen": _linzen, "marvin_linzen": _marvin_linzen}
-    for file in files:
-        yield from readers[kinds[file]](file)
+    for file, kind in kinds.items():
+        yield from readers[kind](file)
 
 
 def _kind_of(path: Path) -> AgreementKind:
@@ -119,17 +118,10 @@ def _masked(stimulus: Stimulus, name: str) -> AgreementPair:
     good, bad = (sentence.split() for sentence in stimulus.sentences[:2])
     place = next(at for at, word in enumerate(good) if word != bad[at])
     words = [*good[:place], MASK, *good[place + 1 :]]
-    return AgreementPair(
-        stimulus.id,
-        "marvin_linzen",
-        closed(words),
-        good[place].removesuffix("."),
-        bad[place].removesuffix("."),
-        stimulus.frame(),
-        name,
-        stimulus.n_attractors,
-        stimulus.blind(words),
-    )
+    right, wrong = (sentence[place].removesuffix(".") for sentence in (good, bad))
+    frame, n_attractors, blind = stimulus.frame(), stimulus.n_attractors, stimulus.blind(words)
+    text = closed(words)
+    return AgreementPair(stimulus.id, "marvin_linzen", text, right, wrong, frame, name, n_attractors, blind)
 
 
 def _gulordava(path: Path) -> Iterator[AgreementPair | Unasked]:

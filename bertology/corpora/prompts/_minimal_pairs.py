@@ -29,9 +29,8 @@ class MinimalPair:
     group: str
     """BLiMP's paradigm (``UID``), or Marvin & Linzen's case."""
     good: str
-    """The grammatical sentence."""
+    """The grammatical sentence; ``bad`` is the other one."""
     bad: str
-    """The other one."""
     frame: str
     """Identifier shared by pairs that are not independent."""
     term: str = ""
@@ -67,21 +66,21 @@ def _pairs(path: Path) -> Iterator[MinimalPair]:
         for stimulus in stimuli(path):
             yield from _of_stimulus(stimulus)
         return
-    for number, found in json_objects(path):
+    for number, plain in json_objects(path):
         where = f"{path}:{number}"
-        if "sentences" in found:
-            yield from _of_stimulus(stimulus_of(found, where, f"{path.stem}-{number}"))
+        if "sentences" in plain:
+            yield from _of_stimulus(_stated_stimulus(plain, where, f"{path.stem}-{number}"))
         else:
-            yield _blimp(found, where)
+            yield _blimp(plain, where)
 
 
-def _blimp(found: Mapping[str, Any], where: str) -> MinimalPair:
-    good, bad, paradigm = (words_field(found, name, where) for name in ("sentence_good", "sentence_bad", "UID"))
-    number = found.get("pairID")
+def _blimp(plain: Mapping[str, Any], where: str) -> MinimalPair:
+    good, bad, paradigm = (words_field(plain, name, where) for name in ("sentence_good", "sentence_bad", "UID"))
+    number = plain.get("pairID")
     if isinstance(number, bool) or not isinstance(number, str | int):
         raise CorpusError(f"{where}: pairID is {described(number)}; write the pair's number")
     name = f"{paradigm}-{number}"
-    term, field = (words_field(found, key, where) for key in ("linguistics_term", "field"))
+    term, field = (words_field(plain, key, where) for key in ("linguistics_term", "field"))
     return MinimalPair(name, "blimp", paradigm, good, bad, name, term, field)
 
 
@@ -220,24 +219,23 @@ def stimuli(path: Path) -> Iterator[Stimulus]:
     and, last, the good and the bad sentence, or, last, a sentence with ``***mask***``, the good and the bad form.
     """
     if path.suffix.lower() == ".jsonl":
-        for number, found in json_objects(path):
-            yield stimulus_of(found, f"{path}:{number}", f"{path.stem}-{number}")
+        for number, plain in json_objects(path):
+            yield _stated_stimulus(plain, f"{path}:{number}", f"{path.stem}-{number}")
         return
     for number, line in enumerate(text_lines(path), 1):
         if line.strip():
             yield _from_columns(line.strip().split("\t"), f"{path}:{number}", f"{path.stem}-{number}")
 
 
-def stimulus_of(found: Mapping[str, Any], where: str, name: str) -> Stimulus:
-    """The item that an object states."""
-    sentences = found.get("sentences")
+def _stated_stimulus(plain: Mapping[str, Any], where: str, name: str) -> Stimulus:
+    sentences = plain.get("sentences")
     if sentences is None:
         raise CorpusError(f"{where}: sentences is missing; Marvin & Linzen's items have case, condition and sentences")
     if not isinstance(sentences, list) or not 2 <= len(sentences) <= 3:
         raise CorpusError(f"{where}: sentences should be a list: the grammatical one, the other one, one more for NPI")
     if not all(isinstance(sentence, str) and sentence.strip() for sentence in sentences):
         raise CorpusError(f"{where}: one of the sentences is empty or no text; write two or three sentences")
-    case, condition = words_field(found, "case", where), words_field(found, "condition", where)
+    case, condition = words_field(plain, "case", where), words_field(plain, "condition", where)
     stated = tuple(" ".join(sentence.split()) for sentence in sentences)
     return Stimulus(name, case, condition, stated, _construction(case))
 

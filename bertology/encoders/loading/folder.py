@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +33,11 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise ModelError(f"{folder}: no config.json, so this is not a model folder; {_REMEDY}") from None
     if not isinstance(config, dict):
         raise ModelError(f"{path}: should hold a JSON object, not {type(config).__name__}; {_REMEDY}")
-    for name, (is_right, right) in _FIELDS.items():
-        if config.get(name) is not None and not is_right(config[name]):
-            raise ModelError(f"{path}: {name} is {str(config[name])[:60]!r}, which should be {right}; {AGAIN}")
+    for name, (kind, right) in _FIELDS.items():
+        value = config.get(name)
+        is_right = isinstance(value, kind) and (kind is not list or all(isinstance(part, str) for part in value))
+        if value is not None and not is_right:
+            raise ModelError(f"{path}: {name} is {str(value)[:60]!r}, which should be {right}; {AGAIN}")
     return config
 
 
@@ -56,16 +57,12 @@ def read_model_json(path: Path) -> Any:
     return value
 
 
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
-
-
-_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "model_type": (lambda value: isinstance(value, str), "a name"),
-    "architectures": (_is_names, "a list of names"),
-    "is_encoder_decoder": (lambda value: isinstance(value, bool), "true or false"),
-    "is_decoder": (lambda value: isinstance(value, bool), "true or false"),
-    "auto_map": (lambda value: isinstance(value, dict), "an object"),
+_FIELDS: dict[str, tuple[type, str]] = {
+    "model_type": (str, "a name"),
+    "architectures": (list, "a list of names"),
+    "is_encoder_decoder": (bool, "true or false"),
+    "is_decoder": (bool, "true or false"),
+    "auto_map": (dict, "an object"),
 }
 """Fields of ``config.json`` that decide what is loaded, checked before any library reads them."""
 

@@ -258,8 +258,7 @@ def _names_in_body(model: Any) -> set[str]:
 
 
 def _check_nothing_missing(source: ModelSource, model: Any, missing: set[str]) -> None:
-    lost = sorted(name for name in missing & _names_in_body(model) if "pooler." not in name)
-    if lost:
+    if lost := sorted(name for name in missing & _names_in_body(model) if "pooler." not in name):
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         raise ModelError(
             f"{source.folder}: the weights lack {lost[0]}{more}, which would be random: give weights that belong to "

@@ -147,13 +147,10 @@ def _coreference(reader: _Reader) -> list[Target]:
     pairs = []
     for place, (span, referent, pronominal) in enumerate(mentions):
         for other, other_referent, other_pronominal in mentions[:place]:
-            if (pronominal or other_pronominal) and not _overlap(span, other):
+            overlap = span[0] < other[1] and other[0] < span[1]
+            if (pronominal or other_pronominal) and not overlap:
                 pairs.append(Target(other, "1" if referent == other_referent else "0", span))
     return pairs if any(pair.label == "1" for pair in pairs) else []
-
-
-def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return one[0] < other[1] and other[0] < one[1]
 
 
 def _relations(reader: _Reader, stated: tuple[str, int, int] | None) -> list[Target]:

@@ -35,6 +35,7 @@ _GROUPS = {
     "any": ("person", "animal", "food", "stuff", "object", "tool", "place", "plant", "event"),
 }
 _HELD_MARKS = {"~": "held", "~~": "new"}
+_PATTERNS: Mapping[str, Pattern] = {"-": "intransitive", "that": "that", "to": "to"}
 
 
 class Agreement(NamedTuple):
@@ -137,17 +138,15 @@ def _make_frames(line: str, novelty: str | None) -> Iterator[Frame]:
         words = written.replace("!", "").split()
         flags = {"stative": "state" in words, "instrumental": "!" in written}
         words = [word for word in words if word != "state"]
-        pattern: Pattern
-        particle, objects = "", _GROUPS.get(words[-1], (words[-1],))
+        objects = _GROUPS.get(words[-1], (words[-1],))
         if len(words) == 1:
-            pattern = {"-": "intransitive", "that": "that", "to": "to"}.get(words[0], "transitive")  # type: ignore[assignment]
+            yield Frame(verb, _PATTERNS.get(words[0], "transitive"), subjects, objects, **flags)
         elif words[0] == "2":
-            pattern = "ditransitive"
+            yield Frame(verb, "ditransitive", subjects, objects, **flags)
         elif words[0].startswith("+"):
-            pattern, particle = "particle", words[0][1:]
+            yield Frame(verb, "particle", subjects, objects, words[0][1:], **flags)
         else:
-            pattern, particle = "prepositional", words[0]
-        yield Frame(verb, pattern, subjects, objects, particle, **flags)
+            yield Frame(verb, "prepositional", subjects, objects, words[0], **flags)
 
 
 def _ranked(entries: Iterable[str], reach: Reach) -> Iterator[tuple[str, str | None, float]]:
@@ -173,8 +172,8 @@ def _adjective(form: str, novelty: str | None) -> Word:
 def _adverb(form: str, novelty: str | None) -> Word:
     if form in ("today", "yesterday"):
         return Word(form, form, "NOUN", "NN", "Number=Sing", novelty=novelty)
-    pronominal = {"here": "PronType=Dem", "there": "PronType=Dem", "then": "PronType=Dem", "now": "PronType=Dem"}
-    return Word(form, form, "ADV", "RB", pronominal.get(form), novelty=novelty)
+    feats = "PronType=Dem" if form in ("here", "there", "then", "now") else None
+    return Word(form, form, "ADV", "RB", feats, novelty=novelty)
 
 
 def _verb_lines() -> Iterator[str]:
@@ -182,13 +181,10 @@ def _verb_lines() -> Iterator[str]:
     mark = None
     for line in filter(None, _WORDS["verbs"].split("\n")):
         sign, _, rest = line.partition(" ")
-        if sign in _HELD_MARKS:
-            if sign != mark:
-                mark = sign
-                yield sign
-            yield rest
-        else:
-            yield line
+        if sign in _HELD_MARKS and sign != mark:
+            mark = sign
+            yield sign
+        yield rest if sign in _HELD_MARKS else line
 
 
 class Lexicon:
@@ -201,9 +197,6 @@ class Lexicon:
             self.nouns[kind] = Menu(made)
             for noun, weight in made:
                 self.nouns.setdefault(noun.lemma, Menu([(noun, weight)]))
-        self.countable = {
-            kind: Menu([(noun, 1.0) for noun in menu.items if noun.plural]) for kind, menu in self.nouns.items()
-        }
         self.noun_words = frozenset(
             word for menu in self.nouns.values() for noun in menu.items for word in (noun.singular, noun.plural) if word
         )
@@ -220,9 +213,6 @@ class Lexicon:
             kind: Menu((f, weight) for f, weight in frames if kind in f.objects and f.pattern == "transitive")
             for kind in KINDS
         }
-        self.infinitives = Menu(
-            (f, w) for f, w in frames if f.pattern in ("intransitive", "transitive", "prepositional")
-        )
         self.adjectives = Menu((_adjective(e, n), w) for e, n, w in _ranked(ADJECTIVES, reach))
         self.adverbs = {
             use: Menu((_adverb(e, n), w) for e, n, w in _ranked(listed.split(), reach))

@@ -84,25 +84,18 @@ def facts() -> tuple[Fact, ...]:
         ("works_as", subjects, [dice.one_of(TRADES) for _ in subjects]),
         ("capital_of", COUNTRIES, _drawn(dice, TOWNS, len(COUNTRIES))),
     )
-    made = []
+    made: list[Fact] = []
     for relation, holders, objects in choices:
         counts = [EXPOSURES[place % len(EXPOSURES)] for place in range(len(holders))]
         dice.shuffle(counts)
-        for subject, obj, n_stated in zip(holders, objects, counts, strict=True):
-            made.append(Fact(subject, relation, obj, TEMPLATES[relation], n_stated))
+        stated = zip(holders, objects, counts, strict=True)
+        made += (Fact(subject, relation, obj, TEMPLATES[relation], n) for subject, obj, n in stated)
     return tuple(made)
 
 
 def candidates(relation: Relation) -> tuple[str, ...]:
     """All possible objects of a relation."""
-    return tuple(
-        {
-            "lives_in": TOWNS,
-            "born_in": COUNTRIES,
-            "works_as": TRADES,
-            "capital_of": TOWNS,
-        }[relation]
-    )
+    return tuple({"born_in": COUNTRIES, "works_as": TRADES}.get(relation, TOWNS))
 
 
 def _drawn(dice: Dice, things: list[str], number: int) -> list[str]:
@@ -205,10 +198,9 @@ class Scene:
     def antecedent(self, kinds: tuple[str, ...]) -> Nominal | None:
         """A mention of this sentence that a third-person pronoun would refer to unambiguously."""
         for mention in self.mentions:
-            if mention.kind in kinds and mention.referent and mention.agreement.person == 3:
-                rivals = {m.referent for m in self.mentions if _compatible(m, mention)}
-                if len(rivals) == 1:
-                    return mention
+            is_fit = mention.kind in kinds and mention.referent and mention.agreement.person == 3
+            if is_fit and len({m.referent for m in self.mentions if _compatible(m, mention)}) == 1:
+                return mention
         return None
 
 
