@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -125,15 +126,12 @@ def first_line(path: Path) -> str:
 def line_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The lines between blank lines, without line feeds, each block with the number of its first line."""
     block: list[str] = []
-    number = 0
-    for number, line in enumerate(text_lines(path), 1):
+    for number, line in enumerate(chain(text_lines(path), [""]), 1):
         if line.strip():
             block.append(line.rstrip("\n"))
         elif block:
             yield number - len(block), block
             block = []
-    if block:
-        yield number - len(block) + 1, block
 
 
 def json_objects(

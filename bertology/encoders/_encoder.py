@@ -43,21 +43,13 @@ class Encoder:
         dtype: str,
         eager: bool,
     ) -> None:
-        self.name = source.name
-        """As it was given to :func:`load_encoder`."""
-        self.source = source
-        self.family = shape.family
-        self.n_layers = shape.n_layers
-        self.dim = shape.dim
-        self.n_heads = shape.n_heads
+        self.name, self.source = source.name, source
+        self.family, self.n_layers, self.dim, self.n_heads = shape.family, shape.n_layers, shape.dim, shape.n_heads
         self.init: Init = init
-        self.seed = seed
-        self.dtype = dtype
+        self.seed, self.dtype = seed, dtype
         self.tokenizer = tokenizer
         """The transformers tokenizer, for what is not offered here."""
-        self.model = model
-        self._reader = reader
-        self._eager = eager
+        self.model, self._reader, self._eager = model, reader, eager
         self._gates: Gates = {}
 
     def __repr__(self) -> str:

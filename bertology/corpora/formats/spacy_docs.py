@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,21 +193,18 @@ def _pipeline(name: str) -> Language:
 
 def _paragraphs(lines: Iterable[str], max_length: int, where: str) -> Iterator[str]:
     """Runs of lines without a blank one between them, each as one text."""
-    held: list[str] = []
+    block: list[str] = []
     length = 0
-    for line in lines:
+    for line in chain(lines, [""]):
         if line.strip():
-            held.append(line)
+            block.append(line)
             length += len(line)
             if length > max_length:
-                raise CorpusError(
-                    f"{where}: a paragraph of more than {max_length} characters; put blank lines between paragraphs"
-                )
-        elif held:
-            yield "".join(held)
-            held, length = [], 0
-    if held:
-        yield "".join(held)
+                reason = f"a paragraph of more than {max_length} characters; put blank lines between paragraphs"
+                raise CorpusError(f"{where}: {reason}")
+        elif block:
+            yield "".join(block)
+            block, length = [], 0
 
 
 def _sentences(docs: Iterable[Doc], *, where: str = "") -> Iterator[Sentence]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bertology.pocket.training._model import salient_words
 
 if TYPE_CHECKING:
+    import torch
     from tokenizers import Tokenizer
 
 Integers = NDArray[np.int64]
@@ -72,6 +73,13 @@ class Batch:
     """``[row, mask]`` what stood there, or −100."""
     next_labels: Integers
     """``[row]`` 0 where the second segment follows the first, 1 where it is from elsewhere, −100 without one."""
+
+    def inputs(self, device: torch.device) -> dict[str, torch.Tensor]:
+        """The model's arguments, on its device."""
+        import torch
+
+        names = ("input_ids", "attention_mask", "token_type_ids")
+        return {name: torch.from_numpy(getattr(self, name)).to(device) for name in names}
 
 
 @dataclass(frozen=True)

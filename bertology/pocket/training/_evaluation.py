@@ -88,17 +88,11 @@ def _shares(keys: Sequence[int], hits: Sequence[bool]) -> dict[int, float]:
 
 
 def _held_out_accuracy(model: BertForPreTraining, held_out: Examples, n_batches: int) -> tuple[float, float]:
-    import torch
-
     masked: list[np.ndarray[Any, Any]] = []
     following: list[np.ndarray[Any, Any]] = []
     for step in range(n_batches):
         batch = held_out.batch(step)
-        ids, mask, segments = (
-            torch.from_numpy(array).to(model.device)
-            for array in (batch.input_ids, batch.attention_mask, batch.token_type_ids)
-        )
-        output = model(input_ids=ids, attention_mask=mask, token_type_ids=segments)
+        output = model(**batch.inputs(model.device))
         guessed = output.prediction_logits.argmax(-1).cpu().numpy()
         guessed = np.take_along_axis(guessed, batch.masked, axis=1)
         masked.append((guessed == batch.masked_labels)[batch.masked_labels != IGNORED])

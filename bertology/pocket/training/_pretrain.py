@@ -72,6 +72,7 @@ def pretrain(
             too few for what is evaluated; or the loss or a weight is not finite, and then no model is written.
     """
     import torch
+    from safetensors.torch import load_file
 
     if threads is not None:
         torch.set_num_threads(threads)
@@ -82,7 +83,9 @@ def pretrain(
     state = saved_state(work / _STATE, settings, device=device)
     tokenizer, examples, held_out = _text(settings, echo)
     _check_length(settings, tokenizer)
-    trainer = Trainer(settings, _moved(new_model(settings, tokenizer.get_vocab_size()), device), examples)
+    model = new_model(settings, tokenizer.get_vocab_size())
+    torch.nn.Module.to(model, device)  # its own ``to`` is not typed for device names
+    trainer = Trainer(settings, model, examples)
     if state is not None:
         trainer.resume(state)
         echo(f"going on from step {trainer.step}")
@@ -95,7 +98,9 @@ def pretrain(
 
     _train(trainer, tokenizer, out, measured, echo)
     save_model(trainer.model, tokenizer, out)
-    evaluation = _evaluation_as_stored(trainer, out, lambda: measured(at_last=True))
+    # The figures are those of the weights after their rounding to float16.
+    trainer.model.load_state_dict(load_file(out / "model.safetensors"), strict=False)
+    evaluation = measured(at_last=True)
     card = model_card(settings, evaluation, vocabulary_size=tokenizer.get_vocab_size())
     write_atomically(out / "README.md", card.encode())
     _write_provenance(settings, out, evaluation, device=device)
@@ -232,11 +237,7 @@ def pretraining_loss(model: BertForPreTraining, batch: Batch) -> torch.Tensor:
     def on_device(array: Any) -> torch.Tensor:
         return torch.from_numpy(array).to(model.device)
 
-    hidden = model.bert(
-        input_ids=on_device(batch.input_ids),
-        attention_mask=on_device(batch.attention_mask),
-        token_type_ids=on_device(batch.token_type_ids),
-    )
+    hidden = model.bert(**batch.inputs(model.device))
     places = on_device(batch.masked).unsqueeze(-1).expand(-1, -1, hidden.last_hidden_state.shape[-1])
     masked, following = model.cls(hidden.last_hidden_state.gather(1, places), hidden.pooler_output)
     loss = cross_entropy(masked.flatten(0, 1), on_device(batch.masked_labels).flatten())
@@ -247,7 +248,7 @@ def pretraining_loss(model: BertForPreTraining, batch: Batch) -> torch.Tensor:
 
 def _train(trainer: Trainer, tokenizer: Tokenizer, out: Path, measured: Callable[[], Evaluation], echo: Echo) -> None:
     settings, work = trainer.settings, out / "training"
-    first, began, told = trainer.step, time.monotonic(), time.monotonic()
+    first, began, reported = trainer.step, time.monotonic(), time.monotonic()
     losses: list[float] = []
     while True:
         if trainer.step in settings.keep_checkpoints:
@@ -259,29 +260,13 @@ def _train(trainer: Trainer, tokenizer: Tokenizer, out: Path, measured: Callable
             trainer.save(work / _STATE)
         if trainer.step % settings.evaluate_every == 0 and trainer.step < settings.steps:
             measured()
-        if time.monotonic() - told > _REPORT_SECONDS:
-            told = time.monotonic()
-            rate = (trainer.step - first) / (told - began)
+        if time.monotonic() - reported > _REPORT_SECONDS:
+            reported = time.monotonic()
+            rate = (trainer.step - first) / (reported - began)
             left = (settings.steps - trainer.step) / rate / 60
             loss = sum(losses) / len(losses)
             echo(f"step {trainer.step}/{settings.steps}, loss {loss:.3f}, {rate:.1f} steps/s, {left:.0f} min left")
             losses.clear()
-
-
-def _evaluation_as_stored(trainer: Trainer, out: Path, measured: Callable[[], Evaluation]) -> Evaluation:
-    """The figures of the weights after their rounding to float16."""
-    from safetensors.torch import load_file
-
-    trainer.model.load_state_dict(load_file(out / "model.safetensors"), strict=False)
-    return measured()
-
-
-def _moved(model: BertForPreTraining, device: str) -> BertForPreTraining:
-    """The model on a device; its own ``to`` is not typed for device names."""
-    import torch
-
-    torch.nn.Module.to(model, device)
-    return model
 
 
 def _settings_digest(settings: PretrainSettings) -> str:
