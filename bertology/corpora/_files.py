@@ -58,9 +58,8 @@ def split_files(path: Path, suffixes: Collection[str], *, what: str) -> dict[str
         if len(files) == 1:
             return {"test": files}
         names = ", ".join(file.name for file in files[:3])
-        raise CorpusError(
-            f"{path}: no {what} file there has train, dev or test in its name ({names} …); rename them, or give one"
-        )
+        reason = f"no {what} file there has train, dev or test in its name ({names} …); rename them, or give one"
+        raise CorpusError(f"{path}: {reason}")
     for split, paths in by_split.items():
         treebanks = {_treebank_of(file) for file in paths}
         if len(paths) > 1 and (len(treebanks) > 1 or None in treebanks):

@@ -83,9 +83,8 @@ def _trees(path: Path) -> Iterator[tuple[_Node, int]]:
                     raise CorpusError(f"{path}:{number}: a bracket closes that was not opened; take it out")
                 node = open_nodes.pop()
                 if node.word is None and not node.children:
-                    raise CorpusError(
-                        f"{path}:{number}: a bracket ({cut(node.label or '')}) that holds nothing; fill it"
-                    )
+                    reason = f"a bracket ({cut(node.label or '')}) that holds nothing; fill it"
+                    raise CorpusError(f"{path}:{number}: {reason}")
                 if not open_nodes:
                     yield node, blanks
             elif not open_nodes:

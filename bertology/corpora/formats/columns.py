@@ -24,6 +24,7 @@ COLUMN_SUFFIXES = (
 """Ends of the names of column files, for telling them from what else lies in a folder."""
 _IOB_LAYERS = ("chunk", "ner")
 _DOCUMENT = "-DOCSTART-"
+_EMPTY = "no word in it; give a file with one word and its tags a line"
 
 
 def read_columns(
@@ -56,7 +57,7 @@ def _read(path: Path, layout: _Layout, oddities: Oddities) -> Sentences:
     lines = array("q")
     sentences = Sentences(_sentences(path, layout, lines, oddities))
     if not len(sentences):
-        raise CorpusError(f"{path}: no word in it; give a file with one word and its tags a line")
+        raise CorpusError(f"{path}: {_EMPTY}")
     repaired = {}
     for name in _IOB_LAYERS:
         if name in sentences.layers:
@@ -106,9 +107,8 @@ def _check(row: Sequence[str], layout: _Layout, path: Path, number: int, due: in
         index = row.index("")
         raise CorpusError(f"{path}:{number}: column {index + 1} ({names[index]}) is empty; write _ for no value")
     if names[0] == "id" and row[0] != str(due):
-        raise CorpusError(
-            f"{path}:{number}: id {cut(row[0])} where {due} was due; number the words of a sentence from 1"
-        )
+        reason = f"id {cut(row[0])} where {due} was due; number the words of a sentence from 1"
+        raise CorpusError(f"{path}:{number}: {reason}")
 
 
 def _sentence(
@@ -119,8 +119,8 @@ def _sentence(
     where: str,
     oddities: Oddities,
 ) -> Sentence:
-    columns = list(zip(*rows, strict=True))
-    forms = columns[layout.form]
+    columns = dict(zip(layout.names, zip(*rows, strict=True), strict=True))
+    forms = columns["form"]
     stated = {key.strip(): value.strip() for key, _, value in (comment.partition("=") for comment in comments)}
     space_after = None
     if "text" in stated:
@@ -130,8 +130,9 @@ def _sentence(
     else:
         oddities.note(JOINED, where)
     layers = {
-        name: tuple(None if value == "_" else value for value in columns[index])
-        for name, index in layout.layers.items()
+        name: tuple(None if value == "_" else value for value in column)
+        for name, column in columns.items()
+        if name not in ("form", "id", _IGNORED)
     }
     return Sentence.from_words(
         forms,
@@ -175,16 +176,6 @@ class _Layout:
     tabbed: bool
     """Whether columns are parted by single tabs, else by spaces."""
 
-    @property
-    def form(self) -> int:
-        """Which column holds the words."""
-        return self.names.index("form")
-
-    @property
-    def layers(self) -> dict[str, int]:
-        """Column of each annotation layer."""
-        return {name: i for i, name in enumerate(self.names) if name not in ("form", "id", _IGNORED)}
-
     def is_comment(self, line: str) -> bool:
         """Whether a line that begins with ``#`` is a comment, not the annotation of the word ``#``.
 
@@ -221,9 +212,8 @@ def _stated_layout(columns: str | Sequence[str], path: Path) -> _Layout:
             raise CorpusError(f"columns: {quoted(name)} stands twice; {_REMEDY}")
     if "form" not in names:
         raise CorpusError(f"columns: none of {cut(', '.join(names))} is form, the words; {_REMEDY}")
-    rows, _ = _sample(path)
-    tabbed = _is_tabbed(rows)
-    first = _cells_of(rows[0], tabbed=tabbed) if rows else names
+    table, tabbed, _ = _sample(path)
+    first = table[0] if table else names
     if len(first) != len(names):
         raise CorpusError(
             f"{path}: columns: {len(names)} names for the {len(first)} columns of its first line, "
@@ -239,11 +229,9 @@ def _inferred_layout(path: Path) -> _Layout:
     types are those of CoNLL-2000, else ``ner``; one of universal part-of-speech tags is ``upos``; a single other one
     is ``xpos``. The fourth and fifth column of numbered NER files (as of Universal NER) are left out.
     """
-    rows, _ = _sample(path)
-    if not rows:
-        raise CorpusError(f"{path}: no word in it; give a file with one word and its tags a line")
-    tabbed = _is_tabbed(rows)
-    table = [_cells_of(row, tabbed=tabbed) for row in rows]
+    table, tabbed, _ = _sample(path)
+    if not table:
+        raise CorpusError(f"{path}: {_EMPTY}")
     width = len(table[0])
     if width < 2:
         raise CorpusError(f"{path}: lines of one column; a word and its tags should be parted by a tab or a space")
@@ -268,19 +256,15 @@ def _inferred_layout(path: Path) -> _Layout:
 
 def looks_like_columns(path: Path) -> bool:
     """Whether a text file has one word with its tags on each line, rather than running text."""
-    rows, blanks = _sample(path)
-    if not rows:
-        return False
-    tabbed = _is_tabbed(rows)
-    table = [_cells_of(row, tabbed=tabbed) for row in rows[:20]]
-    width = len(table[0])
-    if width < 2 or any(len(row) != width for row in table):
+    table, tabbed, blanks = _sample(path)
+    table = table[:20]
+    if not table or len(table[0]) < 2 or any(len(row) != len(table[0]) for row in table):
         return False
     return tabbed or blanks or any(_role(column) != "xpos" for column in list(zip(*table, strict=True))[1:])
 
 
-def _sample(path: Path) -> tuple[list[str], bool]:
-    """The first lines that hold words, and whether a blank line stands between any of them."""
+def _sample(path: Path) -> tuple[list[list[str]], bool, bool]:
+    """The columns of the first lines with words, whether tabs part them, and whether any blank line is among them."""
     rows: list[str] = []
     blank = blanks = False
     for line in islice(text_lines(path), _SAMPLE_LINES):
@@ -289,11 +273,8 @@ def _sample(path: Path) -> tuple[list[str], bool]:
         elif not _COMMENT.fullmatch(line) and not line.startswith("-DOCSTART-"):
             rows.append(line)
             blanks = blanks or blank
-    return rows, blanks
-
-
-def _is_tabbed(rows: Sequence[str]) -> bool:
-    return bool(rows) and "\t" in rows[0]
+    tabbed = bool(rows) and "\t" in rows[0]
+    return [_cells_of(row, tabbed=tabbed) for row in rows], tabbed, blanks
 
 
 def _role(column: Sequence[str]) -> str:

@@ -131,15 +131,9 @@ def _sentence(block: Block, count: int, numbers: Numbers, oddities: Oddities, fi
 
 def _name_and_text(comments: Sequence[str]) -> tuple[str, str | None]:
     """The ``sent_id`` ("" when there is none) and the ``text`` that comments state."""
-    name, text = "", None
-    for comment in comments:
-        key, _, value = comment.partition("=")
-        key = key.strip()
-        if key == "sent_id":
-            name = value.strip()
-        elif key == "text":
-            text = value.strip()
-    return name, text
+    pairs = (comment.partition("=") for comment in comments)
+    stated = {key.strip(): value.strip() for key, _, value in pairs}
+    return stated.get("sent_id", ""), stated.get("text")
 
 
 def _layers(columns: Sequence[_Column]) -> dict[str, tuple[str | None, ...]]:

@@ -187,9 +187,8 @@ def write_conllu(path: str | Path, sentences: Iterable[Sentence]) -> None:
     for sentence in sentences:
         for line in _lines(sentence):
             if "\n" in line or "\r" in line:
-                raise CorpusError(
-                    f"{path}: sentence {quoted(sentence.id)} holds a line break in {quoted(line)}; take it out"
-                )
+                reason = f"sentence {quoted(sentence.id)} holds a line break in {quoted(line)}; take it out"
+                raise CorpusError(f"{path}: {reason}")
             lines.append(line)
         lines.append("")
     write_atomically(path, "".join(f"{line}\n" for line in lines).encode("utf-8"))

@@ -148,9 +148,8 @@ def write_edge_jsonl(path: str | Path, sentences: Iterable[Sentence], *, layer: 
         layers.update(sentence.targets)
         for word in sentence.words:
             if _GAPS.search(word):
-                raise CorpusError(
-                    f"{path}: sentence {quoted(sentence.id)} has the word {quoted(word)}; spaces part words there"
-                )
+                reason = f"sentence {quoted(sentence.id)} has the word {quoted(word)}; spaces part words there"
+                raise CorpusError(f"{path}: {reason}")
         example = {
             "text": " ".join(sentence.words),
             "targets": [_plain(target) for target in sentence.targets.get(layer, ())],
@@ -158,9 +157,8 @@ def write_edge_jsonl(path: str | Path, sentences: Iterable[Sentence], *, layer: 
         }
         lines.append(json.dumps(example, ensure_ascii=False) + "\n")
     if layer not in layers:
-        raise CorpusError(
-            f"{path}: no sentence has targets {quoted(layer)}; there are {', '.join(sorted(layers)) or 'none'}"
-        )
+        reason = f"no sentence has targets {quoted(layer)}; there are {', '.join(sorted(layers)) or 'none'}"
+        raise CorpusError(f"{path}: {reason}")
     write_atomically(path, "".join(lines).encode("utf-8"))
 
 

@@ -88,7 +88,9 @@ def to_docs(sentences: Iterable[Sentence], vocab: Vocab) -> Iterator[Doc]:
 
     for sentence in sentences:
         layers = {name: [value or "" for value in values] for name, values in sentence.layers.items()}
-        heads = sentence.heads and [head - 1 if head else index for index, head in enumerate(sentence.heads)]
+        heads = None
+        if sentence.heads is not None:
+            heads = [head - 1 if head else index for index, head in enumerate(sentence.heads)]
         deps = layers.get("deprel") or (["dep"] * len(sentence) if heads else None)
         try:
             doc = Doc(

@@ -376,7 +376,6 @@ def _merged(one: PrimedFact, other: PrimedFact, where: str) -> PrimedFact:
         raise CorpusError(f"{where}: {quoted(other.text)} is negated in another way than before; keep one of the two")
     for kind, text in other.misprimed.items():
         if one.misprimed.get(kind, text) != text:
-            raise CorpusError(
-                f"{where}: {quoted(other.text)} is primed in another way than before; keep one of the two"
-            )
+            reason = f"{quoted(other.text)} is primed in another way than before; keep one of the two"
+            raise CorpusError(f"{where}: {reason}")
     return replace(one, misprimed={**one.misprimed, **other.misprimed})

@@ -242,9 +242,8 @@ def _stated_stimulus(plain: Mapping[str, Any], where: str, name: str) -> Stimulu
 
 def _from_columns(columns: list[str], where: str, name: str) -> Stimulus:
     if len(columns) < 4 or not all(column.strip() for column in (*columns[:2], *columns[-2:])):
-        raise CorpusError(
-            f"{where}: {len(columns)} columns where case, condition, good and bad sentence were due, parted by tabs"
-        )
+        reason = f"{len(columns)} columns where case, condition, good and bad sentence were due, parted by tabs"
+        raise CorpusError(f"{where}: {reason}")
     good, bad = columns[-2:]
     masked = columns[-3].split()
     if STARRED in masked:

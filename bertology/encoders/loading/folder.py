@@ -35,7 +35,8 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise ModelError(f"{path}: should hold a JSON object, not {type(config).__name__}; {_REMEDY}")
     for name, (kind, right) in _FIELDS.items():
         value = config.get(name)
-        is_right = isinstance(value, kind) and (kind is not list or all(isinstance(part, str) for part in value))
+        parts = value if isinstance(value, list) else []
+        is_right = isinstance(value, kind) and all(isinstance(part, str) for part in parts)
         if value is not None and not is_right:
             raise ModelError(f"{path}: {name} is {str(value)[:60]!r}, which should be {right}; {AGAIN}")
     return config

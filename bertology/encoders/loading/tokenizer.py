@@ -59,7 +59,6 @@ def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pi
         )
     if max_pieces is not None and not lowest <= max_pieces <= limit:
         raise ModelError(f"max_pieces {max_pieces}: model {source.name} takes {lowest} to {limit}")
-    pad = tokenizer.pad_token_id
     return PieceReader(
         backend=backend,
         prefix=np.array(prefix, dtype=np.int32),
@@ -67,7 +66,7 @@ def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pi
         marker_ids=_marker_ids(backend),
         space_ids=_space_ids(backend),
         unknown_id=_unknown_id(tokenizer),
-        pad_id=0 if pad is None else int(pad),
+        pad_id=int(tokenizer.pad_token_id or 0),
         max_pieces=limit if max_pieces is None else max_pieces,
     )
 
@@ -150,10 +149,8 @@ def _length_limit(source: ModelSource, tokenizer: Any, body: Any) -> int:
             "number of pieces; save the tokenizer again"
         )
     limits = [int(stated)] if stated < _SANE_LENGTH else []
-    for name in ("max_position_embeddings", "n_positions"):
-        value = getattr(body.config, name, None)
-        if isinstance(value, int) and value > 0:
-            limits.append(value)
+    positions = (getattr(body.config, name, None) for name in ("max_position_embeddings", "n_positions"))
+    limits += (value for value in positions if isinstance(value, int) and value > 0)
     for name, module in body.named_modules():
         # RoBERTa and its kin count positions from the padding number on.
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:

@@ -136,7 +136,7 @@ def _make_frames(line: str, novelty: str | None) -> Iterator[Frame]:
     subjects = _GROUPS.get(subject, (subject,))
     for written in frames.split(","):
         words = written.replace("!", "").split()
-        flags = {"stative": "state" in words, "instrumental": "!" in written}
+        flags: dict[str, Any] = {"stative": "state" in words, "instrumental": "!" in written}
         words = [word for word in words if word != "state"]
         objects = _GROUPS.get(words[-1], (words[-1],))
         if len(words) == 1:

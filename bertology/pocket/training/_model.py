@@ -161,9 +161,8 @@ def save_model(model: BertForPreTraining, tokenizer: Tokenizer, folder: Path) ->
         if not tied and tensor.is_floating_point():
             weights[name] = tensor.detach().to("cpu", torch.float16).contiguous()
             if not torch.isfinite(weights[name]).all():
-                raise BertologyError(
-                    f"{folder}: a weight of {name} is not finite in float16: lower learning_rates or initializer_range"
-                )
+                reason = f"a weight of {name} is not finite in float16: lower learning_rates or initializer_range"
+                raise BertologyError(f"{folder}: {reason}")
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "model.safetensors", save(weights, metadata={"format": "pt"}))
     config: dict[str, Any] = model.config.to_dict()
