@@ -104,7 +104,7 @@ def bare_work(experiment: Experiment) -> None:
     """Fit and predict every unit of an experiment, one after another, and keep nothing."""
     from bertology.activations import silent
     from bertology.families.tasks import Job
-    from bertology.runner._signals import extract_splits, one_thread, open_encoder
+    from bertology.runner._compute import extract_splits, one_thread, open_encoder
 
     entries: dict[Any, Any] = {}
     for unit in resolve_work(experiment).units:

@@ -76,10 +76,7 @@ def real_path(path: str | Path) -> Path:
 
 
 def cache_folder() -> Path:
-    """The folder of everything cached: ``BERTOLOGY_CACHE``, else the user's cache folder of this system.
-
-    The folder may not exist yet; the first write into it makes it.
-    """
+    """The folder of everything cached, which need not exist: ``BERTOLOGY_CACHE``, or the user's of this system."""
     chosen = os.environ.get("BERTOLOGY_CACHE")
     if chosen:
         return Path(chosen).expanduser()
@@ -122,11 +119,7 @@ def digest(parts: Iterable[bytes | memoryview]) -> str:
 
 
 def signature(path: str | Path) -> tuple[int, int, int]:
-    """Inode, size and modification time: a signature of a file that is quick to read.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-    """
+    """Inode, size and modification time: a signature of a file that is quick to read; the file has to exist."""
     status = os.stat(path)  # noqa: PTH116  # a path is not made into an object for every one of many cells
     return status.st_ino, status.st_size, status.st_mtime_ns
 
@@ -196,11 +189,7 @@ class Checksums:
 
 
 def read_checksums(folder: Path) -> Checksums | None:
-    """The checksums of a folder; ``None`` where it has none.
-
-    Raises:
-        BertologyError: the file is not as it was written.
-    """
+    """The checksums of a folder; ``None`` where it has none, an error where they are not as they were written."""
     path, remedy = folder / CHECKSUMS, "delete it and run the experiment again"
     if not path.exists():
         return None
@@ -212,10 +201,7 @@ def read_checksums(folder: Path) -> Checksums | None:
 def changed_checksums(folder: Path, *, remedy: str, anew: bool = False) -> Iterator[dict[str, str]]:
     """The checksums of a folder for changes, written at the end of the block under a lock.
 
-    Args:
-        folder: of a run.
-        remedy: the remedy in the error where the folder cannot be written.
-        anew: whether the tables of the run, and so its record, are rewritten; otherwise the format is kept.
+    With ``anew`` the tables of the run, and so its record, are rewritten; otherwise the format is kept.
     """
     locks = folder / "locks"
     with explained_write_errors(locks, remedy=remedy):
@@ -230,11 +216,7 @@ def changed_checksums(folder: Path, *, remedy: str, anew: bool = False) -> Itera
 
 
 def write_derived(folder: Path, files: Mapping[str, bytes], *, remedy: str = "choose another folder") -> None:
-    """Write files derived from a run, by name; where the folder has checksums, theirs are added.
-
-    Raises:
-        StoreError: the folder cannot be written.
-    """
+    """Write files derived from a run, by name; where the folder has checksums, theirs are added."""
     for name, content in files.items():
         write_atomically(folder / name, content, remedy=remedy)
     if (folder / CHECKSUMS).exists():

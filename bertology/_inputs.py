@@ -58,11 +58,7 @@ def _refused_constant(name: str) -> Any:
 
 
 def given_path(name: str | Path, *, error: type[BertologyError] = BertologyError) -> Path:
-    """A path given by the user, with ``~`` expanded; it need not exist.
-
-    Raises:
-        BertologyError: it is no possible path, or lies in a folder that may not be searched.
-    """
+    """A path given by the user, with ``~`` expanded; it need not exist, but has to be possible."""
     try:
         path = Path(name).expanduser()
         path.exists()
@@ -89,13 +85,9 @@ def opened(
 
     Devices, pipes and sockets are refused before they are read: they may never end, or give other content each time.
 
-    Args:
-        path: the file.
-        error: the kind of error to raise.
-        missing: the remedy where there is no such file.
-
     Raises:
-        BertologyError: there is no such file, or it is not regular or cannot be read.
+        BertologyError: there is no such file (``missing`` is the remedy), or it is not regular or cannot be read; of
+            the kind ``error``.
     """
     try:
         mode = path.stat().st_mode
@@ -117,11 +109,7 @@ def opened(
 
 
 def read_text(path: Path, *, error: type[BertologyError] = BertologyError, missing: str = "check the path") -> str:
-    """The text of a UTF-8 file without its byte order mark.
-
-    Raises:
-        BertologyError: as of :func:`opened`; or the file is not UTF-8.
-    """
+    """The text of a UTF-8 file without its byte order mark; errors as of :func:`opened`, and where it is not UTF-8."""
     with opened(path, error=error, missing=missing) as file:
         content = file.read()
     try:

@@ -19,9 +19,6 @@ def lazy_attributes(package: str) -> tuple[Callable[[str], Any], Callable[[], li
     >>> __getattr__, __dir__ = lazy_attributes("bertology.readouts")
     >>> __getattr__("FitReport").__module__.startswith("bertology.readouts")
     True
-
-    Args:
-        package: ``__name__`` of the package.
     """
 
     def get(name: str) -> Any:

@@ -43,12 +43,9 @@ def explained_shortage(doing: str, *, needed: int | None = None, remedy: str = R
 
     Args:
         doing: what takes the memory, as the message begins.
-        needed: bytes, where they are known: the message compares them with what was free before. Otherwise it says how
+        needed: bytes, where they are known: the message compares them with what was free before. Otherwise it has how
             much was asked for last, where the error has it, and what is left.
         remedy: what takes less.
-
-    Raises:
-        ShortMemoryError: there was not enough memory.
     """
     before = None if needed is None else _free_memory()
     try:
@@ -58,17 +55,15 @@ def explained_shortage(doing: str, *, needed: int | None = None, remedy: str = R
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        if needed is None:
-            raise ShortMemoryError(shortage(doing, error, remedy=remedy)) from error
-        raise ShortMemoryError(_line(doing, f"about {size_in_words(needed)} needed", before, remedy)) from error
+        known = None if needed is None else (f"about {size_in_words(needed)} needed", before)
+        raise ShortMemoryError(shortage(doing, error, remedy=remedy, known=known)) from error
 
 
-def shortage(doing: str, error: BaseException, *, remedy: str = REMEDY) -> str:
-    """The message for an out-of-memory error; arguments as those of :func:`explained_shortage`."""
-    return _line(doing, _asked_for(error), _free_memory(), remedy)
-
-
-def _line(doing: str, needed: str, free: int | None, remedy: str) -> str:
+def shortage(
+    doing: str, error: BaseException, *, remedy: str = REMEDY, known: tuple[str, int | None] | None = None
+) -> str:
+    """The message for an out-of-memory error; ``known`` is what was needed, and how many bytes were free before."""
+    needed, free = known or (_asked_for(error), _free_memory())
     amounts = filter(None, [needed, "" if free is None else f"{size_in_words(free)} free"])
     return f"{doing}: not enough memory ({', '.join(amounts) or 'none left'}); {remedy}"
 

@@ -16,13 +16,9 @@ _MOST_PARTS = 2
 
 
 def name_not_found(kind: str, name: str, known: Iterable[str], *, remedy: str = "") -> NameNotFoundError:
-    """An error for an unknown ``name`` of some ``kind`` ("task", "layer" …) with the nearest known names.
+    """An error for an unknown ``name`` of some ``kind`` ("task", "layer" …) with the nearest ``known`` names.
 
-    Args:
-        kind: kind of thing that was looked up.
-        name: the unknown name.
-        known: the known names.
-        remedy: a closing hint, such as the command that lists all names.
+    The ``remedy`` is a closing hint, such as the command that lists all names.
     """
     names = sorted(set(known))
     near = difflib.get_close_matches(name[:_MOST_COMPARED], names, n=3, cutoff=0.5)

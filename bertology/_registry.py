@@ -34,12 +34,7 @@ class Registered(Generic[Component]):
         return self.entry_point.name
 
     def load(self) -> Component:
-        """Import the component.
-
-        Raises:
-            BertologyError: the name has no version, or what it stands for cannot be imported, is of another type, or
-                calls itself something else.
-        """
+        """Import the component; an error where that is not possible, or it is not what the name promises."""
         kind, target, example = self.registry.kind, self.entry_point.value, self.registry.example
         if not _NAME.fullmatch(self.name):
             raise BertologyError(f"{kind} name {quoted(self.name)} ({target}): it should be like {example}")
@@ -47,23 +42,14 @@ class Registered(Generic[Component]):
 
     def wrong_type(self, component: object, expected: str) -> BertologyError:
         """The error for a component that is of another type than the ``expected`` one."""
-        return BertologyError(
-            f"{self.registry.kind} {self.name}: {self.entry_point.value} is of type {type(component).__name__}; "
-            f"it should be {expected}"
-        )
+        target = f"{self.entry_point.value} is of type {type(component).__name__}"
+        return BertologyError(f"{self.registry.kind} {self.name}: {target}; it should be {expected}")
 
     def check_name(self, own: str, *, remedy: str) -> None:
-        """Raise :class:`BertologyError` where a component's ``own`` name is not the registered one.
-
-        Args:
-            own: what the component calls itself, with its version.
-            remedy: what to change in the component.
-        """
+        """Raise :class:`BertologyError` where a component calls itself by its ``own`` name, not the registered one."""
         if own != self.name:
-            raise BertologyError(
-                f"{self.registry.kind} {self.name}: {self.entry_point.value} calls itself {own}; "
-                f"register it under that name, or change its {remedy}"
-            )
+            problem = f"{self.registry.kind} {self.name}: {self.entry_point.value} calls itself {own}"
+            raise BertologyError(f"{problem}; register it under that name, or change its {remedy}")
 
 
 @dataclass(frozen=True)
@@ -83,11 +69,7 @@ class Registry(Generic[Component]):
     """Returns an imported object, or raises :class:`BertologyError` where it is no such component."""
 
     def registered(self) -> Mapping[str, Registered[Component]]:
-        """All versions of all installed components by name.
-
-        Raises:
-            BertologyError: two packages register one name.
-        """
+        """All versions of all installed components by name; an error where two packages register one."""
         folders = tuple((folder, _changed(folder)) for folder in sys.path)
         return _registered(self, entry_points, folders)
 
@@ -98,12 +80,7 @@ class Registry(Generic[Component]):
         return max(versions, key=lambda one: one.version, default=None)
 
     def get(self, name: str) -> Component:
-        """Import the component called ``name``.
-
-        Raises:
-            NameNotFoundError: there is none; the message names the nearest ones.
-            BertologyError: it cannot be imported, or is not what it should be.
-        """
+        """Import the newest component called ``name``; the error where there is none names the nearest ones."""
         newest = self.newest(name)
         if newest is None:
             raise name_not_found(self.kind, name, self.registered())
@@ -111,19 +88,13 @@ class Registry(Generic[Component]):
 
 
 def imported(entry_point: EntryPoint, kind: str) -> Any:
-    """What an entry point of some ``kind`` of component leads to.
-
-    Raises:
-        BertologyError: it cannot be imported.
-    """
+    """What an entry point of some ``kind`` of component leads to."""
     try:
         return entry_point.load()
     except Exception as error:
         # Whatever a package does when it is imported must not reach a person as a traceback.
-        raise BertologyError(
-            f"{kind} {entry_point.name} ({entry_point.value}) cannot be imported ({type(error).__name__}: {error}); "
-            "mend or uninstall the package that brings it"
-        ) from error
+        problem = f"cannot be imported ({type(error).__name__}: {error}); mend or uninstall the package that brings it"
+        raise BertologyError(f"{kind} {entry_point.name} ({entry_point.value}) {problem}") from error
 
 
 def _changed(folder: str) -> int:

@@ -118,15 +118,7 @@ def _has(value: Any, step: str | int) -> bool:
 
 
 def read_yaml(path: Path, *, what: str) -> Written:
-    """The mapping that a YAML file holds.
-
-    Args:
-        path: the file.
-        what: what the file should be, for messages.
-
-    Raises:
-        BertologyError: there is no such file, or it is not plain YAML.
-    """
+    """The mapping that a YAML file holds, which should be ``what``, for messages."""
     with opened(path, missing=f"it should be {what} in YAML") as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
@@ -139,11 +131,7 @@ def read_yaml(path: Path, *, what: str) -> Written:
 
 
 def parse_yaml(text: str, place: Place) -> Written:
-    """The value of a YAML text; ``place`` is its place in messages.
-
-    Raises:
-        BertologyError: it is not plain YAML.
-    """
+    """The value of a YAML text; ``place`` is its place in messages."""
     try:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
@@ -236,15 +224,9 @@ def _text(text: str, place: Place) -> str:
 
 
 def checked(model: type[Model], written: Written, *, known: Callable[[Keys], Sequence[str]] | None = None) -> Model:
-    """Settings from a file as a pydantic model.
+    """Settings from a file as a pydantic model, or an error that names file, line and key.
 
-    Args:
-        model: the model that validates them.
-        written: the content of the file.
-        known: returns the valid keys next to an unknown one from its path; those of the model when left out.
-
-    Raises:
-        BertologyError: one is missing, unknown or not as it should be; names file, line and key.
+    By ``known`` the valid keys next to an unknown one are given from its path.
     """
     try:
         return model.model_validate(written.plain())
@@ -253,11 +235,7 @@ def checked(model: type[Model], written: Written, *, known: Callable[[Keys], Seq
 
 
 def changed(written: Written, changes: Sequence[str]) -> Written:
-    """Settings with some values replaced, each as ``key=value``: ``seeds=3``, ``models[0].dtype=bfloat16``.
-
-    Raises:
-        BertologyError: a change is not of that form, or its key does not exist.
-    """
+    """Settings with some values replaced, each as ``key=value``: ``seeds=3``, ``models[0].dtype=bfloat16``."""
     for change in changes:
         key, separator, text = change.partition("=")
         place = Place(f"--set {cut(change)}")
@@ -361,13 +339,9 @@ def _called(given: Any) -> str:
 
 
 def checked_settings(settings: Mapping[str, Any], kind: Any, *, owner: str, fixed: frozenset[str]) -> dict[str, Any]:
-    """Settings validated by the types of a dataclass; lists become tuples where it has tuples.
+    """Settings validated by the types of a dataclass, ``kind``; lists become tuples where it has tuples.
 
-    Args:
-        settings: by name.
-        kind: the dataclass.
-        owner: its name in messages: ``readout linear.v1``.
-        fixed: its fields that are no settings.
+    Messages call it by its ``owner``: ``readout linear.v1``. Its fields in ``fixed`` are no settings.
 
     Raises:
         NameNotFoundError: it has no such setting.

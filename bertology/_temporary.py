@@ -63,20 +63,22 @@ def sweep(*folders: Path) -> None:
         # There may be no such folder, or it is not for this user to read.
         with contextlib.suppress(OSError):
             for name in os.listdir(folder):  # noqa: PTH208 (a Path of every file costs more than the name)
-                if name.endswith(_SUFFIX) and (found := _MARKED.fullmatch(name)) is not None:
-                    _delete_if_left(folder / name, **found.groupdict())
+                if name.endswith(_SUFFIX) and (match := _MARKED.fullmatch(name)) is not None:
+                    _delete_if_left(folder / name, **match.groupdict())
 
 
 def _delete_if_left(path: Path, *, host: str, pid: str, start: str) -> None:
     # Others may sweep the same folder at once, the disk may be read-only, and another user's files are that user's.
     with contextlib.suppress(OSError):
         if host == _host():
-            left = not _is_alive(int(pid), start)
+            is_used = _is_alive(int(pid), start)
         else:
-            left = time.time() - path.lstat().st_mtime > _FOREIGN_AGE_S
-        if left and path.is_dir() and not path.is_symlink():
+            is_used = time.time() - path.lstat().st_mtime <= _FOREIGN_AGE_S
+        if is_used:
+            return
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
-        elif left:
+        else:
             path.unlink()
 
 
@@ -118,12 +120,9 @@ def _state_and_start(pid: int) -> tuple[str, str]:
 
 
 def end_with_parent(parent: int) -> None:
-    """End this process within a second of its parent, even in the middle of its work.
+    """End this process within a second of its parent (a process id), even in the middle of its work.
 
     Files are written whole or not at all and locks are the system's, so that nothing is left half done.
-
-    Args:
-        parent: process id of the parent. If it has ended already, this process ends at once.
     """
 
     def watch() -> None:

@@ -57,15 +57,7 @@ class ParseRequest:
 
 
 def sentence_of_text(text: str, *, is_split: bool = False) -> Sentence:
-    """A sentence as one writes it, its words found by the rules of English.
-
-    Args:
-        text: the sentence.
-        is_split: its words are parted by spaces already.
-
-    Raises:
-        BertologyError: there is no word in it.
-    """
+    """A sentence as one writes it, its words found by the rules of English, or at spaces where it ``is_split``."""
     text = text.strip()
     if not text:
         raise BertologyError("there is no word in the sentence: give some text")
@@ -76,11 +68,7 @@ def sentence_of_text(text: str, *, is_split: bool = False) -> Sentence:
 
 
 def sentence_of_corpus(name: str, corpus: str, *, columns: str | None = None) -> Sentence:
-    """The sentence of that id in a corpus' test split; ``columns`` are those of column files.
-
-    Raises:
-        NameNotFoundError: there is none.
-    """
+    """The sentence of that id in a corpus' test split; ``columns`` are those of column files."""
     loaded = load_corpus(corpus, columns=columns)
     split = next((split for split in ("test", *loaded.splits) if split in loaded), "test")
     sentences = loaded[split]

@@ -86,10 +86,9 @@ def read_cell(run: Path, cell: Cell) -> CellRecord | None:
         with open(record_path, "rb") as file:  # noqa: PTH123
             plain = json.loads(file.read())
         record = CellRecord(**{**plain, "notes": tuple(plain["notes"])})
-        whole = record.cell_id == cell.id and record.predictions_sha256 == predictions_checksum(run, cell.id)
+        if (record.cell_id, record.predictions_sha256) != (cell.id, predictions_checksum(run, cell.id)):
+            return None
     except (FileNotFoundError, ValueError, TypeError, KeyError):
-        return None
-    if not whole:
         return None
     _BELIEVED[record_path] = signatures
     return record
@@ -106,11 +105,7 @@ def is_finished(run: Path, cell: Cell) -> bool:
 
 
 def predictions_checksum(run: Path, cell_id: str) -> str:
-    """SHA-256 of a cell's predictions.
-
-    Raises:
-        FileNotFoundError: there are none.
-    """
+    """SHA-256 of a cell's predictions, which have to be there."""
     path = _predictions_path(run, cell_id)
     now = signature(path)
     known = _CHECKED.get(path)
@@ -141,15 +136,8 @@ def write_cell(
         checksum = write_predictions(run, cell.id, predictions)
     else:
         checksum = write_head_sums(run, cell.id, predictions)
-    record = {
-        "cell_id": cell.id,
-        "identity": dict(cell.identity),
-        "facts": dict(facts),
-        "provenance": dict(provenance),
-        "predictions_sha256": checksum,
-        "notes": list(notes),
-    }
-    content = json.dumps(record, indent=1, ensure_ascii=False).encode()
+    record = CellRecord(cell.id, dict(cell.identity), dict(facts), dict(provenance), checksum, notes)
+    content = json.dumps(vars(record), indent=1, ensure_ascii=False).encode()
     write_atomically(run / _FOLDER / f"{cell.id}.json", content, remedy="name another folder with --out")
 
 

@@ -7,17 +7,31 @@ resuming and tables are the same for all of them (:mod:`bertology.runner`) and k
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
+from bertology._registry import Registered, Registry
 from bertology.encoders import ModelShape
-from bertology.families.readable import Reasons, Windows
+from bertology.errors import BertologyError
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.splits import TaskItems
-from bertology.families.tasks import BaselineCells, CellGrid, Cost, FitCells, FitGroup, Job, Pair, Scoring, Tables
+from bertology.families.tasks import (
+    BaselineCells,
+    CellGrid,
+    Cost,
+    FitCells,
+    FitGroup,
+    Job,
+    Pair,
+    Reasons,
+    Scoring,
+    Tables,
+    Windows,
+)
 from bertology.probing import Probe
 
 SplitName = Literal["train", "dev", "test"]
+T = TypeVar("T")
 
 
 class Family(ABC):
@@ -158,3 +172,37 @@ class Family(ABC):
         Raises:
             BertologyError: they cannot be computed, as :meth:`check` finds.
         """
+
+
+def one_by_one(groups: Sequence[T], compute: Callable[[T], None]) -> Iterator[tuple[T, Exception | None]]:
+    """Compute one after the other: each of them, and what went wrong with it, if anything."""
+    for group in groups:
+        try:
+            compute(group)
+        except Exception as error:
+            yield group, error
+        else:
+            yield group, None
+
+
+def _checked(entry: Registered[Family], component: Any) -> Family:
+    if not isinstance(component, Family):
+        raise entry.wrong_type(component, "a Family")
+    return component
+
+
+_REGISTRY = Registry[Family]("family", "bertology.families", "labels.v1", _checked)
+
+
+def family_of(probe: Probe) -> Family:
+    """The family that answers a probe, of all that are installed.
+
+    Raises:
+        BertologyError: no family does, or several do.
+    """
+    families = {name: entry.load() for name, entry in _REGISTRY.registered().items()}
+    answering = {name: family for name, family in families.items() if family.answers(probe)}
+    if len(answering) != 1:
+        which = f"several do: {', '.join(answering)}" if answering else "none does"
+        raise BertologyError(f"task {probe.task}: one family should answer a {type(probe).__name__}, {which}")
+    return next(iter(answering.values()))

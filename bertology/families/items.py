@@ -48,29 +48,20 @@ class ItemColumns:
             pred: as ``gold``.
             score: ``[item]`` natural logarithm of the probability of what is predicted.
         """
-        shared = self._item_ids, self._cluster, self._cluster_ids
+        shared, n_labels = (self._item_ids, self._cluster, self._cluster_ids), len(self._labels)
         if gold.ndim == 1:
             return Predictions(*shared, gold, pred, score, self._labels)
-        sets, codes = np.unique(np.concatenate([self._whole(gold), self._whole(pred)]), axis=0, return_inverse=True)
+        whole = [np.pad(labels, ((0, 0), (0, n_labels - labels.shape[1]))) for labels in (gold, pred)]
+        sets, codes = np.unique(np.concatenate(whole), axis=0, return_inverse=True)
         names = [SET_MARK.join(label for label, has in zip(self._labels, row, strict=True) if has) for row in sets]
         both = codes.reshape(2, -1)
         return Predictions(*shared, both[0], both[1], score, tuple(names), label_sets=True)
 
     def texts(self, gold: Sequence[str], pred: Sequence[str], score: NDArray[Any]) -> Predictions:
-        """Predictions that are texts of their own, such as trees, as they are kept.
-
-        Args:
-            gold: ``[item]``
-            pred: ``[item]``
-            score: ``[item]`` how well the two agree, NaN where nothing says so.
-        """
+        """Predictions ``[item]`` that are texts of their own, such as trees, with how well the two agree, or NaN."""
         labels = {text: code for code, text in enumerate(dict.fromkeys((*gold, *pred)))}
         true, predicted = (np.array([labels[text] for text in texts], dtype=np.int64) for texts in (gold, pred))
         return Predictions(self._item_ids, self._cluster, self._cluster_ids, true, predicted, score, tuple(labels))
-
-    def _whole(self, labels: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """``[item, label]`` with a column for every label of the task."""
-        return np.pad(labels, ((0, 0), (0, len(self._labels) - labels.shape[1])))
 
 
 def _places(examples: Examples, sentences: Sentences) -> list[str]:
@@ -108,12 +99,8 @@ def targets_of(
 ) -> Targets:
     """What to predict in each problem from the items of a split.
 
-    Args:
-        data: the items of the task.
-        problems: over the same items.
-        split: of train, the items count as often as the seed draws their sentence.
-        fraction: how much of train's sentences to use.
-        resampled: False to let every item count once, whatever the seed.
+    Of train only a fraction of the sentences is used, and each item counts as often as the seed draws its sentence;
+    once, whatever the seed, unless they are ``resampled``.
     """
     from bertology.readouts import Targets
 
@@ -146,10 +133,7 @@ def weights_of(data: TaskData, seed: int, fraction: float, resampled: bool) -> N
 def counts_of(data: TaskData, *, seed: int = 0, fraction: float = 1.0) -> dict[str, Any]:
     """How many items there are, of how many sentences and classes, and how many were left out.
 
-    Args:
-        data: the items of the task.
-        seed: decides which sentences a share of them is.
-        fraction: how much of train's sentences is fitted on.
+    The seed decides which sentences a fraction of train's is.
     """
     test = data.test
     return {

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from bertology._files import canonical_json
 from bertology._names import name_not_found
 from bertology.errors import BertologyError, NameNotFoundError, quoted
-from bertology.probing import Probe
-from bertology.readouts import readout_kind
-
-Codelength = Literal["online", "variational"]
-Eraser = Literal["leace", "random"]
 
 
 @dataclass(frozen=True)
@@ -31,12 +26,12 @@ class ReadoutConfig:
     """The readout's own settings, where they are not its defaults."""
     fraction: float = 1.0
     """How much of the training sentences to fit on; a smaller share is part of every larger one."""
-    codelength: Codelength | None = None
+    codelength: Literal["online", "variational"] | None = None
     """``online``, or of a readout with a posterior ``variational``: measure how short the training labels can be told
     instead of how well test is predicted (Voita & Titov 2020)."""
     erase: str | None = None
     """A task of words: what a linear readout finds of it is taken out of the vectors first (Elazar et al. 2021)."""
-    eraser: Eraser = "leace"
+    eraser: Literal["leace", "random"] = "leace"
     """``random``: as many directions are taken out, but any."""
     layers: str | None = None
     """Some of the layers that are read, such as ``3`` or ``0-2,-1``; all of them when left out."""
@@ -73,10 +68,7 @@ def sweep(
     settings: Mapping[str, Any],
     *,
     fractions: Sequence[float] = (1.0,),
-    codelength: Codelength | None = None,
-    erase: str | None = None,
-    eraser: Eraser = "leace",
-    layers: str | None = None,
+    **more: Any,
 ) -> tuple[ReadoutConfig, ...]:
     """Every combination of settings that are given as lists, and of fractions.
 
@@ -84,54 +76,20 @@ def sweep(
         readout: a registered readout; the task's own when None.
         settings: values, or lists of values to try one after the other.
         fractions: shares of the training data.
-        codelength: as in :class:`ReadoutConfig`.
-        erase: as in :class:`ReadoutConfig`.
-        eraser: as in :class:`ReadoutConfig`.
-        layers: as in :class:`ReadoutConfig`.
+        more: further fields of :class:`ReadoutConfig`, the same for all.
     """
     names = sorted(settings)
     values = [settings[name] if isinstance(settings[name], list | tuple) else [settings[name]] for name in names]
     return tuple(
-        ReadoutConfig(readout, dict(zip(names, chosen, strict=True)), fraction, codelength, erase, eraser, layers)
+        ReadoutConfig(readout, dict(zip(names, chosen, strict=True)), fraction, **more)
         for *chosen, fraction in itertools.product(*values, fractions)
     )
 
 
-def own_readout(probe: Probe, asked: Sequence[ReadoutConfig], readout: str, *, about: str) -> tuple[ReadoutConfig, ...]:
-    """Configurations of a task that has one readout, which is not fitted.
-
-    Raises:
-        NameNotFoundError: there is no readout of the name.
-        BertologyError: another readout is named, or something that only fits have.
-    """
-    for config in asked:
-        named = (config.readout or readout).strip().lower().replace("-", "_")
-        if named not in (readout, readout.rpartition(".")[0]):
-            raise BertologyError(
-                f"task {probe.task} is about {about}, which {readout_kind(named).name} cannot read; "
-                f"leave the readout out, or take {readout}"
-            )
-        if config.codelength or config.erase or config.fraction != 1:
-            raise BertologyError(
-                f"task {probe.task}: nothing is fitted to it, so that there is no share of training data, no "
-                "codelength and nothing to erase"
-            )
-    return tuple(replace(config, readout=readout) for config in asked)
-
-
 Control = Literal[
-    "majority",
-    "word_majority",
-    "lexical",
-    "linear_chain",
-    "random",
-    "control_task",
-    "blind",
-    "offset",
-    "nearest",
-    "head_match",
-    "rule",
-]
+    "majority", "word_majority", "lexical", "linear_chain", "random", "control_task", "blind", "offset", "nearest",
+    "head_match", "rule",
+]  # fmt: skip
 CONTROLS: tuple[Control, ...] = get_args(Control)
 Init = Literal["pretrained", "random", "random_blocks"]
 _MOST_SEEDS = 100_000
@@ -153,9 +111,8 @@ def parse_names(names: str | Sequence[str]) -> tuple[str, ...]:
 def parse_controls(controls: str | Sequence[str]) -> tuple[str, ...]:
     """Controls by name: ``all``, ``none``, or some of them with commas; ``-`` and ``_`` are the same."""
     names = parse_names(controls)
-    if names in (("all",), ("none",)):
-        return CONTROLS if names == ("all",) else ()
-    return tuple(name.replace("-", "_") for name in names)
+    special: dict[tuple[str, ...], tuple[str, ...]] = {("all",): CONTROLS, ("none",): ()}
+    return special.get(names, tuple(name.replace("-", "_") for name in names))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +159,7 @@ class ProbeRequest:
     """Seed of those fresh weights; the draws of the control ``random`` have the seeds 0, 10000, 20000 …"""
     random_draws: int | Literal["auto"] = "auto"
     """Draws of random weights that the control ``random`` is the mean of; ``auto``: three where that is cheap
-    (:func:`bertology.families.tasks.cheap_draws`), else one. Tasks about attention heads have one."""
+    (:func:`bertology.families.tasks.n_draws`), else one. Tasks about attention heads have one."""
     configs: Mapping[str, tuple[ReadoutConfig, ...]] = field(default_factory=dict)
     """By task, its readout configurations, instead of ``readout``."""
 
@@ -215,16 +172,13 @@ class ProbeRequest:
                 raise name_not_found("control", control, CONTROLS)
         if not self.tasks:
             raise BertologyError("no task is asked for; `bertology tasks` lists them")
-        if self.seeds < 1:
-            raise BertologyError(f"seeds is {self.seeds}; it should be at least 1")
+        for name, least in (("seeds", 1), ("max_items", 1), ("max_pieces", 8)):
+            if (value := getattr(self, name)) is not None and value < least:
+                raise BertologyError(f"{name} is {value}; it should be at least {least}")
         if self.seeds > _MOST_SEEDS:
             raise BertologyError(f"seeds is {quoted(self.seeds)}; it should be at most {_MOST_SEEDS:,}")
         if self.random_draws != "auto" and (not isinstance(self.random_draws, int) or self.random_draws < 1):
             raise BertologyError(f"random_draws is {self.random_draws!r}; it should be auto, or a number of at least 1")
-        if self.max_items is not None and self.max_items < 1:
-            raise BertologyError(f"max_items is {self.max_items}; it should be at least 1")
-        if self.max_pieces is not None and self.max_pieces < 8:
-            raise BertologyError(f"max_pieces is {self.max_pieces}; it should be at least 8")
 
     def configs_of(self, task: str) -> tuple[ReadoutConfig, ...]:
         """The readout configurations of a task, at least one."""
@@ -244,24 +198,19 @@ def parse_layers(spec: str | Sequence[int], n_layers: int) -> tuple[int, ...]:
     """
     if isinstance(spec, str) and spec.strip().lower() == "all":
         return tuple(range(n_layers + 1))
-    parts = spec.split(",") if isinstance(spec, str) else [str(layer) for layer in spec]
-    layers = sorted({layer for part in parts for layer in _expand(part.strip(), n_layers)})
+    layers: set[int] = set()
+    for part in map(str.strip, spec.split(",")) if isinstance(spec, str) else map(str, spec):
+        first, dash, last = (part, "", "") if part.startswith("-") else part.partition("-")
+        try:
+            low, high = (int(end) + (n_layers + 1 if int(end) < 0 else 0) for end in (first, last if dash else first))
+        except ValueError:
+            low, high = -1, -1
+        if not 0 <= low <= high <= n_layers:
+            raise _no_layer(part, n_layers)
+        layers.update(range(low, high + 1))
     if not layers:
         raise _no_layer(str(spec), n_layers)
-    return tuple(layers)
-
-
-def _expand(part: str, n_layers: int) -> range:
-    try:
-        first, dash, last = part.partition("-") if not part.startswith("-") else (part, "", "")
-        low = int(first)
-        high = int(last) if dash else low
-    except ValueError:
-        raise _no_layer(part, n_layers) from None
-    low, high = (value + n_layers + 1 if value < 0 else value for value in (low, high))
-    if not 0 <= low <= high <= n_layers:
-        raise _no_layer(part, n_layers)
-    return range(low, high + 1)
+    return tuple(sorted(layers))
 
 
 def _no_layer(part: str, n_layers: int) -> NameNotFoundError:

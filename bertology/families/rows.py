@@ -11,7 +11,7 @@ from bertology.families.cells import columns_of
 from bertology.families.contract import Family
 from bertology.families.scoring import Column, Mean, Scored
 from bertology.families.tasks import BaselineCells, FitCells, Pair, Scoring, Tables
-from bertology.measures import Bootstrap, Metric, compare, over_runs
+from bertology.measures import Metric, compare, over_runs
 from bertology.probing import Probe
 from bertology.results import ComparisonRow, ResultRow, comparison_rows, score_of
 
@@ -45,8 +45,8 @@ def fit_columns(family: Family, cells: FitCells, scoring: Scoring) -> dict[str, 
         **task_columns(family, cells.probe, scoring),
         "model": pair.source.name,
         "model_fingerprint": pair.fingerprints[cells.weights],
-        "init": cells.init,
-        "init_seed": None if cells.init == "pretrained" else cells.weights.seed,
+        "init": cells.weights.init,
+        "init_seed": None if cells.weights.init == "pretrained" else cells.weights.seed,
         "n_layers": pair.shape.n_layers,
         "readout": name,
         "readout_version": version,
@@ -64,27 +64,17 @@ def baseline_columns(family: Family, baselines: BaselineCells, scoring: Scoring)
 
 def failed_rows(family: Family, cells: FitCells, scoring: Scoring) -> Tables:
     """One row without a score for each cell that could not be computed."""
-    shared = fit_columns(family, cells, scoring)
-    nothing: dict[str, Any] = dict.fromkeys(("n_train", "n_items", "n_clusters", "n_classes"), 0)
+    shared = {**fit_columns(family, cells, scoring), "status": "failed"}
+    shared |= dict.fromkeys(("n_train", "n_items", "n_clusters", "n_classes"), 0)
     if cells.config.changes:
-        # By this the rows are told from those of other configurations of the task.
-        nothing["params_json"] = json.dumps({"settings": cells.config.changes}, sort_keys=True)
-    return Tables(
-        tuple(
-            ResultRow(
-                **shared,
-                **nothing,
-                cell_id=cell.id,
-                status="failed",
-                control=control,  # type: ignore[arg-type]
-                seed=seed,
-                layer=layer,
-                metric=family.main_metric(cells, control),
-                main_metric=control == "none",
-            )
-            for (control, seed, layer), cell in cells.cells.items()
-        )
-    )
+        # By this the rows are distinguished from those of other configurations of the task.
+        shared["params_json"] = json.dumps({"settings": cells.config.changes}, sort_keys=True)
+    rows = []
+    for (control, seed, layer), cell in cells.cells.items():
+        where: dict[str, Any] = {"cell_id": cell.id, "control": control, "seed": seed, "layer": layer}
+        metric = family.main_metric(cells, control)
+        rows.append(ResultRow(**shared, **where, metric=metric, main_metric=control == "none"))
+    return Tables(tuple(rows))
 
 
 ByControl = Mapping[str, Sequence[Mapping[int, Column]]]
@@ -108,7 +98,7 @@ def scored_tables(
         family: whose cells they are.
         draws: one readout configuration on each draw of its weights.
         columns: by draw its scored columns, by control and seed.
-        scoring: what they are scored by.
+        scoring: the run's folder and the resampling.
         metrics: the main metric first.
         more: further rows of a control, given it, all columns and what the rows of each draw have in common.
         is_ranked: whether one layer can be better than another.
@@ -122,7 +112,7 @@ def scored_tables(
     for control, of_control in by_control.items():
         rows += run_rows(of_control, shared, {"control": control}, metrics)
         rows += more(control, by_control, shared)
-    is_compared = scoring.compare_layers and is_ranked and first.init == scoring.pair.request.init
+    is_compared = scoring.compare_layers and is_ranked and first.weights.init == scoring.pair.request.init
     compared = _compare_layers(first, by_control, metrics[0].name, scoring) if is_compared else []
     return Tables.of(rows, compared)
 
@@ -133,14 +123,7 @@ def run_rows(
     where: Mapping[str, Any],
     metrics: Sequence[Scored],
 ) -> Iterator[ResultRow]:
-    """The rows of the same cells in several runs: by draw of weights and seed.
-
-    Args:
-        columns: by draw and seed.
-        shared: what the rows of each draw have in common.
-        where: what all have in common.
-        metrics: that they are scored by.
-    """
+    """The rows of the same cells by draw of weights and seed, with columns ``shared`` by each draw, and ``where``."""
     mean = Mean.of([list(by_seed.values()) for by_seed in columns])
     for by_seed, of_draw in zip(columns, shared, strict=True):
         for seed, column in by_seed.items():
@@ -169,20 +152,27 @@ def cell_rows(
         for name, scores in column.scores.items()
     ]
     which = {metric.name: metric.which for metric in metrics if isinstance(metric, Metric) and metric.which}
-    rows = [
-        _of_some(row, [groups[group] for group in groups if which[row.metric](group)], column.scores[row.metric])
-        if row.metric in which
-        else row
-        for row in rows
-    ]
-    rows = [_of_entering(row, column.n_entering.get(row.metric, row.n_items)) for row in rows]
+    for place_of_row, row in enumerate(rows):
+        if row.metric in which:  # it is about some of the groups, and has their counts
+            chosen = [counts for group, counts in groups.items() if which[row.metric](group)]
+            n_items, n_skipped = (sum(counts[kind] for counts in chosen) for kind in (0, 2))
+            n_clusters = column.scores[row.metric].n_clusters
+            row = replace(row, **_counted(n_items, n_clusters, n_skipped))
+        rows[place_of_row] = _of_entering(row, column.n_entering.get(row.metric, row.n_items))
     of_whole = {row.metric: row for row in rows}
     for (name, group), scores in column.by_group.items():
-        n_items, n_clusters, n_skipped = groups[group]
-        counted = {"n_items": n_items, "n_clusters": n_clusters, "n_skipped": n_skipped, "skip_reasons": "{}"}
         score = score_of(scores, place, mean=mean.by_group[name, group] if mean else None, n_runs=n_runs)
-        rows.append(replace(of_whole[name], group=group, **counted, **score))
-    return [*rows, *_empty_groups(groups, of_whole.get(main))]
+        rows.append(replace(of_whole[name], group=group, **_counted(*groups[group]), **score))
+    if main in of_whole and len(groups) > 1:
+        # A row without a score for each group of which no item could be scored.
+        empty = [(group, counts) for group, counts in groups.items() if not counts[0]]
+        nothing = {"value": None, **NO_INTERVALS}
+        rows += [replace(of_whole[main], group=group, **_counted(*counts), **nothing) for group, counts in empty]
+    return rows
+
+
+def _counted(n_items: int, n_clusters: int, n_skipped: int) -> dict[str, Any]:
+    return {"n_items": n_items, "n_clusters": n_clusters, "n_skipped": n_skipped, "skip_reasons": "{}"}
 
 
 def _of_entering(row: ResultRow, n_entering: int) -> ResultRow:
@@ -190,38 +180,9 @@ def _of_entering(row: ResultRow, n_entering: int) -> ResultRow:
     n_left = row.n_items - n_entering
     if not n_left:
         return row
-    reasons = {**json.loads(row.skip_reasons), f"no part of {row.metric}": n_left}
-    return replace(
-        row,
-        n_items=n_entering,
-        n_clusters=n_entering,
-        n_skipped=row.n_skipped + n_left,
-        skip_reasons=json.dumps(reasons, sort_keys=True),
-    )
-
-
-def _of_some(row: ResultRow, groups: Sequence[Sequence[int]], scores: Bootstrap) -> ResultRow:
-    """A row about some of the groups, with their own counts."""
-    n_items, n_skipped = (sum(group[place] for group in groups) for place in (0, 2))
-    return replace(row, n_items=n_items, n_clusters=scores.n_clusters, n_skipped=n_skipped, skip_reasons="{}")
-
-
-def _empty_groups(groups: Mapping[str, Sequence[int]], row: ResultRow | None) -> Iterator[ResultRow]:
-    """A row without a score for each group of which no item could be scored."""
-    if row is None or len(groups) < 2:
-        return
-    for group, (n_items, n_clusters, n_skipped) in groups.items():
-        if not n_items:
-            yield replace(
-                row,
-                group=group,
-                n_items=n_items,
-                n_clusters=n_clusters,
-                n_skipped=n_skipped,
-                skip_reasons="{}",
-                value=None,
-                **NO_INTERVALS,
-            )
+    reasons = json.dumps({**json.loads(row.skip_reasons), f"no part of {row.metric}": n_left}, sort_keys=True)
+    counts = _counted(n_entering, n_entering, row.n_skipped + n_left)
+    return replace(row, **{**counts, "skip_reasons": reasons})
 
 
 NO_INTERVALS: Mapping[str, Any] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,18 +18,15 @@ from bertology.measures import Bootstrap, Metric, bootstrap, over_runs
 _TOGETHER = 1 << 26
 
 
-class Scored(Protocol):
-    """What scores are called, and which way is up."""
+@dataclass(frozen=True)
+class Score:
+    """A score that is not made of counts, as it is called in the column ``metric``."""
 
-    @property
-    def name(self) -> str:
-        """As in the column ``metric``."""
-        ...
+    name: str
+    higher_is_better: bool
 
-    @property
-    def higher_is_better(self) -> bool:
-        """Whether more is better."""
-        ...
+
+Scored = Metric | Score
 
 
 @dataclass(frozen=True)
@@ -85,14 +82,7 @@ Count = Callable[[Path, Sequence[str], Sequence[Metric]], Counts]
 def score_fits(
     cells: FitCells, scoring: Scoring, *, count: Count, metrics: Mapping[str, Sequence[Metric]]
 ) -> dict[tuple[str, int], Column]:
-    """Columns by control and seed.
-
-    Args:
-        cells: all layers, controls and seeds of one readout configuration.
-        scoring: by what they are scored.
-        count: reads and counts the predictions.
-        metrics: by control.
-    """
+    """Columns by control and seed; predictions are read and counted for the metrics of each control."""
     columns: dict[tuple[str, int], Column] = {}
     for control in dict.fromkeys(control for control, _, _ in cells.cells):
         seeds = tuple(dict.fromkeys(seed for of, seed, _ in cells.cells if of == control))
@@ -106,18 +96,18 @@ def score_baselines(
     baselines: BaselineCells, scoring: Scoring, *, count: Count, metrics: Sequence[Metric]
 ) -> dict[str, Column]:
     """Columns by baseline."""
-    return {
-        control: next(_scored([(cell,)], (None,), scoring, count, metrics)) for control, cell in baselines.cells.items()
-    }
+    cells = baselines.cells.items()
+    return {control: next(_scored([(cell,)], (None,), scoring, count, metrics)) for control, cell in cells}
 
 
 def records_of(run: Path, cells: Sequence[Cell]) -> tuple[CellRecord, ...]:
     """The records of finished cells."""
-    records = [(cell, read_cell(run, cell)) for cell in cells]
-    for cell, record in records:
-        if record is None:
+    records = []
+    for cell in cells:
+        if (record := read_cell(run, cell)) is None:
             raise RuntimeError(f"cell {cell.id} is not finished")
-    return tuple(record for _, record in records if record is not None)
+        records.append(record)
+    return tuple(records)
 
 
 def _scored(
@@ -128,57 +118,37 @@ def _scored(
     metrics: Sequence[Metric],
 ) -> Iterator[Column]:
     """A column for each of several problems; those with counts of one shape are resampled together."""
-    waiting: list[_Counted] = []
+    waiting: list[tuple[tuple[Cell, ...], Counts]] = []
     for cells in problems:
         counts, labels = count(scoring.run, [cell.id for cell in cells], metrics)
-        counted = _Counted(cells, records_of(scoring.run, cells), counts, labels)
-        if waiting and not waiting[0].goes_with(counted, len(waiting) + 1):
-            yield from _resampled(waiting, layers, scoring, metrics)
-            waiting = []
-        waiting.append(counted)
+        if waiting:
+            first, first_labels = waiting[0][1]
+            alike = first_labels == labels and first.shape == counts.shape
+            if not alike or (len(waiting) + 1) * first.nbytes > _TOGETHER:
+                yield from _resampled(waiting, layers, scoring, metrics)
+                waiting = []
+        waiting.append((cells, (counts, labels)))
     yield from _resampled(waiting, layers, scoring, metrics)
 
 
 def _resampled(
-    problems: Sequence[_Counted], layers: tuple[int | None, ...], scoring: Scoring, metrics: Sequence[Metric]
+    problems: Sequence[tuple[tuple[Cell, ...], Counts]],
+    layers: tuple[int | None, ...],
+    scoring: Scoring,
+    metrics: Sequence[Metric],
 ) -> Iterator[Column]:
-    counts = np.concatenate([problem.counts for problem in problems])
-    labels = problems[0].labels
-    scores = bootstrap(counts, metrics, labels=labels, n_resamples=scoring.n_resamples, seed=scoring.seed)
-    for number, problem in enumerate(problems):
+    every, labels = np.concatenate([counts for _, (counts, _) in problems]), problems[0][1][1]
+    scores = bootstrap(every, metrics, labels=labels, n_resamples=scoring.n_resamples, seed=scoring.seed)
+    for number, (cells, (counts, _)) in enumerate(problems):
         places = slice(number * len(layers), (number + 1) * len(layers))
-        own = {name: _columns_of(whole, places) for name, whole in scores.items()}
-        entering = {
-            metric.name: int(metric.enters(problem.counts[0], labels).sum()) for metric in metrics if metric.enters
-        }
-        yield Column(problem.cells, layers, problem.records, own, n_entering=entering)
-
-
-@dataclass(frozen=True, eq=False)
-class _Counted:
-    """Finished cells that share their items, and what was found, claimed and missed in each."""
-
-    cells: tuple[Cell, ...]
-    records: tuple[CellRecord, ...]
-    counts: NDArray[Any]
-    """``[layer, cluster, label, kind]``"""
-    labels: tuple[str, ...]
-
-    def goes_with(self, other: _Counted, n: int) -> bool:
-        """Whether both are resampled in one go, ``n`` of their size."""
-        alike = self.labels == other.labels and self.counts.shape == other.counts.shape
-        return alike and n * self.counts.nbytes <= _TOGETHER
+        entering = {metric.name: int(metric.enters(counts[0], labels).sum()) for metric in metrics if metric.enters}
+        of_cells = {name: _columns_of(whole, places) for name, whole in scores.items()}
+        yield Column(cells, layers, records_of(scoring.run, cells), of_cells, n_entering=entering)
 
 
 def _columns_of(scores: Bootstrap, places: slice) -> Bootstrap:
     """Some of the columns of a bootstrap."""
-    return replace(
-        scores,
-        values=scores.values[places],
-        stderr=scores.stderr[places],
-        ci_low=scores.ci_low[places],
-        ci_high=scores.ci_high[places],
-        ci_methods=scores.ci_methods[places],
-        replicates=scores.replicates[:, places],
-        jackknife=scores.jackknife[:, places],
-    )
+    by_column = ("values", "stderr", "ci_low", "ci_high", "ci_methods")
+    chosen = {name: getattr(scores, name)[places] for name in by_column}
+    chosen |= {name: getattr(scores, name)[:, places] for name in ("replicates", "jackknife")}
+    return replace(scores, **chosen)

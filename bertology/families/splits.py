@@ -74,17 +74,15 @@ def choose_splits(corpus: Corpus, *, train: str, test: str) -> Splits:
             remedy = f"choose one to {role} on by --{role}-split, or give a corpus that has it"
             raise name_not_found(f"split of corpus {corpus.name}", name, corpus.splits, remedy=remedy)
     if train == test:
-        raise CorpusError(
-            f"split {quoted(train)} cannot both train and test: choose another by --train-split or --test-split"
-        )
+        remedy = "choose another by --train-split or --test-split"
+        raise CorpusError(f"split {quoted(train)} cannot both train and test: {remedy}")
     if "dev" in corpus and "dev" not in (train, test):
         return Splits(corpus[train], corpus["dev"], corpus[test], ())
     whole = corpus[train]
     held_out = set(range(_HELD_OUT_EVERY - 1, len(whole), _HELD_OUT_EVERY))
     if not held_out:
-        raise CorpusError(
-            f"split {quoted(train)} of {corpus.name} has {len(whole)} sentences: too few to hold some out"
-        )
+        n = len(whole)
+        raise CorpusError(f"split {quoted(train)} of {corpus.name} has {n} sentences: too few to hold some out")
     kept = Sentences(whole[i] for i in range(len(whole)) if i not in held_out)
     note = f"no dev split: every {_HELD_OUT_EVERY}th sentence of {train} is held out to choose the strength by"
     return Splits(kept, Sentences(whole[i] for i in sorted(held_out)), corpus[test], (note,))

@@ -40,29 +40,17 @@ class TaskData:
 
     @classmethod
     def of(cls, probe: RepresentationProbe, splits: Splits) -> TaskData:
-        """The items of every split.
-
-        Raises:
-            CorpusError: a split has no such labels.
-            FitError: train has fewer than two labels.
-        """
+        """The items of every split; raises as :func:`task_data`."""
         by_split = {name: _ask(probe, name, sentences) for name, sentences in splits.by_name.items()}
+        train = by_split["train"]
         for name, examples in by_split.items():
-            if (examples.n_spans, examples.is_multi_label) != (
-                by_split["train"].n_spans,
-                by_split["train"].is_multi_label,
-            ):
+            if (examples.n_spans, examples.is_multi_label) != (train.n_spans, train.is_multi_label):
                 raise CorpusError(f"task {probe.task}: the items of the {name} split are not of the kind of train's")
         # Only labels that occur count: a vocabulary may list more.
-        seen = dict.fromkeys(_occurring(by_split["train"]))
+        seen = _occurring(train)
         if len(seen) < 2:
-            raise FitError(
-                f"task {probe.task}: train has the one label {quoted(next(iter(seen)))}; give data with two or more"
-            )
-        every = dict(seen)
-        for name in ("dev", "test"):
-            every.update(dict.fromkeys(_occurring(by_split[name])))
-        labels = tuple(every)
+            raise FitError(f"task {probe.task}: train has the one label {quoted(seen[0])}; give data with two or more")
+        labels = tuple(dict.fromkeys([*seen, *_occurring(by_split["dev"]), *_occurring(by_split["test"])]))
         return cls(probe, splits, {name: _renumbered(e, labels) for name, e in by_split.items()}, labels, len(seen))
 
     @property
@@ -82,14 +70,9 @@ class TaskData:
         return self.items["test"]
 
     def without(self, skipped: Mapping[str, Mapping[int, str]]) -> TaskData:
-        """The same task without the items that need some words, which are counted as skipped.
+        """The same task without the items that need some words, given by split with the reason why each is left out.
 
-        Args:
-            skipped: by split, words and the reason why each is left out, and with it the items that it is part of; of
-                trees the other words stay, see :meth:`TreeExamples.without_words`.
-
-        Raises:
-            CorpusError: a split has no item left.
+        Such items are counted as skipped; of trees the other words stay, see :meth:`TreeExamples.without_words`.
         """
         items: dict[str, Examples] = {}
         for name, examples in self.items.items():
@@ -131,10 +114,10 @@ class TaskData:
         Where an item may have several labels, whole sets of them are drawn.
         """
         forms, vocabulary = self._forms[split]
-        own = self.targets("train")
-        if own.ndim == 1:
-            return control_labels(forms, vocabulary, np.bincount(own, minlength=self.n_train_labels), seed=seed)
-        sets, times = np.unique(own, axis=0, return_counts=True)
+        labels = self.targets("train")
+        if labels.ndim == 1:
+            return control_labels(forms, vocabulary, np.bincount(labels, minlength=self.n_train_labels), seed=seed)
+        sets, times = np.unique(labels, axis=0, return_counts=True)
         return np.asarray(sets[control_labels(forms, vocabulary, times, seed=seed)], dtype=np.bool_)
 
     def word_forms(self) -> tuple[Integers, Integers, int]:

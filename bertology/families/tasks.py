@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology._files import canonical_json, digest
 from bertology.activations import Entry, Progress, Recipe
 from bertology.corpora import Corpus, Sentences
 from bertology.encoders import ModelShape, ModelSource
 from bertology.errors import BertologyError
 from bertology.families.cells import Cell
-from bertology.families.readable import Reasons, Windows, recipe_for, unreadable_words, windows_of_words
 from bertology.families.request import Init, ProbeRequest, ReadoutConfig, parse_layers
 from bertology.families.splits import Splits
 from bertology.measures import N_RESAMPLES
@@ -22,10 +26,14 @@ from bertology.probing import Probe
 from bertology.results import ComparisonRow, ResultRow
 
 if TYPE_CHECKING:
-    from bertology.encoders import Encoder
+    from bertology.encoders import Encoder, Pieces
 
 PIECES_A_WORD = 1.3
 """Of running text, roughly."""
+Windows = Mapping[str, NDArray[np.int64]]
+"""By split the window that each word is read from, −1 where there is none."""
+Reasons = Mapping[int, str]
+"""Words of a split that have no vector, by number, and why."""
 CellKey = tuple[str, int, int | None]
 """Control, seed and layer; the layer is None for a score that belongs to no single layer."""
 
@@ -59,26 +67,27 @@ class Pair:
         return tuple(dict.fromkeys(weights.init for weights in self.fingerprints))
 
     def layers_of(self, config: ReadoutConfig) -> tuple[int, ...]:
-        """The layers that a readout configuration reads.
-
-        Raises:
-            NameNotFoundError: the model has no such layer.
-            BertologyError: a layer is not among those that are asked about.
-        """
+        """The layers that a readout configuration reads, which have to be among those that are asked about."""
         if config.layers is None:
             return self.layers
         chosen = parse_layers(config.layers, self.shape.n_layers)
         others = [layer for layer in chosen if layer not in self.layers]
         if others:
-            raise BertologyError(
-                f"readout {config.title} is to read layer {others[0]}, which is not among the layers asked about: "
-                "name it in layers too"
-            )
+            problem = f"is to read layer {others[0]}, which is not among the layers asked about"
+            raise BertologyError(f"readout {config.title} {problem}: name it in layers too")
         return chosen
 
     def recipe(self, weights: Weights, sentences: Sentences) -> Recipe:
         """What decides the stored vectors of a split."""
-        return recipe_for(self.request, self.fingerprints[weights], sentences)
+        return Recipe(
+            model_fingerprint=self.fingerprints[weights],
+            text_fingerprint=sentences.text_fingerprint,
+            pooling=self.request.pooling,
+            compute_dtype=self.request.dtype,
+            stored_dtype=self.request.stored_dtype,  # type: ignore[arg-type]
+            on_long=self.request.on_long,
+            max_pieces=self.request.max_pieces,
+        )
 
     def called(self, weights: Weights) -> str:
         """What a progress display calls the model with these weights."""
@@ -88,23 +97,69 @@ class Pair:
 
     @cached_property
     def unreadable(self) -> Mapping[str, Reasons]:
-        """By split the words that the model cannot read, for splits that have some."""
-        fingerprint = next(iter(self.fingerprints.values()))  # pieces are the same for all weights
+        """By split the words that the model cannot read, for splits that have some.
+
+        They are known of what is in the store, else from the tokenizer, without the model's weights. A sentence that
+        ``on_long`` forbids is no concern here: it is refused when it is read.
+        """
+        splits, weights = self.splits.by_name, next(iter(self.fingerprints))  # pieces are the same for all weights
         try:
-            return unreadable_words(
-                self.splits.by_name, self.request, self.source, fingerprint=fingerprint, layers=self.layers
-            )
+            entries = {name: self.recipe(weights, text).find(self.layers) for name, text in splits.items()}
+            tokenized = self._tokenized([name for name, entry in entries.items() if entry is None])
         except BertologyError:
             return {}  # The cells that read the model or the text report what is wrong with it.
+        skipped = {name: skipped_words(entry) for name, entry in entries.items() if entry is not None}
+        skipped |= {name: _skipped_of(pieces) for name, pieces in tokenized.items()}
+        return {name: skipped[name] for name in splits if skipped[name]}
 
     @cached_property
     def windows(self) -> tuple[Mapping[str, Reasons], Windows]:
-        """By split, dev and test, the words that the model cannot read, and the windows of the others."""
-        splits = {name: self.splits.by_name[name] for name in ("dev", "test")}
+        """What heads are not asked about in dev and test: words that the model cannot read, and the windows of words.
+
+        Only splits that have such words, or sentences that are read in several windows.
+        """
         try:
-            return windows_of_words(splits, self.request, self.source)
+            tokenized = self._tokenized(["dev", "test"])
         except BertologyError:
             return {}, {}  # as above
+        split = {
+            name: pieces
+            for name, pieces in tokenized.items()
+            if pieces.skipped or pieces.n_windows > len(np.unique(pieces.window_sentence))
+        }
+        unreadable = {name: _skipped_of(pieces) for name, pieces in split.items()}
+        return unreadable, {name: pieces.word_window.astype(np.int64) for name, pieces in split.items()}
+
+    def _tokenized(self, splits: Sequence[str]) -> dict[str, Pieces]:
+        """Splits as pieces of the model, whose weights are not loaded."""
+        if not splits:
+            return {}
+        from bertology.encoders import load_reader
+
+        request = self.request
+        on_long: Literal["skip", "window"] = "skip" if request.on_long == "skip" else "window"
+        reader = load_reader(self.source, trust_remote_code=request.trust_remote_code, max_pieces=request.max_pieces)
+        return {name: reader.tokenize(self.splits.by_name[name], on_long=on_long) for name in splits}
+
+
+def skipped_words(entry: Entry) -> Reasons:
+    """Words without a vector, and why."""
+    return {word: _without_numbers(reason) for word, _, _, reason in entry.manifest.skipped}
+
+
+def _skipped_of(pieces: Pieces) -> Reasons:
+    return {skipped.word: _without_numbers(skipped.reason) for skipped in pieces.skipped}
+
+
+def _without_numbers(reason: str) -> str:
+    """A reason as it is counted: without the length of the sentence, which differs from one to the next."""
+    return re.sub(r"\d+", "…", reason)
+
+
+def fingerprint_of(unreadable: Mapping[str, Reasons], windows: Windows) -> str:
+    """Hash of which words of which splits cannot be read, and, where it matters, of the windows of the others."""
+    words = {name: windows[name].tolist() if name in windows else sorted(unreadable[name]) for name in unreadable}
+    return digest([canonical_json(words)])
 
 
 @dataclass(frozen=True)
@@ -139,11 +194,6 @@ class FitCells:
     layers_read: tuple[int, ...]
 
     @property
-    def init(self) -> Init:
-        """How the model's weights were made."""
-        return self.weights.init
-
-    @property
     def layers(self) -> tuple[int | None, ...]:
         """What has a score: each layer, or None for a score that belongs to no single layer."""
         return tuple(dict.fromkeys(layer for _, _, layer in self.cells))
@@ -169,11 +219,6 @@ class FitGroup:
     def weights(self) -> Weights:
         """The weights of the model."""
         return self.members[0].weights
-
-    @property
-    def init(self) -> Init:
-        """How the model's weights were made."""
-        return self.weights.init
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -278,13 +323,9 @@ def control_seeds(n_draws: int) -> tuple[int, ...]:
 def n_draws(pair: Pair, n_words: float, *, is_quick: bool) -> int:
     """How many draws a task has: as many as are asked for, else three where they are cheap and one where they are not.
 
-    Args:
-        pair: the model and the corpus.
-        n_words: words that a draw reads.
-        is_quick: whether what is fitted to the vectors takes little time.
+    They are cheap where a draw reads few words (``n_words``), and what is fitted to the vectors takes little time.
     """
-    asked = pair.request.random_draws
-    if asked != "auto":
-        return asked
+    if pair.request.random_draws != "auto":
+        return pair.request.random_draws
     work = 12 * pair.shape.dim**2 * max(pair.layers) * n_words
     return DRAWS if is_quick and work <= MOST_WORK else 1

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from bertology.errors import BertologyError
-from bertology.families.contract import Family, SplitName
-from bertology.families.readable import Reasons, Windows
+from bertology.families.contract import Family, SplitName, one_by_one
 from bertology.families.request import ReadoutConfig
 from bertology.families.rows import baseline_columns, cell_rows, corpus_columns
 from bertology.families.scoring import Counts, score_baselines
 from bertology.families.task_data import TRAIN_MEMORY
-from bertology.families.tasks import BaselineCells, FitGroup, Job, Pair, Scoring, Tables
+from bertology.families.tasks import BaselineCells, FitGroup, Job, Pair, Reasons, Scoring, Tables, Windows
 from bertology.measures import Metric
 from bertology.probing import Probe, RepresentationProbe
 from bertology.readouts import readout_kind
@@ -24,14 +23,9 @@ from bertology.readouts import readout_kind
 def checked_configs(
     probe: RepresentationProbe, asked: Sequence[ReadoutConfig], *, about: str, reads: Sequence[str], width: int
 ) -> tuple[ReadoutConfig, ...]:
-    """Configurations with their registered readouts.
+    """Configurations with their registered readouts, the probe's own where none is named.
 
-    Args:
-        probe: whose readout is taken where none is named.
-        asked: as a person wrote them.
-        about: what the items of the task have, for people.
-        reads: kinds of readouts that fit.
-        width: of the model's vectors.
+    Readouts have to be of one of the kinds in ``reads``; the items are ``about`` labels or trees, for messages.
 
     Raises:
         NameNotFoundError: there is no such readout.
@@ -90,8 +84,8 @@ class VectorFamily(Family):
         for place, config in enumerate(configs):
             kind = readout_kind(config.readout or probe.readout)
             others = {name: value for name, value in config.settings.items() if name != kind.fitted_together}
-            alike = replace(config, readout=kind.name, settings=others)
-            key = str(place) if kind.fitted_together is None else f"{alike.key} {alike.layers}"
+            shared = replace(config, readout=kind.name, settings=others)
+            key = str(place) if kind.fitted_together is None else f"{shared.key} {shared.layers}"
             groups.setdefault(key, []).append(config)
         return tuple(map(tuple, groups.values()))
 
@@ -127,14 +121,8 @@ class VectorFamily(Family):
         """Each by itself."""
 
     def compute(self, groups: Sequence[FitGroup], job: Job) -> Iterator[tuple[FitGroup, Exception | None]]:
-        """Fit one group after the other."""
-        for group in groups:
-            try:
-                self.compute_group(group, job)
-            except Exception as error:
-                yield group, error
-            else:
-                yield group, None
+        """One group after the other."""
+        return one_by_one(groups, lambda group: self.compute_group(group, job))
 
     def task_columns(self, pair: Pair, probe: Probe) -> dict[str, Any]:
         """Those of the corpus."""

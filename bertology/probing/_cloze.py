@@ -121,11 +121,6 @@ class ClozeItems:
         return len(self.items)
 
     @cached_property
-    def groups(self) -> tuple[str, ...]:
-        """The groups in the order in which they come."""
-        return tuple(dict.fromkeys(item.group for item in self.items))
-
-    @cached_property
     def reasons(self) -> Mapping[str, int]:
         """How many were left out, by reason."""
         return dict(Counter(left.reason for left in self.left_out))

@@ -39,14 +39,13 @@ class Examples:
         lengths = {len(self.spans), len(self.codes), len(self.clusters)}
         if len(lengths) > 1:
             raise ValueError(f"spans, codes and clusters of different lengths {sorted(lengths)}; one of each an item")
+        n_values, codes = len(self.values), self.codes
         if self.is_multi_label:
-            if self.codes.dtype != np.bool_ or self.codes.shape[1] != len(self.values):
-                raise ValueError(
-                    f"codes of shape {list(self.codes.shape)} and type {self.codes.dtype}; "
-                    f"of items with several labels they should be truth values [item, {len(self.values)}]"
-                )
-        elif len(self.codes) and not 0 <= self.codes.min() <= self.codes.max() < len(self.values):
-            raise ValueError(f"codes from {self.codes.min()} to {self.codes.max()} for {len(self.values)} values")
+            if codes.dtype != np.bool_ or codes.shape[1] != n_values:
+                expected = f"of items with several labels they should be truth values [item, {n_values}]"
+                raise ValueError(f"codes of shape {list(codes.shape)} and type {codes.dtype}; {expected}")
+        elif len(codes) and not 0 <= codes.min() <= codes.max() < n_values:
+            raise ValueError(f"codes from {codes.min()} to {codes.max()} for {n_values} values")
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -192,9 +191,8 @@ def target_examples(
         raise CorpusError(f"no span has a label in layer {quoted(layer)}: the layers of spans are {layers}")
     forms = {(isinstance(target.label, tuple), target.span2 is not None) for _, target in numbered}
     if len(forms) > 1:
-        raise CorpusError(
-            f"layer {quoted(layer)} mixes one label with several, or one span with two: give one kind of target"
-        )
+        problem = "mixes one label with several, or one span with two"
+        raise CorpusError(f"layer {quoted(layer)} {problem}: give one kind of target")
     several, pairs = forms.pop()
     if spans is not None and pairs != (spans == 2):
         if spans == 2:

@@ -15,9 +15,8 @@ RegisteredProbe = Registered[Probe | ProbeFamily]
 
 def _checked(entry: RegisteredProbe, component: Any) -> Probe | ProbeFamily:
     if not isinstance(component, Probe | ProbeFamily):
-        raise entry.wrong_type(
-            component, "a RepresentationProbe, a ClozeProbe, an AttentionProbe, a GateProbe or a ProbeFamily"
-        )
+        kinds = "a RepresentationProbe, a ClozeProbe, an AttentionProbe, a GateProbe or a ProbeFamily"
+        raise entry.wrong_type(component, kinds)
     if isinstance(component, Probe):
         _check_name(entry, component)
     return component
@@ -31,11 +30,7 @@ _REGISTRY = Registry[Probe | ProbeFamily]("probe", "bertology.probes", "pos.v1",
 
 
 def registered_probes() -> Mapping[str, RegisteredProbe]:
-    """All versions of all installed probes by registered name (``pos.v1``), not yet imported.
-
-    Raises:
-        BertologyError: two packages register one name.
-    """
+    """All versions of all installed probes by registered name (``pos.v1``), not yet imported."""
     return _REGISTRY.registered()
 
 
@@ -54,22 +49,14 @@ def get_probe(name: str) -> Probe:
     if newest is None:
         tasks = {entry.stem for entry in registered_probes().values()}
         raise name_not_found("task", before.strip(), tasks, remedy="`bertology tasks` lists them")
-    probe = newest.load()
-    if isinstance(probe, ProbeFamily):
-        return _of_family(newest, probe, plain, argument)
-    if argument:
-        raise BertologyError(f"task {quoted(plain)} takes no argument: write {plain} instead of {name}")
-    return probe
-
-
-def _of_family(entry: RegisteredProbe, family: ProbeFamily, name: str, argument: str) -> Probe:
-    """The probe of a family that an argument, or none, stands for."""
-    if argument:
-        probe = family.make(argument)
-    elif family.default is not None:
-        probe = family.default
-    else:
-        examples = " or ".join(f"{name}:{instance}" for instance in family.instances[:2])
-        raise BertologyError(f"task {quoted(name)} needs a {family.argument} after a colon, such as {examples}")
-    _check_name(entry, probe)
+    component = newest.load()
+    if isinstance(component, Probe):
+        if argument:
+            raise BertologyError(f"task {quoted(plain)} takes no argument: write {plain} instead of {name}")
+        return component
+    probe = component.make(argument) if argument else component.default
+    if probe is None:
+        examples = " or ".join(f"{plain}:{instance}" for instance in component.instances[:2])
+        raise BertologyError(f"task {quoted(plain)} needs a {component.argument} after a colon, such as {examples}")
+    _check_name(newest, probe)
     return probe

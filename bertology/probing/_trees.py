@@ -154,7 +154,6 @@ def _relations(layer: WordLayer | None, first: int, last: int, name: str | int) 
     labels = [None] * (last - first) if layer is None else layer.decoded(first, last)
     if None in labels:
         word = labels.index(None) + 1
-        raise CorpusError(
-            f"sentence {name}: word {word} has no relation to its head: give a treebank with a deprel column"
-        )
+        problem = f"word {word} has no relation to its head"
+        raise CorpusError(f"sentence {name}: {problem}: give a treebank with a deprel column")
     return [str(label).partition(RELATION)[0] for label in labels]

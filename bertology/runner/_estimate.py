@@ -12,7 +12,7 @@ import numpy as np
 from bertology._memory import size_in_words
 from bertology._names import short_names
 from bertology.errors import BertologyError
-from bertology.families.registry import family_of
+from bertology.families.contract import family_of
 from bertology.families.tasks import PIECES_A_WORD, Cost, Pair, Weights
 from bertology.runner._compute import together
 from bertology.runner._folder import RunFolder, failure_of, finished
@@ -73,10 +73,12 @@ class Estimate:
         return "".join(line + "\n" for line in self._lines())
 
     def _lines(self) -> Iterator[str]:
-        finished_cells = sum(pair.n_finished for pair in self.pairs)
-        failed = sum(pair.n_failed for pair in self.pairs)
-        of_failed = f", {failed:,} failed when last tried" if failed else ""
-        yield f"{self.name}: {self.n_cells:,} cells, {finished_cells:,} finished{of_failed}, in {self.folder}"
+        total = {
+            name: sum(getattr(pair, name) for pair in self.pairs)
+            for name in ("n_cells", "n_finished", "n_failed", "vectors_missing", "result_bytes")
+        }
+        failed = f", {total['n_failed']:,} failed when last tried" if total["n_failed"] else ""
+        yield f"{self.name}: {self.n_cells:,} cells, {total['n_finished']:,} finished{failed}, in {self.folder}"
         called = short_names(pair.model for pair in self.pairs)
         for pair in self.pairs:
             missing = pair.vectors_missing
@@ -87,14 +89,14 @@ class Estimate:
             )
             for problem in pair.problems:
                 yield f"    cannot be computed: {problem}"
-        if finished_cells == sum(pair.n_cells for pair in self.pairs):
+        if total["n_finished"] == total["n_cells"]:
             yield "nothing is left to do"
             return
         yield f"time    about {_duration(self.seconds)} on one thread, less on several (rough: within a factor of 3)"
         most = max(pair.memory for pair in self.pairs)
         yield f"memory  about {size_in_words(most)} for each process that fits (rough)"
-        missing, results = (sum(getattr(p, name) for p in self.pairs) for name in ("vectors_missing", "result_bytes"))
-        yield f"disk    {size_in_words(missing)} of vectors in the cache, about {size_in_words(results)} of results"
+        to_store, results = (size_in_words(total[name]) for name in ("vectors_missing", "result_bytes"))
+        yield f"disk    {to_store} of vectors in the cache, about {results} of results"
 
 
 def estimate(work: Work, folder: Path) -> Estimate:
@@ -123,7 +125,10 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
     n_words = sum(split.n_words for split in pair.splits.by_name.values()) if reads else 0
     width = np.dtype(pair.request.stored_dtype).itemsize * len(pair.layers) * pair.shape.dim
     block = 24 * pair.shape.dim**2
-    is_fitted = any(unit.reads_vectors and unit.probe.task in costs for unit in left)
+    possible = [unit for unit in left if unit.probe.task in costs]
+    n_predictions = sum(len(unit.cells) * costs[unit.probe.task][0].items for unit in possible)
+    is_fitted = any(unit.reads_vectors for unit in possible)
+    every_cost = [cost for of_task in costs.values() for cost in of_task]
     return PairEstimate(
         model=pair.source.name,
         corpus=pair.corpus.name,
@@ -135,12 +140,9 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
         vectors=n_words * width * len(missing),
         vectors_missing=sum(missing.values()) * width if left else 0,
         reading_flops=sum(missing.values()) * PIECES_A_WORD * block * max(pair.layers) if is_fitted else 0.0,
-        fitting_flops=float(sum(cost.flops for of_task in costs.values() for cost in of_task)),
-        memory=_LIBRARIES + max((cost.memory for of_task in costs.values() for cost in of_task), default=0.0),
-        result_bytes=float(
-            sum(len(unit.cells) * costs[unit.probe.task][0].items for unit in left if unit.probe.task in costs)
-            * _BYTES_A_PREDICTION
-        ),
+        fitting_flops=float(sum(cost.flops for cost in every_cost)),
+        memory=_LIBRARIES + max((cost.memory for cost in every_cost), default=0.0),
+        result_bytes=float(_BYTES_A_PREDICTION * n_predictions),
     )
 
 

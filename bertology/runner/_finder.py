@@ -2,60 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
+from typing import Any, TypeVar
 
 from bertology._inputs import exists, given_path
 from bertology._names import name_not_found
 from bertology.corpora import Corpus, Sentences, annotate_text, load_corpus, no_columns
 from bertology.encoders import ModelShape, ModelSource, model_fingerprint, model_shape, resolve_model
 from bertology.errors import BertologyError, CorpusError, quoted
-from bertology.families.registry import family_of
+from bertology.families.contract import family_of
 from bertology.families.request import Init, ProbeRequest
 from bertology.families.splits import Splits, TaskItems, choose_splits, splits_to_read
 from bertology.measures import METRICS
 from bertology.probing import Probe, get_probe
+
+T = TypeVar("T")
 
 
 class Finder:
     """Finds what names stand for, each once however often it is asked for."""
 
     def __init__(self) -> None:
-        self._probes: dict[str, Probe] = {}
-        self._models: dict[tuple[str, str | None], tuple[ModelSource, ModelShape]] = {}
-        self._fingerprints: dict[tuple[Path, Init, int], str] = {}
-        self._splits: dict[tuple[object, ...], tuple[Corpus, Splits]] = {}
-        self._items_of: dict[tuple[str, str, int | None], TaskItems | None] = {}
+        self._known: dict[tuple[object, ...], Any] = {}
+
+    def _once(self, key: tuple[object, ...], find: Callable[[], T]) -> T:
+        if key not in self._known:
+            self._known[key] = find()
+        known: T = self._known[key]
+        return known
 
     def probe(self, task: str) -> Probe:
         """The probe of a task: :func:`bertology.probing.get_probe`."""
-        if task not in self._probes:
-            self._probes[task] = get_probe(task)
-        return self._probes[task]
+        return self._once(("probe", task), lambda: get_probe(task))
 
     def model(self, name: str, revision: str | None) -> tuple[ModelSource, ModelShape]:
         """A model's files, and its shape."""
-        key = (name, revision)
-        if key not in self._models:
-            source = resolve_model(name, revision=revision)
-            self._models[key] = (source, model_shape(source))
-        return self._models[key]
+        source = self._once(("source", name, revision), lambda: resolve_model(name, revision=revision))
+        return source, self._once(("shape", name, revision), lambda: model_shape(source))
 
     def fingerprint(self, source: ModelSource, init: Init, seed: int) -> str:
         """Of a model's content: :func:`bertology.encoders.model_fingerprint`."""
-        key = (source.folder, init, seed)
-        if key not in self._fingerprints:
-            self._fingerprints[key] = model_fingerprint(source, init=init, seed=seed)
-        return self._fingerprints[key]
+        key = ("fingerprint", source.folder, init, seed)
+        return self._once(key, lambda: model_fingerprint(source, init=init, seed=seed))
 
     def probes(self, tasks: Sequence[str]) -> tuple[Probe, ...]:
-        """The probes of several tasks.
-
-        Raises:
-            NameNotFoundError: there is no such task, or one has a metric that there is not.
-            BertologyError: a task is asked for twice.
-        """
+        """The probes of several tasks, which may be asked for once each, with metrics that there are."""
         probes = tuple(self.probe(task) for task in dict.fromkeys(tasks))
         names = [probe.task for probe in probes]
         doubled = next((name for name in names if names.count(name) > 1), None)
@@ -74,14 +66,9 @@ class Finder:
         return find_corpus(request.corpus, annotate=request.annotate, columns=request.columns)
 
     def splits(self, corpus: Corpus, probes: Sequence[Probe], request: ProbeRequest) -> Splits:
-        """The splits of a corpus that probes read, and the items that they bring themselves.
+        """The splits of a corpus that probes read, and the items that they bring themselves."""
 
-        Raises:
-            CorpusError: a probe finds no item.
-        """
-        tasks = tuple(probe.task for probe in probes)
-        key = (id(corpus), request.train_split, request.test_split, request.max_items, tasks)
-        if key not in self._splits:
+        def find() -> tuple[Corpus, Splits]:
             needed = splits_read(probes)
             if "train" in needed:
                 splits = choose_splits(corpus, train=request.train_split, test=request.test_split)
@@ -91,15 +78,13 @@ class Finder:
                 splits = Splits(_NO_SENTENCES, _NO_SENTENCES, _NO_SENTENCES, ())
             items = {probe.task: self._items(probe, request.corpus, request.max_items) for probe in probes}
             # The corpus is kept as well, so that no other can come to have its id.
-            own = {task: task_items for task, task_items in items.items() if task_items is not None}
-            self._splits[key] = (corpus, replace(splits, items=own))
-        return self._splits[key][1]
+            return corpus, replace(splits, items={task: some for task, some in items.items() if some is not None})
+
+        chosen = request.train_split, request.test_split, request.max_items
+        return self._once(("splits", id(corpus), *chosen, *(probe.task for probe in probes)), find)[1]
 
     def _items(self, probe: Probe, source: str, most: int | None) -> TaskItems | None:
-        key = probe.task, source, most
-        if key not in self._items_of:
-            self._items_of[key] = family_of(probe).items(probe, source, most=most)
-        return self._items_of[key]
+        return self._once(("items", probe.task, source, most), lambda: family_of(probe).items(probe, source, most=most))
 
 
 def splits_read(probes: Sequence[Probe]) -> frozenset[str]:
@@ -111,11 +96,7 @@ _NO_SENTENCES = Sentences()
 
 
 def prompts_corpus(name: str, *, columns: str | None = None) -> Corpus:
-    """A source of texts for cloze probes, which find in it what they ask: only what it is called.
-
-    Raises:
-        CorpusError: ``columns`` are given, which no such source has.
-    """
+    """A source of texts for cloze probes, which find in it what they ask: only what it is called."""
     if columns is not None:
         raise no_columns(columns, name)
     return Corpus(given_path(name).resolve().name if exists(name) else name, {})
@@ -135,11 +116,9 @@ def find_corpus(name: str, *, annotate: str | None = None, columns: str | None =
         raise CorpusError(f"--annotate labels a raw text file: there is no file {path}")
     whole = annotate_text(path, annotate)
     sentences = next(iter(whole.splits.values()))
-    if len(sentences) < 10:
-        raise CorpusError(f"{path}: {len(sentences)} sentences, of which train, dev and test are made; give 10 or more")
+    n = len(sentences)
+    if n < 10:
+        raise CorpusError(f"{path}: {n} sentences, of which train, dev and test are made; give 10 or more")
     parts = {"train": range(8), "dev": (8,), "test": (9,)}
-    splits = {
-        name: Sentences(sentences[i] for i in range(len(sentences)) if i % 10 in places)
-        for name, places in parts.items()
-    }
+    splits = {name: Sentences(sentences[i] for i in range(n) if i % 10 in places) for name, places in parts.items()}
     return replace(whole, splits=splits)

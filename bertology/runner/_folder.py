@@ -32,8 +32,7 @@ from bertology.errors import BertologyError
 from bertology.families.cells import KEPT, Cell, all_finished, predictions_checksum, versions
 from bertology.runner._plan import Unit
 from bertology.runner._work import Work
-from bertology.runner.experiment._load import load_experiment
-from bertology.runner.experiment._settings import Experiment
+from bertology.runner.experiment import Experiment, load_experiment
 
 FORMAT = 1
 RECORD = "run.json"
@@ -56,7 +55,7 @@ class _Content:
 
 @dataclass(frozen=True, kw_only=True)
 class _Record:
-    """What ``run.json`` is read as; of what stands in it besides nothing is used."""
+    """The form of ``run.json``; further keys are not used."""
 
     format: int
     bertology: str
@@ -75,11 +74,7 @@ class RunFolder:
     path: Path
 
     def open(self, work: Work) -> None:
-        """Make the folder, or go on in one that this version made; leave what was asked in it.
-
-        Raises:
-            BertologyError: something else is in the folder.
-        """
+        """Make the folder, or go on in one of this version with nothing else in it; leave what was asked there."""
         if self.path.exists() and not self.path.is_dir():
             raise BertologyError(f"{self.path} is a file: {_REMEDY}")
         sweep(self.path)  # A process that was killed before it had made a record leaves a temporary file.
@@ -92,30 +87,34 @@ class RunFolder:
         else:
             with explained_write_errors(self.path, remedy=_REMEDY):
                 self.path.mkdir(parents=True, exist_ok=True)
-            self._write_record(self._fresh_record(work))
+            self._write_record(
+                {
+                    "format": FORMAT,
+                    "bertology": __version__,
+                    "experiment": work.experiment.name,
+                    "versions": versions("torch", "transformers", "numpy", "scikit-learn"),
+                    "git": git_state(),
+                    "content": work.content,
+                    "sessions": [],
+                    "tables": None,
+                }
+            )
             (self.path / _OLD_REQUEST).unlink(missing_ok=True)
         sweep(cache_folder(), self.path, *self.path.glob("*"))
         with self.lock("record"):
             record = self.record()
             asked = to_yaml(work.experiment.plain()).encode()
             content: dict[str, dict[str, str]] = work.content
-            if not work.part.is_whole and self._asked() == asked:
+            path = self.path / ASKED
+            if not work.part.is_whole and path.exists() and path.read_bytes() == asked:
                 # Other parts of the same experiment may have been here.
                 content = {kind: {**record["content"][kind], **names} for kind, names in content.items()}
             self._write(ASKED, asked)
             if record["content"] != content:
                 self._write_record({**record, "content": content})
 
-    def _asked(self) -> bytes:
-        path = self.path / ASKED
-        return path.read_bytes() if path.exists() else b""
-
     def record(self) -> dict[str, Any]:
-        """What ``run.json`` says.
-
-        Raises:
-            BertologyError: the folder is not a run's, or is one of another format.
-        """
+        """What ``run.json`` says, if the folder is a run's, and of a format that this version reads."""
         path = self.path / RECORD
         if not path.exists():
             hint = f"it has no {RECORD}" if self.path.is_dir() else "there is no such folder"
@@ -123,15 +122,15 @@ class RunFolder:
         what = "the record of a run"
         record: dict[str, Any] = read_json(path, what=what, form=dict[str, Any], remedy=_REMEDY)
         made = shortened(record.get("bertology", "something else"))
-        other = BertologyError(f"{path}: written by bertology {made} in a form that {__version__} does not read")
-        if record.get("format") != FORMAT or "bertology" not in record:
-            raise other
+        is_known = record.get("format") == FORMAT and "bertology" in record
         try:
-            read_json(path, what=what, form=_Record, remedy=_REMEDY)
+            read_json(path, what=what, form=_Record if is_known else Any, remedy=_REMEDY)
         except BertologyError:
-            if made != __version__:
-                raise other from None
-            raise
+            if made == __version__:
+                raise
+            is_known = False
+        if not is_known:
+            raise BertologyError(f"{path}: written by bertology {made} in a form that {__version__} does not read")
         if record.get(_OWN_CHECKSUM, _checksum_of(record)) != _checksum_of(record):
             raise BertologyError(f"{path}: altered, it is not what its own checksum is of; {_REMEDY}")
         return record
@@ -140,10 +139,10 @@ class RunFolder:
         """The experiment as it was resolved."""
         self.record()
         path = self.path / ASKED
-        asked = load_experiment(path)
+        experiment = load_experiment(path)
         # Versions that did not record how many draws of random weights there are had one.
         is_recorded = "\nrandom_draws:" in path.read_text(encoding="utf-8")
-        return asked if is_recorded else asked.model_copy(update={"random_draws": 1})
+        return experiment if is_recorded else experiment.model_copy(update={"random_draws": 1})
 
     def add_session(self, session: Mapping[str, Any], **about: Any) -> None:
         """Note that work was done here, and what the tables are made of."""
@@ -164,23 +163,20 @@ class RunFolder:
         return FileLock(folder / f"{name}.lock", timeout=-1 if wait else 0)
 
     def seal(self, cells: Collection[str] | None = None) -> None:
-        """Keep a checksum of every file that is part of the results.
+        """Keep a checksum of every file of the results; of files of cells, if ``cells`` are given, only of theirs."""
 
-        Args:
-            cells: of the files of cells only these; what was kept of others stays.
-        """
+        def is_included(name: str) -> bool:
+            return cells is None or "/" not in name or name.rpartition("/")[2].partition(".")[0] in cells
+
         paths = {str(path.relative_to(self.path)): path for path in self.files()}
         with changed_checksums(self.path, remedy=_REMEDY, anew=True) as checksums:
-            for name in [name for name in checksums if cells is None or "/" not in name or _cell_of(name) in cells]:
+            for name in list(filter(is_included, checksums)):
                 del checksums[name]
             for name, path in paths.items():
-                if cells is None or "/" not in name or _cell_of(name) in cells:
-                    checksums[name] = self._checksum(path)
-
-    def _checksum(self, path: Path) -> str:
-        # Of predictions it has been taken already, when their cells were believed.
-        is_of_cell = path.parent.name == "predictions" and path.suffix == ".parquet"
-        return predictions_checksum(self.path, path.stem) if is_of_cell else file_sha256(path)
+                if is_included(name):
+                    # Of predictions it has been taken already, when their cells were believed.
+                    of_cell = path.parent.name == "predictions" and path.suffix == ".parquet"
+                    checksums[name] = predictions_checksum(self.path, path.stem) if of_cell else file_sha256(path)
 
     def files(self) -> list[Path]:
         """Every file of the results, and whatever else is among those of cells; not what is about the run itself."""
@@ -195,28 +191,11 @@ class RunFolder:
         content = {**record, _OWN_CHECKSUM: _checksum_of(record)}
         self._write(RECORD, json.dumps(content, indent=1, ensure_ascii=False).encode())
 
-    def _fresh_record(self, work: Work) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "bertology": __version__,
-            "experiment": work.experiment.name,
-            "versions": versions("torch", "transformers", "numpy", "scikit-learn"),
-            "git": git_state(),
-            "content": work.content,
-            "sessions": [],
-            "tables": None,
-        }
-
 
 def _checksum_of(record: Mapping[str, Any]) -> str:
     """Of a record's content, however it is laid out in its file."""
     plain = {key: value for key, value in record.items() if key != _OWN_CHECKSUM}
     return hashlib.sha256(canonical_json(plain)).hexdigest()
-
-
-def _cell_of(name: str) -> str:
-    """The cell that a file below the run's folder belongs to."""
-    return name.rpartition("/")[2].partition(".")[0]
 
 
 def git_state() -> dict[str, Any] | None:
@@ -248,16 +227,16 @@ def failure_of(run: Path, unit: Unit) -> str | None:
 
 def write_failure(run: Path, unit: Unit, error: Exception) -> str:
     """Record in each cell of a unit that is not finished why it is not; the reason in one line."""
+    kind = type(error).__name__
     plain = shortage("these cells", error) if is_out_of_memory(error) else " ".join(str(error).split())
-    message = plain if isinstance(error, BertologyError) else f"{type(error).__name__}: {plain}"
-    about = {
-        "type": type(error).__name__,
-        "message": message,
-        "traceback": "".join(traceback.format_exception(error)),
+    message = plain if isinstance(error, BertologyError) else f"{kind}: {plain}"
+    failure = {
+        "status": "failed",
+        "error": {"type": kind, "message": message, "traceback": "".join(traceback.format_exception(error))},
+        "versions": versions("torch", "transformers", "numpy", "scikit-learn"),
     }
     for cell in unit.cells:
-        record = {"cell_id": cell.id, "identity": dict(cell.identity), "status": "failed", "error": about}
-        record["versions"] = versions("torch", "transformers", "numpy", "scikit-learn")
+        record = {"cell_id": cell.id, "identity": dict(cell.identity), **failure}
         content = json.dumps(record, indent=1, ensure_ascii=False).encode()
         write_atomically(_failure_path(run, cell), content, remedy=_REMEDY)
     return message

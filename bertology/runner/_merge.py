@@ -59,11 +59,11 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
 def _check_alike(folders: Sequence[RunFolder], records: Sequence[Mapping[str, Any]]) -> None:
     first = folders[0].experiment()
     for folder, record in zip(folders[1:], records[1:], strict=True):
-        mine, theirs = first.plain(), folder.experiment().plain()
-        differing = sorted(key for key in mine if mine[key] != theirs[key])
+        one, other = first.plain(), folder.experiment().plain()
+        differing = ", ".join(sorted(key for key in one if one[key] != other[key]))
         if differing:
             where = f"{folders[0].path} and {folder.path}"
-            raise BertologyError(f"{where} are not of one experiment: they differ in {', '.join(differing)}")
+            raise BertologyError(f"{where} are not of one experiment: they differ in {differing}")
         if record["bertology"] != records[0]["bertology"]:
             raise _made_of_different("versions of bertology", folders[0], folder)
 
@@ -71,13 +71,13 @@ def _check_alike(folders: Sequence[RunFolder], records: Sequence[Mapping[str, An
 def _content(folders: Sequence[RunFolder], records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     """Fingerprints of all models and corpora; each part knows those that it was made of."""
     content: dict[str, dict[str, str]] = {"models": {}, "corpora": {}}
-    told: dict[tuple[str, str], RunFolder] = {}
+    owners: dict[tuple[str, str], RunFolder] = {}
     for folder, record in zip(folders, records, strict=True):
         for kind, fingerprints in content.items():
             for name, fingerprint in record["content"][kind].items():
+                owner = owners.setdefault((kind, name), folder)
                 if fingerprints.setdefault(name, fingerprint) != fingerprint:
-                    raise _made_of_different("models or corpora", told[kind, name], folder)
-                told.setdefault((kind, name), folder)
+                    raise _made_of_different("models or corpora", owner, folder)
     return content
 
 
@@ -106,8 +106,8 @@ def _put_row(rows: dict[_Key, ResultRow], row: ResultRow, where: Path) -> None:
     if known is None or known.status == "failed":
         rows[key] = row
     elif row.status == "ok" and known.value != row.value:
-        told = f"{row.metric} of cell {row.cell_id} is {known.value} in one and {row.value} in {where}"
-        raise BertologyError(f"the runs contradict each other: {told}; `bertology verify` says which was altered")
+        values = f"{row.metric} of cell {row.cell_id} is {known.value} in one and {row.value} in {where}"
+        raise BertologyError(f"the runs contradict each other: {values}; `bertology verify` says which was altered")
 
 
 def _copy_files(run: Path, out: Path) -> None:

@@ -11,11 +11,21 @@ from bertology._files import canonical_json, digest
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
 from bertology.families.cells import Cell
-from bertology.families.contract import Family
-from bertology.families.readable import Reasons, Windows, fingerprint_of
-from bertology.families.registry import family_of
+from bertology.families.contract import Family, family_of
 from bertology.families.request import Init, ProbeRequest, ReadoutConfig, parse_layers
-from bertology.families.tasks import DRAWS, BaselineCells, CellGrid, FitCells, FitGroup, Pair, Weights, control_seeds
+from bertology.families.tasks import (
+    DRAWS,
+    BaselineCells,
+    CellGrid,
+    FitCells,
+    FitGroup,
+    Pair,
+    Reasons,
+    Weights,
+    Windows,
+    control_seeds,
+    fingerprint_of,
+)
 from bertology.probing import Probe
 from bertology.runner._finder import Finder
 
@@ -35,14 +45,11 @@ class Plan:
     @property
     def fits(self) -> tuple[Draws, ...]:
         """What is fitted; the model that was asked for comes first, then its controls."""
-        return tuple(draws for of_task in self._fits.values() for draws in of_task)
-
-    def fits_of(self, probe: Probe, init: Init) -> tuple[Draws, ...]:
-        """What is fitted of one task on one initialisation."""
-        return self._fits[init, probe.task]
+        return tuple(draws for of_task in self.fits_by_task.values() for draws in of_task)
 
     @cached_property
-    def _fits(self) -> Mapping[tuple[Init, str], tuple[Draws, ...]]:
+    def fits_by_task(self) -> Mapping[tuple[Init, str], tuple[Draws, ...]]:
+        """The same by initialisation and task."""
         return {
             (init, probe.task): tuple(self._draws(probe, configs, init) for configs in self.configs_together(probe))
             for init in self.pair.inits
@@ -88,11 +95,10 @@ class Plan:
     @cached_property
     def baselines(self) -> tuple[BaselineCells, ...]:
         """The baselines asked for, by task, on what the model can read."""
+        every = [(of_all, of_all.probe) for of_all in self.baselines_of_all]
         return tuple(
-            self._baselines_of(cells.probe, *family_of(cells.probe).unreadable(self.pair, cells.probe))
-            if cells.cells
-            else cells
-            for cells in self.baselines_of_all
+            self._baselines_of(probe, *family_of(probe).unreadable(self.pair, probe)) if of_all.cells else of_all
+            for of_all, probe in every
         )
 
     @cached_property
@@ -128,17 +134,12 @@ class Plan:
     def run_id(self) -> str:
         """Hash of all cells: the name of the cache's folder for a run without a folder of its own."""
         # Further draws go where the first one is, so that asking for more of them goes on from there.
-        cells = [cell.id for draws in self.fits for cell in draws[0].cells]
-        cells += [cell.id for baselines in self.baselines for cell in baselines.cells.values()]
-        return digest([canonical_json(sorted(cells))])
+        cells = [cell for draws in self.fits for cell in draws[0].cells]
+        cells += [cell for baselines in self.baselines for cell in baselines.cells.values()]
+        return digest([canonical_json(sorted(cell.id for cell in cells))])
 
     def configs_of(self, probe: Probe) -> tuple[ReadoutConfig, ...]:
-        """The readout configurations of a task, each with its registered readout.
-
-        Raises:
-            NameNotFoundError: there is no such readout.
-            BertologyError: one is asked for twice, or does not fit the task.
-        """
+        """The readout configurations of a task, each with its registered readout; no two alike."""
         asked = self.pair.request.configs_of(probe.task)
         configs = family_of(probe).configs(probe, asked, self.pair.shape)
         keys = [one.key for one in configs]
@@ -164,7 +165,7 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Fi
     Raises:
         BertologyError: a task, model, layer, corpus or split that there is not.
     """
-    finder = finder or Finder()
+    finder, init = finder or Finder(), request.init
     probes = finder.probes(request.tasks)
     source, shape = finder.model(request.model, request.revision)
     layers = parse_layers(request.layers, shape.n_layers)
@@ -172,7 +173,6 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Fi
         raise BertologyError("annotate labels a raw text file: name the file as the corpus, or leave annotate out")
     corpus = corpus or finder.corpus(request, probes)
     splits = finder.splits(corpus, probes, request)
-    init = request.init
     every = [Weights(init, request.init_seed if init != "pretrained" else 0)]
     if "random" in request.controls and init == "pretrained":
         n_draws = DRAWS if request.random_draws == "auto" else request.random_draws
@@ -238,7 +238,7 @@ class Unit:
     @property
     def is_random_control(self) -> bool:
         """Whether it is on the random weights that a pretrained model is compared with."""
-        return bool(self.draws) and self.draws[0].init == "random" and self.plan.pair.request.init != "random"
+        return bool(self.draws) and self.draws[0].weights.init == "random" and self.plan.pair.request.init != "random"
 
     @property
     def title(self) -> str:

@@ -18,10 +18,9 @@ from bertology.families.request import ProbeRequest
 from bertology.families.rows import failed_rows
 from bertology.families.tasks import BaselineCells, Scoring, Tables
 from bertology.results import PredictionFolder, Results, read_results
-from bertology.runner._compute import Context
+from bertology.runner._compute import Context, ProgressFor
 from bertology.runner._folder import RunFolder, failure_of, finished, git_state
 from bertology.runner._plan import Unit, make_plan
-from bertology.runner._signals import ProgressFor
 from bertology.runner._work import Shard, Work, in_order, resolve_work, work_of_plan
 from bertology.runner.engines import EngineName, device_of, open_engine
 from bertology.runner.engines._cluster import ClusterChoice
@@ -151,9 +150,7 @@ def run_probes(
     for note in plan.notes:
         notify(note)
     session.compute()
-    results = None
-    if out is not None:
-        results = _write_tables(work, folder, session, time.perf_counter() - clock)
+    results = None if out is None else _write_tables(work, folder, session, time.perf_counter() - clock)
     return results or _assemble(work, path, work.units, ())
 
 
@@ -162,14 +159,12 @@ class _Session:
 
     def __init__(self, work: Work, folder: RunFolder, options: RunOptions, *, raises: bool = False) -> None:
         self._work, self._folder, self.options, self._raises = work, folder, options, raises
-        self.n_computed = 0
-        self.device = ""
-        self.started = datetime.now(UTC)
+        self.n_computed, self.device, self.started = 0, "", datetime.now(UTC)
 
     def find_device(self, pending: Sequence[Unit]) -> None:
         """Choose what to compute units on; raises where it, or a setting of a readout, is not there."""
-        options, device = self.options, self._work.experiment.device
-        self.device = device_of(options.engine, pending, device=device, cluster=options.cluster)
+        device = self._work.experiment.device
+        self.device = device_of(self.options.engine, pending, device=device, cluster=self.options.cluster)
 
     def compute(self) -> None:
         """Compute what is not there yet."""
@@ -188,8 +183,7 @@ class _Session:
             run=self._folder.path,
             echo=options.echo,
         ) as engine:
-            busy = self._stage(pending, engine, wait=False)
-            if busy:
+            if busy := self._stage(pending, engine, wait=False):
                 # By now, whoever computed these has finished them or has gone.
                 self._stage(busy, engine, wait=True)
 
@@ -206,7 +200,11 @@ class _Session:
             for number, outcome in outcomes:
                 unit = units[number]
                 if isinstance(outcome, Exception):
-                    if not self._keep_on(unit, outcome):
+                    self.options.echo(f"failed  {unit.title}")
+                    is_bug = self.options.engine == "serial" and not isinstance(outcome, BertologyError)
+                    if self._raises or (self.options.fail_fast and is_bug):
+                        raise outcome
+                    if self.options.fail_fast:
                         return []
                 elif outcome == "busy":
                     busy.append(unit)
@@ -215,41 +213,31 @@ class _Session:
                     self.options.echo(f"done    {unit.title}")
         return busy
 
-    def _keep_on(self, unit: Unit, error: Exception) -> bool:
-        self.options.echo(f"failed  {unit.title}")
-        is_bug = self.options.engine == "serial" and not isinstance(error, BertologyError)
-        if self._raises or (self.options.fail_fast and is_bug):
-            raise error
-        return not self.options.fail_fast
-
 
 def _write_tables(work: Work, folder: RunFolder, session: _Session, wall: float) -> Results | None:
-    """Write the tables of all units that are done, whoever did them; nothing where they are written already.
-
-    Returns:
-        What is written; None if nothing is.
-    """
+    """Write the tables of all units that are done, whoever did them; None where they are written already."""
     shard, outputs = session.options.shard, work.experiment.outputs
-    units = work.shard(shard)
+    units, plain = work.shard(shard), work.experiment.plain()
     with folder.lock("tables"):
         done = [unit for unit in units if finished(folder.path, unit)]
         failed = [unit for unit in units if unit not in done and failure_of(folder.path, unit) is not None]
-        asked = digest([canonical_json(work.experiment.plain())])
-        made_of = digest([canonical_json([work.experiment.plain(), *([u.key for u in us] for us in (done, failed))])])
-        record, there = folder.record(), (folder.path / _RESULTS).exists()
+        asked = digest([canonical_json(plain)])
+        made_of = digest([canonical_json([plain, *([unit.key for unit in part] for part in (done, failed))])])
+        record, has_tables = folder.record(), (folder.path / _RESULTS).exists()
         # What another experiment left in this folder is no part of this one.
-        parts = dict(record.get("parts") or {}) if record.get("asked") == asked and there else {}
+        is_continued = has_tables and record.get("asked") == asked
+        parts = dict(record.get("parts") or {}) if is_continued else {}
         known = record["tables"] if shard.is_whole else parts.get(str(shard))
-        if not done or (known == made_of and there and not session.n_computed):
+        if not done or (known == made_of and has_tables and not session.n_computed):
             return None
         results = _assemble(work, folder.path, done, failed)
-        own = {cell.id for unit in units for cell in unit.cells}
-        if not shard.is_whole and record.get("asked") == asked and there:
-            results = _with_other_parts(work, results, read_results(folder.path), own)
+        cells = {cell.id for unit in units for cell in unit.cells}
+        if is_continued and not shard.is_whole:
+            results = _with_other_parts(work, results, read_results(folder.path), cells)
         # Without a layer's score there is nothing to look at yet.
         shown = any(row.layer is not None and row.status == "ok" for row in results.rows)
         results.save(folder.path, tables=outputs.tables if shown else (), plots=outputs.plots if shown else ())
-        folder.seal(None if shard.is_whole else own)
+        folder.seal(None if shard.is_whole else cells)
         folder.add_session(
             {
                 "started_utc": session.started.isoformat(timespec="seconds"),
@@ -267,31 +255,24 @@ def _write_tables(work: Work, folder: RunFolder, session: _Session, wall: float)
         return results
 
 
-def _with_other_parts(work: Work, mine: Results, there: Results, own: Collection[str]) -> Results:
-    """The results of one part put to those of others that are in the same folder already.
+def _with_other_parts(work: Work, part: Results, before: Results, cells: Collection[str]) -> Results:
+    """The results of one part, which has these cells, put to those of others that are in the same folder already.
 
-    Cells of other parts cannot be told by their names here, since that would take the content of all models.
+    Which cells other parts have is not known here, since that would take the content of all models.
     """
-    models = {row.model for row in mine.rows}
-    others = [row for row in there.rows if row.cell_id not in own or row.model not in models]
-    rows = in_order(work.experiment, (*mine.rows, *others), tasks=work.task_places)
-    compared = [row for row in there.comparisons if row.cell_a not in own]
-    return Results(rows, (*mine.comparisons, *compared), mine.predictions)
+    models = {row.model for row in part.rows}
+    others = [row for row in before.rows if row.cell_id not in cells or row.model not in models]
+    rows = in_order(work.experiment, (*part.rows, *others), tasks=work.task_places)
+    compared = [row for row in before.comparisons if row.cell_a not in cells]
+    return Results(rows, (*part.comparisons, *compared), part.predictions)
 
 
 def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit]) -> Results:
     """The rows of units: of an experiment in the order in which it names models and tasks."""
-    statistics = work.experiment.statistics
+    name, chosen = work.experiment.name, work.experiment.statistics
     fits, baselines = list[Tables](), list[Tables]()
     for unit in (*done, *failed):
-        scoring = Scoring(
-            run,
-            unit.plan.pair,
-            work.experiment.name,
-            n_resamples=statistics.resamples,
-            seed=statistics.seed,
-            compare_layers=statistics.compare_layers,
-        )
+        scoring = Scoring(run, unit.plan.pair, name, chosen.resamples, chosen.seed, chosen.compare_layers)
         if isinstance(unit.part, BaselineCells):
             if unit in done:
                 baselines.append(unit.family.baseline_rows(unit.part, scoring))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,67 +27,62 @@ def verify_run(run: Path) -> tuple[str, ...]:
     Raises:
         BertologyError: the folder is not a run's, or its tables were never written.
     """
-    folder = RunFolder(run)
+    folder, record, problems = RunFolder(run), dict[str, Any](), list[str]()
     try:
         record = folder.record()
     except BertologyError as error:
         if not (run / RECORD).is_file():
             raise
-        record, problems = {}, [str(error)]
-    else:
-        problems = []
+        problems.append(str(error))
     checksums = read_checksums(run)
     if checksums is None:
         raise BertologyError(f"{run}: its tables were never written; run it to its end first")
     if record and checksums.format > 1 and "sha256" not in record:
         problems.append(f"{RECORD}: altered (it lacks its own checksum)")
-    there = {str(path.relative_to(run)): path for path in folder.files()}
-    for name, path in there.items():
+    files = {str(path.relative_to(run)): path for path in folder.files()}
+    for name, path in files.items():
         if path.is_symlink() or not path.is_file():
             problems.append(f"{name}: {'a link' if path.is_symlink() else 'a folder'} among the files of cells")
         elif name not in checksums.sha256:
             problems.append(f"{name}: not there when the tables were written")
         elif checksums.is_altered(run, name):
             problems.append(f"{name}: altered")
-    problems += [f"{name}: missing" for name in checksums.sha256 if name not in there]
-    problems += _cell_problems(run)
-    return tuple(sorted(dict.fromkeys(problems)))
+    problems += [f"{name}: missing" for name in checksums.sha256 if name not in files]
+    return tuple(sorted({*problems, *_cell_problems(run)}))
 
 
 @dataclass(frozen=True)
 class _CellFile:
-    """What the record of a cell is read as here."""
+    """The form of the record of a cell, as far as it is checked."""
 
     cell_id: str
     identity: dict[str, Any]
     predictions_sha256: str | None = None
 
 
-def _cell_problems(run: Path) -> list[str]:
-    problems = []
+def _cell_problems(run: Path) -> Iterator[str]:
     sums: dict[str, str | None] = {}
     for path in sorted(path for path in (run / "cells").glob("*.json") if path.is_file()):
-        name = f"cells/{path.name}"
         try:
             record: _CellFile = read_json(path, what="the record of a cell", form=_CellFile)
         except BertologyError:
-            problems.append(f"{name}: altered (not the record of a cell)")
+            yield f"cells/{path.name}: altered (not the record of a cell)"
             continue
-        cell_id = record.cell_id
-        sums[cell_id] = record.predictions_sha256
-        if Cell(record.identity).id != cell_id or path.name.partition(".")[0] != cell_id:
-            problems.append(f"{name}: altered (its name is not the hash of what it says it is)")
-        predictions = run / "predictions" / f"{path.name.partition('.')[0]}.parquet"
-        if sums[cell_id] is not None and predictions.is_file() and file_sha256(predictions) != sums[cell_id]:
-            problems.append(f"predictions/{predictions.name}: altered")
+        stem = path.name.partition(".")[0]
+        checksum = sums[record.cell_id] = record.predictions_sha256
+        if not Cell(record.identity).id == record.cell_id == stem:
+            yield f"cells/{path.name}: altered (its name is not the hash of what it says it is)"
+        predictions = run / "predictions" / f"{stem}.parquet"
+        if checksum is not None and predictions.is_file() and file_sha256(predictions) != checksum:
+            yield f"predictions/{predictions.name}: altered"
     try:
         rows = read_result_rows(run)
     except BertologyError as error:
-        return [*problems, str(error)]
+        yield str(error)
+        return
     for row in rows:
         if row.status == "ok" and sums.get(row.cell_id) != row.predictions_sha256:
-            problems.append(f"results.parquet: scores of other predictions than cell {shortened(row.cell_id)} has")
-    return problems
+            yield f"results.parquet: scores of other predictions than cell {shortened(row.cell_id)} has"
 
 
 @dataclass(frozen=True)
@@ -122,17 +118,15 @@ def rerun(run: Path, out: Path, *, options: RunOptions | None = None) -> Repetit
         name = ", ".join(str(part) for part in key if part is not None)
         if key not in after or key not in before:
             moved.append(f"{name}: only in {run if key in before else out}")
-            continue
-        old, new = before[key], after[key]
-        changed = [f"{field} {old[field]} → {new[field]}" for field in _SCORES if old[field] != new[field]]
-        if changed:
-            moved.append(f"{name}: {', '.join(changed)}")
+        elif before[key] != after[key]:
+            both = zip(_SCORES, before[key], after[key], strict=True)
+            moved.append(f"{name}: {', '.join(f'{field} {old} → {new}' for field, old, new in both if old != new)}")
     return Repetition(summary, len(before.keys() & after.keys()), tuple(sorted(moved)))
 
 
-def _scores(run: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
+def _scores(run: Path) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     """Scores by what a person calls them, so that another fingerprint is no other score."""
-    return {_name(row): {field: getattr(row, field) for field in _SCORES} for row in read_result_rows(run)}
+    return {_name(row): tuple(getattr(row, field) for field in _SCORES) for row in read_result_rows(run)}
 
 
 def _name(row: ResultRow) -> tuple[Any, ...]:
@@ -140,6 +134,6 @@ def _name(row: ResultRow) -> tuple[Any, ...]:
     seed = None if row.seed is None else f"seed {row.seed}"
     weights = f"weights of seed {row.init_seed}" if row.init_seed else None
     control = None if row.control == "none" else row.control
-    # Several readings of a task are told apart by their settings.
-    reading = reading_of(row) or None
-    return (row.task, row.corpus, row.model, row.init, weights, reading, layer, seed, control, row.metric, row.group)
+    # Readout configurations of a task are distinguished by their settings.
+    config = reading_of(row) or None
+    return (row.task, row.corpus, row.model, row.init, weights, config, layer, seed, control, row.metric, row.group)

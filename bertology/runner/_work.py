@@ -12,7 +12,7 @@ from bertology._inputs import is_numeral
 from bertology._names import name_not_found
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError, cut, quoted
-from bertology.families.registry import family_of
+from bertology.families.contract import family_of
 from bertology.families.request import Init, ProbeRequest
 from bertology.results import ResultRow
 from bertology.runner._finder import Finder, find_corpus, prompts_corpus, splits_read
@@ -84,7 +84,6 @@ class Work:
     """What of it."""
     pairs: Mapping[tuple[int, int], Plan]
     """By the places of model and corpus, those that meet in this part."""
-
     is_request: bool = False
     """Whether it was asked for without an experiment file."""
 
@@ -95,42 +94,32 @@ class Work:
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
-        """The units of this part, in an order that depends on the experiment alone; those of one model stand together.
-
-        Raises:
-            BertologyError: two models, or two corpora, are the same but for what they are called.
-        """
+        """The units of this part, in an order that depends on the experiment alone; those of a model stand together."""
         return self._units(self.part)
 
     @cached_property
     def units_of_all(self) -> tuple[Unit, ...]:
         """As :attr:`units` if all models can read every word, which this does not find out."""
-        return self._units(self.part, looks=False)
+        return self._units(self.part, reads_all=True)
 
     def shard(self, shard: Shard) -> tuple[Unit, ...]:
-        """The units of one part of the experiment.
-
-        Raises:
-            BertologyError: this is another part of it.
-        """
-        if shard == self.part:
-            return self.units
-        if not self.part.is_whole:
+        """The units of one part of the experiment; an error where this is another part of it."""
+        if not self.part.is_whole and shard != self.part:
             raise BertologyError(f"this is part {self.part} of the experiment, not {shard}: resolve that one")
-        return self._units(shard)
+        return self.units if shard == self.part else self._units(shard)
 
-    def _units(self, shard: Shard, *, looks: bool = True) -> tuple[Unit, ...]:
+    def _units(self, shard: Shard, *, reads_all: bool = False) -> tuple[Unit, ...]:
         units, owners, begun = list[Unit](), dict[str, Unit](), set[int]()
         for place in places_of(self.experiment, shard):
             plan = self.pairs[place.model, place.corpus]
             if place.init is None:
-                if not (looks and self._is_read_whole_by_none(place)):
+                if reads_all or not self._is_read_whole_by_none(place):
                     units.append(Unit(plan, plan.baselines_of_all[place.task]))
                 continue
-            if looks and id(plan) not in begun:
+            if not reads_all and id(plan) not in begun:
                 units += [Unit(plan, baselines) for baselines in plan.baselines if baselines.unreadable]
             begun.add(id(plan))
-            unit = Unit(plan, plan.fits_of(plan.probes[place.task], place.init)[place.config])
+            unit = Unit(plan, plan.fits_by_task[place.init, plan.probes[place.task].task][place.config])
             # Groups that have one cell in common have all.
             firsts = [next(iter(cells.cells.values())) for draws in unit.by_config for cells in draws]
             known = next((owner for cell in firsts if (owner := owners.setdefault(cell.id, unit)) is not unit), unit)
@@ -152,17 +141,17 @@ class Work:
             plan = self.pairs[place.model, place.corpus]
             if place.init is None:
                 n_cells += len(plan.baselines_of_all[place.task].cells)
-            else:
-                probe = plan.probes[place.task]
-                configs = plan.configs_together(probe)[place.config]
-                n_draws = len(plan.weights_of(probe, configs, place.init))
-                n_cells += n_draws * sum(len(plan.grid_of(probe, one, place.init)) for one in configs)
+                continue
+            probe = plan.probes[place.task]
+            configs = plan.configs_together(probe)[place.config]
+            n_draws = len(plan.weights_of(probe, configs, place.init))
+            n_cells += n_draws * sum(len(plan.grid_of(probe, config, place.init)) for config in configs)
         return n_cells
 
     @cached_property
     def task_places(self) -> Mapping[str, int]:
         """The place of each task in the experiment, by what the tables call it."""
-        return places_of_tasks(self.experiment, Finder())
+        return _places_of_tasks(self.experiment)
 
     @property
     def content(self) -> dict[str, dict[str, str]]:
@@ -173,29 +162,24 @@ class Work:
 
 
 def same_but_for_names(one: str, other: str) -> BertologyError:
-    """What is told where one thing is computed twice under two names."""
+    """The error where one thing is computed twice under two names."""
     return BertologyError(
         f"{quoted(one)} and {quoted(other)} are the same but for their names: leave one out, or give another init_seed"
     )
 
 
 def places_of(experiment: Experiment, shard: Shard) -> tuple[Place, ...]:
-    """The places of one part of an experiment: about as many fits as in any other part, of few models each.
-
-    The grid is cut where it is even; but where a model ends, if that is near.
-    """
+    """The places of one part of an experiment: about as many fits as in any other part, of few models each."""
     places = tuple(_all_places(experiment))
-    if shard.is_whole:
-        return places
-    starts = [0, *itertools.accumulate(place.weight for place in places)]
-    first, last = (_cut(places, starts, number, shard.of) for number in (shard.number - 1, shard.number))
+    first, last = (_cut(places, number, shard.of) for number in (shard.number - 1, shard.number))
     return places[first:last]
 
 
-def _cut(places: Sequence[Place], starts: Sequence[int], number: int, of: int) -> int:
-    """Where the first ``number`` of the parts of the grid end."""
+def _cut(places: Sequence[Place], number: int, of: int) -> int:
+    """Where the first ``number`` of the parts of the grid end: where it is even, or where a model ends near there."""
     if number in (0, of):
         return len(places) * number // of
+    starts = [0, *itertools.accumulate(place.weight for place in places)]
     even = starts[-1] * number / of
     # Of cuts as good as one another the first: the baselines of a corpus, which weigh nothing, go with what follows.
     near = min(range(len(starts)), key=lambda at: abs(starts[at] - even))
@@ -216,7 +200,9 @@ def _all_places(experiment: Experiment) -> Iterator[Place]:
                 have = [bool(family_of(probe).baselines(probe, experiment.chosen_controls)) for probe in probes]
                 yield from (Place(model, corpus, None, task, 0, 0) for task, has in enumerate(have) if has)
             for init in inits:
-                weight = _problems(experiment, own=init == settings.init)
+                # Fits of each layer: the task itself by seed, and its control task on what is no control itself.
+                has_control_task = init == settings.init and "control_task" in experiment.chosen_controls
+                weight = experiment.seeds * (2 if has_control_task else 1)
                 yield from (
                     Place(model, corpus, init, task, config, weight)
                     for task, asked in enumerate(tasks)
@@ -225,33 +211,22 @@ def _all_places(experiment: Experiment) -> Iterator[Place]:
                 )
 
 
-def _problems(experiment: Experiment, *, own: bool) -> int:
-    """Fits of each layer: the task itself by seed, and its control task on what is no control itself."""
-    return experiment.seeds * (2 if own and "control_task" in experiment.chosen_controls else 1)
-
-
-def places_of_tasks(experiment: Experiment, finder: Finder) -> dict[str, int]:
-    """The place of each task in the experiment, by what the tables call it."""
+def _places_of_tasks(experiment: Experiment) -> dict[str, int]:
+    finder = Finder()
     return {finder.probe(task.name).task: place for place, task in enumerate(experiment.tasks)}
 
 
 def in_order(
     experiment: Experiment, rows: Iterable[ResultRow], *, tasks: Mapping[str, int] | None = None
 ) -> tuple[ResultRow, ...]:
-    """Rows in the order in which an experiment names its models and tasks, whoever computed them when.
-
-    Args:
-        experiment: what names them.
-        rows: in any order.
-        tasks: the place of each task, if it is at hand.
-    """
+    """Rows in the order in which an experiment names its models and tasks (``tasks``, if that is known already)."""
     models = {model.title: place for place, model in enumerate(experiment.models)}
-    tasks = tasks or places_of_tasks(experiment, Finder())
+    tasks = tasks or _places_of_tasks(experiment)
 
     def place(row: ResultRow) -> tuple[int, str, int, str]:
         if row.task not in tasks:
-            told = f"results have rows of task {shortened(repr(row.task))}, which the experiment has not"
-            raise BertologyError(f"{told}; `bertology verify` says which files were altered")
+            problem = f"results have rows of task {shortened(repr(row.task))}, which the experiment has not"
+            raise BertologyError(f"{problem}; `bertology verify` says which files were altered")
         return models.get(row.model or "", -1), row.corpus, tasks[row.task], row.init or ""
 
     return tuple(sorted(rows, key=place))
@@ -259,13 +234,11 @@ def in_order(
 
 def fewest_cells(experiment: Experiment) -> int:
     """How many cells an experiment has at least, known before any model or corpus is looked at."""
-    layers = len(experiment.layers) if isinstance(experiment.layers, tuple) else 1
-    finder = Finder()
-    probes = {task.name: finder.probe(task.name) for task in experiment.tasks}
+    layers, finder = len(experiment.layers) if isinstance(experiment.layers, tuple) else 1, Finder()
     of_a_model = sum(
         family_of(probe).fewest_columns(probe, config, layers=layers, seeds=experiment.seeds)
         for _, tasks in _tasks_by_corpus(experiment)
-        for task, probe in ((task, probes[task.name]) for task in tasks)
+        for task, probe in ((task, finder.probe(task.name)) for task in tasks)
         for config in task.configs or (None,)
     )
     return len(experiment.models) * of_a_model
@@ -297,12 +270,7 @@ def resolve_work(experiment: Experiment, *, part: Shard | None = None) -> Work:
 
 
 def work_of_plan(plan: Plan, *, name: str) -> Work:
-    """The experiment that a request comes to: one model, one corpus.
-
-    Args:
-        plan: the request, resolved.
-        name: of the experiment.
-    """
+    """The experiment of that name that a request comes to, once it is resolved: one model, one corpus."""
     pair, request = plan.pair, plan.pair.request
     tasks = tuple(
         TaskSettings(name=task, readout=tuple(ReadoutSettings.of(config) for config in plan.configs_of(probe)))
@@ -324,13 +292,11 @@ def work_of_plan(plan: Plan, *, name: str) -> Work:
 
 def _tasks_by_corpus(experiment: Experiment) -> list[tuple[CorpusSettings, tuple[TaskSettings, ...]]]:
     """Each corpus that some task reads, with those tasks."""
-    by_corpus = []
-    for corpus in experiment.corpora:
-        names = {corpus.id, corpus.name}
-        tasks = tuple(task for task in experiment.tasks if task.corpora is None or names & set(task.corpora))
-        if tasks:
-            by_corpus.append((corpus, tasks))
-    return by_corpus
+    every = [
+        (corpus, tuple(t for t in experiment.tasks if t.corpora is None or {corpus.id, corpus.name} & set(t.corpora)))
+        for corpus in experiment.corpora
+    ]
+    return [(corpus, tasks) for corpus, tasks in every if tasks]
 
 
 def _find(settings: CorpusSettings, tasks: Sequence[TaskSettings], finder: Finder) -> Corpus:
@@ -353,11 +319,11 @@ def _carried_over(corpus: Corpus, other: Corpus, settings: CorpusSettings) -> Co
     if split not in other:
         remedy = "name one of them as test_split"
         raise name_not_found(f"split of corpus {other.name}", split, other.splits, remedy=remedy)
-    kept = {name: sentences for name, sentences in corpus.splits.items() if name != split}
+    splits = {name: sentences for name, sentences in corpus.splits.items() if name != split}
     language = corpus.language if corpus.language == other.language else None
-    name = f"{corpus.name} → {other.name}"
     notes = {**corpus.notes, "tested on": other.name}
-    return replace(corpus, name=name, splits={**kept, split: other[split]}, language=language, notes=notes)
+    name = f"{corpus.name} → {other.name}"
+    return replace(corpus, name=name, splits={**splits, split: other[split]}, language=language, notes=notes)
 
 
 def _request(
@@ -370,24 +336,16 @@ def _request(
     return ProbeRequest(
         tasks=tuple(task.name for task in tasks),
         model=model.name,
+        model_id=model.title,
         corpus=corpus.name,
         layers=experiment.layer_spec,
         seeds=experiment.seeds,
         controls=experiment.chosen_controls,
-        pooling=model.pooling,
-        dtype=model.dtype,
-        stored_dtype=model.stored_dtype,
-        on_long=model.on_long,
-        max_pieces=model.max_pieces,
         device=experiment.device,
+        random_draws=experiment.random_draws,
         train_split=corpus.train_split,
         test_split=corpus.test_split,
-        revision=model.revision,
-        trust_remote_code=model.trust_remote_code,
-        model_id=model.title,
-        init=model.init,
-        init_seed=model.init_seed,
-        random_draws=experiment.random_draws,
         max_items=corpus.items,
         configs={finder.probe(task.name).task: task.configs for task in tasks if task.configs},
+        **{name: getattr(model, name) for name in model.shared_fields()},
     )

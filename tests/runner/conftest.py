@@ -17,8 +17,8 @@ from bertology.families.task_data import TaskData
 from bertology.families.tasks import FitCells
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
+from bertology.runner._compute import extract_splits
 from bertology.runner._plan import Plan
-from bertology.runner._signals import extract_splits
 from tests import commands
 from tests.probes.conftest import planted as planted
 from tests.probes.conftest import planted_spans as planted_spans

@@ -226,7 +226,7 @@ def test_only_the_groups_that_lack_something_are_fitted_again(
     real = labels.fit
 
     def fit(cells: Any, job: Any) -> None:
-        fitted.append((cells.probe.task, cells.init))
+        fitted.append((cells.probe.task, cells.weights.init))
         real(cells, job)
 
     monkeypatch.setattr(labels, "fit", fit)

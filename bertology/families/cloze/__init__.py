@@ -12,9 +12,8 @@ from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, CorpusError
 from bertology.families.cloze._ask import ask_cells, read_vocabulary, write_majority
 from bertology.families.cloze._rows import baseline_tables, tables
-from bertology.families.contract import Family, SplitName
-from bertology.families.readable import Reasons, Windows
-from bertology.families.request import Init, ReadoutConfig, own_readout
+from bertology.families.contract import SplitName, one_by_one
+from bertology.families.request import Init, ReadoutConfig
 from bertology.families.tasks import (
     PIECES_A_WORD,
     BaselineCells,
@@ -24,64 +23,50 @@ from bertology.families.tasks import (
     FitGroup,
     Job,
     Pair,
+    Reasons,
     Scoring,
     Tables,
+    Windows,
     n_draws,
 )
+from bertology.families.unfitted import UnfittedFamily, own_readout
 from bertology.probing import ClozeItems, ClozeProbe, Probe
 
 
-class Cloze(Family):
+class _Cloze(UnfittedFamily):
     """What does a model put where a word is left out, or which of two texts does it find more probable?"""
 
-    @property
-    def reads_vectors(self) -> bool:
-        """The model runs on the texts of the task itself."""
-        return False
-
     def answers(self, probe: Probe) -> bool:
-        """Whether it has prompts."""
         return isinstance(probe, ClozeProbe)
 
     def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:
-        """None: the task has items of its own."""
         return ()
 
     def items(self, probe: Probe, source: str, *, most: int | None) -> ClozeItems:
-        """The prompts of a source."""
         assert isinstance(probe, ClozeProbe)
         try:
             items = probe.items(source)
             items.check(probe.asks)
         except CorpusError as error:
             raise CorpusError(f"task {probe.task}: {error}") from error
-        if most is not None:
-            as_wholes = any(metric.count_kind == "agreement" for metric in probe.scores)
-            items = items.some_of_each_group(most, whole_clusters=as_wholes)
-        return items
+        if most is None:
+            return items
+        as_wholes = any(metric.count_kind == "agreement" for metric in probe.scores)
+        return items.some_of_each_group(most, whole_clusters=as_wholes)
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
-        """The model's own head, with settings of the probe."""
+        """The model's own head, which is the column ``readout`` of the rows, with settings of the probe."""
         assert isinstance(probe, ClozeProbe)
-        configs = own_readout(probe, asked, _head_of(probe), about="what a model says of texts")
+        about = "what a model says of texts"
+        if probe.asks != "next_sentence":
+            return own_readout(probe, asked, "masked_lm.v1", about=about)
+        configs = own_readout(probe, asked, "next_sentence.v1", about=about)
         for config in configs:
-            if probe.asks == "next_sentence" and config.settings:
+            if config.settings:
                 raise BertologyError(f"task {probe.task} has no settings: leave {', '.join(config.settings)} out")
-            probe.with_settings(config.settings)
         return configs
 
-    def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
-        """Each by itself."""
-        return tuple((config,) for config in configs)
-
-    def check_settings(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """They were checked with the configurations."""
-
-    def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """Items were checked when they were read."""
-
     def asks_random_weights(self, probe: Probe) -> bool:
-        """Always."""
         return True
 
     def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
@@ -89,7 +74,6 @@ class Cloze(Family):
         return n_draws(pair, _words_read(pair, probe), is_quick=True)
 
     def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
-        """Fingerprint of the items."""
         return {"items_fingerprint": _items_of(pair, probe).fingerprint}
 
     def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
@@ -101,10 +85,6 @@ class Cloze(Family):
         identity = {"vocabulary_fingerprint": digest([canonical_json(read_vocabulary(str(words)))])} if words else {}
         return CellGrid(("none", "blind") if can_be_blind else ("none",), 1, layers, layers, identity)
 
-    def fewest_columns(self, probe: Probe, config: ReadoutConfig | None, *, layers: int, seeds: int) -> int:
-        """A score for each layer; nothing is fitted, so that seeds change nothing."""
-        return layers
-
     def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
         """The most frequent answer, where the answer is a word of the vocabulary.
 
@@ -115,7 +95,6 @@ class Cloze(Family):
         return ("majority",) if probe.asks == "answers" and "majority" in controls else ()
 
     def baseline_identity(self, config: ReadoutConfig) -> dict[str, Any]:
-        """Nothing more."""
         return {}
 
     def unreadable(self, pair: Pair, probe: Probe) -> tuple[Mapping[str, Reasons], Windows]:
@@ -123,42 +102,27 @@ class Cloze(Family):
         return {}, {}
 
     def pass_key(self, group: FitGroup) -> None:
-        """Each by itself."""
+        return None
 
     def compute(self, groups: Sequence[FitGroup], job: Job) -> Iterator[tuple[FitGroup, Exception | None]]:
-        """Ask one task after the other."""
-        for group in groups:
-            try:
-                for cells in group.members:
-                    ask_cells(cells, job)
-            except Exception as error:
-                yield group, error
-            else:
-                yield group, None
+        def ask(group: FitGroup) -> None:
+            for cells in group.members:
+                ask_cells(cells, job)
+
+        return one_by_one(groups, ask)
 
     def compute_baselines(self, baselines: BaselineCells, job: Job) -> None:
-        """The most frequent answers of each group."""
         write_majority(baselines, _items_of(job.pair, baselines.probe), job.run)
 
     def task_columns(self, pair: Pair, probe: Probe) -> dict[str, Any]:
-        """Those of the items."""
         items = _items_of(pair, probe)
         return {"corpus_fingerprint": items.fingerprint, "split": "all", "language": items.language}
-
-    def fit_columns(self, pair: Pair, cells: FitCells) -> dict[str, Any]:
-        """Nothing is pooled."""
-        return {"pooling": None}
-
-    def main_metric(self, cells: FitCells, control: str) -> str:
-        """The first of the task."""
-        return cells.probe.scores[0].name
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
         """Scores of all items and of each group."""
         return tables(self, draws, scoring)
 
     def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> Tables:
-        """The same of the most frequent answers."""
         return baseline_tables(self, baselines, scoring)
 
     def cost(self, pair: Pair, groups: Sequence[FitGroup]) -> Cost:
@@ -169,11 +133,6 @@ class Cloze(Family):
         pieces = _words_read(pair, probe, pieces=PIECES_A_WORD)
         flops = pieces * n_passes * 24 * pair.shape.dim**2 * max(pair.layers, default=0)
         return Cost(flops, items=len(_items_of(pair, probe)))
-
-
-def _head_of(probe: ClozeProbe) -> str:
-    """The column ``readout`` of its rows: the head of the model that answers."""
-    return "next_sentence.v1" if probe.asks == "next_sentence" else "masked_lm.v1"
 
 
 def _items_of(pair: Pair, probe: Probe) -> ClozeItems:
@@ -192,4 +151,4 @@ def _words_read(pair: Pair, probe: Probe, *, pieces: float = 1.0) -> float:
     return float((lengths**2 / 2 if probe.asks == "sentences" else lengths).sum())
 
 
-FAMILY = Cloze()
+FAMILY = _Cloze()

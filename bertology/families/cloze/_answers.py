@@ -52,7 +52,7 @@ class Answers:
 
     @classmethod
     def none(cls, n_layers: int, items: Sequence[ClozeItem]) -> Answers:
-        """Nothing said yet."""
+        """Of items before they are asked."""
         shape = n_layers, len(items)
         return cls(
             np.full(shape, np.nan),
@@ -64,14 +64,12 @@ class Answers:
         )
 
     def put(self, places: Sequence[int], other: Answers) -> None:
-        """Take over what was said of some of the items."""
-        chosen = np.array(places, dtype=np.int64)
-        self.score[:, chosen], self.rival[:, chosen], self.rank[:, chosen] = other.score, other.rival, other.rank
-        for layer in range(len(self.first)):
-            for place, first, gold in zip(places, other.first[layer], other.gold[layer], strict=True):
-                self.first[layer][place], self.gold[layer][place] = first, gold
-        for place, reason in zip(places, other.reason, strict=True):
-            self.reason[place] = reason
+        """Take over the answers to some of the items."""
+        self.score[:, places], self.rival[:, places], self.rank[:, places] = other.score, other.rival, other.rank
+        rows = zip((*self.first, *self.gold, self.reason), (*other.first, *other.gold, other.reason), strict=True)
+        for row, values in rows:
+            for place, value in zip(places, values, strict=True):
+                row[place] = value
 
     def leave_out(self, excluded: Sequence[Excluded], item_of: Sequence[int]) -> None:
         """Note why items were not scored: the first reason of each."""
@@ -106,7 +104,11 @@ class Asked:
             ModelError: the model has no such head, or not such a layer.
             ClozeError: an answer cannot be scored as asked.
         """
-        self._check(asks)
+        # Settings that would change nothing are refused.
+        if self.vocabulary and (asks not in ("answers", "choices") or self.form not in (None, "one_piece")):
+            raise ClozeError("a vocabulary is for answers and choices of one piece: leave it out here")
+        if self.form is not None and asks == "changes":
+            raise ClozeError("what a change moves has no form: leave it out")
         answers = Answers.none(len(self.layers), items.items)
         progress.start(len(items), unit="items")
         for places, words in self._portions(items):
@@ -117,13 +119,6 @@ class Asked:
         for place in np.flatnonzero(np.isnan(answers.score).any(axis=0)).tolist():
             answers.reason[place] = answers.reason[place] or "the model's score is not a number"
         return answers
-
-    def _check(self, asks: ClozeAsks) -> None:
-        """Refuse settings that would change nothing."""
-        if self.vocabulary and (asks not in ("answers", "choices") or self.form not in (None, "one_piece")):
-            raise ClozeError("a vocabulary is for answers and choices of one piece: leave it out here")
-        if self.form is not None and asks == "changes":
-            raise ClozeError("what a change moves has no form: leave it out")
 
     def _portions(self, items: ClozeItems) -> Sequence[tuple[list[int], tuple[str, ...]]]:
         """Places of items that are asked together, and the words among which their answers have a place.
@@ -175,28 +170,22 @@ def _ranked(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) ->
 def _chosen(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -> Answers:
     """Answers beside their rivals at one mask."""
     prompts: list[Prompt] = []
-    own: list[int] = []
-    against: list[int] = []
-    for item in items:
-        own.append(len(prompts))
+    item_of: list[int] = []
+    for place, item in enumerate(items):
         if item.other:
             prompts += [Prompt(item.text, (item.answer,), at=-1), Prompt(item.other, item.rivals, at=-1)]
         else:
             prompts.append(Prompt(item.text, (item.answer, *item.rivals), at=-1))
-        against.append(len(prompts) - 1)
+        item_of += [place] * (2 if item.other else 1)
+    # The prompts with the answer, and with its rivals, of each item.
+    own = np.searchsorted(item_of, range(len(items))).tolist()
+    against = (np.searchsorted(item_of, range(len(items)), side="right") - 1).tolist()
     form = asked.form or "one_piece"
     ranks = asked.ranked and form == "one_piece"
     entries = _entries(asked.encoder, words, _before(items[0])) if form == "one_piece" else None
     if entries is not None and not entries:
         return _without_vocabulary(asked, items)
-    scores = ask(
-        asked.encoder,
-        prompts,
-        layers=asked.layers,
-        form=form,
-        ranks=ranks,
-        vocabulary=entries,
-    )
+    scores = ask(asked.encoder, prompts, layers=asked.layers, form=form, ranks=ranks, vocabulary=entries)
     answers = Answers.none(len(asked.layers), items)
     for place, item in enumerate(items):
         right = scores.of(own[place])[:, 0]
@@ -207,9 +196,6 @@ def _chosen(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) ->
         for layer, best in enumerate(wrong.argmax(axis=1).tolist()):
             chosen = item.answer if right[layer] > wrong[layer, best] else item.rivals[best]
             answers.first[layer][place] = chosen
-    item_of = [
-        place for place, (first, last) in enumerate(zip(own, against, strict=True)) for _ in range(first, last + 1)
-    ]
     answers.leave_out(scores.excluded, item_of)
     return answers
 
@@ -246,8 +232,7 @@ def _changed(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -
     """What becomes of the word that each layer puts first, in another text."""
     before = ask(asked.encoder, [Prompt(item.text) for item in items], layers=asked.layers, top=1)
     ids = before.top_ids[:, before.mask_starts[1:] - 1, 0]
-    known = [bool((ids[:, place] >= 0).all()) for place in range(len(items))]
-    kept = [place for place, there in enumerate(known) if there]
+    kept = np.flatnonzero((ids >= 0).all(axis=0)).tolist()
     wanted = [tuple(dict.fromkeys(ids[:, place].tolist())) for place in kept]
     answers = Answers.none(len(asked.layers), items)
     if kept:
@@ -257,9 +242,9 @@ def _changed(asked: Asked, items: Sequence[ClozeItem], words: tuple[str, ...]) -
         first = _spelled(asked.encoder, after.top_ids[:, last, 0])
         for number, (place, entries) in enumerate(zip(kept, wanted, strict=True)):
             for layer in range(len(asked.layers)):
-                own = entries.index(int(ids[layer, place]))
-                answers.score[layer, place] = after.of(number)[layer, own]
-                answers.rank[layer, place] = after.ranks_of(number)[layer, own]
+                entry = entries.index(int(ids[layer, place]))
+                answers.score[layer, place] = after.of(number)[layer, entry]
+                answers.rank[layer, place] = after.ranks_of(number)[layer, entry]
                 answers.first[layer][place] = first[layer][number]
         answers.leave_out(after.excluded, kept)
     answers.rival = before.top_values[:, before.mask_starts[1:] - 1, 0].copy()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.families.cells import Cell, CellRecord
-from bertology.families.cloze._ask import by_frequency, counts_of
+from bertology.families.cloze._ask import by_frequency, coded, counts_of
 from bertology.families.contract import Family
 from bertology.families.rows import ByControl, baseline_columns, cell_rows, scored_tables, task_columns
 from bertology.families.scoring import Column, records_of
@@ -23,19 +23,18 @@ from bertology.results import ClozeOutcomes, ResultRow, read_outcomes, read_pred
 
 def tables(family: Family, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
     """The rows and comparisons of a readout configuration on each draw of its weights."""
-    probe, first = draws[0].probe, draws[0]
+    probe, first, request = draws[0].probe, draws[0], scoring.pair.request
     assert isinstance(probe, ClozeProbe)
     # The replicates of single groups are kept where a mean over draws is to be made.
-    keep = len(draws) > 1
-    columns = [_columns(one, probe, scoring, keep=keep) for one in draws]
-    # What a change of the text moves is neither good nor bad: no layer is the best at it.
-    is_ranked = probe.asks != "changes"
-    wanted = family.baselines(probe, scoring.pair.request.controls) if first.init == scoring.pair.request.init else ()
+    columns = [_columns(one, probe, scoring, keep=len(draws) > 1) for one in draws]
+    has_majority = first.weights.init == request.init and "majority" in family.baselines(probe, request.controls)
 
     def more(control: str, by_control: ByControl, _: Sequence[Mapping[str, Any]]) -> Sequence[ResultRow]:
         is_last = control == list(by_control)[-1]
-        return _majority_of_asked(family, first, probe, scoring) if is_last and "majority" in wanted else ()
+        return _majority_of_asked(family, first, probe, scoring) if is_last and has_majority else ()
 
+    # What a change of the text moves is neither good nor bad: no layer is the best at it.
+    is_ranked = probe.asks != "changes"
     return scored_tables(family, draws, columns, scoring, metrics=probe.scores, more=more, is_ranked=is_ranked)
 
 
@@ -93,14 +92,8 @@ def _recounted(run: Path, cell_id: str, *, among: str) -> dict[str, Any]:
     """How many items of a cell are scored, and why not the others, among the items scored in another cell."""
     kept, others = (read_predictions(run, name) for name in (cell_id, among))
     left_out = dict(zip(others.item_ids, others.extra["reason"], strict=True))
-    own = zip(kept.item_ids, kept.extra["reason"], strict=True)
-    groups = {name: place for place, name in enumerate(dict.fromkeys(kept.extra["group"]))}
-    return counts_of(
-        [reason or left_out[item] for item, reason in own],
-        np.asarray(kept.cluster, dtype=np.int64),
-        np.array([groups[name] for name in kept.extra["group"]], dtype=np.int64),
-        tuple(groups),
-    )
+    reasons = [reason or left_out[item] for item, reason in zip(kept.item_ids, kept.extra["reason"], strict=True)]
+    return counts_of(reasons, np.asarray(kept.cluster, dtype=np.int64), *coded(kept.extra["group"]))
 
 
 def _scored(
@@ -114,51 +107,34 @@ def _scored(
     only: CountKind | None = None,
     keep: bool = False,
 ) -> Column:
-    """A column by each kind of count that the metrics take, over all groups and in each.
+    """Scores by all metrics of the probe over all groups and in each, or ``only`` by those of one kind of count.
 
-    Args:
-        outcomes: of the items.
-        records: of the cells.
-        cells: of the same items.
-        layers: of the cells.
-        probe: whose metrics they are scored by.
-        scoring: the run's folder and the resampling.
-        only: the one kind of count of a baseline.
-        keep: whether the replicates of single groups are needed.
+    The replicates of single groups are dropped unless they are to be kept, as many groups would have very many.
     """
     scores: dict[str, Bootstrap] = {}
     by_group: dict[tuple[str, str], Bootstrap] = {}
-    for kind in dict.fromkeys(metric.count_kind for metric in probe.scores):
-        if only not in (None, kind):
-            continue
+
+    def resampled(counts: NDArray[Any], metrics: Sequence[Metric], groups: Sequence[str] = ()) -> dict[str, Bootstrap]:
+        return bootstrap(counts, metrics, labels=groups, n_resamples=scoring.n_resamples, seed=scoring.seed)
+
+    for kind in dict.fromkeys(metric.count_kind for metric in probe.scores if only in (None, metric.count_kind)):
         metrics = [metric for metric in probe.scores if metric.count_kind == kind]
         counts = outcomes.counts(kind)
-        of_all = [metric for metric in metrics if metric.which is None]
-        scores |= _resampled(scoring, counts, of_all, outcomes.groups)
+        scores |= resampled(counts, [metric for metric in metrics if metric.which is None], outcomes.groups)
         for metric in [metric for metric in metrics if metric.which is not None]:
             members = [n for n, group in enumerate(outcomes.groups) if metric.which and metric.which(group)]
             # Only the clusters of those groups are drawn: their number decides how sure the score is.
             clusters = outcomes.clusters_of(*members)
             if len(clusters):
                 labels = [outcomes.groups[member] for member in members]
-                scores |= _resampled(scoring, counts[:, clusters][:, :, members], [metric], labels)
+                scores |= resampled(counts[:, clusters][:, :, members], [metric], labels)
         # Metrics over all items, or over some groups, would repeat themselves in a single group.
         alone = [metric for metric in metrics if metric.name in METRICS and not metric.name.startswith("micro_")]
         for number, group in enumerate(outcomes.groups if len(outcomes.groups) > 1 else ()):
             # A group is drawn from its own clusters alone, as above.
-            own = counts[:, outcomes.clusters_of(number), number : number + 1]
-            of_group = _resampled(scoring, own, alone) if own.shape[1] else {}
-            by_group |= {(name, group): score if keep else _lean(score) for name, score in of_group.items()}
+            of_group = counts[:, outcomes.clusters_of(number), number : number + 1]
+            for name, score in resampled(of_group, alone).items() if of_group.shape[1] else ():
+                lean = replace(score, replicates=score.replicates[:0], jackknife=score.jackknife[:0])
+                by_group[name, group] = score if keep else lean
     ordered = {metric.name: scores[metric.name] for metric in probe.scores if metric.name in scores}
     return Column(cells, layers, records, ordered, by_group)
-
-
-def _resampled(
-    scoring: Scoring, counts: NDArray[Any], metrics: Sequence[Metric], groups: Sequence[str] = ()
-) -> dict[str, Bootstrap]:
-    return bootstrap(counts, metrics, labels=groups, n_resamples=scoring.n_resamples, seed=scoring.seed)
-
-
-def _lean(scores: Bootstrap) -> Bootstrap:
-    """Without replicates, of which many groups would have very many."""
-    return replace(scores, replicates=scores.replicates[:0], jackknife=scores.jackknife[:0])

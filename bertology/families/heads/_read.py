@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from bertology.attention import HeadRatios
 from bertology.errors import BertologyError, CorpusError
 from bertology.families.cells import Stopwatch, versions, write_cell
+from bertology.families.contract import one_by_one
 from bertology.families.request import ReadoutConfig
 from bertology.families.splits import Splits
 from bertology.families.tasks import BaselineCells, FitCells, FitGroup, Job
@@ -37,24 +38,16 @@ class _Question:
 
     @classmethod
     def of(cls, group: FitGroup, splits: Splits) -> _Question:
-        """The question as it is put to the text.
-
-        Raises:
-            CorpusError: the text lacks what is asked about.
-        """
         probe = configured(group.members[0])
         assert isinstance(probe, AttentionProbe)
         names = ("dev", "test") if probe.chooses and len(splits.dev) else ("test",)
-        try:
-            makers = {name: probe.statistics(splits.by_name[name]) for name in names}
-        except CorpusError as error:
-            raise CorpusError(f"task {probe.task}: {error}") from error
-        return cls(group, probe, makers)
+        with _named_task(probe):
+            return cls(group, probe, {name: probe.statistics(splits.by_name[name]) for name in names})
 
 
 @dataclass(frozen=True)
 class _Read:
-    """What was found in one split."""
+    """What was read in one split."""
 
     ratios: tuple[HeadRatios, ...]
     n_words: int
@@ -62,6 +55,15 @@ class _Read:
     skipped: Mapping[str, int]
     pairs: Mapping[str, int]
     """Where sentences were read two at a time: how many pairs there were, and how many were too long for that."""
+
+
+@contextlib.contextmanager
+def _named_task(probe: HeadProbe) -> Iterator[None]:
+    """Name the task in errors about what its text lacks."""
+    try:
+        yield
+    except CorpusError as error:
+        raise CorpusError(f"task {probe.task}: {error}") from error
 
 
 def configured(cells: FitCells | BaselineCells) -> HeadProbe:
@@ -90,24 +92,17 @@ def read_maps(groups: Sequence[FitGroup], job: Job) -> Iterator[tuple[FitGroup, 
             asked.append(_Question.of(group, job.pair.splits))
         except Exception as error:
             yield group, error
-    failure = _failure(partial(_read_together, asked, job)) if asked else None
-    # Which of several it comes from is not known: each is read alone.
-    is_told = failure is None or len(asked) == 1
-    for one in asked:
-        yield one.group, failure if is_told else _failure(partial(_read_together, [one], job))
-
-
-def _failure(step: Callable[[], None]) -> Exception | None:
-    """What goes wrong in a step, if anything."""
-    try:
-        step()
-    except Exception as error:
-        return error
-    return None
+    outcomes: Iterable[tuple[list[_Question], Exception | None]]
+    outcomes = every = list(one_by_one([asked] if asked else [], lambda some: _read_together(some, job)))
+    if len(asked) > 1 and every[0][1] is not None:
+        # Which of several questions a failure comes from is not known: each is read alone.
+        outcomes = one_by_one([[one] for one in asked], lambda some: _read_together(some, job))
+    for some, failure in outcomes:
+        yield from ((one.group, failure) for one in some)
 
 
 def _read_together(asked: Sequence[_Question], job: Job) -> None:
-    """One pass over each split."""
+    """Read the maps of each split in one pass for several questions, and write their cells."""
     watch = Stopwatch()
     splits = [split for split in ("dev", "test") if any(split in one.makers for one in asked)]
     by_split = {split: _from_maps(asked, split, job) for split in splits}
@@ -140,7 +135,7 @@ def write_baselines(baselines: BaselineCells, job: Job) -> None:
     skipped = Counter(baselines.unreadable.get("test", {}).values())
     read = np.delete(splits.test.sentence_of_word, list(baselines.unreadable.get("test", {})))
     for control, cell in baselines.cells.items():
-        try:
+        with _named_task(probe):
             ratios = probe.baseline(
                 control,  # type: ignore[arg-type]
                 chosen_on=splits.by_name[chosen_on],
@@ -148,15 +143,13 @@ def write_baselines(baselines: BaselineCells, job: Job) -> None:
                 chosen_windows=windows.get(chosen_on),
                 windows=windows.get("test"),
             )
-        except CorpusError as error:
-            raise CorpusError(f"task {probe.task}: {error}") from error
         sums = [one for each in ratios for one in _sums(each, "test", None)]
         facts = _facts(len(read), len(np.unique(read)), skipped, baselines.config)
         write_cell(job.run, cell, sums, facts=facts, provenance={"versions": versions("numpy"), "wall_s": 0.0})
 
 
 def _from_maps(asked: Sequence[_Question], split: str, job: Job) -> list[_Read]:
-    """What the maps of one split say: by group, in order; nothing for those that ask nothing of it."""
+    """What is read off the maps of one split for each question; nothing for those that ask nothing of it."""
     from bertology.attention import stream_maps
 
     makers = [one.makers.get(split, ()) for one in asked]

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bertology.families.cells import Cell, columns_of, read_cell
+from bertology.families.cells import Cell, columns_of
+from bertology.families.scoring import records_of
 from bertology.families.tasks import Scoring
 from bertology.measures import ratio_intervals
 from bertology.probing import Probe
@@ -17,20 +18,11 @@ from bertology.results import HeadSums, ResultRow, read_head_sums
 def head_rows(
     cells: Iterable[tuple[int | None, Cell]], probe: Probe, shared: Mapping[str, Any], scoring: Scoring
 ) -> Iterator[ResultRow]:
-    """The rows of the cells of a task, or of one of its baselines.
-
-    Args:
-        cells: with the layer of each; None for one that belongs to no layer.
-        probe: the question, for what its metrics are.
-        shared: columns that all rows have in common; ``split`` is that of ``test``.
-        scoring: the run's folder and the resampling.
-    """
+    """The rows of cells of a task, or of one of its baselines, each with its layer; None for that of no layer."""
     better = {metric.name: metric.higher_is_better for metric in probe.scores}
     main = probe.scores[0].name
     for layer, cell in cells:
-        record = read_cell(scoring.run, cell)
-        if record is None:
-            raise RuntimeError(f"cell {cell.id} is not finished")
+        (record,) = records_of(scoring.run, (cell,))
         of_cell = {**shared, **columns_of(record), "layer": layer}
         kept = read_head_sums(scoring.run, cell.id)
         for split in dict.fromkeys(sums.split for sums in kept):
@@ -44,30 +36,24 @@ def head_rows(
 def _ratio_rows(kept: Sequence[HeadSums], shared: Mapping[str, Any], scoring: Scoring) -> Iterator[dict[str, Any]]:
     """The columns of each ratio of one split of one cell; all of them are drawn from the same clusters."""
     n_clusters = 1 + max((int(sums.clusters[-1]) for sums in kept if len(sums.clusters)), default=0)
-    n_rows = sum(len(sums.over) for sums in kept)
-    over, under = np.zeros((n_rows, n_clusters)), np.zeros((n_rows, n_clusters))
-    first = 0
-    for sums in kept:
-        over[first : first + len(sums.over), sums.clusters] = sums.over
-        under[first : first + len(sums.over), sums.clusters] = sums.under
-        first += len(sums.over)
+    ratios = [(sums, number) for sums in kept for number in range(len(sums.over))]
+    over, under = np.zeros((len(ratios), n_clusters)), np.zeros((len(ratios), n_clusters))
+    for place, (sums, number) in enumerate(ratios):
+        over[place, sums.clusters], under[place, sums.clusters] = sums.over[number], sums.under[number]
     intervals = ratio_intervals(over, under, n_resamples=scoring.n_resamples, seed=scoring.seed)
-    place = 0
-    for sums in kept:
-        for number in range(len(sums.over)):
-            yield {
-                **shared,
-                **_counted(sums, number, shared),
-                "group": sums.group or None,
-                "head": f"L{shared['layer']}H{number + 1}" if sums.unit == "head" else None,
-                "metric": sums.metric,
-                "value": float(intervals.values[place]),
-                "stderr": float(intervals.stderr[place]),
-                "ci_low": float(intervals.ci_low[place]),
-                "ci_high": float(intervals.ci_high[place]),
-                "ci_method": intervals.ci_methods[place],
-            }
-            place += 1
+    for place, (sums, number) in enumerate(ratios):
+        yield {
+            **shared,
+            **_counted(sums, number, shared),
+            "group": sums.group or None,
+            "head": f"L{shared['layer']}H{number + 1}" if sums.unit == "head" else None,
+            "metric": sums.metric,
+            "value": float(intervals.values[place]),
+            "stderr": float(intervals.stderr[place]),
+            "ci_low": float(intervals.ci_low[place]),
+            "ci_high": float(intervals.ci_high[place]),
+            "ci_method": intervals.ci_methods[place],
+        }
 
 
 def _counted(sums: HeadSums, place: int, of_cell: Mapping[str, Any]) -> dict[str, int]:

@@ -8,9 +8,8 @@ from typing import Any
 
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
-from bertology.families.labels._fit import fit, write_baselines
+from bertology.families.labels._fit import erased_data, fit, write_baselines
 from bertology.families.labels._rows import count, metrics_of, tables, with_accuracy
-from bertology.families.labels._sources import erased_data
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.scoring import Counts
 from bertology.families.task_data import task_data
@@ -36,15 +35,13 @@ _BASELINES = {"words": ("majority", "word_majority"), "spans": ("majority", "wor
 _PASSES = 100
 
 
-class Labels(VectorFamily):
+class _Labels(VectorFamily):
     """Can a label of a word or span be read off its vectors, and in which layer?"""
 
     def answers(self, probe: Probe) -> bool:
-        """Whether its items have labels."""
         return isinstance(probe, RepresentationProbe) and readout_kind(probe.readout).reads in _BASELINES
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
-        """Any readout of words or spans."""
         assert isinstance(probe, RepresentationProbe)
         configs = checked_configs(probe, asked, about="labels", reads=tuple(_BASELINES), width=shape.dim)
         for config in configs:
@@ -71,15 +68,14 @@ class Labels(VectorFamily):
         kind, layers = readout_kind(str(config.readout)), pair.layers_of(config)
         columns: tuple[int | None, ...] = (None,) if kind.columns == "all" else layers
         mixed: dict[int | None, Mapping[str, Any]] = {}
-        if kind.columns != "layer":
-            mixed = {
-                layer: {"mixed_layers": [below for below in layers if layer is None or below <= layer]}
-                for layer in columns
-            }
-        erased = {} if config.erase is None else {"erased_version": get_probe(config.erase).version}
+        for layer in columns if kind.columns != "layer" else ():
+            mixed[layer] = {"mixed_layers": [below for below in layers if layer is None or below <= layer]}
+        identity = vector_identity(pair)
+        if config.erase is not None:
+            identity["erased_version"] = get_probe(config.erase).version
         with_control = "control_task" in pair.request.controls and init == pair.request.init
         controls = ("none", "control_task") if with_control else ("none",)
-        return CellGrid(controls, pair.request.seeds, columns, layers, {**vector_identity(pair), **erased}, mixed)
+        return CellGrid(controls, pair.request.seeds, columns, layers, identity, mixed)
 
     def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
         """The most frequent label, that of the word's form, and of spans what their words tell."""
@@ -97,8 +93,8 @@ class Labels(VectorFamily):
 
     def fit_columns(self, pair: Pair, cells: FitCells) -> dict[str, Any]:
         """How vectors are pooled; a code is of the training split."""
-        of_train = {"split": pair.request.train_split} if cells.config.codelength else {}
-        return {"pooling": pair.request.pooling, **of_train}
+        split = {"split": pair.request.train_split} if cells.config.codelength else {}
+        return {"pooling": pair.request.pooling, **split}
 
     def main_metric(self, cells: FitCells, control: str) -> str:
         """Of control tasks accuracy, or how short their code is."""
@@ -106,23 +102,19 @@ class Labels(VectorFamily):
         return metrics_of(cells)[0].name if own else "accuracy"
 
     def count(self, run: Path, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
-        """Counts of labels."""
         return count(run, ids, metrics)
 
     def task_metrics(self, probe: Probe) -> tuple[Metric, ...]:
-        """Its metrics, and accuracy among them."""
         return with_accuracy(probe)
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
-        """Scores with selectivity."""
         return tables(self, draws, scoring)
 
     def cost(self, pair: Pair, groups: Sequence[FitGroup]) -> Cost:
-        """Passes over the training items."""
         data = task_data(groups[0].probe, pair.splits)
         n_cells = sum(len(group.cells) for group in groups)
         flops = 4.0 * _PASSES * len(data.train) * pair.shape.dim * len(data.labels) * n_cells
         return Cost(flops, training_memory(pair, len(data.train)), len(data.test))
 
 
-FAMILY = Labels()
+FAMILY = _Labels()

@@ -3,46 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.corpora import Sentences
+from bertology.activations import Entry
+from bertology.errors import FitError
 from bertology.families.cells import Stopwatch, versions, write_cell
 from bertology.families.items import ItemColumns, Problem, counts_of, labels_of, targets_of
 from bertology.families.labels._codelength import write_codes
-from bertology.families.labels._sources import sources_of
-from bertology.families.readable import skipped_words
-from bertology.families.task_data import TaskData, task_data
-from bertology.families.tasks import BaselineCells, FitCells, Job
-from bertology.measures import (
-    SpanWords,
-    lexical_labels,
-    majority,
-    word_majority,
-)
+from bertology.families.splits import Splits
+from bertology.families.task_data import SPAN_MEMORY, TRAIN_MEMORY, TaskData, task_data
+from bertology.families.tasks import BaselineCells, FitCells, Job, skipped_words
+from bertology.measures import SpanWords, lexical_labels, majority, word_majority
+from bertology.probing import Examples, get_probe
+from bertology.readouts import readout_kind
 
 if TYPE_CHECKING:
-    from bertology.readouts import FittedReadout
+    from bertology.readouts import Erasure, FittedReadout
 
 
 def fit(cells: FitCells, job: Job) -> None:
-    """Fit a readout to all layers, controls and seeds at once, and write the cells.
-
-    Args:
-        cells: of one readout configuration.
-        job: with the stored vectors of every split.
-    """
+    """Fit a readout to all layers, controls and seeds of a configuration at once, and write the cells."""
     from bertology.readouts import get_readout
 
     watch = Stopwatch()
     problems = list(dict.fromkeys(Problem(control, seed) for control, seed, _ in cells.cells))
     data = task_data(cells.probe, job.pair.splits)
     data = data.without({split: skipped_words(entry) for split, entry in job.entries.items()})
-    sources = sources_of(cells, data, job)
+    erasure = _erasure(cells, data, job.entries, job.device) if cells.config.erase is not None else None
+    memory = (SPAN_MEMORY if readout_kind(cells.readout).reads == "spans" else TRAIN_MEMORY) // job.side_by_side
+    sources = {
+        split: _source(cells, items, job.entries[split], memory if split == "train" else 0, erasure)
+        for split, items in data.items.items()
+    }
     if cells.config.codelength is not None:
         write_codes(cells, data, sources, job)
         return
@@ -88,14 +85,8 @@ def write_baselines(baselines: BaselineCells, data: TaskData, run: Path) -> None
             facts, provenance = {**facts, "params": params}, watch.provenance("numpy", "scikit-learn", device="cpu")
         else:
             predicted = _most_frequent(data, control)
-        write_cell(
-            run,
-            cell,
-            columns.predictions(data.test.codes, predicted, np.full(len(data.test), np.nan)),
-            facts=facts,
-            provenance=provenance,
-            notes=data.splits.notes,
-        )
+        kept = columns.predictions(data.test.codes, predicted, np.full(len(data.test), np.nan))
+        write_cell(run, cell, kept, facts=facts, provenance=provenance, notes=data.splits.notes)
 
 
 def _most_frequent(data: TaskData, control: str) -> NDArray[Any]:
@@ -110,38 +101,37 @@ def _most_frequent(data: TaskData, control: str) -> NDArray[Any]:
 def _lexical(data: TaskData) -> tuple[NDArray[Any], dict[str, Any]]:
     """What the spans' words and places tell, and what dev chose."""
     train, dev, test = (
-        SpanWords(_words(sentences), sentences.starts, data.items[split].spans)
+        SpanWords(
+            [sentences.forms.values[code] for code in sentences.forms.codes.tolist()],
+            sentences.starts,
+            data.items[split].spans,
+        )
         for split, sentences in data.splits.by_name.items()
     )
-    labels = data.train.codes if data.train.is_multi_label else data.targets("train")
-    dev_labels = data.items["dev"].codes if data.train.is_multi_label else data.targets("dev")
+    labels, dev_labels = (
+        data.items[split].codes if data.train.is_multi_label else data.targets(split) for split in ("train", "dev")
+    )
     predicted = lexical_labels(train, labels, dev=dev, dev_labels=dev_labels, test=test)
     return predicted.labels, {"strength": predicted.strength, "dev_score": round(predicted.dev_score, 6)}
 
 
-def _words(sentences: Sentences) -> list[str]:
-    forms = sentences.forms
-    return [forms.values[code] for code in forms.codes.tolist()]
-
-
 def _fit_facts(cells: FitCells, fitted: FittedReadout, problem: int, column: int) -> dict[str, Any]:
-    report = fitted.report
-    chosen = int(np.abs(np.array(report.strengths) - report.chosen[problem, column]).argmin())
-    gradient_norm = float(report.gradient_norm[problem, column, chosen])
-    tried = np.flatnonzero(~np.isnan(report.dev_accuracy[problem, column]))
+    report, at = fitted.report, (problem, column)
+    chosen = int(np.abs(np.array(report.strengths) - report.chosen[at]).argmin())
+    gradient_norm = float(report.gradient_norm[at][chosen])
+    tried = np.flatnonzero(~np.isnan(report.dev_accuracy[at]))
     params: dict[str, Any] = {
-        "strength": float(report.chosen[problem, column]),
+        "strength": float(report.chosen[at]),
         "strengths": [float(report.strengths[place]) for place in tried],
-        "dev_accuracy": [round(float(report.dev_accuracy[problem, column, place]), 6) for place in tried],
-        "iterations": int(report.iterations[problem, column, chosen]),
-        "converged": bool(report.converged[problem, column, chosen]),
+        "dev_accuracy": [round(float(report.dev_accuracy[at][place]), 6) for place in tried],
+        "iterations": int(report.iterations[at][chosen]),
+        "converged": bool(report.converged[at][chosen]),
         # JSON knows no NaN, which is what a readout without iterations has to say.
         "gradient_norm": gradient_norm if math.isfinite(gradient_norm) else None,
     }
-    if end := report.end(problem, column):
+    if end := report.end(*at):
         params["path_end"] = end
-    details = fitted.details(problem, column)
-    if details:
+    if details := fitted.details(*at):
         params["details"] = dict(details)
     if cells.config.changes:
         params["settings"] = cells.config.changes
@@ -155,16 +145,16 @@ def _notes(cells: FitCells, fitted: FittedReadout, problems: Sequence[Problem]) 
         for number, problem in enumerate(problems)
         for place, layer in enumerate(cells.layers)
     }
-    model = {"random": "random weights", "random_blocks": "random blocks"}.get(cells.init, "pretrained")
+    model = {"random": "random weights", "random_blocks": "random blocks"}.get(cells.weights.init, "pretrained")
     model += f" (seed {cells.weights.seed})" if cells.weights.seed else ""
-    for what, of_kind in (
-        ("fits that stopped before they converged", lambda params: not params["converged"]),
-        ("dev accuracy is best at the weakest strength tried", lambda params: params.get("path_end") == "weakest"),
-        ("dev accuracy is best at the strongest strength tried", lambda params: params.get("path_end") == "strongest"),
+    for what, key, value in (
+        ("fits that stopped before they converged", "converged", False),
+        ("dev accuracy is best at the weakest strength tried", "path_end", "weakest"),
+        ("dev accuracy is best at the strongest strength tried", "path_end", "strongest"),
     ):
         by_problem: dict[str, list[int | None]] = {}
         for (problem, layer), params in facts.items():
-            if of_kind(params):
+            if params.get(key) == value:
                 by_problem.setdefault(problem, []).append(layer)
         if by_problem:
             where = [f"{_layers_named(layers)} of {problem}" for problem, layers in by_problem.items()]
@@ -173,3 +163,45 @@ def _notes(cells: FitCells, fitted: FittedReadout, problems: Sequence[Problem]) 
 
 def _layers_named(layers: Sequence[int | None]) -> str:
     return "all layers" if layers == [None] else f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}"
+
+
+def erased_data(task: str, splits: Splits) -> TaskData:
+    """The items of a task that is to be erased.
+
+    Raises:
+        CorpusError: there are none.
+        FitError: they are not words of one label each.
+    """
+    erased = task_data(get_probe(task), splits)
+    if not erased.train.are_words or erased.train.is_multi_label:
+        raise FitError(f"task {task} cannot be erased: its items are not words of one label each")
+    return erased
+
+
+def _source(cells: FitCells, examples: Examples, entry: Entry, memory: int, erasure: Erasure | None) -> Any:
+    """The stored vectors of a split's items as the readout reads them: of words, or of all words in their spans."""
+    from bertology.activations import SpanVectors, WordVectors
+    from bertology.readouts import erased, pooled
+
+    reads_spans = readout_kind(cells.readout).reads == "spans"
+    if examples.are_words and not reads_spans:
+        words = WordVectors(entry, examples.words, layers=cells.layers_read, memory=memory)
+        return words if erasure is None else erased(words, erasure)
+    spans: Any = SpanVectors(entry, examples.spans, layers=cells.layers_read, memory=memory)
+    if erasure is not None:
+        spans = erased(spans, erasure)
+    # A readout of single vectors takes the mean of a span, of two spans one after the other.
+    return spans if reads_spans else pooled(spans)
+
+
+def _erasure(cells: FitCells, data: TaskData, entries: Mapping[str, Entry], device: str) -> Erasure:
+    """What a linear readout could find of another task in each layer, or as many directions of any kind."""
+    from bertology.activations import WordVectors
+    from bertology.readouts import fit_erasure, random_erasure
+
+    erased = erased_data(str(cells.config.erase), data.splits).without(
+        {split: skipped_words(entry) for split, entry in entries.items()}
+    )
+    vectors = WordVectors(entries["train"], erased.train.words, layers=cells.layers_read, memory=0)
+    erasure = fit_erasure(vectors, np.asarray(erased.targets("train")), erased.n_train_labels, device=device)
+    return erasure if cells.config.eraser == "leace" else random_erasure(erasure)

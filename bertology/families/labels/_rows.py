@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 
 from bertology.families.contract import Family
 from bertology.families.rows import NO_INTERVALS, ByControl, cell_rows, run_rows, scored_tables
-from bertology.families.scoring import Column, Counts, Scored, records_of, score_fits
+from bertology.families.scoring import Column, Counts, Score, Scored, records_of, score_fits
 from bertology.families.tasks import FitCells, Scoring, Tables
 from bertology.measures import (
     Metric,
@@ -31,15 +31,7 @@ from bertology.results import ResultRow, read_labels, read_scores, split_sets
 _ACCURACY = find_metric("accuracy")
 
 
-@dataclass(frozen=True)
-class _Code:
-    """A measure of codelength, which is not made of counts of labels."""
-
-    name: str
-    higher_is_better: bool
-
-
-COMPRESSION, BITS = _Code("compression", True), _Code("codelength_bits", False)
+COMPRESSION, BITS = Score("compression", True), Score("codelength_bits", False)
 
 
 def metrics_of(cells: FitCells) -> tuple[Scored, ...]:
@@ -105,26 +97,22 @@ def _code_columns(cells: FitCells, scoring: Scoring) -> dict[tuple[str, int], Co
 def _more_rows(
     cells: FitCells, main: Scored, control: str, by_control: ByControl, shared: Sequence[Mapping[str, Any]]
 ) -> Iterator[ResultRow]:
-    if control == "none":
-        yield from _depth_rows(cells, by_control["none"], shared, main)
-    elif control == "control_task":
-        yield from _selectivity_rows(by_control["none"], by_control["control_task"], shared)
+    if control == "control_task":
+        return _selectivity_rows(by_control["none"], by_control["control_task"], shared)
+    return _depth_rows(cells, by_control["none"], shared, main)
 
 
 def _selectivity_rows(
     task: Sequence[Mapping[int, Column]], control: Sequence[Mapping[int, Column]], shared: Sequence[Mapping[str, Any]]
 ) -> Iterator[ResultRow]:
     """Accuracy on the task less accuracy on its control task, as rows of the task's own cells."""
+
+    def difference(one: Column, of_control: Column) -> Column:
+        score = selectivity(one.scores["accuracy"], of_control.scores["accuracy"])
+        return replace(one, scores={"selectivity": score}, by_group={})
+
     differences = [
-        {
-            seed: replace(
-                one,
-                scores={"selectivity": selectivity(one.scores["accuracy"], of_control[seed].scores["accuracy"])},
-                by_group={},
-            )
-            for seed, one in of_draw.items()
-            if "accuracy" in one.scores
-        }
+        {seed: difference(one, of_control[seed]) for seed, one in of_draw.items() if "accuracy" in one.scores}
         for of_draw, of_control in zip(task, control, strict=True)
     ]
     return run_rows(differences, shared, {"control": "none"}, ())
@@ -137,10 +125,8 @@ def _depth_rows(
     mixes = readout_kind(cells.readout).columns
     where = {"control": "none"}
     if mixes == "below" and len(cells.layers) > 1:
-        deepest = [
-            {seed: _expected_layer(column, cells.layers_read, main.name) for seed, column in of_draw.items()}
-            for of_draw in columns
-        ]
+        layers, name = cells.layers_read, main.name
+        deepest = [{seed: _expected_layer(one, layers, name) for seed, one in of_draw.items()} for of_draw in columns]
         yield from run_rows(deepest, shared, where, ())
     elif mixes == "all":
         for of_draw, about in zip(columns, shared, strict=True):

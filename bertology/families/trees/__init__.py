@@ -35,11 +35,10 @@ from bertology.results import read_labels, read_scores
 _EPOCHS, _RANK = 30, 64
 
 
-class Trees(VectorFamily):
+class _Trees(VectorFamily):
     """Is the tree of a sentence in the geometry of its words' vectors, and in which layer?"""
 
     def answers(self, probe: Probe) -> bool:
-        """Whether its items are sentences with trees."""
         return isinstance(probe, RepresentationProbe) and readout_kind(probe.readout).reads == "trees"
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
@@ -48,13 +47,11 @@ class Trees(VectorFamily):
         configs = checked_configs(probe, asked, about="trees", reads=("trees",), width=shape.dim)
         for config in configs:
             if config.codelength is not None or config.erase is not None:
-                raise BertologyError(
-                    f"task {probe.task}: trees have no codelength here, and nothing is erased before them"
-                )
+                problem = "trees have no codelength here, and nothing is erased before them"
+                raise BertologyError(f"task {probe.task}: {problem}")
         return configs
 
     def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """The corpus has trees."""
         task_data(probe, pair.splits)
 
     def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
@@ -67,23 +64,18 @@ class Trees(VectorFamily):
         return CellGrid(("none",), pair.request.seeds, layers, layers, vector_identity(pair))
 
     def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
-        """A chain of neighbouring words."""
         return tuple(name for name in ("linear_chain",) if name in controls)
 
     def compute_group(self, group: FitGroup, job: Job) -> None:
-        """Fit all ranks at once."""
         fit_trees(group, job)
 
     def compute_baselines(self, baselines: BaselineCells, job: Job) -> None:
-        """Chains of neighbouring words."""
         write_chains(baselines, job)
 
     def fit_columns(self, pair: Pair, cells: FitCells) -> dict[str, Any]:
-        """How vectors are pooled."""
         return {"pooling": pair.request.pooling}
 
     def main_metric(self, cells: FitCells, control: str) -> str:
-        """The first of the task."""
         return cells.probe.scores[0].name
 
     def count(self, run: Path, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
@@ -93,11 +85,9 @@ class Trees(VectorFamily):
         return count_trees(kept.gold, kept.pred, kept.labels, agreement, count_kind=metrics[0].count_kind)
 
     def task_metrics(self, probe: Probe) -> tuple[Metric, ...]:
-        """Its metrics."""
         return probe.scores
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
-        """Scores by the task's metrics."""
         metrics = draws[0].probe.scores
         columns = [score_fits(one, scoring, count=self.count, metrics={"none": metrics}) for one in draws]
         return scored_tables(self, draws, columns, scoring, metrics=metrics)
@@ -115,4 +105,4 @@ class Trees(VectorFamily):
         return Cost(flops, training_memory(pair, len(data.train)), len(data.test))
 
 
-FAMILY = Trees()
+FAMILY = _Trees()

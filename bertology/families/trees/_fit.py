@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.activations import Entry, Progress
 from bertology.families.cells import KEPT, Stopwatch, versions, write_cell
 from bertology.families.items import ItemColumns, Problem, counts_of, weights_of
-from bertology.families.readable import skipped_words
 from bertology.families.task_data import SPAN_MEMORY, TaskData, task_data
-from bertology.families.tasks import BaselineCells, FitCells, FitGroup, Job, Pair
+from bertology.families.tasks import BaselineCells, FitCells, FitGroup, Job, Pair, skipped_words
 from bertology.families.trees._marks import (
     ROOT,
     marks_of_tree,
@@ -34,28 +32,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PredictedTrees:
-    """Trees that linear maps predict for the sentences of a split: by problem, layer and sentence."""
-
-    marks: list[list[list[str]]]
-    """Trees as text (see :mod:`bertology.measures`)."""
-    agreement: NDArray[np.float64]
-    """Spearman's correlation of distances by word, or of depths, over all words; NaN where neither is asked."""
-
-
-@dataclass(frozen=True)
-class TreeFit:
-    """Everything that a fit of trees goes by."""
+class _TreeFit:
+    """Readout configurations that differ in nothing but their rank, and what they are fitted to."""
 
     members: Sequence[FitCells]
-    """Alike but for the rank of their readouts."""
     data: TaskData
     trees: Mapping[str, TreeExamples]
-    entries: Mapping[str, Entry]
-    device: str
-    progress: Progress
-    memory: int
-    """Bytes of the training vectors that are kept between passes."""
+    job: Job
 
     @cached_property
     def problems(self) -> list[Problem]:
@@ -63,54 +46,59 @@ class TreeFit:
         return list(dict.fromkeys(Problem(control, seed) for control, seed, _ in self.members[0].cells))
 
     def fit(self) -> list[_Fitted]:
-        """Fit every group, all in the same passes."""
-        asks = self.trees["train"].asks
-        distances = self._structural("distances") if asks in ("distances", "arcs") else None
-        depths = self._structural("depths") if asks in ("depths", "arcs") else None
+        """Fit every rank, all in the same passes."""
+        asks, nothing = self.trees["train"].asks, [None] * len(self.members)
+        distances = self._structural("distances") if asks in ("distances", "arcs") else nothing
+        depths = self._structural("depths") if asks in ("depths", "arcs") else nothing
         relations = self._relations() if asks == "arcs" else None
-        self.progress.finish()
-        return [
-            _Fitted(
-                None if distances is None else distances[place],
-                None if depths is None else depths[place],
-                relations,
-                self.relation_names,
-            )
-            for place in range(len(self.members))
-        ]
+        self.job.progress.finish()
+        return [_Fitted(self, *of_rank, relations) for of_rank in zip(distances, depths, strict=True)]
 
     def _structural(self, asks: Any) -> list[FittedStructural]:
         from bertology.readouts import TreeTargets, fit_ranks
 
-        readouts = [_readout(cells) for cells in self.members]
-        fraction = self.members[0].config.fraction
-        weights = None
-        if fraction < 1 or any(problem.seed for problem in self.problems):
-            drawn = [weights_of(self.data, problem.seed, fraction, resampled=True) for problem in self.problems]
-            weights = np.stack(drawn)
-        values = {split: _values(trees, asks) for split, trees in self.trees.items()}
-        return fit_ranks(
-            readouts,
-            self._train,
-            TreeTargets(asks, values["train"], weights),
-            dev=self.source("dev"),
-            dev_targets=TreeTargets(asks, values["dev"]),
-            device=self.device,
-            progress=self.progress.say,
+        is_weighted = self.members[0].config.fraction < 1 or any(problem.seed for problem in self.problems)
+        weights = self._weights() if is_weighted else None
+        train, dev = (
+            [_values_of(trees, item, asks) for item in range(len(trees))]
+            for trees in (self.trees["train"], self.trees["dev"])
         )
+        return fit_ranks(
+            [_readout(cells) for cells in self.members],
+            self._train,
+            TreeTargets(asks, train, weights),
+            dev=self.source("dev"),
+            dev_targets=TreeTargets(asks, dev),
+            device=self.job.device,
+            progress=self.job.progress.say,
+        )
+
+    def _weights(self) -> NDArray[np.float32]:
+        """``[problem, sentence]`` how often each training sentence counts."""
+        fraction = self.members[0].config.fraction
+        return np.stack([weights_of(self.data, problem.seed, fraction, resampled=True) for problem in self.problems])
 
     @cached_property
     def _train(self) -> Any:
         """Read for distances and depths alike; what it keeps in memory serves both."""
-        return self.source("train")
+        return self.source("train", memory=SPAN_MEMORY // self.job.side_by_side)
 
-    def source(self, split: str) -> Any:
+    def source(self, split: str, *, memory: int = 0) -> Any:
         """The words of a split's sentences."""
         from bertology.activations import SpanVectors
 
-        memory = self.memory if split == "train" else 0
         spans, layers = self.trees[split].spans, self.members[0].layers_read
-        return SpanVectors(self.entries[split], spans, layers=layers, memory=memory, only_read=True)
+        return SpanVectors(self.job.entries[split], spans, layers=layers, memory=memory, only_read=True)
+
+    def words(self, split: str, *, memory: int) -> tuple[Any, NDArray[np.bool_], NDArray[np.int64]]:
+        """The vectors of the words that have one, which of a split's words these are, and the sentence of each."""
+        from bertology.activations import WordVectors
+
+        words, of_word = words_of(self.trees[split])
+        is_read = self.trees[split].read[words]
+        layers = self.members[0].layers_read
+        vectors = WordVectors(self.job.entries[split], words[is_read], layers=layers, memory=memory)
+        return vectors, is_read, of_word[is_read]
 
     @cached_property
     def relation_names(self) -> tuple[str, ...]:
@@ -121,43 +109,30 @@ class TreeFit:
 
     def _relations(self) -> FittedAffine:
         """Relations of words to their heads, by logistic regression on the words' own vectors."""
-        from bertology.activations import WordVectors
         from bertology.readouts import LinearReadout, Targets
 
         number = {name: place for place, name in enumerate(self.relation_names)}
-        parts: dict[str, tuple[Any, Any]] = {}
+        parts: list[tuple[Any, Targets]] = []
         for split in ("train", "dev"):
             trees = self.trees[split]
-            by_sentence = [relations_in(trees.values[code]) for code in trees.codes.tolist()]
-            names = [name for sentence in by_sentence for name in sentence]
-            words, of_word = words_of(trees)
-            labels = np.array([number.get(name, -1) for name in names], dtype=np.int64)
-            is_read = trees.read[words]
-            words, of_word, labels = words[is_read], of_word[is_read], labels[is_read]
-            weights = None
-            if split == "train":
-                fraction = self.members[0].config.fraction
-                drawn = [weights_of(self.data, one.seed, fraction, resampled=True) for one in self.problems]
-                weights = np.stack(drawn)[:, of_word]
-            vectors = WordVectors(
-                self.entries[split], words, layers=self.members[0].layers_read, memory=self.memory // 2
-            )
-            stacked = np.repeat(labels[None], len(self.problems), axis=0)
-            parts[split] = vectors, Targets(stacked, len(number), weights)
-        (train, targets), (dev, dev_targets) = parts["train"], parts["dev"]
-        return LinearReadout(extensions=0).fit(
-            train, targets, dev=dev, dev_targets=dev_targets, device=self.device, progress=self.progress.say
-        )
+            names = [name for code in trees.codes.tolist() for name in relations_in(trees.values[code])]
+            vectors, is_read, of_word = self.words(split, memory=SPAN_MEMORY // self.job.side_by_side // 2)
+            labels = np.array([number.get(name, -1) for name in names], dtype=np.int64)[is_read]
+            weights = self._weights()[:, of_word] if split == "train" else None
+            parts.append((vectors, Targets(np.repeat(labels[None], len(self.problems), axis=0), len(number), weights)))
+        train, (dev, dev_targets) = parts
+        shared: dict[str, Any] = {"device": self.job.device, "progress": self.job.progress.say}
+        return LinearReadout(extensions=0).fit(*train, dev=dev, dev_targets=dev_targets, **shared)
 
 
 @dataclass(frozen=True)
 class _Fitted:
     """The maps of one rank, of all problems and layers."""
 
+    fit: _TreeFit
     distances: FittedStructural | None
     depths: FittedStructural | None
     relations: FittedAffine | None
-    relation_names: tuple[str, ...]
 
     @property
     def maps(self) -> list[FittedStructural]:
@@ -169,14 +144,18 @@ class _Fitted:
         """Trained parameters of one layer for one problem."""
         return sum(one.n_params for one in self.maps) + (self.relations.n_params if self.relations else 0)
 
-    def read(self, fit: TreeFit, split: str) -> PredictedTrees:
-        """The trees of a split's sentences."""
-        trees = fit.trees[split]
-        shape = (len(fit.problems), len(fit.members[0].layers))
-        relations = self._read_relations(fit, split)
+    def predict(self) -> tuple[list[list[list[str]]], NDArray[np.float64]]:
+        """The trees of the test sentences, by problem, layer and sentence.
+
+        Returns:
+            Trees as text (see :mod:`bertology.measures`); and Spearman's correlation of distances by word, or of
+            depths, over all words, NaN where neither is asked.
+        """
+        trees, shape = self.fit.trees["test"], (len(self.fit.problems), len(self.fit.members[0].layers))
+        relations = self._predicted_relations()
         marks = [[[""] * len(trees) for _ in range(shape[1])] for _ in range(shape[0])]
         agreement = np.full((*shape, len(trees)), np.nan)
-        for item, distances, depths in self._maps_read(fit, split):
+        for item, distances, depths in self._read():
             first, last = trees.spans[item, 0].tolist()
             heads, scored = trees.heads[first:last], trees.scored[first:last]
             words = np.flatnonzero(trees.read[first:last])
@@ -186,11 +165,8 @@ class _Fitted:
                 agreement[:, :, item] = row_correlations(depths[..., None, :], _values_of(trees, item, "depths")[None])
             edges = None
             if distances is not None:
-                flat = distances.reshape(-1, len(words), len(words))
-                edges = [
-                    [(int(words[a]), int(words[b])) for a, b in tree]
-                    for tree in spanning_trees(flat, scored[words].tolist())
-                ]
+                spanning = spanning_trees(distances.reshape(-1, len(words), len(words)), scored[words].tolist())
+                edges = [[(int(words[a]), int(words[b])) for a, b in tree] for tree in spanning]
             for problem, layer in np.ndindex(*shape):
                 marks[problem][layer][item] = marks_of_tree(
                     heads,
@@ -199,83 +175,54 @@ class _Fitted:
                     None if depths is None else put_at(depths[problem, layer], words, np.full(len(heads), np.inf)),
                     None if relations is None else put_at(relations[problem][layer][item], words, [""] * len(heads)),
                 )
-        return PredictedTrees(marks, agreement)
+        return marks, agreement
 
-    def _maps_read(self, fit: TreeFit, split: str) -> Iterator[tuple[int, NDArray[Any] | None, NDArray[Any] | None]]:
+    def _read(self) -> Iterator[tuple[int, NDArray[Any] | None, NDArray[Any] | None]]:
         """Sentence by sentence its number, distances and depths, by problem and layer."""
-        if self.distances is not None and self.depths is not None:
-            both = zip(self.distances.read(fit.source(split)), self.depths.read(fit.source(split)), strict=True)
-            yield from ((item, distances, depths) for (item, distances), (_, depths) in both)
-        elif self.distances is not None:
-            yield from ((item, distances, None) for item, distances in self.distances.read(fit.source(split)))
-        elif self.depths is not None:
-            yield from ((item, None, depths) for item, depths in self.depths.read(fit.source(split)))
+        read = [None if one is None else one.read(self.fit.source("test")) for one in (self.distances, self.depths)]
+        for parts in zip(*filter(None, read), strict=True):
+            values = iter([value for _, value in parts])
+            distances, depths = (None if one is None else next(values) for one in read)
+            yield parts[0][0], distances, depths
 
-    def _read_relations(self, fit: TreeFit, split: str) -> list[list[list[list[str]]]] | None:
+    def _predicted_relations(self) -> list[list[list[list[str]]]] | None:
         """By problem, layer and sentence the relation of each word."""
-        from bertology.activations import WordVectors
-
         if self.relations is None:
             return None
-        words, of_word = words_of(fit.trees[split])
-        is_read = fit.trees[split].read[words]
-        words, of_word = words[is_read], of_word[is_read]
-        vectors = WordVectors(fit.entries[split], words, layers=fit.members[0].layers_read, memory=0)
+        vectors, _, of_word = self.fit.words("test", memory=0)
         cuts = np.flatnonzero(np.diff(of_word)) + 1
-        names = np.array(self.relation_names)
+        names = np.array(self.fit.relation_names)
         labels = self.relations.predict(vectors).labels
         return [[[part.tolist() for part in np.split(names[row], cuts)] for row in problem] for problem in labels]
 
 
 def fit_trees(group: FitGroup, job: Job) -> None:
-    """Fit all ranks, layers and seeds of a group at once, and write their cells and probes.
-
-    Args:
-        group: readout configurations that differ in nothing but their rank.
-        job: with the stored vectors of every split.
-    """
+    """Fit all ranks, layers and seeds of a group at once, and write their cells and probes."""
     watch = Stopwatch()
     data = task_data(group.probe, job.pair.splits)
     data = data.without({split: skipped_words(entry) for split, entry in job.entries.items()})
-    trees = trees_of(data)
-    fit = TreeFit(group.members, data, trees, job.entries, job.device, job.progress, SPAN_MEMORY // job.side_by_side)
+    trees = data.trees
+    assert trees is not None
+    fit = _TreeFit(group.members, data, trees, job)
     fitted = fit.fit()
     columns = ItemColumns(data)
     gold = [data.test.values[code] for code in data.test.codes.tolist()]
     left_out = words_left_out(trees["test"])
-    provenance = watch.provenance(
-        "torch", "transformers", "numpy", "scipy", device=job.device, n_cells=len(group.cells)
-    )
+    packages = ("torch", "transformers", "numpy", "scipy")
+    provenance = watch.provenance(*packages, device=job.device, n_cells=len(group.cells))
     for cells, maps in zip(group.members, fitted, strict=True):
-        predicted = maps.read(fit, "test")
+        marks, agreement = maps.predict()
         for number, problem in enumerate(fit.problems):
             counts = counts_of(data, seed=problem.seed, fraction=cells.config.fraction)
             for place, layer in enumerate(cells.layers):
                 cell = cells.cells[problem.control, problem.seed, layer]
                 _probe_of(job.pair, cells, maps, number, place).save(job.run / KEPT / cell.id)
-                write_cell(
-                    job.run,
-                    cell,
-                    columns.texts(gold, predicted.marks[number][place], predicted.agreement[number, place]),
-                    facts={
-                        **counts,
-                        "n_params": maps.n_params,
-                        "params": {**left_out, **_params(cells, maps, number, place)},
-                    },
-                    provenance=provenance,
-                    notes=data.splits.notes,
-                )
+                kept = columns.texts(gold, marks[number][place], agreement[number, place])
+                params = {**left_out, **_params(cells, maps, number, place)}
+                facts = {**counts, "n_params": maps.n_params, "params": params}
+                write_cell(job.run, cell, kept, facts=facts, provenance=provenance, notes=data.splits.notes)
         if note := _unconverged(cells, maps):
             job.progress.note(note)
-
-
-def trees_of(data: TaskData) -> dict[str, TreeExamples]:
-    """By split the items of a task that is about trees."""
-    trees = {}
-    for split, examples in data.items.items():
-        assert isinstance(examples, TreeExamples)
-        trees[split] = examples
-    return trees
 
 
 def write_chains(baselines: BaselineCells, job: Job) -> None:
@@ -285,7 +232,8 @@ def write_chains(baselines: BaselineCells, job: Job) -> None:
     relation to the word before is the most frequent one (Hewitt & Manning 2019, section 4.1).
     """
     data = task_data(baselines.probe, job.pair.splits).without(baselines.unreadable)
-    splits = trees_of(data)
+    splits = data.trees
+    assert splits is not None
     trees = splits["test"]
     relation = most_frequent_relation(splits["train"]) if trees.asks == "arcs" else None
     pred: list[str] = []
@@ -302,16 +250,11 @@ def write_chains(baselines: BaselineCells, job: Job) -> None:
         names = None if relation is None else [relation] * len(heads)
         edges = None if trees.asks == "depths" else spanning_trees(between[None], scored.tolist())[0]
         pred.append(marks_of_tree(heads, scored, edges, depths, names))
-    gold = [trees.values[code] for code in trees.codes.tolist()]
+    kept = ItemColumns(data).texts([trees.values[code] for code in trees.codes.tolist()], pred, agreement)
+    facts = {**counts_of(data), "params": words_left_out(trees)}
+    provenance = {"versions": versions("numpy", "scipy"), "wall_s": 0.0}
     for cell in baselines.cells.values():
-        write_cell(
-            job.run,
-            cell,
-            ItemColumns(data).texts(gold, pred, agreement),
-            facts={**counts_of(data), "params": words_left_out(trees)},
-            provenance={"versions": versions("numpy", "scipy"), "wall_s": 0.0},
-            notes=data.splits.notes,
-        )
+        write_cell(job.run, cell, kept, facts=facts, provenance=provenance, notes=data.splits.notes)
 
 
 def _readout(cells: FitCells) -> StructuralReadout:
@@ -320,11 +263,6 @@ def _readout(cells: FitCells) -> StructuralReadout:
     readout = make_readout(cells.readout, **cells.config.settings)
     assert isinstance(readout, StructuralReadout)
     return readout
-
-
-def _values(trees: TreeExamples, asks: str) -> list[NDArray[np.int64]]:
-    """For each sentence what is true of its words that have vectors."""
-    return [_values_of(trees, item, asks) for item in range(len(trees))]
 
 
 def _values_of(trees: TreeExamples, item: int, asks: str) -> NDArray[np.int64]:
@@ -336,18 +274,13 @@ def _values_of(trees: TreeExamples, item: int, asks: str) -> NDArray[np.int64]:
 
 def _unconverged(cells: FitCells, maps: _Fitted) -> str | None:
     """One line on the fits whose dev loss was still falling when they had no epochs left."""
-    left = [
-        str(layer)
-        for place, layer in enumerate(cells.layers)
-        if not all(one.converged[:, place].all() for one in maps.maps)
-    ]
+    numbered = enumerate(cells.layers)
+    left = [str(layer) for place, layer in numbered if not all(one.converged[:, place].all() for one in maps.maps)]
     if not left:
         return None
-    which = f"{cells.probe.task}, {'pretrained' if cells.init == 'pretrained' else cells.init.replace('_', ' ')}"
-    many = "s" * (len(left) > 1)
-    return f"{which}, rank {maps.maps[0].rank}: dev losses that were still falling in the last epoch: layer{many} " + (
-        ", ".join(left)
-    )
+    fits = f"{cells.probe.task}, {cells.weights.init.replace('_', ' ')}, rank {maps.maps[0].rank}"
+    layers = f"layer{'s' * (len(left) > 1)} {', '.join(left)}"
+    return f"{fits}: dev losses that were still falling in the last epoch: {layers}"
 
 
 def _params(cells: FitCells, maps: _Fitted, problem: int, layer: int) -> dict[str, Any]:
@@ -387,7 +320,7 @@ def _probe_of(pair: Pair, cells: FitCells, maps: _Fitted, problem: int, place: i
         corpus=pair.corpus.name,
         train_fingerprint=pair.splits.train.fingerprint,
         readout=cells.readout,
-        relations=maps.relation_names if maps.relations is not None else (),
+        relations=maps.fit.relation_names if maps.relations is not None else (),
         settings=dict(cells.config.changes),
     )
     return TreeProbe(origin, distance, depth, relation)

@@ -32,14 +32,8 @@ def open_engine(
 ) -> Iterator[Engine]:
     """The engine of that name, while in the ``with`` block.
 
-    Args:
-        name: ``joblib``; ``threads`` for a few fits, which processes would take longer to start than to compute;
-            ``serial`` to see a failure where it happens; ``dask`` for the workers of a cluster.
-        jobs: processes on this machine; as many as processors when left out, one where a GPU computes.
-        device: where fits run.
-        cluster: which workers ``dask`` gives its work to.
-        run: the run's folder.
-        echo: told what a person waits for.
+    ``threads`` are for a few fits, which processes would take longer to start than to compute; ``serial`` shows a
+    failure where it happens. Without ``jobs`` there are as many as processors, or one where a GPU computes.
     """
     n_jobs = jobs or (_processors() if device == "cpu" else 1)
     if name == "dask":

@@ -17,7 +17,6 @@ from bertology.errors import BertologyError, cut_path
 if TYPE_CHECKING:
     from dask_jobqueue import SLURMCluster
 
-
 _INSTALL = "pip install 'bertology[distributed]'"
 _ADDRESS = re.compile(r"(?:[a-z]+://)?[^/\s]+:\d+")
 _REMEDY = "give the address of a dask scheduler, such as tcp://host:8786, or the file it was told to write"
@@ -48,15 +47,11 @@ class ClusterChoice:
         return min(_CONNECT_S, self.patience_s or _CONNECT_S)
 
     def check(self, engine: str) -> None:
-        """Find what is wrong with the choice before anything is done.
-
-        Raises:
-            BertologyError: it does not go with the engine, cannot be read, or something is not installed.
-        """
+        """Raise what is wrong with the choice, or not installed, before anything is done."""
         if engine != "dask":
-            for option, given in (("scheduler", self.scheduler), ("slurm", self.slurm)):
-                if given is not None:
-                    raise BertologyError(f"--{option} {given} is for the dask engine: add --engine dask")
+            for option in ("scheduler", "slurm"):
+                if (value := getattr(self, option)) is not None:
+                    raise BertologyError(f"--{option} {value} is for the dask engine: add --engine dask")
             return
         if self.scheduler is not None and self.slurm is not None:
             raise BertologyError("--scheduler names workers that run, --slurm starts some: give one of the two")
@@ -67,31 +62,22 @@ class ClusterChoice:
         if self.slurm is not None:
             if find_spec("dask_jobqueue") is None:
                 raise BertologyError(f"--slurm needs dask-jobqueue, which is not installed: {_INSTALL}")
-            from bertology.runner.engines._cluster import read_profile
-
             read_profile(self.slurm)
 
     def address(self) -> str:
-        """The address of the scheduler that was named.
-
-        Raises:
-            BertologyError: it is neither an address nor a scheduler's file.
-        """
+        """The address of the scheduler that was named, by itself or by the scheduler's file."""
         given = self.scheduler or ""
         path = given_path(given)
         if not path.is_file() and _ADDRESS.fullmatch(given):
             return given if "://" in given else f"tcp://{given}"
-        if not exists(path):
-            raise BertologyError(f"--scheduler {cut_path(given)}: no such file, and no address: {_REMEDY}")
+        problem = "not a scheduler's file" if exists(path) else "no such file, and no address"
         try:
-            address = parsed_json(read_text(path))["address"]
+            return str(parsed_json(read_text(path))["address"])
         except (BertologyError, NotJson, TypeError, KeyError):
-            raise BertologyError(f"--scheduler {cut_path(given)}: not a scheduler's file: {_REMEDY}") from None
-        return str(address)
+            raise BertologyError(f"--scheduler {cut_path(given)}: {problem}: {_REMEDY}") from None
 
 
 _Count = Annotated[Whole, Field(ge=1)]
-_WHAT = "a profile of Slurm jobs"
 
 
 class _Profile(BaseModel):
@@ -168,11 +154,8 @@ class SlurmProfile(_Profile):
         """The cluster, its scheduler in this process, no job submitted yet."""
         from dask_jobqueue import SLURMCluster
 
-        given = self.model_dump(exclude_none=True, exclude={"jobs", "processes"})
-        # dask-jobqueue adds to some of them, which have to be lists.
-        plain: dict[str, Any] = {
-            key: list(value) if isinstance(value, tuple) else value for key, value in given.items()
-        }
+        # In the form of JSON, as dask-jobqueue adds to some sequences, which have to be lists.
+        plain = self.model_dump(mode="json", exclude_none=True, exclude={"jobs", "processes"})
         # Nobody asked for a dashboard: any port will do.
         plain["scheduler_options"] = {"dashboard_address": ":0", **plain.get("scheduler_options", {})}
         return SLURMCluster(processes=self.processes or self.cores, **plain)
@@ -186,12 +169,9 @@ class SlurmProfile(_Profile):
 
 
 def read_profile(path: Path) -> SlurmProfile:
-    """The profile that a YAML file holds.
-
-    Raises:
-        BertologyError: no such file, or something in it is not as it should be; names file, line and key.
-    """
-    written = read_yaml(path, what=_WHAT)
+    """The profile that a YAML file holds; errors name file, line and key."""
+    what = "a profile of Slurm jobs"
+    written = read_yaml(path, what=what)
     if not isinstance(written.value, dict):
-        raise BertologyError(f"{written.place}: {_WHAT} is a mapping of keys to values, such as 'cores: 4'")
+        raise BertologyError(f"{written.place}: {what} is a mapping of keys to values, such as 'cores: 4'")
     return checked(SlurmProfile, written, known=lambda path: list((Bounds if path[1:] else SlurmProfile).model_fields))

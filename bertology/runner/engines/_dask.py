@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import time
 import uuid
 from collections import deque
@@ -23,15 +22,23 @@ from filelock import FileLock, Timeout
 
 from bertology._files import cache_folder, explained_write_errors
 from bertology._temporary import temporary_affixes
-from bertology.activations import Progress
+from bertology.activations import Entry, Progress
 from bertology.families.tasks import Weights
 from bertology.runner._compute import Context, Numbered, Outcome, together
 from bertology.runner._folder import write_failure
 from bertology.runner._plan import Plan, Unit
 from bertology.runner.engines._dask_pool import Pool
-from bertology.runner.engines._dask_tasks import Errand, Survey, compute, survey, unpack, write_shard
+from bertology.runner.engines._dask_tasks import (
+    MissingShards,
+    WorkerContext,
+    compute,
+    look_afresh,
+    missing_shards,
+    unpack,
+    write_shard,
+)
 from bertology.runner.engines._local import Engine, Outcomes, in_telling_order, portions
-from bertology.runner.engines._sending import Freight
+from bertology.runner.engines._sending import Transport
 
 _AGAIN_S = 1.0
 _Entry = tuple[Weights, str]
@@ -39,26 +46,26 @@ _Entry = tuple[Weights, str]
 
 
 @dataclass(eq=False)
-class _Reading:
+class _Extraction:
     """The vectors of one model and corpus, and the units that wait for them."""
 
     plan: Plan
     """Without its sentences."""
     draws: tuple[Weights, ...]
-    units: list[Numbered]
     splits: Future
     lock_files: tuple[Path, ...]
     progress: Progress
+    units: list[Numbered] = field(default_factory=list)
     locks: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    surveys: dict[_Entry, Survey] = field(default_factory=dict)
-    checksums: dict[_Entry, list[str | None]] = field(default_factory=dict)
-    left: int = 0
+    missing: dict[_Entry, tuple[Entry, tuple[int, ...], list[str | None]]] = field(default_factory=dict)
+    """Entries that are not whole, with pieces of text and checksum of each shard."""
+    n_left: int = 0
     """Shards that are still to come."""
     has_failed: bool = False
 
     def lock(self) -> bool:
         """Take the locks of the entries if all are free, and none otherwise."""
-        # Nobody waits for a lock while he holds others, so that two runs cannot wait for each other.
+        # No process waits for a lock while it holds others, so that two runs cannot wait for each other.
         with contextlib.ExitStack() as stack:
             try:
                 for path in self.lock_files:
@@ -76,30 +83,28 @@ def dask_engine(pool: Pool) -> Engine:
     def engine(units: Sequence[Unit], context: Context) -> Outcomes:
         run, cache = context.run.absolute(), cache_folder().absolute()
         with _marked(run / "locks", cache) as token:
-            drive = _Drive(pool, units, replace(context, run=run), Errand(run, cache, token, context.device))
+            worker = WorkerContext(run, cache, token, context.device)
+            stage = _Stage(pool, units, replace(context, run=run), worker)
             try:
-                yield from drive.outcomes()
+                yield from stage.outcomes()
             finally:
-                drive.stop()
+                stage.stop()
                 for folder in ("cells", "predictions"):
-                    # A network file system may remember from before that a file was not there; it forgets that when
-                    # the folder is opened.
-                    if (run / folder).is_dir():
-                        os.listdir(run / folder)  # noqa: PTH208
+                    look_afresh(run / folder)
 
     return engine
 
 
-class _Drive:
+class _Stage:
     """One stage of a run: what is out on the workers, and what follows when it comes back."""
 
-    def __init__(self, pool: Pool, units: Sequence[Unit], context: Context, errand: Errand) -> None:
-        self._pool, self._context, self._errand = pool, context, errand
+    def __init__(self, pool: Pool, units: Sequence[Unit], context: Context, worker: WorkerContext) -> None:
+        self._pool, self._context, self._worker = pool, context, worker
         self._portions = portions(units)
-        self._freight = Freight()
+        self._transport = Transport()
         self._corpora: dict[str, Future] = {}
-        self._waiting: deque[_Reading] = deque()
-        self._open: list[_Reading] = []
+        self._waiting: deque[_Extraction] = deque()
+        self._open: list[_Extraction] = []
         # Two runs may share a scheduler, and one run may send a unit twice.
         self._mark = uuid.uuid4().hex[:12]
 
@@ -111,13 +116,11 @@ class _Drive:
             while more and self._pool.outstanding + len(self._waiting) < self._pool.enough:
                 portion = next(self._portions, None)
                 more = portion is not None
-                self._begin([received for received in portion or () if self._context.is_pending(received[1])])
+                self._begin([numbered for numbered in portion or () if self._context.is_pending(numbered[1])])
             for _ in range(len(self._waiting)):
-                self._read(self._waiting.popleft())
+                self._extract(self._waiting.popleft())
             if self._pool.outstanding:
-                received = self._pool.next()
-                if received is not None:
-                    handler, value = received
+                for handler, value in self._pool.received():
                     yield from handler(value)
             elif self._waiting:
                 time.sleep(_AGAIN_S)  # another process is at all that is left
@@ -127,135 +130,115 @@ class _Drive:
     def stop(self) -> None:
         """Give up what is out, and all locks."""
         self._pool.cancel()
-        for reading in self._open:
-            reading.locks.close()
+        for extraction in self._open:
+            extraction.locks.close()
         self._corpora.clear()
 
     def _begin(self, portion: Sequence[Numbered]) -> None:
-        """Send what needs no vectors; queue the readings of the model that the others need."""
-        readings: dict[tuple[Weights, ...], _Reading] = {}
+        """Send what needs no vectors; queue the extractions that the others need."""
+        extractions: dict[tuple[Weights, ...], _Extraction] = {}
         for load in together(portion):
-            number, unit = load[0]
+            _, unit = load[0]
             if not unit.reads_vectors:
                 self._send(load)
                 continue
-            if unit.weights not in readings:
-                readings[unit.weights] = self._reading(unit.plan, unit.weights)
-            readings[unit.weights].units.append((number, unit))
-        self._waiting.extend(readings.values())
+            if unit.weights not in extractions:
+                extractions[unit.weights] = self._extraction(unit.plan, unit.weights)
+            extractions[unit.weights].units.append(load[0])
+        self._waiting.extend(extractions.values())
 
-    def _reading(self, plan: Plan, draws: tuple[Weights, ...]) -> _Reading:
-        files = []
-        for weights, sentences in itertools.product(draws, plan.pair.splits.by_name.values()):
-            recipe = plan.pair.recipe(weights, sentences)
-            entry = recipe.find(plan.pair.layers)
-            layers = plan.pair.layers if entry is None else entry.manifest.layers
-            files.append(recipe.folder(layers).with_suffix(".lock"))
-        label = f"{plan.pair.called(draws[0])}, {plan.pair.corpus.name}"
-        return _Reading(
-            self._freight.light(plan),
-            draws,
-            [],
-            self._corpus(plan),
-            tuple(dict.fromkeys(files)),
-            self._context.progress(label),
-        )
+    def _extraction(self, plan: Plan, draws: tuple[Weights, ...]) -> _Extraction:
+        pair, files = plan.pair, dict[Path, None]()
+        for weights, sentences in itertools.product(draws, pair.splits.by_name.values()):
+            recipe = pair.recipe(weights, sentences)
+            entry = recipe.find(pair.layers)
+            layers = pair.layers if entry is None else entry.manifest.layers
+            files[recipe.folder(layers).with_suffix(".lock")] = None
+        progress = self._context.progress(f"{pair.called(draws[0])}, {pair.corpus.name}")
+        return _Extraction(self._transport.light(plan), draws, self._corpus(plan), tuple(files), progress)
 
     def _corpus(self, plan: Plan) -> Future:
         def keep(name: str, content: bytes) -> None:
             if name not in self._corpora:
                 self._corpora[name] = self._pool.keep(unpack, content, name=f"corpus-{self._mark}-{name}")
 
-        return self._corpora[self._freight.name(plan.pair.splits, keep)]
+        return self._corpora[self._transport.name(plan.pair.splits, keep)]
 
-    def _read(self, reading: _Reading) -> None:
-        """Ask what there is of the vectors, if no other process is at them."""
-        if not reading.lock():
-            self._waiting.append(reading)
+    def _extract(self, extraction: _Extraction) -> None:
+        """Ask a worker which shards are missing, if no other process is extracting the same."""
+        if not extraction.lock():
+            self._waiting.append(extraction)
             return
-        self._open.append(reading)
-        self._submit(partial(self._surveyed, reading), survey, reading.plan, reading.draws, reading.splits)
+        self._open.append(extraction)
+        found = partial(self._write_missing, extraction)
+        self._submit(found, missing_shards, extraction.plan, extraction.draws, extraction.splits)
 
-    def _surveyed(self, reading: _Reading, surveys: dict[_Entry, Survey] | Exception) -> Outcomes:
-        if isinstance(surveys, Exception):
-            yield from self._failed(reading, surveys)
+    def _write_missing(self, extraction: _Extraction, shards: dict[_Entry, MissingShards] | Exception) -> Outcomes:
+        if isinstance(shards, Exception):
+            yield from self._failed(extraction, shards)
             return
-        reading.surveys = {entry: each for entry, each in surveys.items() if each.entry is not None}
-        reading.checksums = {entry: list(each.checksums) for entry, each in reading.surveys.items()}
-        self._tell(reading, surveys)
-        for (weights, split), each in reading.surveys.items():
-            assert each.entry is not None
-            layers = each.entry.manifest.layers
-            for number, checksum in enumerate(each.checksums):
-                if checksum is None:
-                    reading.left += 1
-                    written = partial(self._written, reading, (weights, split), number)
-                    self._submit(written, write_shard, reading.plan, weights, reading.splits, split, layers, number)
-        if not reading.left:
-            yield from self._complete(reading)
-
-    def _tell(self, reading: _Reading, surveys: dict[_Entry, Survey]) -> None:
-        for each in surveys.values():
+        for entry, each in shards.items():
             for note in each.notes:
-                reading.progress.note(note)
-        counted = [
-            (pieces, checksum)
-            for each in reading.surveys.values()
-            for pieces, checksum in zip(each.pieces, each.checksums, strict=True)
-        ]
+                extraction.progress.note(note)
+            if each.entry is not None:
+                extraction.missing[entry] = each.entry, each.pieces, list(each.checksums)
+        known = extraction.missing.values()
+        counted = [both for _, pieces, sums in known for both in zip(pieces, sums, strict=True)]
         if counted:
-            reading.progress.start(sum(pieces for pieces, _ in counted), unit="pieces")
-            reading.progress.skip(sum(pieces for pieces, checksum in counted if checksum is not None))
+            extraction.progress.start(sum(pieces for pieces, _ in counted), unit="pieces")
+            extraction.progress.skip(sum(pieces for pieces, checksum in counted if checksum is not None))
+        for entry, (written_to, _, checksums) in extraction.missing.items():
+            for number in [number for number, checksum in enumerate(checksums) if checksum is None]:
+                extraction.n_left += 1
+                written = partial(self._written, extraction, entry, number)
+                what = extraction.plan, entry[0], extraction.splits, entry[1], written_to.manifest.layers, number
+                self._submit(written, write_shard, *what)
+        if not extraction.n_left:
+            yield from self._complete(extraction)
 
-    def _written(self, reading: _Reading, entry: _Entry, number: int, checksum: str | Exception) -> Outcomes:
-        reading.left -= 1
+    def _written(self, extraction: _Extraction, entry: _Entry, number: int, checksum: str | Exception) -> Outcomes:
+        extraction.n_left -= 1
         if isinstance(checksum, Exception):
-            yield from self._failed(reading, checksum)
+            yield from self._failed(extraction, checksum)
             return
-        reading.checksums[entry][number] = checksum
-        reading.progress.advance(reading.surveys[entry].pieces[number])
-        if not reading.left and not reading.has_failed:
-            yield from self._complete(reading)
+        _, pieces, checksums = extraction.missing[entry]
+        checksums[number] = checksum
+        extraction.progress.advance(pieces[number])
+        if not extraction.n_left and not extraction.has_failed:
+            yield from self._complete(extraction)
 
-    def _complete(self, reading: _Reading) -> Outcomes:
+    def _complete(self, extraction: _Extraction) -> Outcomes:
         """Make the entries whole, and send what waits for them."""
         try:
-            for entry, each in reading.surveys.items():
-                assert each.entry is not None
-                each.entry.complete(reading.checksums[entry])
+            for entry, _, checksums in extraction.missing.values():
+                entry.complete(checksums)
         except Exception as error:
-            yield from self._failed(reading, error)
+            yield from self._failed(extraction, error)
             return
-        self._close(reading)
-        for numbered in reading.units:
+        self._close(extraction)
+        for numbered in extraction.units:
             self._send([numbered])
 
-    def _failed(self, reading: _Reading, error: Exception) -> Outcomes:
+    def _failed(self, extraction: _Extraction, error: Exception) -> Outcomes:
         """A model that cannot be read is no bar to the others."""
-        if reading.has_failed:
+        if extraction.has_failed:
             return
-        reading.has_failed = True
-        self._close(reading)
-        for number, unit in reading.units:
+        extraction.has_failed = True
+        self._close(extraction)
+        for number, unit in extraction.units:
             write_failure(self._context.run, unit, error)
             yield number, error
 
-    def _close(self, reading: _Reading) -> None:
-        reading.progress.finish()
-        reading.locks.close()
-        self._open.remove(reading)
+    def _close(self, extraction: _Extraction) -> None:
+        extraction.progress.finish()
+        extraction.locks.close()
+        self._open.remove(extraction)
 
     def _send(self, load: Sequence[Numbered]) -> None:
         first = load[0][1]
-        light = [replace(unit, plan=self._freight.light(unit.plan)) for _, unit in load]
-        self._submit(
-            partial(self._computed, load),
-            compute,
-            light,
-            self._corpus(first.plan),
-            self._context.wait,
-            on_gpu=bool(first.draws),
-        )
+        light = [replace(unit, plan=self._transport.light(unit.plan)) for _, unit in load]
+        what = light, self._corpus(first.plan), self._context.wait
+        self._submit(partial(self._computed, load), compute, *what, on_gpu=bool(first.draws))
 
     def _computed(self, load: Sequence[Numbered], received: list[Outcome | Exception] | Exception) -> Outcomes:
         if isinstance(received, Exception) and len(load) > 1:
@@ -275,7 +258,7 @@ class _Drive:
     ) -> None:
         name = f"{function.__name__}-{self._mark}-{uuid.uuid4().hex[:12]}"
         on_gpu = on_gpu and self._context.device != "cpu"
-        self._pool.submit(handler, function, self._errand, *args, name=name, on_gpu=on_gpu)
+        self._pool.submit(handler, function, self._worker, *args, name=name, on_gpu=on_gpu)
 
 
 @contextlib.contextmanager

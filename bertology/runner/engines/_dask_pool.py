@@ -31,40 +31,27 @@ Handler = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class _Cluster:
-    """Where the scheduler is, and what is known of it beforehand."""
+    """An address, or a cluster that was started for the run, and what is known of it beforehand."""
 
     where: Any
-    """An address, or a cluster that was started for the run."""
     name: str
-    most_workers: int | None = None
-    patience_s: float = PATIENCE_S
-    first_patience_s: float = PATIENCE_S
+    patience_s: float
+    first_patience_s: float
     """Until there has been a worker."""
+    most_workers: int = 1
 
 
 @contextlib.contextmanager
 def open_pool(choice: ClusterChoice, *, jobs: int, run: Path, echo: Callable[[str], None]) -> Iterator[Pool]:
-    """The workers that were chosen, while in the ``with`` block.
-
-    Args:
-        choice: which they are.
-        jobs: how many to start on this machine, if that is the choice.
-        run: the run's folder, where these keep their own temporary files.
-        echo: told what a person waits for.
-
-    Raises:
-        BertologyError: the scheduler does not answer, or there is no worker for too long.
-    """
+    """The workers that were chosen, or so many ``jobs`` of this machine, while in the ``with`` block."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(_quiet())
         cluster = stack.enter_context(_cluster(choice, jobs, run))
         try:
             client = Client(cluster.where, timeout=choice.connect_s, set_as_default=False)
         except (OSError, ValueError, ImportError) as error:
-            raise BertologyError(
-                f"no dask scheduler answers at {cluster.name} ({_line(error)}): start one by `dask scheduler`, "
-                "or check the address"
-            ) from None
+            where = f"no dask scheduler answers at {cluster.name} ({_line(error)})"
+            raise BertologyError(f"{where}: start one by `dask scheduler`, or check the address") from None
         # A scheduler that is gone is not waited for.
         stack.callback(lambda: client.close(timeout=2))
         pool = Pool(client, cluster, echo)
@@ -83,8 +70,8 @@ class Pool:
         self._had_workers = False
         self._looked = self._alive = time.monotonic()
         self._n_threads = 0
-        self.has_gpus = False
-        """Whether there are workers that say they have a GPU, by the resource of that name."""
+        # Whether there are workers that declare a GPU, by the resource of that name.
+        self._has_gpus = False
 
     @property
     def outstanding(self) -> int:
@@ -94,7 +81,7 @@ class Pool:
     @property
     def enough(self) -> int:
         """So many tasks keep all workers busy; a cluster that follows the work needs to see some to grow."""
-        return 2 * max(self._n_threads, self._cluster.most_workers or 1) + 2
+        return 2 * max(self._n_threads, self._cluster.most_workers) + 2
 
     def wait(self) -> None:
         """Wait for the first worker."""
@@ -112,16 +99,11 @@ class Pool:
             return self._client.submit(function, *args, key=f"{name}-{self._client.id}")
 
     def submit(self, handler: Handler, function: Callable[..., Any], *args: Any, name: str, on_gpu: bool) -> None:
-        """Let a worker do something; ``next`` brings its result together with ``handler``.
+        """Let a worker call a function; its result is received together with ``handler``.
 
-        Args:
-            handler: what the result is for.
-            function: what to do.
-            args: for the function.
-            name: of the task; no two alike.
-            on_gpu: a GPU is used, so that only a worker that has a free one will do, where any has.
+        No two tasks have one ``name``. With ``on_gpu`` only a worker that has a free GPU will do, where any has one.
         """
-        resources = {"GPU": 1} if on_gpu and self.has_gpus else None
+        resources = {"GPU": 1} if on_gpu and self._has_gpus else None
         with self._guarded():
             future = self._client.submit(function, *args, key=f"{name}-{self._client.id}", resources=resources)
         self._handlers[future.key] = future, handler
@@ -129,32 +111,29 @@ class Pool:
             self._on_gpu.add(future.key)
         future.add_done_callback(self._done.put)
 
-    def next(self) -> tuple[Handler, Any] | None:
-        """A result and what it is for; nothing where none came for a moment. An error that killed workers is a result.
-
-        Raises:
-            BertologyError: the scheduler is gone, there is no worker, or one cannot work.
-        """
+    def received(self) -> Iterator[tuple[Handler, Any]]:
+        """The next result, or the error that killed workers, and what it is for; none if none comes for a moment."""
         if time.monotonic() - self._looked > _LOOK_S:
             self._look()
         try:
             future = self._done.get(timeout=_TICK_S)
         except Empty:
-            return None
-        if future.key not in self._handlers:
-            return None
+            return
+        if future.key not in self._handlers:  # it was cancelled
+            return
         with self._guarded():
             try:
                 value: Any = future.result(timeout=_RESULT_S)
             except KilledWorker as error:
-                value = _died(error)
+                what = f"{error.allowed_failures + 1} workers died while they were at it, perhaps as memory ran out"
+                value = BertologyError(f"{what}: give workers more memory, or fewer of them to a machine")
             except TimeoutError:
                 # Its worker was lost before the result was fetched: dask computes it again.
                 future.add_done_callback(self._done.put)
-                return None
+                return
         _, handler = self._handlers.pop(future.key)
         self._on_gpu.discard(future.key)
-        return handler, value
+        yield handler, value
 
     def cancel(self) -> None:
         """Give up what is not done yet."""
@@ -174,25 +153,23 @@ class Pool:
             raise
         except Exception as error:
             if self._client.status != "running" or isinstance(error, _LOST):
-                raise BertologyError(
-                    f"the dask scheduler at {self._cluster.name} is gone: start it again; {_KEPT}"
-                ) from error
-            raise BertologyError(
-                f"a worker cannot do its work ({_line(error)}): workers need the same packages and versions as this "
-                "machine"
-            ) from error
+                message = f"the dask scheduler at {self._cluster.name} is gone: start it again; {_KEPT}"
+            else:
+                remedy = "workers need the same packages and versions as this machine"
+                message = f"a worker cannot do its work ({_line(error)}): {remedy}"
+            raise BertologyError(message) from error
 
     def _look(self) -> None:
-        """See who is there; raise where no one has been for too long."""
+        """Count the workers; raise where there has been none for too long."""
         self._looked = time.monotonic()
         with self._guarded():
             if self._client.status != "running":
                 raise ConnectionError("closed")
             workers = self._client.scheduler_info()["workers"].values()
         self._n_threads = sum(worker["nthreads"] for worker in workers)
-        self.has_gpus = any(worker["resources"].get("GPU") for worker in workers)
+        self._has_gpus = any(worker["resources"].get("GPU") for worker in workers)
         # Tasks that were sent when there were GPUs are of no use to workers without.
-        if self._n_threads and (self.has_gpus or not self._on_gpu):
+        if self._n_threads and (self._has_gpus or not self._on_gpu):
             self._alive, self._had_workers = self._looked, True
         patience = self._cluster.patience_s if self._had_workers else self._cluster.first_patience_s
         if self._looked - self._alive > patience:
@@ -208,17 +185,19 @@ def _cluster(choice: ClusterChoice, jobs: int, run: Path) -> Iterator[_Cluster]:
     patience = choice.patience_s or PATIENCE_S
     if choice.scheduler is not None:
         address = choice.address()
-        yield _Cluster(address, address, patience_s=patience, first_patience_s=patience)
+        yield _Cluster(address, address, patience, patience)
     elif choice.slurm is not None:
         if shutil.which("sbatch") is None:
             raise BertologyError(f"--slurm {choice.slurm}: no sbatch here; give the command where jobs are submitted")
         profile = read_profile(choice.slurm)
-        first = choice.patience_s or float("inf")
+        first_patience = choice.patience_s or float("inf")
         with contextlib.ExitStack() as stack:
-            with _explained_profile(choice):
+            try:
                 slurm = stack.enter_context(profile.cluster())
                 profile.submit(slurm)
-            yield _Cluster(slurm, f"Slurm ({choice.slurm})", profile.most_workers, patience, first)
+            except (ValueError, TypeError, RuntimeError) as error:  # what dask-jobqueue has against a profile
+                raise BertologyError(f"--slurm {choice.slurm}: {_line(error)}") from error
+            yield _Cluster(slurm, f"Slurm ({choice.slurm})", patience, first_patience, profile.most_workers)
     else:
         # No limit of memory: a fit that needs it would be killed for what the machine has.
         with (
@@ -234,21 +213,12 @@ def _cluster(choice: ClusterChoice, jobs: int, run: Path) -> Iterator[_Cluster]:
                 silence_logs=logging.CRITICAL,
             ) as local,
         ):
-            yield _Cluster(local, f"{jobs} processes of this machine", jobs, patience, patience)
-
-
-@contextlib.contextmanager
-def _explained_profile(choice: ClusterChoice) -> Iterator[None]:
-    """What dask-jobqueue has against a profile, in one line."""
-    try:
-        yield
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise BertologyError(f"--slurm {choice.slurm}: {_line(error)}") from error
+            yield _Cluster(local, f"{jobs} processes of this machine", patience, patience, jobs)
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without dask's own log: a lost worker is its business, and of a lost scheduler a person is told in one line."""
+    """Without dask's own log: it replaces lost workers itself, and a lost scheduler is an error of one line."""
     logger = logging.getLogger("distributed")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -256,14 +226,6 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(before)
-
-
-def _died(error: KilledWorker) -> BertologyError:
-    n = error.allowed_failures + 1
-    return BertologyError(
-        f"{n} workers died while they were at it, perhaps as memory ran out: give workers more memory, "
-        "or fewer of them to a machine"
-    )
 
 
 def _line(error: BaseException) -> str:

@@ -1,7 +1,7 @@
-"""What the workers of a dask cluster do: they look what an extraction lacks, write shards of it, compute units.
+"""What the workers of a dask cluster do: find out what an extraction lacks, write shards of it, compute units.
 
-What goes wrong with the work itself is returned, as everywhere in a run. What is raised says that the worker cannot
-work at all.
+What goes wrong with the work itself is returned, as everywhere in a run; an exception means that the worker itself
+cannot work.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from bertology.activations import Entry, Progress, silent
 from bertology.errors import BertologyError
 from bertology.families.splits import Splits
 from bertology.families.tasks import Weights
-from bertology.runner._compute import Context, Outcome, compute_units
+from bertology.runner._compute import Context, Outcome, close_encoder, compute_units, open_encoder
 from bertology.runner._plan import Plan, Unit
-from bertology.runner._signals import close_encoder, open_encoder
 from bertology.runner.engines._sending import loaded
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ _one_at_a_time = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Errand:
+class WorkerContext:
     """What all tasks of a run have in common."""
 
     run: Path
@@ -48,7 +47,7 @@ class Errand:
 
 
 @dataclass(frozen=True)
-class Survey:
+class MissingShards:
     """What there is of one split's vectors."""
 
     entry: Entry | None
@@ -67,46 +66,49 @@ def unpack(content: bytes) -> Splits:
     return splits
 
 
-def compute(errand: Errand, units: Sequence[Unit], splits: Splits, wait: bool) -> list[Outcome | Exception]:
+def compute(context: WorkerContext, units: Sequence[Unit], splits: Splits, wait: bool) -> list[Outcome | Exception]:
     """Compute units that stand together, whose plan comes without its sentences."""
-    with _at_work(errand) as device:
+    with _at_work(context) as device:
         _extractions.clear()
         close_encoder()
         units = [loaded(unit, splits) for unit in units]
-        for unit in units:
-            if unit.reads_vectors:
-                for weights, sentences in itertools.product(unit.weights, splits.by_name.values()):
-                    pair = unit.plan.pair
-                    _look_afresh(pair.recipe(weights, sentences).folder(pair.layers))
-        outcomes = compute_units(units, Context(errand.run, device, wait))
+        for unit in [unit for unit in units if unit.reads_vectors]:
+            pair = unit.plan.pair
+            for weights, sentences in itertools.product(unit.weights, splits.by_name.values()):
+                look_afresh(pair.recipe(weights, sentences).folder(pair.layers))
+        outcomes = compute_units(units, Context(context.run, device, wait))
         return [_portable(outcome) if isinstance(outcome, Exception) else outcome for outcome in outcomes]
 
 
-def survey(
-    errand: Errand, plan: Plan, draws: Sequence[Weights], splits: Splits
-) -> dict[tuple[Weights, str], Survey] | Exception:
-    """Say by weights and split what of the vectors is missing. The locks of the entries are held by who sent this."""
-    with _at_work(errand) as device:
+def missing_shards(
+    context: WorkerContext, plan: Plan, draws: Sequence[Weights], splits: Splits
+) -> dict[tuple[Weights, str], MissingShards] | Exception:
+    """By weights and split which shards are missing. The locks of the entries are held by the process of the run."""
+    with _at_work(context) as device:
         try:
             return {
-                (weights, name): _survey(plan, weights, splits, name, device)
+                (weights, name): _missing(plan, weights, splits, name, device)
                 for weights, name in itertools.product(draws, splits.by_name)
             }
         except Exception as error:
-            # A model that cannot be read is no bar to the others.
             return _portable(error)
 
 
 def write_shard(
-    errand: Errand, plan: Plan, weights: Weights, splits: Splits, split: str, layers: tuple[int, ...], number: int
+    context: WorkerContext,
+    plan: Plan,
+    weights: Weights,
+    splits: Splits,
+    split: str,
+    layers: tuple[int, ...],
+    number: int,
 ) -> str | Exception:
     """Write one shard, unless it is there; its checksum."""
-    with _at_work(errand) as device:
+    with _at_work(context) as device:
         try:
             extraction = _opened(plan, weights, splits, split, layers, device)
-            already = extraction.checksum(number)
-            if already is not None:
-                return already
+            if (checksum := extraction.checksum(number)) is not None:
+                return checksum
             with extraction.workers:
                 vectors = extraction.read(number)
             return extraction.write(number, vectors)
@@ -114,17 +116,17 @@ def write_shard(
             return _portable(error)
 
 
-def _survey(plan: Plan, weights: Weights, splits: Splits, split: str, device: str) -> Survey:
+def _missing(plan: Plan, weights: Weights, splits: Splits, split: str, device: str) -> MissingShards:
     from bertology.activations import Extraction
 
     recipe, progress = plan.pair.recipe(weights, splits.by_name[split]), _Notes()
     entry = recipe.find(plan.pair.layers)
     layers = entry.manifest.layers if entry is not None else plan.pair.layers
     if Extraction.finished(recipe, layers, progress) is not None:
-        return Survey(None, (), (), ())
+        return MissingShards(None, (), (), ())
     extraction = _opened(plan, weights, splits, split, layers, device, progress)
     checksums = tuple(extraction.prepare())
-    return Survey(extraction.entry, extraction.pieces, checksums, tuple(progress.notes))
+    return MissingShards(extraction.entry, extraction.pieces, checksums, tuple(progress.notes))
 
 
 _extractions: dict[str, Extraction] = {}
@@ -143,53 +145,49 @@ def _opened(
     """The extraction of a split; the model is kept for its other shards and splits."""
     from bertology.activations import Extraction
 
-    encoder = open_encoder(plan.pair, weights, device)
-    recipe = plan.pair.recipe(weights, splits.by_name[split])
+    encoder, sentences = open_encoder(plan.pair, weights, device), splits.by_name[split]
+    recipe = plan.pair.recipe(weights, sentences)
     key = f"{recipe.key} {layers} {id(encoder)}"
     if key not in _extractions:
         if len(_extractions) == len(splits.by_name):
             _extractions.clear()  # those of another model
-        _extractions[key] = Extraction(encoder, splits.by_name[split], recipe=recipe, layers=layers, progress=progress)
+        _extractions[key] = Extraction(encoder, sentences, recipe=recipe, layers=layers, progress=progress)
     return _extractions[key]
 
 
 class _Notes(Progress):
-    """Keeps what a person should know, who sits at another machine."""
+    """Keeps notes, which are shown on another machine."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
 
     def note(self, text: str) -> None:
-        """Keep the note."""
         self.notes.append(text)
 
 
 @contextlib.contextmanager
-def _at_work(errand: Errand) -> Iterator[str]:
+def _at_work(context: WorkerContext) -> Iterator[str]:
     """One task at a time in this process, in the folders of the run; the device to compute on."""
     from bertology._workers import choose_device
 
+    worker = f"the worker on {socket.gethostname()}"
     with _one_at_a_time:
-        if errand.version != __version__:
-            raise BertologyError(
-                f"the worker on {socket.gethostname()} has bertology {__version__}, this is {errand.version}: "
-                "install one version everywhere"
-            )
+        if context.version != __version__:
+            versions = f"has bertology {__version__}, this is {context.version}"
+            raise BertologyError(f"{worker} {versions}: install one version everywhere")
         for folder, name, option in (
-            (errand.run / "locks", f"run folder {errand.run}", "--out"),
-            (errand.cache, f"cache {errand.cache}", "BERTOLOGY_CACHE"),
+            (context.run / "locks", f"run folder {context.run}", "--out"),
+            (context.cache, f"cache {context.cache}", "BERTOLOGY_CACHE"),
         ):
-            if not (folder / errand.token).exists():
-                raise BertologyError(
-                    f"the worker on {socket.gethostname()} does not see the {name}: name one by {option} on a file "
-                    "system that all workers share"
-                )
-        os.environ["BERTOLOGY_CACHE"] = str(errand.cache)
-        yield str(choose_device(errand.device))
+            if not (folder / context.token).exists():
+                remedy = f"name one by {option} on a file system that all workers share"
+                raise BertologyError(f"{worker} does not see the {name}: {remedy}")
+        os.environ["BERTOLOGY_CACHE"] = str(context.cache)
+        yield str(choose_device(context.device))
 
 
-def _look_afresh(folder: Path) -> None:
-    """Let a network file system forget that something was not there a moment ago."""
+def look_afresh(folder: Path) -> None:
+    """Open a folder, by which a network file system forgets that a file was not there a moment ago."""
     if folder.is_dir():
         os.listdir(folder)  # noqa: PTH208  opening the folder is what counts
 

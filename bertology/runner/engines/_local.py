@@ -20,17 +20,24 @@ from bertology._temporary import end_with_parent
 from bertology.activations import Progress
 from bertology.errors import BertologyError
 from bertology.families.tasks import Weights
-from bertology.runner._compute import Context, Numbered, Outcome, compute_units, together
+from bertology.runner._compute import (
+    Context,
+    Numbered,
+    Outcome,
+    ProgressFor,
+    all_threads,
+    compute_units,
+    extract_splits,
+    one_thread,
+    together,
+)
 from bertology.runner._folder import write_failure
 from bertology.runner._plan import Unit
-from bertology.runner._signals import ProgressFor, all_threads, extract_splits, one_thread
 from bertology.runner.engines._sending import Sent, sending
 
 Note = tuple[Progress, str]
 """A note, and the display that shows it."""
 Outcomes = Generator[tuple[int, Outcome | Exception], None, None]
-
-
 Engine = Callable[[Sequence[Unit], Context], Outcomes]
 """Units in; the number and outcome of each as they come, vectors and all. Those no longer pending do not come."""
 
@@ -103,10 +110,8 @@ _BY_WEIGHT: tuple[Outcome, ...] = ("busy", "computed", "found")
 
 def _of_all(outcomes: Sequence[Outcome | Exception]) -> Outcome | Exception:
     """The outcome of a unit from those of its draws: a failure, else what is left to do, else what was done."""
-    failure = next((outcome for outcome in outcomes if isinstance(outcome, Exception)), None)
-    if failure is not None:
-        return failure
-    return next(outcome for outcome in _BY_WEIGHT if outcome in outcomes)
+    failures = (outcome for outcome in outcomes if isinstance(outcome, Exception))
+    return next(failures, None) or next(outcome for outcome in _BY_WEIGHT if outcome in outcomes)
 
 
 class _Stopped(BaseException):
@@ -130,27 +135,21 @@ class _InThread(Progress):
         return self._display
 
     def start(self, total: int, *, unit: str) -> None:
-        """Show the start of a job."""
         self._shown().start(total, unit=unit)
 
     def advance(self, amount: int) -> None:
-        """Show an advance."""
         self._shown().advance(amount)
 
     def skip(self, amount: int) -> None:
-        """Show what was done before."""
         self._shown().skip(amount)
 
     def finish(self) -> None:
-        """Show the end."""
         self._shown().finish()
 
     def say(self, text: str) -> None:
-        """Show what is being done."""
         self._shown().say(text)
 
     def note(self, text: str) -> None:
-        """Keep a note."""
         self._notes.append((self._shown(), text))
 
 
@@ -198,26 +197,20 @@ def _with_vectors(
     errors: dict[Weights, Exception | None] = {}
     ready = []
     for number, unit in [(number, unit) for number, unit in portion if context.is_pending(unit)]:
-        if unit.reads_vectors:
-            for weights in unit.weights:
-                if weights not in errors:
-                    errors[weights] = _extract(unit, weights, context)
-            error = next((error for weights in unit.weights if (error := errors[weights]) is not None), None)
-            if error is not None:
-                write_failure(context.run, unit, error)
-                yield number, error
-                continue
-        ready.append((number, unit))
+        for weights in unit.weights if unit.reads_vectors else ():
+            if weights not in errors:
+                errors[weights] = None
+                try:
+                    extract_splits(unit.plan.pair, weights, context.device, context.progress)
+                except Exception as error:  # a model that cannot be read is no bar to the others
+                    errors[weights] = error
+        failures = (failure for weights in unit.weights if (failure := errors.get(weights)) is not None)
+        if unit.reads_vectors and (failure := next(failures, None)) is not None:
+            write_failure(context.run, unit, failure)
+            yield number, failure
+        else:
+            ready.append((number, unit))
     return ready
-
-
-def _extract(unit: Unit, weights: Weights, context: Context) -> Exception | None:
-    try:
-        extract_splits(unit.plan.pair, weights, context.device, context.progress)
-    except Exception as error:
-        # A model that cannot be read is no bar to the others.
-        return error
-    return None
 
 
 @contextlib.contextmanager
@@ -226,7 +219,7 @@ def _explained_ends() -> Iterator[None]:
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     with warnings.catch_warnings():
-        # Context that is given up after a failure, and a process that was replaced since its memory had grown.
+        # Work that is given up after a failure, and a process that was replaced since its memory had grown.
         for expected in (r"\d+ tasks which were still being processed", "A worker stopped while some jobs were given"):
             warnings.filterwarnings("ignore", message=expected, category=UserWarning)
         try:
@@ -239,9 +232,7 @@ def _explained_ends() -> Iterator[None]:
 
 
 def _computed(load: Sequence[Numbered], context: Context) -> list[tuple[int, Outcome | Exception]]:
-    units = [unit for _, unit in load]
-    outcomes = compute_units(units, context)
-    return in_telling_order(load, outcomes)
+    return in_telling_order(load, compute_units([unit for _, unit in load], context))
 
 
 def in_telling_order(

@@ -18,26 +18,12 @@ from bertology.runner._plan import Plan, Unit
 _NOTHING = Sentences()
 
 
-def light(plan: Plan) -> Plan:
-    """A plan without a sentence in it, to be sent many times; :func:`loaded` makes it whole."""
-    # What has been worked out of a plan stays behind as well, and so do the corpus's other splits.
-    pair = plan.pair
-    without = replace(
-        pair,
-        corpus=Corpus(pair.corpus.name, {}),
-        splits=Splits(_NOTHING, _NOTHING, _NOTHING, pair.splits.notes),
-        source=replace(pair.source, folder=pair.source.folder.absolute()),
-    )
-    return replace(plan, pair=without)
-
-
 def loaded(unit: Unit, splits: Splits) -> Unit:
-    """A unit whose plan was :func:`light`, with the sentences of the plan."""
-    plan = unit.plan
-    return replace(unit, plan=replace(plan, pair=replace(plan.pair, splits=splits)))
+    """A unit whose plan was made :meth:`Transport.light`, with the sentences of the plan."""
+    return replace(unit, plan=replace(unit.plan, pair=replace(unit.plan.pair, splits=splits)))
 
 
-class Freight:
+class Transport:
     """What units of many plans read: each corpus made ready to be sent once, however many models read it."""
 
     def __init__(self) -> None:
@@ -45,14 +31,21 @@ class Freight:
         self._light: dict[int, tuple[Plan, Plan]] = {}
 
     def light(self, plan: Plan) -> Plan:
-        """The plan without its sentences."""
+        """The plan without a sentence in it, to be sent many times; :func:`loaded` makes it whole."""
         # The plan itself is kept, so that no other can come to have its id.
         if id(plan) not in self._light:
-            self._light[id(plan)] = plan, light(plan)
+            # What has been worked out of a plan stays behind as well, and so do the corpus's other splits.
+            pair = replace(
+                plan.pair,
+                corpus=Corpus(plan.pair.corpus.name, {}),
+                splits=Splits(_NOTHING, _NOTHING, _NOTHING, plan.pair.splits.notes),
+                source=replace(plan.pair.source, folder=plan.pair.source.folder.absolute()),
+            )
+            self._light[id(plan)] = plan, replace(plan, pair=pair)
         return self._light[id(plan)][1]
 
     def name(self, splits: Splits, keep: Callable[[str, bytes], None]) -> str:
-        """A name for the content of ``splits``; ``keep`` is told name and content when it is asked for first."""
+        """A name for the content of ``splits``; ``keep`` is given name and content when it is asked for first."""
         key = tuple(id(read) for read in (*splits.by_name.values(), *splits.items.values()))
         if key not in self._packed:
             content = pickle.dumps(splits, protocol=pickle.HIGHEST_PROTOCOL)
@@ -83,19 +76,15 @@ def _splits_in(file: Path) -> Splits:
 
 @contextlib.contextmanager
 def sending(run: Path) -> Iterator[Callable[[Unit], Sent]]:
-    """Make units ready for processes of this machine, which can unpack them while in the ``with`` block.
-
-    Args:
-        run: the run's folder, where the corpora are kept for so long.
-    """
-    freight = Freight()
+    """Make units ready for processes of this machine, which can unpack them while in the ``with`` block."""
+    transport = Transport()
     with temporary_folder(run, "corpora") as folder:
 
         def keep(name: str, content: bytes) -> None:
             (folder / name).write_bytes(content)
 
         def send(unit: Unit) -> Sent:
-            name = freight.name(unit.plan.pair.splits, keep)
-            return Sent(replace(unit, plan=freight.light(unit.plan)), folder / name)
+            name = transport.name(unit.plan.pair.splits, keep)
+            return Sent(replace(unit, plan=transport.light(unit.plan)), folder / name)
 
         yield send

@@ -1,6 +1,89 @@
-"""Experiment files: what may be written in them, and how they are read."""
+"""Experiment files: what may be written in them (``_settings.py``), and how they are read: includes, then changes."""
 
-from bertology.runner.experiment._load import load_experiment
-from bertology.runner.experiment._settings import Experiment, experiment_schema
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from bertology._files import real_path
+from bertology._inputs import exists
+from bertology._settings import Written, changed, checked, read_yaml
+from bertology.errors import BertologyError, cut_path
+from bertology.runner.experiment._settings import (
+    CorpusSettings,
+    Experiment,
+    ModelSettings,
+    OutputSettings,
+    StatisticsSettings,
+    TaskSettings,
+    experiment_schema,
+)
 
 __all__ = ["Experiment", "experiment_schema", "load_experiment"]
+
+_INCLUDE = "include"
+_PARTS: dict[str, type[BaseModel]] = {
+    "models": ModelSettings,
+    "corpora": CorpusSettings,
+    "tasks": TaskSettings,
+    "statistics": StatisticsSettings,
+    "outputs": OutputSettings,
+}
+
+
+def load_experiment(path: str | Path, *, changes: Sequence[str] = ()) -> Experiment:
+    """The experiment that a YAML file describes.
+
+    Args:
+        path: the file.
+        changes: settings to replace, each as ``key=value``: ``seeds=3``, ``models[0].dtype=bfloat16``.
+
+    Raises:
+        BertologyError: no such file, or something in it is not as it should be; names file, line and key.
+    """
+    return checked(Experiment, changed(_with_includes(Path(path), ()), changes), known=_known)
+
+
+def _with_includes(path: Path, above: tuple[Path, ...]) -> Written:
+    """A file over what it includes: mappings are put together key by key, all else is replaced."""
+    written = read_yaml(path, what="an experiment")
+    here = real_path(path)
+    if here in above:
+        circle = " → ".join(map(str, (*above[above.index(here) :], here)))
+        raise BertologyError(f"{path}: includes itself ({circle})")
+    if written.value is None:
+        raise BertologyError(f"{path}: empty; an experiment has name, models, corpora and tasks")
+    if not isinstance(written.value, dict):
+        raise BertologyError(f"{written.place}: an experiment is a mapping of keys to values, such as 'name: trial'")
+    included = written.value.pop(_INCLUDE, None)
+    if included is None:
+        return written
+    base: Written | None = None
+    for name in included.value if isinstance(included.value, list) else [included]:
+        if not isinstance(name.value, str) or not name.value:
+            raise BertologyError(f"{name.place}: include: should be the path of a file, or a list of some")
+        file = path.parent / name.value
+        if not (exists(file) and file.is_file()):
+            raise BertologyError(
+                f"{name.place}: include: no file {cut_path(file)}; paths start from the folder of {path.name}"
+            )
+        lower = _with_includes(file, (*above, here))
+        base = lower if base is None else _over(lower, base)
+    return written if base is None else _over(written, base)
+
+
+def _over(upper: Written, lower: Written) -> Written:
+    if not isinstance(upper.value, dict) or not isinstance(lower.value, dict):
+        return upper
+    values = dict(lower.value)
+    for key, value in upper.value.items():
+        values[key] = _over(value, values[key]) if key in values else value
+    return Written(upper.place, values, {**lower.key_places, **upper.key_places})
+
+
+def _known(path: tuple[str | int, ...]) -> list[str]:
+    """The keys beside an unknown one."""
+    part = _PARTS.get(str(path[0])) if len(path) > 1 else Experiment
+    return [*(part or Experiment).model_fields, *([_INCLUDE] if len(path) == 1 else [])]

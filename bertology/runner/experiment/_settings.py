@@ -70,19 +70,12 @@ class ModelSettings(_Named):
     @classmethod
     def of(cls, request: ProbeRequest, *, title: str) -> ModelSettings:
         """The model of a request, as the tables call it."""
-        return cls(
-            name=request.model,
-            id=title,
-            init=request.init,
-            init_seed=request.init_seed,
-            revision=request.revision,
-            dtype=request.dtype,  # type: ignore[arg-type]
-            stored_dtype=request.stored_dtype,  # type: ignore[arg-type]
-            pooling=request.pooling,  # type: ignore[arg-type]
-            on_long=request.on_long,  # type: ignore[arg-type]
-            max_pieces=request.max_pieces,
-            trust_remote_code=request.trust_remote_code,
-        )
+        return cls(name=request.model, id=title, **{name: getattr(request, name) for name in cls.shared_fields()})
+
+    @classmethod
+    def shared_fields(cls) -> set[str]:
+        """The fields that a request has under the same name."""
+        return set(cls.model_fields) - {"name", "id"}
 
     @property
     def title(self) -> str:
@@ -118,14 +111,13 @@ class CorpusSettings(_Named):
     @classmethod
     def of(cls, request: ProbeRequest) -> CorpusSettings:
         """The corpus of a request."""
-        return cls(
-            name=request.corpus,
-            train_split=request.train_split,
-            test_split=request.test_split,
-            columns=request.columns,
-            annotate=request.annotate,
-            items=request.max_items,
-        )
+        shared = {name: getattr(request, name) for name in ("train_split", "test_split", "columns", "annotate")}
+        return cls(name=request.corpus, items=request.max_items, **shared)
+
+    @property
+    def title(self) -> str:
+        """What tells it from others."""
+        return self.id or self.name
 
     @model_validator(mode="after")
     def _columns_of_what(self) -> CorpusSettings:
@@ -156,32 +148,19 @@ class ReadoutSettings(_Named):
     @classmethod
     def of(cls, config: ReadoutConfig) -> ReadoutSettings:
         """One readout configuration with its registered readout."""
-        return cls(
-            name=str(config.readout),
-            # A list would be a sweep over its values.
-            settings={k: [v] if isinstance(v, list | tuple) else v for k, v in config.settings.items()},
-            fraction=config.fraction,
-            codelength=config.codelength,
-            erase=config.erase,
-            eraser=config.eraser,
-            layers=config.layers,
-        )
+        # A list would be a sweep over its values.
+        settings = {k: [v] if isinstance(v, list | tuple) else v for k, v in config.settings.items()}
+        shared = {name: getattr(config, name) for name in ("fraction", "codelength", "erase", "eraser", "layers")}
+        return cls(name=str(config.readout), settings=settings, **shared)
 
     @property
     def configs(self) -> tuple[ReadoutConfig, ...]:
         """Every combination."""
         fractions = self.fraction if isinstance(self.fraction, tuple) else (self.fraction,)
-        chosen = self.layers if isinstance(self.layers, tuple) else () if self.layers is None else (self.layers,)
-        layers = ",".join(map(str, chosen)) or None
-        return sweep(
-            self.name,
-            self.settings,
-            fractions=fractions,
-            codelength=self.codelength,
-            erase=self.erase,
-            eraser=self.eraser,
-            layers=layers,
-        )
+        layers = self.layers if isinstance(self.layers, tuple) else () if self.layers is None else (self.layers,)
+        shared = {name: getattr(self, name) for name in ("codelength", "erase", "eraser")}
+        layer_spec = ",".join(map(str, layers)) or None
+        return sweep(self.name, self.settings, fractions=fractions, layers=layer_spec, **shared)
 
 
 class TaskSettings(_Named):
@@ -193,6 +172,11 @@ class TaskSettings(_Named):
     """Registered readouts instead of the task's own: a name, a mapping, or a list of them."""
     corpora: tuple[Text, ...] | None = None
     """Only these corpora, by id or name; all of the experiment's when left out."""
+
+    @property
+    def title(self) -> str:
+        """What tells it from others."""
+        return self.name.replace("-", "_")
 
     @property
     def configs(self) -> tuple[ReadoutConfig, ...]:
@@ -257,7 +241,7 @@ class Experiment(_Settings):
     @field_validator("models", "corpora", "tasks")
     @classmethod
     def _no_name_twice(cls, settings: tuple[Any, ...]) -> tuple[Any, ...]:
-        titles = [setting.title if isinstance(setting, ModelSettings) else _title(setting) for setting in settings]
+        titles = [setting.title for setting in settings]
         doubled = next((title for title in titles if titles.count(title) > 1), None)
         if doubled is not None:
             remedy = "name each once" if isinstance(settings[0], TaskSettings) else "give each an id of its own"
@@ -270,8 +254,8 @@ class Experiment(_Settings):
         for task in self.tasks:
             for name in task.corpora or ():
                 if name not in known:
-                    there = cut(", ".join(sorted(known)))
-                    raise ValueError(f"task {cut(task.name)} asks for corpus {quoted(name)}: there is {there}")
+                    names = cut(", ".join(sorted(known)))
+                    raise ValueError(f"task {cut(task.name)} asks for corpus {quoted(name)}: there is {names}")
         return self
 
     @property
@@ -289,10 +273,6 @@ class Experiment(_Settings):
     def plain(self) -> dict[str, Any]:
         """What the file says, resolved: defaults written out, nothing included."""
         return self.model_dump(mode="json")
-
-
-def _title(setting: CorpusSettings | TaskSettings) -> str:
-    return (setting.id or setting.name) if isinstance(setting, CorpusSettings) else setting.name.replace("-", "_")
 
 
 def experiment_schema() -> Mapping[str, Any]:

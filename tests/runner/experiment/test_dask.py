@@ -257,7 +257,7 @@ def test_a_worker_of_another_version_is_told(
     from bertology.runner.engines import _dask
 
     cluster.start_worker()
-    monkeypatch.setattr(_dask, "Errand", partial(_dask.Errand, version="0.0.9"))
+    monkeypatch.setattr(_dask, "WorkerContext", partial(_dask.WorkerContext, version="0.0.9"))
     with pytest.raises(BertologyError, match=r"has bertology \S+, this is 0.0.9: install one version everywhere"):
         run_experiment(load_experiment(trial[0]), tmp_path / "run", options=on(cluster))
 
@@ -266,12 +266,12 @@ def test_a_unit_travels_without_its_sentences(trial: Trial) -> None:
     from dataclasses import replace
 
     from bertology.runner import resolve_work
-    from bertology.runner.engines._sending import Freight, loaded
+    from bertology.runner.engines._sending import Transport, loaded
 
-    work, freight, kept = resolve_work(load_experiment(trial[0])), Freight(), {}
+    work, transport, kept = resolve_work(load_experiment(trial[0])), Transport(), {}
     for unit in work.units:
-        name = freight.name(unit.plan.pair.splits, kept.__setitem__)
-        sent = replace(unit, plan=freight.light(unit.plan))
+        name = transport.name(unit.plan.pair.splits, kept.__setitem__)
+        sent = replace(unit, plan=transport.light(unit.plan))
         assert len(pickle.dumps(sent)) < 5_000 < len(kept[name])
         back = loaded(pickle.loads(pickle.dumps(sent)), pickle.loads(kept[name]))
         assert back.key == unit.key

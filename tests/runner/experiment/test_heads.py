@@ -250,8 +250,8 @@ def test_what_another_process_is_at_is_left_to_it(
 
 def test_units_of_workers_that_died_are_sent_alone(opened: tuple[list[Any], Path], tmp_path: Path) -> None:
     pytest.importorskip("distributed")
-    from bertology.runner.engines._dask import _Drive
-    from bertology.runner.engines._dask_tasks import Errand
+    from bertology.runner.engines._dask import _Stage
+    from bertology.runner.engines._dask_tasks import WorkerContext
 
     units, run = opened
     sent: list[tuple[Any, list[Any]]] = []
@@ -261,12 +261,12 @@ def test_units_of_workers_that_died_are_sent_alone(opened: tuple[list[Any], Path
             pass
 
         def submit(
-            self, handler: Any, function: Any, errand: Any, units: list[Any], *more: Any, **options: Any
+            self, handler: Any, function: Any, context: Any, units: list[Any], *more: Any, **options: Any
         ) -> None:
             sent.append((handler, units))
 
-    drive = _Drive(Pool(), units, Context(run, "cpu"), Errand(run, tmp_path, "", "cpu"))  # type: ignore[arg-type]
-    drive._begin(list(enumerate(units)))
+    stage = _Stage(Pool(), units, Context(run, "cpu"), WorkerContext(run, tmp_path, "", "cpu"))  # type: ignore[arg-type]
+    stage._begin(list(enumerate(units)))
     ((handler, together_sent),) = sent
     assert len(together_sent) == len(units)
     sent.clear()

@@ -1,0 +1,69 @@
+"""What families have in common in which nothing is fitted: a model's own head answers, or its maps and gates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from bertology.errors import BertologyError
+from bertology.families.contract import Family
+from bertology.families.request import ReadoutConfig
+from bertology.families.tasks import FitCells, Pair
+from bertology.probing import Probe
+from bertology.readouts import readout_kind
+
+
+class UnfittedFamily(Family):
+    """A family that reads a signal of the running model and fits nothing to it: seeds change no score."""
+
+    @property
+    def reads_vectors(self) -> bool:
+        """Nothing is stored: the model runs when cells are computed."""
+        return False
+
+    def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
+        """Each by itself."""
+        return tuple((config,) for config in configs)
+
+    def check_settings(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        """Settings are the probe's and were checked with the configurations."""
+
+    def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+        """What the data lacks is found when it is read."""
+
+    def fewest_columns(self, probe: Probe, config: ReadoutConfig | None, *, layers: int, seeds: int) -> int:
+        """One for each layer."""
+        return layers
+
+    def fit_columns(self, pair: Pair, cells: FitCells) -> dict[str, Any]:
+        """Nothing is pooled."""
+        return {"pooling": None}
+
+    def main_metric(self, cells: FitCells, control: str) -> str:
+        """The first of the task."""
+        return cells.probe.scores[0].name
+
+
+def own_readout(probe: Probe, asked: Sequence[ReadoutConfig], readout: str, *, about: str) -> tuple[ReadoutConfig, ...]:
+    """Configurations of a task that has one readout, which is not fitted, with settings of the probe.
+
+    Raises:
+        NameNotFoundError: there is no readout of the name, or the probe has no such setting.
+        BertologyError: another readout is named, or something that only fits have.
+    """
+    for config in asked:
+        named = (config.readout or readout).strip().lower().replace("-", "_")
+        if named not in (readout, readout.rpartition(".")[0]):
+            raise BertologyError(
+                f"task {probe.task} is about {about}, which {readout_kind(named).name} cannot read; "
+                f"leave the readout out, or take {readout}"
+            )
+        if config.codelength or config.erase or config.fraction != 1:
+            raise BertologyError(
+                f"task {probe.task}: nothing is fitted to it, so that there is no share of training data, no "
+                "codelength and nothing to erase"
+            )
+    for config in asked:
+        probe.with_settings(config.settings)
+    return tuple(replace(config, readout=readout) for config in asked)
