@@ -165,14 +165,11 @@ class _Unfolding:
         place = self._place(node)
         self._left -= 1
         if self._left < 0 or depth > _MOST_DEPTH:
-            raise BertologyError(
-                f"{place}: unfolds into over {_MOST_VALUES:,} values or {_MOST_DEPTH} levels; write it without aliases"
-            )
+            problem = f"unfolds into over {_MOST_VALUES:,} values or {_MOST_DEPTH} levels"
+            raise BertologyError(f"{place}: {problem}; write it without aliases")
         if not node.tag.startswith(_PLAIN) or node.tag.removeprefix(_PLAIN) not in (*_NUMBERS, "str", "map", "seq"):
-            tag = cut(node.tag.replace(_PLAIN, "!!"))
-            raise BertologyError(
-                f"{place}: tag {tag} is not allowed here; write plain text, numbers, lists and mappings"
-            )
+            remedy = "write plain text, numbers, lists and mappings"
+            raise BertologyError(f"{place}: tag {cut(node.tag.replace(_PLAIN, '!!'))} is not allowed here; {remedy}")
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, place, depth)
         if isinstance(node, yaml.SequenceNode):

@@ -35,9 +35,8 @@ class ItemColumns:
         self._labels = data.labels
         marked = next((label for label in data.labels if SET_MARK in label), None)
         if examples.is_multi_label and marked is not None:
-            raise BertologyError(
-                f"task {data.probe.task}: label {quoted(marked)} has a {SET_MARK}, which parts labels: rename it"
-            )
+            problem = f"label {quoted(marked)} has a {SET_MARK}, which parts labels"
+            raise BertologyError(f"task {data.probe.task}: {problem}: rename it")
 
     def predictions(self, gold: NDArray[Any], pred: NDArray[Any], score: NDArray[Any]) -> Predictions:
         """Predictions as they are kept.

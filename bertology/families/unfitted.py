@@ -55,15 +55,11 @@ def own_readout(probe: Probe, asked: Sequence[ReadoutConfig], readout: str, *, a
     for config in asked:
         named = (config.readout or readout).strip().lower().replace("-", "_")
         if named not in (readout, readout.rpartition(".")[0]):
-            raise BertologyError(
-                f"task {probe.task} is about {about}, which {readout_kind(named).name} cannot read; "
-                f"leave the readout out, or take {readout}"
-            )
+            problem = f"is about {about}, which {readout_kind(named).name} cannot read"
+            raise BertologyError(f"task {probe.task} {problem}; leave the readout out, or take {readout}")
         if config.codelength or config.erase or config.fraction != 1:
-            raise BertologyError(
-                f"task {probe.task}: nothing is fitted to it, so that there is no share of training data, no "
-                "codelength and nothing to erase"
-            )
+            consequence = "there is no share of training data, no codelength and nothing to erase"
+            raise BertologyError(f"task {probe.task}: nothing is fitted to it, so that {consequence}")
     for config in asked:
         probe.with_settings(config.settings)
     return tuple(replace(config, readout=readout) for config in asked)

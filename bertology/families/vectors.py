@@ -35,10 +35,8 @@ def checked_configs(
     for config in asked:
         kind = readout_kind(config.readout or probe.readout)
         if kind.reads not in reads:
-            raise BertologyError(
-                f"task {probe.task} is about {about}, which {kind.name} cannot read; "
-                f"leave the readout out, or take {probe.readout}"
-            )
+            remedy = f"leave the readout out, or take {probe.readout}"
+            raise BertologyError(f"task {probe.task} is about {about}, which {kind.name} cannot read; {remedy}")
         if (problem := kind.settings_problem(config.settings, width)) is not None:
             raise BertologyError(f"task {probe.task}: {problem}")
         configs.append(replace(config, readout=kind.name))

@@ -26,7 +26,7 @@ the same word in it, or what the probe's own rules choose."""
 
 
 class HeadProbe(Probe):
-    """A question put to attention heads. What comes out are ratios of sums by cluster of sentences, of every head.
+    """A question put to attention heads. The answer is ratios of sums by cluster of sentences, of every head.
 
     Subclasses are frozen dataclasses without state; their fields, but for those that say what they are, are settings.
     """
@@ -80,7 +80,7 @@ class AttentionProbe(HeadProbe):
     ) -> Sequence[HeadRatios]:
         """What can be had without a head, as ratios of the whole text, called as those of heads are.
 
-        What heads are not asked, because the model does not read the words, is not asked here.
+        Words that the model does not read are left out, as for heads.
 
         Args:
             name: one of :attr:`baselines`.
@@ -105,7 +105,7 @@ class GateProbe(HeadProbe):
             sentences: what it reads.
             layers: from 1.
             on_long: what to do with sentences longer than the model takes.
-            progress: told how far it is.
+            progress: shows how far it is.
 
         Returns:
             Ratios of heads; of whole layers, or of the whole model with more and more heads off, where these are asked

@@ -18,7 +18,7 @@ from filelock import Timeout
 from bertology._memory import give_back_freed_memory
 from bertology.activations import Entry, Progress, silent
 from bertology.families.cells import all_finished
-from bertology.families.tasks import BaselineCells, FitCells, FitGroup, Job, Pair, Weights
+from bertology.families.tasks import BaselineCells, FitGroup, Job, Pair, Weights
 from bertology.runner._folder import RunFolder, finished, forget_failures, write_failure
 from bertology.runner._plan import Unit
 
@@ -123,17 +123,13 @@ def _compute(unit: Unit, context: Context) -> None:
             unit.family.compute_baselines(unit.part, _job(unit, None, context, label))
             return
         for group in unit.part:
-            left = group.without(partial(_is_finished, context.run))
+            left = group.without(lambda cells: all_finished(context.run, cells.cells.values()))
             if left is None:
                 continue
             label = f"{unit.plan.pair.called(group.weights)}, {unit.probe.task}"
             for _, error in unit.family.compute([left], _job(unit, left, context, label)):
                 if error is not None:
                     raise error
-
-
-def _is_finished(run: Path, cells: FitCells) -> bool:
-    return all_finished(run, cells.cells.values())
 
 
 def _job(unit: Unit, group: FitGroup | None, context: Context, label: str) -> Job:

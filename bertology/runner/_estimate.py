@@ -13,7 +13,7 @@ from bertology._memory import size_in_words
 from bertology._names import short_names
 from bertology.errors import BertologyError
 from bertology.families.contract import family_of
-from bertology.families.tasks import PIECES_A_WORD, Cost, Pair, Weights
+from bertology.families.tasks import PIECES_A_WORD, Cost, Pair
 from bertology.runner._compute import together
 from bertology.runner._folder import RunFolder, failure_of, finished
 from bertology.runner._plan import Plan, Unit
@@ -113,7 +113,10 @@ def estimate(work: Work, folder: Path) -> Estimate:
 
 
 def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimate:
-    pair = plan.pair
+    def count(some: Sequence[Unit]) -> int:
+        return sum(len(unit.cells) for unit in some)
+
+    pair, splits = plan.pair, plan.pair.splits.by_name.values()
     done = [unit for unit in units if folder is not None and finished(folder, unit)]
     left = [unit for unit in units if unit not in done]
     failed = [unit for unit in left if folder is not None and failure_of(folder, unit) is not None]
@@ -121,8 +124,13 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
     # Vectors are read for families that need them alone.
     reads = any(family_of(probe).reads_vectors for probe in plan.probes)
     draws = dict.fromkeys(weights for unit in units for weights in unit.weights)
-    missing = {weights: _missing_words(pair, weights) if reads else 0 for weights in draws}
-    n_words = sum(split.n_words for split in pair.splits.by_name.values()) if reads else 0
+    n_words = sum(split.n_words for split in splits) if reads else 0
+    n_missing = sum(
+        split.n_words
+        for weights in (draws if reads else ())
+        for split in splits
+        if pair.recipe(weights, split).find(pair.layers) is None
+    )
     width = np.dtype(pair.request.stored_dtype).itemsize * len(pair.layers) * pair.shape.dim
     block = 24 * pair.shape.dim**2
     possible = [unit for unit in left if unit.probe.task in costs]
@@ -133,13 +141,13 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
         model=pair.source.name,
         corpus=pair.corpus.name,
         layers=len(pair.layers),
-        n_cells=_count(units),
-        n_finished=_count(done),
-        n_failed=_count(failed),
+        n_cells=count(units),
+        n_finished=count(done),
+        n_failed=count(failed),
         problems=problems,
-        vectors=n_words * width * len(missing),
-        vectors_missing=sum(missing.values()) * width if left else 0,
-        reading_flops=sum(missing.values()) * PIECES_A_WORD * block * max(pair.layers) if is_fitted else 0.0,
+        vectors=n_words * width * len(draws),
+        vectors_missing=n_missing * width if left else 0,
+        reading_flops=n_missing * PIECES_A_WORD * block * max(pair.layers) if is_fitted else 0.0,
         fitting_flops=float(sum(cost.flops for cost in every_cost)),
         memory=_LIBRARIES + max((cost.memory for cost in every_cost), default=0.0),
         result_bytes=float(_BYTES_A_PREDICTION * n_predictions),
@@ -159,16 +167,6 @@ def _costs(pair: Pair, units: Sequence[Unit]) -> tuple[dict[str, list[Cost]], tu
             costs.pop(first.probe.task)
             problems[str(error)] = None
     return costs, tuple(problems)
-
-
-def _missing_words(pair: Pair, weights: Weights) -> int:
-    """How many words' vectors are not in the store."""
-    splits = pair.splits.by_name.values()
-    return sum(split.n_words for split in splits if pair.recipe(weights, split).find(pair.layers) is None)
-
-
-def _count(units: Sequence[Unit]) -> int:
-    return sum(len(unit.cells) for unit in units)
 
 
 def _measured_flops() -> float:

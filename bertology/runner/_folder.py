@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import subprocess
@@ -218,15 +219,13 @@ def finished(run: Path, unit: Unit) -> bool:
 def failure_of(run: Path, unit: Unit) -> str | None:
     """Why a unit could not be computed when it was tried last, in one line."""
     for cell in unit.cells:
-        try:
+        with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
             return str(json.loads(_failure_path(run, cell).read_text(encoding="utf-8"))["error"]["message"])
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
-            continue
     return None
 
 
-def write_failure(run: Path, unit: Unit, error: Exception) -> str:
-    """Record in each cell of a unit that is not finished why it is not; the reason in one line."""
+def write_failure(run: Path, unit: Unit, error: Exception) -> None:
+    """Record in each cell of a unit that is not finished why it is not."""
     kind = type(error).__name__
     plain = shortage("these cells", error) if is_out_of_memory(error) else " ".join(str(error).split())
     message = plain if isinstance(error, BertologyError) else f"{kind}: {plain}"
@@ -239,7 +238,6 @@ def write_failure(run: Path, unit: Unit, error: Exception) -> str:
         record = {"cell_id": cell.id, "identity": dict(cell.identity), **failure}
         content = json.dumps(record, indent=1, ensure_ascii=False).encode()
         write_atomically(_failure_path(run, cell), content, remedy=_REMEDY)
-    return message
 
 
 def forget_failures(run: Path, cells: Iterable[Cell]) -> None:

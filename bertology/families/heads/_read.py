@@ -176,9 +176,8 @@ def _ratios(probe: AttentionProbe, makers: Sequence[Any], results: Iterator[Any]
     for _, result in zip(makers, results, strict=False):
         for part in result if isinstance(result, tuple) else (result,):
             if not isinstance(part, HeadRatios):
-                raise BertologyError(
-                    f"task {probe.task}: a statistic finishes to a {type(part).__name__}; it should be HeadRatios"
-                )
+                kind = type(part).__name__
+                raise BertologyError(f"task {probe.task}: a statistic finishes to a {kind}; it should be HeadRatios")
             yield part
 
 

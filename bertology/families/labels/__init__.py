@@ -46,9 +46,8 @@ class _Labels(VectorFamily):
         configs = checked_configs(probe, asked, about="labels", reads=tuple(_BASELINES), width=shape.dim)
         for config in configs:
             if config.codelength == "variational" and not readout_kind(str(config.readout)).has_posterior:
-                raise BertologyError(
-                    f"task {probe.task}: {config.readout} has no variational code: take readout bayes, or online"
-                )
+                remedy = "take readout bayes, or online"
+                raise BertologyError(f"task {probe.task}: {config.readout} has no variational code: {remedy}")
         return configs
 
     def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:

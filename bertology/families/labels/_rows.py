@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +66,14 @@ def tables(family: Family, draws: Sequence[FitCells], scoring: Scoring) -> Table
         # The labels of a control task mean nothing: only the share of right ones does.
         metrics = {"none": with_accuracy(draws[0].probe), "control_task": (_ACCURACY,)}
         columns = [score_fits(one, scoring, count=count, metrics=metrics) for one in draws]
-    main = metrics_of(draws[0])
-    more = partial(_more_rows, draws[0], main[0])
-    return scored_tables(family, draws, columns, scoring, metrics=main, more=more)
+    metrics_shown = metrics_of(draws[0])
+
+    def more(control: str, by_control: ByControl, shared: Sequence[Mapping[str, Any]]) -> Iterator[ResultRow]:
+        if control == "control_task":
+            return _selectivity_rows(by_control["none"], by_control["control_task"], shared)
+        return _depth_rows(draws[0], by_control["none"], shared, metrics_shown[0])
+
+    return scored_tables(family, draws, columns, scoring, metrics=metrics_shown, more=more)
 
 
 def _code_columns(cells: FitCells, scoring: Scoring) -> dict[tuple[str, int], Column]:
@@ -92,14 +96,6 @@ def _code_columns(cells: FitCells, scoring: Scoring) -> dict[tuple[str, int], Co
         }
         columns[control, seed] = Column(of_problem, cells.layers, records, scores)
     return columns
-
-
-def _more_rows(
-    cells: FitCells, main: Scored, control: str, by_control: ByControl, shared: Sequence[Mapping[str, Any]]
-) -> Iterator[ResultRow]:
-    if control == "control_task":
-        return _selectivity_rows(by_control["none"], by_control["control_task"], shared)
-    return _depth_rows(cells, by_control["none"], shared, main)
 
 
 def _selectivity_rows(

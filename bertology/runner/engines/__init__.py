@@ -35,7 +35,8 @@ def open_engine(
     ``threads`` are for a few fits, which processes would take longer to start than to compute; ``serial`` shows a
     failure where it happens. Without ``jobs`` there are as many as processors, or one where a GPU computes.
     """
-    n_jobs = jobs or (_processors() if device == "cpu" else 1)
+    n_processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    n_jobs = jobs or (n_processors if device == "cpu" else 1)
     if name == "dask":
         from bertology.runner.engines._dask import dask_engine
         from bertology.runner.engines._dask_pool import open_pool
@@ -44,7 +45,3 @@ def open_engine(
             yield dask_engine(pool)
     else:
         yield local_engine(name, n_jobs)
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -21,7 +21,7 @@ _INSTALL = "pip install 'bertology[distributed]'"
 _ADDRESS = re.compile(r"(?:[a-z]+://)?[^/\s]+:\d+")
 _REMEDY = "give the address of a dask scheduler, such as tcp://host:8786, or the file it was told to write"
 PATIENCE_S = 120.0
-_CONNECT_S = 10.0
+CONNECT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,6 @@ class ClusterChoice:
     def is_local(self) -> bool:
         """Whether the workers are processes of this machine that are started for the run."""
         return self.scheduler is None and self.slurm is None
-
-    @property
-    def connect_s(self) -> float:
-        """How long a scheduler may take to answer."""
-        return min(_CONNECT_S, self.patience_s or _CONNECT_S)
 
     def check(self, engine: str) -> None:
         """Raise what is wrong with the choice, or not installed, before anything is done."""

@@ -19,7 +19,7 @@ from distributed.comm import CommClosedError
 
 from bertology._temporary import temporary_folder
 from bertology.errors import BertologyError
-from bertology.runner.engines._cluster import PATIENCE_S, ClusterChoice, read_profile
+from bertology.runner.engines._cluster import CONNECT_S, PATIENCE_S, ClusterChoice, read_profile
 
 _LOOK_S = 2.0
 _TICK_S = 0.5
@@ -48,7 +48,8 @@ def open_pool(choice: ClusterChoice, *, jobs: int, run: Path, echo: Callable[[st
         stack.enter_context(_quiet())
         cluster = stack.enter_context(_cluster(choice, jobs, run))
         try:
-            client = Client(cluster.where, timeout=choice.connect_s, set_as_default=False)
+            timeout = min(CONNECT_S, choice.patience_s or CONNECT_S)
+            client = Client(cluster.where, timeout=timeout, set_as_default=False)
         except (OSError, ValueError, ImportError) as error:
             where = f"no dask scheduler answers at {cluster.name} ({_line(error)})"
             raise BertologyError(f"{where}: start one by `dask scheduler`, or check the address") from None

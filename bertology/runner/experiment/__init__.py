@@ -66,9 +66,8 @@ def _with_includes(path: Path, above: tuple[Path, ...]) -> Written:
             raise BertologyError(f"{name.place}: include: should be the path of a file, or a list of some")
         file = path.parent / name.value
         if not (exists(file) and file.is_file()):
-            raise BertologyError(
-                f"{name.place}: include: no file {cut_path(file)}; paths start from the folder of {path.name}"
-            )
+            remedy = f"paths start from the folder of {path.name}"
+            raise BertologyError(f"{name.place}: include: no file {cut_path(file)}; {remedy}")
         lower = _with_includes(file, (*above, here))
         base = lower if base is None else _over(lower, base)
     return written if base is None else _over(written, base)
