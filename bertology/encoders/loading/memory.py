@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +86,11 @@ def _name_of_encoder(encoder: Encoder) -> str | None:
     return encoder.name if encoder.source.revision is None else str(encoder.source.folder)
 
 
-def _same_weights(one: torch.nn.Module, other: torch.nn.Module) -> bool:
+def _same_weights(one: torch.nn.Module, other: torch.nn.Module, *, but: Collection[str] = ()) -> bool:
+    """Whether two models have the same weights, those ``but`` left out that no file has and each loading draws anew."""
     weights = other.state_dict()
     return one.state_dict().keys() == weights.keys() and all(
-        torch.equal(value, weights[key].cpu()) for key, value in one.state_dict().items()
+        key in but or torch.equal(value, weights[key].cpu()) for key, value in one.state_dict().items()
     )
 
 
@@ -140,14 +142,14 @@ def _is_unchanged(model: Any, tokenizer: Any, origin: ModelSource) -> bool:
 
     try:
         with quiet_loading():
-            stored = type(model).from_pretrained(origin.folder, dtype=model.dtype)
+            stored, report = type(model).from_pretrained(origin.folder, dtype=model.dtype, output_loading_info=True)
             vocabulary = load_tokenizer(origin)
     except (OSError, ValueError, RuntimeError, BertologyError):
         return False  # files that this class cannot be read from are not those of this model
     return (
         _config_content(stored) == _config_content(model)
         and _tokenizer_content(vocabulary) == _tokenizer_content(tokenizer)
-        and _same_weights(stored, model)
+        and _same_weights(stored, model, but=report["missing_keys"])
     )
 
 
@@ -162,6 +164,12 @@ def _tokenizer_content(tokenizer: Any) -> tuple[dict[str, Any], dict[str, Any], 
     return left, dict(tokenizer.special_tokens_map), tokenizer.model_max_length
 
 
+def _weights_that_count(model: Any) -> dict[str, torch.Tensor]:
+    """All weights, but for a pooler under no head: it is part of no signal, and drawn anew where files lack it."""
+    is_bare = model.base_model is model
+    return {key: value for key, value in model.state_dict().items() if not (is_bare and key.startswith("pooler."))}
+
+
 def _saved(model: Any, tokenizer: Any, title: str) -> Path:
     """The folder of a copy in the cache folder, written where there is none with this content."""
     parent = cache_folder() / "models"
@@ -171,7 +179,7 @@ def _saved(model: Any, tokenizer: Any, title: str) -> Path:
         with temporary_folder(parent, title) as made:
             copy = made / title
             with quiet_loading():
-                model.save_pretrained(copy)
+                model.save_pretrained(copy, state_dict=_weights_that_count(model))
                 tokenizer.save_pretrained(copy)
             folder = parent / model_fingerprint(ModelSource(title, copy)) / title
             if not folder.is_dir():

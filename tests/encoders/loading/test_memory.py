@@ -67,6 +67,22 @@ def test_a_changed_model_is_kept_by_its_content(changed: Any, tokenizer: Any, tm
     assert prints[0] == prints[1] != load_encoder("pocket").fingerprint
 
 
+def test_a_pooler_that_is_drawn_anew_makes_no_other_model(tokenizer: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "without-pooler"
+    model = AutoModel.from_pretrained(model_folder())
+    model.save_pretrained(folder, state_dict={key: w for key, w in model.state_dict().items() if "pooler" not in key})
+    tokenizer.save_pretrained(folder)
+    names, changed = set(), set()
+    for _ in range(2):
+        loaded = AutoModel.from_pretrained(folder)
+        names.add(model_name((loaded, tokenizer)))
+        with torch.no_grad():
+            loaded.get_input_embeddings().weight[7] += 1
+        changed.add(model_name((loaded, tokenizer)))
+    assert names == {str(folder)}
+    assert len(changed) == 1
+
+
 def test_hidden_states_are_those_of_the_model_in_memory(changed: Any, tokenizer: Any) -> None:
     encoder = Encoder.from_model(changed, tokenizer, name="changed")
     ids = tokenizer("the farmers see the dog", return_tensors="pt")["input_ids"]
