@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bertology._files import explained_system_errors, write_derived
 from bertology._names import name_not_found, short_names
+from bertology.corpora import Corpus, load_corpus
 from bertology.errors import ResultsError
 from bertology.results._view import View
 from bertology.results.tables.predictions import PredictionFolder, Predictions, write_predictions
@@ -27,6 +28,7 @@ from bertology.results.views.frames import (
 )
 from bertology.results.views.grid import named
 from bertology.results.views.heads import head_tables, step_tables
+from bertology.results.views.items import item_frame
 from bertology.results.views.layers import BASELINES, layer_tables
 from bertology.results.views.pipeline import pipeline_lines
 
@@ -48,7 +50,10 @@ class Results:
 
     rows: tuple[ResultRow, ...]
     comparisons: tuple[ComparisonRow, ...] = ()
-    predictions: Mapping[str, Predictions] = field(default_factory=dict, compare=False)
+    kept: Mapping[str, Predictions] = field(default_factory=dict, compare=False)
+    """By cell what was predicted for its items."""
+    corpora: Mapping[str, Corpus] = field(default_factory=dict, compare=False)
+    """By fingerprint the corpora that are at hand, for the texts of items."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", tuple(self.rows))
@@ -78,7 +83,7 @@ class Results:
             raise ResultsError(f"no results with {wanted}: see .to_pandas() for what there is")
         cells = {row.cell_id for row in rows}
         kept = tuple(row for row in self.comparisons if row.cell_a in cells and row.cell_b in cells)
-        return Results(rows, kept, self.predictions)
+        return replace(self, rows=rows, comparisons=kept)
 
     def view(self, metric: str | None = None) -> View:
         """Tables as people read them, layers ranked by a metric, each task's own main one when left out.
@@ -185,6 +190,45 @@ class Results:
         wanted = metric or next((row.metric for row in rows if row.main_metric), rows[0].metric)
         return group_scores([row for row in rows if row.metric == wanted])
 
+    def predictions(
+        self,
+        task: str | None = None,
+        layer: int | None = None,
+        *,
+        control: Control | None = "none",
+        texts: Any = None,
+        **chosen: Any,
+    ) -> pd.DataFrame:
+        """What was predicted for each item, a line for every item and cell.
+
+        Columns are ``task``, ``corpus``, ``split``, ``model``, ``readout``, ``layer``, ``init``, ``control``, ``seed``;
+        ``sentence`` (its id), ``text``, ``place`` (its words, counted from 1: ``3``, ``3-5``, of two spans ``3-5,7``)
+        and ``word`` (what is written there); ``gold``, ``predicted``, and ``probability`` of what is predicted, NaN
+        where none was kept. Cloze tasks have ``group``, ``rank`` and ``probability`` of what is correct, and ``reason``
+        where an item was not scored; trees have a line for each edge, arc or root of gold.
+
+        Args:
+            task: its name; all tasks when left out.
+            layer: 0 is the embedding output; all layers when left out.
+            control: that of the cells, such as ``majority``; None for all, the task itself when left out.
+            texts: the corpus, by whatever ``load_corpus`` takes, for results that were read from a folder; without it
+                ``text`` and ``word`` are missing there.
+            chosen: further columns, such as ``seed``, ``model`` or ``init``; without ``init``, the weights that the
+                scores are about.
+
+        Raises:
+            ResultsError: no such cell, or none of its predictions kept; texts of another corpus.
+        """
+        given = {"task": task, "layer": layer, "control": control, **chosen}
+        found = self.only(**{name: value for name, value in given.items() if value is not None})
+        corpora = dict(self.corpora)
+        if texts is not None:
+            corpus = load_corpus(texts)
+            if corpus.fingerprint not in {row.corpus_fingerprint for row in found.rows}:
+                raise ResultsError(f"texts: {corpus.name} is not what was probed; give the corpus of these results")
+            corpora[corpus.fingerprint] = corpus
+        return item_frame(self.rows, found.rows, self.kept, corpora, any_init="init" in chosen)
+
     def _row_of(
         self,
         task: str,
@@ -211,10 +255,10 @@ class Results:
 
     def _predictions_of(self, task: str, layer: int | None, **chosen: Any) -> Predictions:
         row = self._row_of(task, layer, **chosen)
-        if row.cell_id not in self.predictions:
+        if row.cell_id not in self.kept:
             none = f"no predictions kept of cell {row.cell_id}; run it with --out"
             raise ResultsError(f"task {task}, layer {layer}: {none}")
-        kept, tally = self.predictions[row.cell_id], tally_of(row.metric)
+        kept, tally = self.kept[row.cell_id], tally_of(row.metric)
         if kept.is_cloze:
             raise ResultsError(f"task {task} has no labels: .per_group({task!r}, {layer}) tells its groups apart")
         return kept if tally == "labels" else tree_items(kept, tally)
@@ -238,11 +282,11 @@ class Results:
             StoreError: it cannot be written.
         """
         folder = Path(folder)
-        for cell_id in sorted({row.cell_id for row in self.rows} & set(self.predictions)):
-            if isinstance(self.predictions, PredictionFolder):
-                self.predictions.copy(cell_id, folder)
+        for cell_id in sorted({row.cell_id for row in self.rows} & set(self.kept)):
+            if isinstance(self.kept, PredictionFolder):
+                self.kept.copy(cell_id, folder)
             else:
-                write_predictions(folder, cell_id, self.predictions[cell_id])
+                write_predictions(folder, cell_id, self.kept[cell_id])
         write_results(folder, self.rows, comparisons=self.comparisons)
         if not tables and not plots:
             return folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -264,7 +264,7 @@ def _with_other_parts(work: Work, part: Results, before: Results, cells: Collect
     others = [row for row in before.rows if row.cell_id not in cells or row.model not in models]
     rows = in_order(work.experiment, (*part.rows, *others), tasks=work.task_places)
     compared = [row for row in before.comparisons if row.cell_a not in cells]
-    return Results(rows, (*part.comparisons, *compared), part.predictions)
+    return replace(part, rows=rows, comparisons=(*part.comparisons, *compared))
 
 
 def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit]) -> Results:
@@ -284,4 +284,5 @@ def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit
     rows = tuple(row for part in parts for row in part.rows)
     if not work.is_request:
         rows = in_order(work.experiment, rows, tasks=work.task_places)
-    return Results(rows, tuple(row for part in parts for row in part.comparisons), PredictionFolder(run))
+    corpora = {plan.pair.corpus.fingerprint: plan.pair.corpus for plan in work.plans}
+    return Results(rows, tuple(row for part in parts for row in part.comparisons), PredictionFolder(run), corpora)

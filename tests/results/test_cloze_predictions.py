@@ -62,7 +62,7 @@ def test_columns_are_those_of_labels_and_four_more(tmp_path):
 
 
 def test_predictions_of_labels_have_no_such_columns(pos, tmp_path):
-    kept = pos.predictions["pos-0-0"]
+    kept = pos.kept["pos-0-0"]
     assert not kept.is_cloze
     write_predictions(tmp_path, "cell", kept)
     assert pq.read_schema(tmp_path / "predictions" / "cell.parquet").names == prediction_schema().names
@@ -155,7 +155,7 @@ def test_scores_of_a_run_are_those_of_its_predictions(facts, tmp_path):
 
 def test_broken_files_are_one_line(pos, tmp_path):
     write_predictions(tmp_path, "cell", some())
-    write_predictions(tmp_path, "labels", pos.predictions["pos-0-0"])
+    write_predictions(tmp_path, "labels", pos.kept["pos-0-0"])
     with pytest.raises(ResultsError, match=r"labels\.parquet: no column group, reason; was it written by bertology\?"):
         read_outcomes(tmp_path, ["labels"])
     path = tmp_path / "predictions" / "cell.parquet"

@@ -139,7 +139,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(pos, tmp_path):
 
 
 def test_predictions_are_read_back(pos, tmp_path):
-    name, kept = next(iter(pos.predictions.items()))
+    name, kept = next(iter(pos.kept.items()))
     digest = write_predictions(tmp_path, name, kept)
     assert digest == hashlib.sha256((tmp_path / "predictions" / f"{name}.parquet").read_bytes()).hexdigest()
     frame = pd.read_parquet(tmp_path / "predictions" / f"{name}.parquet")
@@ -154,7 +154,7 @@ def test_predictions_are_read_back(pos, tmp_path):
 
 def test_predictions_of_a_folder_are_read_when_asked_for(pos, tmp_path):
     for name in ("pos-0-1", "pos-0-2"):
-        write_predictions(tmp_path, name, pos.predictions[name])
+        write_predictions(tmp_path, name, pos.kept[name])
     folder = PredictionFolder(tmp_path)
     assert list(folder) == ["pos-0-1", "pos-0-2"]
     assert len(folder) == 2
@@ -171,7 +171,7 @@ def test_save_keeps_everything(pos, tmp_path):
     tidy, views = {"results.parquet", "comparisons.parquet", "predictions"}, {"md", "csv", "tex", "png", "svg"}
     assert {path.name for path in folder.iterdir()} == tidy | {f"layers.{ending}" for ending in views}
     again = read_results(folder)
-    assert set(again.predictions) == set(pos.predictions)
+    assert set(again.kept) == set(pos.kept)
     copied = read_results(again.save(tmp_path / "copy", plots=()))
     assert copied.per_label("pos", 2).equals(pos.per_label("pos", 2))
     for path in (folder / "predictions").iterdir():

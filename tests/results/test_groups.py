@@ -235,7 +235,7 @@ def test_older_runs_have_no_groups(pos, tmp_path):
 
 
 def test_one_table_is_chosen_by_its_task(facts, pairs):
-    both = Results((*facts.rows, *pairs.rows), (), {**facts.predictions, **pairs.predictions})
+    both = Results((*facts.rows, *pairs.rows), (), {**facts.kept, **pairs.kept})
     view = both.view()
     assert [type(found) for found in view.groups] == [GroupTable, GroupTable]
     with pytest.raises(ResultsError, match="choose one by task='lama' or 'agreement'"):

@@ -27,7 +27,7 @@ def test_the_numbers_are_those_that_were_written(folder: Path) -> None:
     assert frame["cell_id"].tolist() == written["cell_id"].tolist()
     assert len(found.comparisons) == len(pd.read_parquet(folder / "comparisons.parquet"))
     for cell in written.query("status == 'ok'")["cell_id"].unique():
-        kept = found.predictions[cell]
+        kept = found.kept[cell]
         row = written.query("cell_id == @cell and metric == 'accuracy'").iloc[0]
         assert (kept.gold == kept.pred).mean() == pytest.approx(row["value"])
 

@@ -52,17 +52,17 @@ def test_confusion_equals_scikit_learn():
 
 
 def test_results_find_the_predictions_of_a_layer(two_tasks):
-    expected = per_label_scores(two_tasks.predictions["ner-0-4"])
+    expected = per_label_scores(two_tasks.kept["ner-0-4"])
     assert two_tasks.per_label("ner", 4).equals(expected)
     other = two_tasks.per_label("ner", 4, seed=1)
-    assert other.equals(per_label_scores(two_tasks.predictions["ner-1-4"]))
+    assert other.equals(per_label_scores(two_tasks.kept["ner-1-4"]))
     assert not other.equals(expected)
-    assert two_tasks.confusion("pos", 0).equals(confusion(two_tasks.predictions["pos-0-0"]))
+    assert two_tasks.confusion("pos", 0).equals(confusion(two_tasks.kept["pos-0-0"]))
 
 
 def test_missing_predictions_are_one_line(pos):
     with pytest.raises(ResultsError, match="no predictions kept of cell pos-0-2"):
-        dataclasses.replace(pos, predictions={}).per_label("pos", 2)
+        dataclasses.replace(pos, kept={}).per_label("pos", 2)
     with pytest.raises(ResultsError, match="no results with task 'pos', layer 9"):
         pos.per_label("pos", 9)
 

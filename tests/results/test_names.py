@@ -26,7 +26,7 @@ def of_model(results, model, fingerprint="beef"):
         else row
         for row in results.rows
     ]
-    return Results(tuple(rows), results.comparisons, results.predictions)
+    return Results(tuple(rows), results.comparisons, results.kept)
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,7 @@ def mixed():
     """One model that was probed and asked in one run."""
     probed, asked = made_up_results(("pos",)), made_up_cloze_results("lama")
     rows = [dataclasses.replace(row, pooling=None) for row in asked.rows]
-    return of_model(
-        Results((*probed.rows, *rows), probed.comparisons, {**probed.predictions, **asked.predictions}), HERE
-    )
+    return of_model(Results((*probed.rows, *rows), probed.comparisons, {**probed.kept, **asked.kept}), HERE)
 
 
 def test_probing_and_cloze_tasks_of_one_model_are_one_reader(mixed, tmp_path):
@@ -98,9 +96,7 @@ def test_figures_call_a_model_by_its_folder(mixed):
 
 def test_two_models_in_folders_of_one_name_stay_apart(tmp_path):
     made = made_up_results(("pos",), controls=False)
-    both = Results(
-        (*of_model(made, HERE).rows, *of_model(made, THERE, "0ther").rows), made.comparisons, made.predictions
-    )
+    both = Results((*of_model(made, HERE).rows, *of_model(made, THERE, "0ther").rows), made.comparisons, made.kept)
     assert {table.about.model for table in both.view().tables} == {"me/minilm", "models/minilm"}
     assert {line.label for line in both.view().models().grids[0].lines} == {"models/minilm", "me/minilm"}
     for name in ("me/minilm", THERE):

@@ -137,7 +137,7 @@ def test_a_layer_without_a_score_is_left_open(two_tasks):
 
 
 def test_several_tasks_are_saved_with_their_heatmap(two_tasks, tmp_path):
-    folder = dataclasses.replace(two_tasks, predictions={}).save(tmp_path / "run", plots=("png", "pdf"))
+    folder = dataclasses.replace(two_tasks, kept={}).save(tmp_path / "run", plots=("png", "pdf"))
     assert {path.name for path in folder.glob("heatmap.*")} == {"heatmap.png", "heatmap.pdf"}
 
 

@@ -28,7 +28,7 @@ def mixed(task="pos"):
     expected = {"metric": "expected_layer", "value": 1.5, "ci_low": 1.4, "ci_high": 1.75, "main_metric": False}
     rows.append(replace(grown[-1], layer=None, **expected))
     rows.append(replace(mix, readout="edge_cat", cell_id="cat", value=0.91))
-    return Results(tuple(rows), made.comparisons, made.predictions), top
+    return Results(tuple(rows), made.comparisons, made.kept), top
 
 
 def test_a_line_says_how_deep_a_task_is_solved():

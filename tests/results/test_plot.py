@@ -163,7 +163,7 @@ def test_paths_leave_room_for_the_panels(pos):
         for task in ("pos", "again")
         for row in pos.rows
     ]
-    figure = drawn(dataclasses.replace(pos, rows=tuple(rows), predictions={}, comparisons=()).plot())
+    figure = drawn(dataclasses.replace(pos, rows=tuple(rows), kept={}, comparisons=()).plot())
     for ax in figure.axes:
         assert f"my-bert · my-corpus {pos.rows[0].split}" in texts(ax)
         assert ax.get_window_extent().width > 0.5 * figure.bbox.width / len(figure.axes)

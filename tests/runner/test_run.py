@@ -392,7 +392,7 @@ def test_a_run_without_a_folder_is_kept_in_the_cache(few: ProbeRequest, own_cach
     (run,) = (own_cache / "runs").iterdir()
     assert {path.name for path in run.iterdir()} == {"cells", "predictions", "locks"}
     cell = results.rows[0].cell_id
-    assert results.predictions[cell].item_ids == read_predictions(run, cell).item_ids
+    assert results.kept[cell].item_ids == read_predictions(run, cell).item_ids
 
 
 def test_two_settings_share_a_folder(few: ProbeRequest, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def _kept_predictions(entry: Entry) -> tuple[list[int], list[Predictions], int |
     ]
     seed = min((row.seed for row in rows if row.seed is not None and row.layer is not None), default=None)
     cells = {row.layer: row.cell_id for row in rows if row.seed == seed and row.layer is not None}
-    kept = entry.run.results.predictions
+    kept = entry.run.results.kept
     layers = sorted(layer for layer, cell in cells.items() if cell in kept)
     if not layers:
         raise _NoDetailsError("the run kept no predictions of single items")

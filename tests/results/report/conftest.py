@@ -20,7 +20,7 @@ def renamed(results, **fields):
         dataclasses.replace(row, **{name: value for name, value in fields.items() if getattr(row, name) is not None})
         for row in results.rows
     ]
-    return Results(tuple(rows), results.comparisons, results.predictions)
+    return Results(tuple(rows), results.comparisons, results.kept)
 
 
 def payload(page):
@@ -47,7 +47,7 @@ def pocket_run(made_up, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "pocket"
     results = made_up(("pos",), n_sentences=40)
     results = renamed(results, corpus_fingerprint=load_corpus().fingerprint)
-    kept = {cell: _on_pocket(found) for cell, found in results.predictions.items()}
+    kept = {cell: _on_pocket(found) for cell, found in results.kept.items()}
     return Results(results.rows, results.comparisons, kept).save(folder, tables=(), plots=())
 
 
@@ -73,7 +73,7 @@ def hostile_run(made_up, tmp_path_factory):
             labels=tuple(f"{label}{HOSTILE}" for label in found.labels),
             item_ids=[f"{HOSTILE}{name}" for name in found.item_ids],
         )
-        for cell, found in results.predictions.items()
+        for cell, found in results.kept.items()
     }
     return Results(results.rows, results.comparisons, kept).save(folder, tables=(), plots=())
 

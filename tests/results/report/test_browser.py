@@ -126,7 +126,7 @@ def test_a_score_leads_to_what_is_behind_it(shown, run):
     page.locator(f'.score[data-question="{place}"][data-layer="3"]').click()
     assert page.locator("#detail-layer").input_value() == "3"
     assert page.locator("#chart-question").input_value() == str(place)
-    expected = confusion(read_results(run).predictions["pos-0-3"])
+    expected = confusion(read_results(run).kept["pos-0-3"])
     shown_counts = page.locator("#confusion-table tbody tr").evaluate_all(
         "rows => rows.map(row => [...row.querySelectorAll('td')].map(td => Number(td.textContent.replace(',', ''))))"
     )

@@ -21,7 +21,7 @@ def cloze_runs(facts, pairs, made_up_cloze, pos, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cloze")
     negated = made_up_cloze("lama:negated", tally="changes", controls=False)
     one = made_up_cloze(groups=("all",), controls=False, left=0)
-    both = Results((*facts.rows, *pos.rows), pos.comparisons, {**facts.predictions, **pos.predictions})
+    both = Results((*facts.rows, *pos.rows), pos.comparisons, {**facts.kept, **pos.kept})
     kept = {
         cell: dataclasses.replace(
             found,
@@ -29,7 +29,7 @@ def cloze_runs(facts, pairs, made_up_cloze, pos, tmp_path_factory):
             item_ids=[f"{HOSTILE}{name}" for name in found.item_ids],
             extra={**found.extra, "reason": [f"{why}{HOSTILE}" * bool(why) for why in found.extra["reason"]]},
         )
-        for cell, found in facts.predictions.items()
+        for cell, found in facts.kept.items()
     }
     hostile = Results(renamed(facts, model=HOSTILE, group=HOSTILE, corpus=HOSTILE).rows, (), kept)
     found = {"facts": facts, "pairs": pairs, "changes": negated, "one": one, "both": both, "hostile": hostile}
@@ -86,7 +86,7 @@ def test_items_are_told_right_from_wrong_as_scores_are(cloze_runs, name, task):
 
 def test_items_say_gold_prediction_and_group(cloze_runs, facts):
     found = details(cloze_runs["facts"])
-    kept = facts.predictions["lama-none-3"]
+    kept = facts.kept["lama-none-3"]
     place = {name: number for number, name in enumerate(kept.item_ids)}
     assert len(found["gold"]) == 1
     for number, name in enumerate(found["ids"]):
@@ -105,11 +105,11 @@ def test_what_was_not_scored_is_listed_with_its_reason(cloze_runs):
 
 
 def test_groups_are_shown_where_no_prediction_was_kept(facts, made_up_cloze, tmp_path):
-    bare = dataclasses.replace(facts, predictions={}).save(tmp_path / "bare", tables=(), plots=())
+    bare = dataclasses.replace(facts, kept={}).save(tmp_path / "bare", tables=(), plots=())
     found = details(bare)
     assert found["noItems"] == "the run kept no predictions of single items"
     assert len(found["groups"]) == 3
-    one = dataclasses.replace(made_up_cloze(groups=("all",), controls=False), predictions={})
+    one = dataclasses.replace(made_up_cloze(groups=("all",), controls=False), kept={})
     assert "missing" in details(one.save(tmp_path / "one", tables=(), plots=()))
 
 

@@ -126,7 +126,7 @@ def test_details_are_those_of_the_predictions(page, run):
         (entry,) = question["entries"]
         found = entry["details"]
         for place, layer in enumerate(found["layers"]):
-            frame = per_label_scores(results.predictions[f"{question['task']}-0-{layer}"])
+            frame = per_label_scores(results.kept[f"{question['task']}-0-{layer}"])
             labels = found["labels"]
             for name in ("precision", "recall", "f1"):
                 shown = dict(zip(labels, found["perLabel"][name][place], strict=True))
@@ -134,12 +134,12 @@ def test_details_are_those_of_the_predictions(page, run):
                     value = frame.loc[label, name]
                     assert shown[label] == (None if np.isnan(value) else pytest.approx(value, abs=1e-4))
             pairs = {(labels[g], labels[p]): n for g, p, n in found["confusion"][place]}
-            counts = confusion(results.predictions[f"{question['task']}-0-{layer}"])
+            counts = confusion(results.kept[f"{question['task']}-0-{layer}"])
             assert pairs == {(g, p): counts.loc[g, p] for g in counts.index for p in counts.columns if counts.loc[g, p]}
 
 
 def test_wrong_here_and_right_there_is_counted_over_all_items(page, run):
-    predictions = read_results(run).predictions
+    predictions = read_results(run).kept
     found = next(q for q in payload(page)["questions"] if q["task"] == "pos")["entries"][0]["details"]
     kept = [predictions[f"pos-0-{layer}"] for layer in found["layers"]]
     wrong = np.array([[k.labels[g] != k.labels[p] for g, p in zip(k.gold, k.pred, strict=True)] for k in kept])
@@ -176,7 +176,7 @@ def test_many_labels_are_limited_and_counted_whole(made_up, tmp_path):
             gold=np.arange(len(found.gold)) % n_labels,
             pred=rng.integers(0, n_labels, len(found.gold)),
         )
-        for cell, found in results.predictions.items()
+        for cell, found in results.kept.items()
     }
     folder = Results(results.rows, results.comparisons, kept).save(tmp_path / "many", tables=(), plots=())
     found = payload(page_of(folder))["questions"][0]["entries"][0]["details"]
@@ -217,8 +217,8 @@ def test_corpora_are_found_as_the_run_asked_for_them(made_up, tiny_corpus, tmp_p
     whole = load_corpus(str(tiny_corpus))
     cut = dataclasses.replace(whole, splits={name: split[:12] for name, split in whole.splits.items()})
     results = renamed(made_up(("pos",), n_sentences=10), corpus="tiny", corpus_fingerprint=cut.fingerprint)
-    ids = [f"{cut['test'].id(0)}:1"] * len(results.predictions["pos-0-0"].gold)
-    kept = {cell: dataclasses.replace(found, item_ids=ids) for cell, found in results.predictions.items()}
+    ids = [f"{cut['test'].id(0)}:1"] * len(results.kept["pos-0-0"].gold)
+    kept = {cell: dataclasses.replace(found, item_ids=ids) for cell, found in results.kept.items()}
     folder = Results(results.rows, results.comparisons, kept).save(tmp_path / "run", tables=(), plots=())
 
     def found():
@@ -286,7 +286,7 @@ def test_runs_on_other_data_are_never_mixed(run, made_up, tmp_path, field):
 
 
 def test_a_run_without_predictions_says_so(made_up, tmp_path):
-    folder = dataclasses.replace(made_up(("pos",)), predictions={}).save(tmp_path / "bare", tables=(), plots=())
+    folder = dataclasses.replace(made_up(("pos",)), kept={}).save(tmp_path / "bare", tables=(), plots=())
     assert payload(page_of(folder))["questions"][0]["entries"][0]["details"] == {
         "missing": "the run kept no predictions of single items"
     }

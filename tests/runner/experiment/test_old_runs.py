@@ -58,9 +58,9 @@ def test_every_number_and_prediction_is_read(folder: Path) -> None:
     assert len(results.comparisons) == len(pd.read_parquet(folder / "comparisons.parquet")) > 0
     kept = {path.stem for path in (folder / "predictions").glob("*.parquet")}
     assert set(written["cell_id"]) == kept
-    assert set(results.predictions) == kept
+    assert set(results.kept) == kept
     # Of attention heads sums are kept, not predictions.
-    assert all(results.predictions[row.cell_id] is not None for row in results.rows if row.task != "head_syntax")
+    assert all(results.kept[row.cell_id] is not None for row in results.rows if row.task != "head_syntax")
 
 
 def test_it_is_as_it_was_written(folder: Path) -> None:

@@ -1,0 +1,136 @@
+"""What was predicted for single items, as a data frame, with their words where the corpus is at hand."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bertology._names import short_names
+from bertology.corpora import Corpus, Sentences
+from bertology.errors import ResultsError
+from bertology.results.tables.predictions import CLOZE, Predictions
+from bertology.results.tables.rows import ATTENTION, ResultRow, param_of, reading_of
+from bertology.results.views.frames import tally_of, tree_items
+from bertology.results.views.layers import BASELINES, own_init
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ABOUT = ("task", "corpus", "split", "model", "layer", "init", "control", "seed")
+_ITEM = ("sentence", "text", "place", "word", "gold", "predicted", "probability")
+_COLUMNS = (*_ABOUT[:4], "readout", *_ABOUT[4:], *_ITEM)
+_BETWEEN_SPANS = " | "
+
+
+def item_frame(
+    every: Sequence[ResultRow],
+    rows: Sequence[ResultRow],
+    kept: Mapping[str, Predictions],
+    corpora: Mapping[str, Corpus],
+    *,
+    any_init: bool,
+) -> pd.DataFrame:
+    """:meth:`Results.predictions` of the cells of ``rows``, which are some of ``every``."""
+    import pandas as pd
+
+    names, texts = short_names(row.model for row in every), _Texts(corpora)
+    parts: list[dict[str, Any]] = []
+    for row in _cells(every, rows, any_init=any_init):
+        if row.cell_id not in kept:
+            none = f"no predictions kept of cell {row.cell_id}; run it with --out"
+            raise ResultsError(f"task {row.task}, layer {row.layer}: {none}")
+        part = _items(row, kept[row.cell_id], texts)
+        about = {name: getattr(row, name) for name in _ABOUT} | {"readout": reading_of(row) or None}
+        about["model"] = names.get(row.model or "")
+        parts.append({name: [value] * len(part["gold"]) for name, value in about.items()} | part)
+    if not parts:
+        raise ResultsError("no predictions of items: codes and attention heads keep sums; see .to_pandas() for scores")
+    more = list(dict.fromkeys(name for part in parts for name in part if name not in _COLUMNS))
+    columns = {
+        name: list(itertools.chain.from_iterable(part.get(name, [None] * len(part["gold"])) for part in parts))
+        for name in (*_COLUMNS, *more)
+    }
+    types = {"layer": "Int64", "seed": "Int64", "probability": "float64"}
+    return pd.DataFrame(columns).astype(types | ({"rank": "Int64"} if "rank" in more else {}))
+
+
+def _cells(every: Sequence[ResultRow], rows: Sequence[ResultRow], *, any_init: bool) -> list[ResultRow]:
+    """A row of each cell that keeps predictions of items, by the metric that the task is ranked by."""
+    # The majority among the items that could be asked of a model is a row of that model's own cell.
+    of_models = {row.cell_id for row in every if row.control not in BASELINES}
+    inits: dict[tuple[str, str | None], str] = {}
+    if not any_init:
+        for row in every:
+            if row.init is not None and (row.task, row.model) not in inits:
+                same = [one for one in every if (one.task, one.model) == (row.task, row.model)]
+                inits[row.task, row.model] = own_init(same)
+    cells: dict[str, ResultRow] = {}
+    for row in sorted(rows, key=lambda row: not row.main_metric):
+        is_code = "codelength" in param_of(row, "settings", {})
+        is_other = row.init is not None and inits.get((row.task, row.model), row.init) != row.init
+        is_majority = row.control in BASELINES and row.cell_id in of_models
+        if row.status == "ok" and not (is_code or is_other or is_majority or row.head or row.readout in ATTENTION):
+            cells.setdefault(row.cell_id, row)
+    order = {row.cell_id: place for place, row in reversed(list(enumerate(rows)))}
+    return sorted(cells.values(), key=lambda row: order[row.cell_id])
+
+
+def _items(row: ResultRow, kept: Predictions, texts: _Texts) -> dict[str, Any]:
+    """The columns of one cell that differ between items."""
+    tally = tally_of(row.metric)
+    kept = tree_items(kept, tally) if tally in ("edges", "arcs", "roots") else kept
+    labels = np.array(kept.labels, dtype=object)
+    part: dict[str, Any] = {"gold": labels[kept.gold].tolist(), "predicted": labels[kept.pred].tolist()}
+    part["probability"] = np.exp(np.asarray(kept.score, dtype=np.float64)).tolist()
+    if kept.is_cloze:
+        more = {name: list(kept.extra[name]) for name in CLOZE if name != "rival"}
+        return {**part, **more, "sentence": list(kept.item_ids)}
+    places = [item.rpartition(":")[::2] for item in kept.item_ids]
+    words = texts.words(row, tuple(places))
+    return {**part, "sentence": [name for name, _ in places], "place": [place for _, place in places], **words}
+
+
+class _Texts:
+    """The texts and words of items, looked up once for all cells that share them."""
+
+    def __init__(self, corpora: Mapping[str, Corpus]) -> None:
+        self._corpora = corpora
+        self._numbers: dict[tuple[str, str], dict[str, int]] = {}
+        self._last: tuple[Any, dict[str, list[str | None]]] = None, {}
+
+    def words(self, row: ResultRow, places: tuple[tuple[str, str], ...]) -> dict[str, list[str | None]]:
+        """``text`` and ``word`` of items, by sentence and place; nothing where the corpus is not at hand."""
+        corpus, key = self._corpora.get(row.corpus_fingerprint), (row.corpus_fingerprint, row.split)
+        if corpus is None or row.split not in corpus:
+            return {}
+        if self._last[0] != (key, places):
+            sentences = corpus[row.split]
+            numbers = self._numbers.setdefault(key, _numbers(sentences))
+            found = [(numbers.get(name), place) for name, place in places]
+            text = [None if number is None else sentences.text(number) for number, _ in found]
+            word = [None if number is None else _written(sentences, number, place) for number, place in found]
+            self._last = (key, places), {"text": text, "word": word}
+        return self._last[1]
+
+
+def _numbers(sentences: Sentences) -> dict[str, int]:
+    """Sentences by the names that predictions have: ids, with ``#`` and their number where several have one."""
+    ids = [sentences.id(number) for number in range(len(sentences))]
+    times = Counter(ids)
+    numbered = {f"{name}#{number + 1}": number for number, name in enumerate(ids)}
+    return numbered | {name: number for number, name in enumerate(ids) if name and times[name] == 1}
+
+
+def _written(sentences: Sentences, number: int, place: str) -> str:
+    """What is written in the spans of a place."""
+    start, text = int(sentences.starts[number]), sentences.text(number)
+    spans = []
+    for span in place.split(","):
+        first, _, last = span.partition("-")
+        begin = int(sentences.char_spans[start + int(first) - 1][0])
+        spans.append(text[begin : int(sentences.char_spans[start + int(last or first) - 1][1])])
+    return _BETWEEN_SPANS.join(spans)
