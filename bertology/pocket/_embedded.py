@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import itertools
 import json
 from dataclasses import replace
 from functools import lru_cache
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from bertology._files import cache_folder, digest, write_atomically
 from bertology._temporary import sweep
 from bertology.corpora import Corpus, Sentence, Sentences, Target
 from bertology.errors import CorpusError
-from bertology.pocket.grammar.annotation import derived
+from bertology.pocket.grammar.annotation import annotated
 from bertology.pocket.grammar.texts import SIZES, corpus_of, sentences_of
 
 _PACKED = Path(__file__).with_name("corpus.json.gz")
@@ -62,7 +62,7 @@ def _enlarged(base: Corpus, n_train: int) -> Corpus:
     if not path.exists():
         sweep(path.parent)
         used = {sentence.text for split, others in base.splits.items() if split != "train" for sentence in others}
-        made = Sentences(itertools.islice(sentences_of("train", 0, used), n_train))
+        made = Sentences(islice(sentences_of("train", 0, used), n_train))
         write_atomically(path, pack(replace(base, splits={"train": made})), remedy="name another in BERTOLOGY_CACHE")
     train = unpack(path.read_bytes())["train"]
     return replace(base, name=f"pocket:{n_train}", splits={**base.splits, "train": train})
@@ -77,25 +77,17 @@ def unpack(packed: bytes) -> dict[str, Sentences]:
 
 
 def pack(corpus: Corpus) -> bytes:
-    """The packed form of a generated corpus."""
+    """The packed form of a generated corpus, to be written anew whenever the grammar or the lexicon changes."""
     rows = {split: [_packed(sentence) for sentence in sentences] for split, sentences in corpus.splits.items()}
     return gzip.compress(json.dumps(rows, separators=(",", ":")).encode(), compresslevel=9, mtime=0)
 
 
-def write_packed_corpus(corpus: Corpus) -> Path:
-    """Write the file of the package anew, which is needed whenever the grammar or the lexicon changes."""
-    write_atomically(_PACKED, pack(corpus))
-    return _PACKED
-
-
 def _packed(sentence: Sentence) -> list[Any]:
-    starts = [start for start, _ in sentence.spans[1:]]
-    ends = [end for _, end in sentence.spans]
-    glued = "".join("01"[start == end] for start, end in zip(starts, ends[:-1], strict=True))
+    glued = "".join("01"[end == start] for (_, end), (start, _) in pairwise(sentence.spans))
     layers = {name: " ".join(value or _NOTHING for value in values) for name, values in sentence.layers.items()}
     targets = {
-        name: [[*target.span1, target.label, *(target.span2 or ())] for target in found]
-        for name, found in sentence.targets.items()
+        name: [[*target.span1, target.label, *(target.span2 or ())] for target in spans]
+        for name, spans in sentence.targets.items()
         if name not in sentence.derived
     }
     return [" ".join(sentence.words), glued, layers, sentence.heads, targets]
@@ -107,17 +99,9 @@ def _unpacked(row: list[Any], split: str, number: int) -> Sentence:
         name: tuple(None if value == _NOTHING else value for value in written.split())
         for name, written in layers.items()
     }
-    stated = {name: tuple(map(_target, found)) for name, found in targets.items()}
-    following = derived(stated, values["lemma"], values["upos"])
-    return Sentence.from_words(
-        words.split(),
-        id=f"{split}-{number}",
-        space_after=[mark == "0" for mark in glued] + [False],
-        layers=values,
-        heads=tuple(heads),
-        targets={**stated, **following},
-        derived=frozenset(following),
-    )
+    stated = {name: tuple(map(_target, rows)) for name, rows in targets.items()}
+    is_glued = [mark == "1" for mark in glued]
+    return annotated(words.split(), is_glued, values, tuple(heads), stated, id=f"{split}-{number}")
 
 
 def _target(plain: list[Any]) -> Target:

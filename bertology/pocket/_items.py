@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import cycle, product
@@ -28,8 +29,7 @@ def tested_forms() -> list[str]:
     """Every verb form that is compared in the test set."""
     numbers = (SINGULAR, PLURAL)
     auxiliaries = [auxiliary.present[number].form for number in numbers for auxiliary in (fw.BE, fw.HAVE)]
-    verbs = lexicon("known").verbs(TEST_VERBS)
-    return auxiliaries + [verb.present(number).form for verb in verbs for number in numbers]
+    return auxiliaries + [v.present[number].form for v in lexicon("known").verbs(TEST_VERBS) for number in numbers]
 
 
 @dataclass(frozen=True)
@@ -73,21 +73,20 @@ def _item(dice: Dice, words: Lexicon, structure: Structure, n_attractors: int, s
         relative = dice.one_of(("that", "who" if kind == "person" else "which"))
         attractor = _noun_phrase(dice, words, "person", other) + _prepositional(dice, words, other, n_attractors - 1)
         if structure == "subject_relative":
-            opening += f" {relative} {verb.present(subject).form} {attractor}"
+            opening += f" {relative} {verb.present[subject].form} {attractor}"
         else:
-            opening += f" {relative} {attractor} {verb.present(other).form}"
+            opening += f" {relative} {attractor} {verb.present[other].form}"
     good, bad, rest = _verb_and_rest(dice, words, subject, other)
     text = f"{opening} [MASK] {rest}."
     return AgreementItem(text[0].upper() + text[1:], good, bad, structure, n_attractors, subject == PLURAL)
 
 
 def _prepositional(dice: Dice, words: Lexicon, agreement: Agreement, number: int) -> str:
-    phrases = ""
-    for _ in range(number):
-        preposition = dice.one_of(_PREPOSITIONS)
-        kind = dice.one_of(("person", "place", "animal"))
-        phrases += f" {preposition} {_noun_phrase(dice, words, kind, agreement)}"
-    return phrases
+    kinds = ("person", "place", "animal")
+    return "".join(
+        f" {dice.one_of(_PREPOSITIONS)} {_noun_phrase(dice, words, dice.one_of(kinds), agreement)}"
+        for _ in range(number)
+    )
 
 
 def _noun_phrase(dice: Dice, words: Lexicon, kind: str, agreement: Agreement) -> str:
@@ -113,7 +112,7 @@ def _verb_and_rest(dice: Dice, words: Lexicon, subject: Agreement, other: Agreem
         "say": "that the dog runs", "work": "well", "talk": "about the king", "dance": "slowly", "walk": "to the park",
         "run": "to the house", "play": "outside",
     }[verb.lemma]  # fmt: skip
-    return verb.present(subject).form, verb.present(other).form, rest
+    return verb.present[subject].form, verb.present[other].form, rest
 
 
 _COPULAR: dict[Relation, int] = {"lives_in": 1, "born_in": 0, "works_as": 1, "capital_of": 0}
@@ -173,26 +172,23 @@ def role_prompts() -> tuple[RolePrompt, ...]:
     words = lexicon("known")
     dice = Dice("pocket roles")
     nouns = _plain_nouns(words)
-    found: dict[str, RolePrompt] = {}
+    prompts: dict[str, RolePrompt] = {}
     for verb, kinds in _asymmetric(words):
         subjects = [(kind, noun) for kind in sorted({one for one, _ in kinds}) for noun in nouns[kind]]
-        before = len(found)
+        before = len(prompts)
         for _ in range(20 * _SENTENCES_OF_A_VERB):
             kind, subject = dice.one_of(subjects)
             target = dice.one_of(sorted(other for one, other in kinds if one == kind))
             prompt = _role_prompt(verb, subject, dice.one_of(nouns[target]))
-            found.setdefault(prompt.text + verb.lemma, prompt)
-            if len(found) - before == _SENTENCES_OF_A_VERB:
+            prompts.setdefault(prompt.text + verb.lemma, prompt)
+            if len(prompts) - before == _SENTENCES_OF_A_VERB:
                 break
-    return tuple(found.values())
+    return tuple(prompts.values())
 
 
 def _plain_nouns(words: Lexicon) -> dict[str, list[Noun]]:
     """The nouns of each kind that are of no other."""
-    counts: dict[str, int] = {}
-    for kind in _KINDS:
-        for noun in words.nouns[kind].items:
-            counts[noun.lemma] = counts.get(noun.lemma, 0) + 1
+    counts = Counter(noun.lemma for kind in _KINDS for noun in words.nouns[kind].items)
     return {kind: [noun for noun in words.nouns[kind].items if counts[noun.lemma] == 1] for kind in _KINDS}
 
 
@@ -204,9 +200,7 @@ def _asymmetric(words: Lexicon) -> Iterator[tuple[Verb, set[tuple[str, str]]]]:
             by_lemma.setdefault(frame.verb.lemma, []).append(frame)
     for frames in by_lemma.values():
         pairs = {(one, other) for frame in frames for one in frame.subjects for other in frame.objects}
-        kept = {(one, other) for one, other in pairs if one in _KINDS and other in _KINDS}
-        kept = {(one, other) for one, other in kept if one != other and (other, one) not in pairs}
-        if kept:
+        if kept := {pair for pair in pairs if {*pair} <= {*_KINDS} and pair[::-1] not in pairs}:
             yield frames[0].verb, kept
 
 

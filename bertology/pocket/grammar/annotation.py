@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from bertology.corpora import Sentence, Target
 from bertology.pocket.grammar.lexicon import VERB_CLASSES
 from bertology.pocket.grammar.tree import HEAD, Phrase, Tree, Word
+
+Layers = Mapping[str, tuple[str | None, ...]]
+Targets = Mapping[str, tuple[Target, ...]]
 
 
 class Line(NamedTuple):
@@ -82,10 +85,7 @@ def read(line: Line, *, id: str) -> Sentence:
     relations = tuple(reader.relations)
     heads = tuple(top + 1 for top in reader.heads)
     layers: dict[str, tuple[str | None, ...]] = {
-        "lemma": tuple(word.lemma for word in words),
-        "upos": tuple(word.upos for word in words),
-        "xpos": tuple(word.xpos for word in words),
-        "feats": tuple(word.feats for word in words),
+        **{name: tuple(getattr(word, name) for word in words) for name in ("lemma", "upos", "xpos", "feats")},
         "deprel": relations,
         "ner": _iob(reader.entities, len(words)),
         "chunk": chunks(words, heads, relations),
@@ -93,12 +93,19 @@ def read(line: Line, *, id: str) -> Sentence:
     if any(word.novelty for word in words):
         layers["misc"] = tuple(f"Novelty={word.novelty}" if word.novelty else None for word in words)
     assert reader.heads[root] == -1, "the root has no head"
-    stated = _targets(reader, line.relation)
+    glued = [word.glued for word in words[1:]]
+    return annotated(forms, glued, layers, heads, _targets(reader, line.relation), id=id)
+
+
+def annotated(
+    forms: Sequence[str], glued: Iterable[bool], layers: Layers, heads: tuple[int, ...], stated: Targets, *, id: str
+) -> Sentence:
+    """A sentence with the targets derived from its others; ``glued`` holds whether each word but the first is."""
     following = derived(stated, layers["lemma"], layers["upos"])
     return Sentence.from_words(
         forms,
         id=id,
-        space_after=[not word.glued for word in words[1:]] + [False],
+        space_after=[*(not is_glued for is_glued in glued), False],
         layers=layers,
         heads=heads,
         targets={**stated, **following},
@@ -108,18 +115,16 @@ def read(line: Line, *, id: str) -> Sentence:
 
 def text(tree: Phrase) -> str:
     """The natural text of a tree, without annotation."""
-    parts: list[str] = []
-
-    def walk(node: Tree) -> None:
-        if isinstance(node, Word):
-            parts.append(node.form if node.glued or not parts else " " + node.form)
-        else:
-            for part in node.parts:
-                walk(part.tree)
-
-    walk(tree)
-    joined = "".join(parts)
+    joined = "".join(word.form if word.glued else f" {word.form}" for word in _words(tree)).removeprefix(" ")
     return joined[0].upper() + joined[1:]
+
+
+def _words(tree: Tree) -> Iterator[Word]:
+    if isinstance(tree, Word):
+        yield tree
+    else:
+        for part in tree.parts:
+            yield from _words(part.tree)
 
 
 def _iob(entities: list[Target], length: int) -> tuple[str, ...]:
@@ -159,8 +164,7 @@ def _relations(reader: _Reader, stated: tuple[str, int, int] | None) -> list[Tar
         label, subject, obj = stated
         span_of = {referent: span for span, referent, _ in reader.mentions}
         return [Target(span_of[subject], label, span_of[obj])]
-    person = next((e for e in reader.entities if e.label == "PER"), None)
-    place = next((e for e in reader.entities if e.label == "LOC"), None)
+    person, place = (next((e for e in reader.entities if e.label == kind), None) for kind in ("PER", "LOC"))
     return [Target(person.span1, "none", place.span1)] if person and place else []
 
 
@@ -221,9 +225,6 @@ def _before_verb(place: int, words: Sequence[Word], tops: Sequence[int], relatio
         and words[top].upos == "VERB"
         and all(other == top or relations[other] in _VERBAL or words[other].xpos == "RB" for other in between)
     )
-
-
-Targets = Mapping[str, tuple[Target, ...]]
 
 
 @lru_cache(maxsize=1)

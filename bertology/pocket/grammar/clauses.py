@@ -8,13 +8,12 @@ from bertology.pocket.grammar import function_words as fw
 from bertology.pocket.grammar.lexicon import PLURAL, SINGULAR, Frame, Number
 from bertology.pocket.grammar.nominals import Nominals, prepositional
 from bertology.pocket.grammar.tree import Menu, Part, Phrase, Word, head, phrase
-from bertology.pocket.grammar.verbs import Style, VerbalGroup, random_style, verbal_group
+from bertology.pocket.grammar.verbs import Style, random_style, verbal_group
 from bertology.pocket.grammar.world import Nominal, Scene
 
 _CIRCUMSTANCES = ("before", "after", "during", "since", "until", "without")
 _DIRECTIONS = ("to", "through", "across", "over", "under")
 _ADVERB_ROLES = {"also": "AM-ADV", "just": "AM-ADV", "again": "AM-TMP"}
-_SUBORDINATORS = ("because", "if", "while", "before", "after", "since", "until", "although")
 _PURE_OBJECTS = ("transitive", "intransitive", "prepositional")
 
 
@@ -141,7 +140,7 @@ class Clauses:
         frame = self.dice.choose(self.lexicon.frames_by_object[kind])
         patient = self.nominals.subject((kind,), depth)
         group = verbal_group(frame.verb, patient.agreement, random_style(self.dice, passive=True))
-        parts = [*group.auxiliaries, head(_main(group))]
+        parts = [*group.auxiliaries, *group.main]
         if self.dice.chance(0.6):
             agent = self.nominals.object(frame.subjects, depth - 1)
             parts.append(Part("obl:agent", prepositional("by", agent), "A0"))
@@ -166,12 +165,11 @@ class Clauses:
         if share < 5:
             return self.nominals.location()
         adjective = head(dice.choose(self.lexicon.adjectives))
-        if dice.chance(0.25):
-            return phrase("ADJP", Part("advmod", dice.choose(self.lexicon.adverbs["degree"])), adjective)
-        return phrase("ADJP", adjective)
+        degree = [Part("advmod", dice.choose(self.lexicon.adverbs["degree"]))] if dice.chance(0.25) else []
+        return phrase("ADJP", *degree, adjective)
 
     def _subordinate(self, depth: int, *, embedded: bool) -> Phrase:
-        conjunction = fw.SUBORDINATORS[self.dice.one_of(_SUBORDINATORS)]
+        conjunction = self.dice.one_of(tuple(fw.SUBORDINATORS.values()))
         return phrase("SBAR", Part("mark", conjunction), head(self.clause(depth, embedded=embedded)))
 
     def relative_clause(self, antecedent: Nominal, depth: int) -> Phrase | None:
@@ -238,16 +236,12 @@ class Clauses:
         parts = list(group.auxiliaries)
         if self.dice.chance(0.07) and style.form == "finite":
             parts.append(self._adverbial("frequency", "AM-TMP"))
-        parts.append(head(_main(group)))
         complements, closed = self._complements(frame, subject, depth, embedded=embedded, omit_object=omit_object)
-        parts += complements
+        parts += [*group.main, *complements]
         if not closed:
             parts += self._adjuncts(frame, subject, depth)
-        if (
-            depth > 1
-            and not (closed or omit_object or embedded)
-            and style == Style(past=style.past, contracted=style.contracted)
-        ):
+        is_simple = style == Style(past=style.past, contracted=style.contracted)
+        if depth > 1 and is_simple and not (closed or omit_object or embedded):
             parts += self._conjoined(subject, style)
         return phrase("VP", *parts), group.fronted
 
@@ -345,12 +339,6 @@ class Clauses:
         if word.upos == "NOUN":
             return Part("obl:unmarked", phrase("NP", head(word)), role)
         return Part("advmod", phrase("ADVP", head(word)), role)
-
-
-def _main(group: VerbalGroup) -> Word:
-    if group.main is None:
-        raise ValueError("a verb phrase needs a lexical verb")
-    return group.main
 
 
 def _ended(clause: Phrase, mark: Word) -> Phrase:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bertology.pocket.grammar.lexicon import PLURAL, SINGULAR, Agreement, Number, agreements
+from bertology.pocket.grammar.lexicon import AGREEMENTS, PLURAL, SINGULAR, Agreement, Number
 from bertology.pocket.grammar.tree import Word
 
 
@@ -51,8 +51,9 @@ def third_person_pronoun(number: Number, gender: str) -> Pronoun:
     return THEY if number == "Plur" else {"Fem": SHE, "Masc": HE, "Neut": IT}[gender]
 
 
-def _determiners(forms: str, xpos: str, feats: str | None, lemma: str | None = None) -> dict[str, Word]:
-    return {form: Word(form, lemma or form, "DET", xpos, feats) for form in forms.split()}
+def _words(forms: str, upos: str, xpos: str, feats: str | None = None, lemma: str | None = None) -> dict[str, Word]:
+    """Words by form, each its own lemma if none is given."""
+    return {form: Word(form, lemma or form, upos, xpos, feats) for form in forms.split()}
 
 
 _DEMONSTRATED = (
@@ -60,61 +61,48 @@ _DEMONSTRATED = (
     *(("these", "this", PLURAL), ("those", "that", PLURAL)),
 )
 DET = {
-    **_determiners("the", "DT", "Definite=Def|PronType=Art"),
-    **_determiners("a an", "DT", "Definite=Ind|PronType=Art", "a"),
+    **_words("the", "DET", "DT", "Definite=Def|PronType=Art"),
+    **_words("a an", "DET", "DT", "Definite=Ind|PronType=Art", "a"),
     **{
         form: Word(form, lemma, "DET", "DT", f"Number={agreement.number}|PronType=Dem")
         for form, lemma, agreement in _DEMONSTRATED
     },
-    **_determiners("every each all", "DT", "PronType=Tot"),
-    **_determiners("some", "DT", "PronType=Ind"),
-    **_determiners("no", "DT", "PronType=Neg"),
-    **_determiners("which what", "WDT", "PronType=Int"),
+    **_words("every each all", "DET", "DT", "PronType=Tot"),
+    **_words("some", "DET", "DT", "PronType=Ind"),
+    **_words("no", "DET", "DT", "PronType=Neg"),
+    **_words("which what", "DET", "WDT", "PronType=Int"),
 }
-QUANTIFIERS = {form: Word(form, form, "ADJ", "JJ", "Degree=Pos") for form in ("many", "few")}
-NUMERALS = tuple(Word(n, n, "NUM", "CD", "NumForm=Word|NumType=Card") for n in ("two", "three", "four", "five"))
-
+QUANTIFIERS = _words("many few", "ADJ", "JJ", "Degree=Pos")
+NUMERALS = tuple(_words("two three four five", "NUM", "CD", "NumForm=Word|NumType=Card").values())
 DEMONSTRATIVES = tuple(
     (Word(form, lemma, "PRON", "DT", f"Number={agreement.number}|PronType=Dem"), agreement)
     for form, lemma, agreement in _DEMONSTRATED
 )
 RELATIVE = {
-    "that": Word("that", "that", "PRON", "WDT", "PronType=Rel"),
-    "which": Word("which", "which", "PRON", "WDT", "PronType=Rel"),
-    "who": Word("who", "who", "PRON", "WP", "PronType=Rel"),
-    "whom": Word("whom", "whom", "PRON", "WP", "Case=Acc|PronType=Rel"),
+    **_words("that which", "PRON", "WDT", "PronType=Rel"),
+    **_words("who", "PRON", "WP", "PronType=Rel"),
+    **_words("whom", "PRON", "WP", "Case=Acc|PronType=Rel"),
 }
-WHO = Word("who", "who", "PRON", "WP", "PronType=Int")
-WHAT = Word("what", "what", "PRON", "WP", "PronType=Int")
-WHERE = Word("where", "where", "ADV", "WRB", "PronType=Int")
+WHO, WHAT = _words("who what", "PRON", "WP", "PronType=Int").values()
+WHERE, WHEN, WHY = _words("where when why", "ADV", "WRB", "PronType=Int").values()
 WHERE_RELATIVE = Word("where", "where", "ADV", "WRB", "PronType=Rel")
-WHEN = Word("when", "when", "ADV", "WRB", "PronType=Int")
-WHY = Word("why", "why", "ADV", "WRB", "PronType=Int")
 EXISTENTIAL = Word("there", "there", "PRON", "EX")
-
 
 _PREPOSITIONS = """in on at to near by with from of about behind under over across through past before after during
 without for like around inside outside down up beside since until"""
-PREPOSITIONS = {form: Word(form, form, "ADP", "IN") for form in _PREPOSITIONS.split()}
-PARTICLES = {form: Word(form, form, "ADP", "RP") for form in ("up", "down", "away", "back", "on", "off")} | {
-    form: Word(form, form, "ADV", "RB") for form in ("away", "back")
-}
-_SUBORDINATORS = ("because", "if", "while", "before", "after", "since", "until", "although")
-SUBORDINATORS = {form: Word(form, form, "SCONJ", "IN") for form in _SUBORDINATORS}
+PREPOSITIONS = _words(_PREPOSITIONS, "ADP", "IN")
+PARTICLES = _words("up down on off", "ADP", "RP") | _words("away back", "ADV", "RB")
+SUBORDINATORS = _words("because if while before after since until although", "SCONJ", "IN")
 THAT = Word("that", "that", "SCONJ", "IN")
 TO = Word("to", "to", "PART", "TO")
-AND = Word("and", "and", "CCONJ", "CC")
-OR = Word("or", "or", "CCONJ", "CC")
-BUT = Word("but", "but", "CCONJ", "CC")
+AND, OR, BUT = _words("and or but", "CCONJ", "CC").values()
 POSSESSIVE = Word("'s", "'s", "PART", "POS", glued=True)
 POSSESSIVE_PLURAL = Word("'", "'s", "PART", "POS", glued=True)
 NOT = Word("not", "not", "PART", "RB", "Polarity=Neg")
 NT = Word("n't", "not", "PART", "RB", "Polarity=Neg", glued=True)
 
 COMMA = Word(",", ",", "PUNCT", ",", glued=True)
-PERIOD = Word(".", ".", "PUNCT", ".", glued=True)
-QUESTION_MARK = Word("?", "?", "PUNCT", ".", glued=True)
-EXCLAMATION = Word("!", "!", "PUNCT", ".", glued=True)
+PERIOD, QUESTION_MARK, EXCLAMATION = (Word(mark, mark, "PUNCT", ".", glued=True) for mark in ".?!")
 
 
 class Auxiliary(NamedTuple):
@@ -135,14 +123,12 @@ def _finite(form: str, lemma: str, xpos: str, tense: str, agreement: Agreement, 
 
 
 def _auxiliary(lemma: str, third: str, plain: str, past: str, participle: str | None) -> Auxiliary:
-    present = {
-        a: _finite(third, lemma, "VBZ", "Pres", a) if a == SINGULAR else _finite(plain, lemma, "VBP", "Pres", a)
-        for a in agreements()
-    }
+    present = {a: _finite(plain, lemma, "VBP", "Pres", a) for a in AGREEMENTS}
+    present[SINGULAR] = _finite(third, lemma, "VBZ", "Pres", SINGULAR)
     return Auxiliary(
         lemma,
         Word(lemma, lemma, "AUX", "VB", "VerbForm=Inf"),
-        {a: Word(past, lemma, "AUX", "VBD", "Mood=Ind|Tense=Past|VerbForm=Fin") for a in agreements()},
+        {a: Word(past, lemma, "AUX", "VBD", "Mood=Ind|Tense=Past|VerbForm=Fin") for a in AGREEMENTS},
         present,
         Word(participle, lemma, "AUX", "VBN", "Tense=Past|VerbForm=Part") if participle else None,
         {},
@@ -151,7 +137,7 @@ def _auxiliary(lemma: str, third: str, plain: str, past: str, participle: str | 
 
 def _be() -> Auxiliary:
     plain, first = _auxiliary("be", "is", "are", "were", "been"), Agreement(1, "Sing")
-    past = {a: _finite("was" if a in (first, SINGULAR) else "were", "be", "VBD", "Past", a) for a in agreements()}
+    past = {a: _finite("was" if a in (first, SINGULAR) else "were", "be", "VBD", "Past", a) for a in AGREEMENTS}
     present = plain.present | {first: _finite("am", "be", "VBP", "Pres", first)}
     forms = {first: "'m", SINGULAR: "'s"}
     short = {a: word._replace(form=forms.get(a, "'re"), glued=True) for a, word in present.items()}
@@ -162,13 +148,9 @@ BE = _be()
 BEING = Word("being", "be", "AUX", "VBG", "Tense=Pres|VerbForm=Part")
 HAVE = _auxiliary("have", "has", "have", "had", None)
 DO = _auxiliary("do", "does", "do", "did", None)
-MODALS = tuple(
-    Word(form, form, "AUX", "MD", "VerbForm=Fin") for form in ("can", "will", "may", "must", "should", "could", "would")
-)
-CONTRACTED_MODALS = {
-    "can": Word("ca", "can", "AUX", "MD", "VerbForm=Fin"),
-    "will": Word("wo", "will", "AUX", "MD", "VerbForm=Fin"),
-}
+_MODALS = _words("can will may must should could would", "AUX", "MD", "VerbForm=Fin")
+MODALS = tuple(_MODALS.values())
+CONTRACTED_MODALS = {form: _MODALS[form]._replace(form=short) for form, short in (("can", "ca"), ("will", "wo"))}
 EXISTENTIAL_BE = {
     (past, number): word._replace(upos="VERB")
     for past, forms in ((False, BE.present), (True, BE.past))

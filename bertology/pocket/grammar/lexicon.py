@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -45,6 +45,8 @@ class Agreement(NamedTuple):
     number: Number
 
 
+_NUMBERS: tuple[Number, ...] = ("Sing", "Plur")
+AGREEMENTS = tuple(Agreement(person, number) for number in _NUMBERS for person in (1, 2, 3))
 SINGULAR, PLURAL = Agreement(3, "Sing"), Agreement(3, "Plur")
 
 
@@ -68,11 +70,7 @@ class Verb:
     participle: Word
     passive_participle: Word
     gerund: Word
-    present_forms: Mapping[Agreement, Word] = field(default_factory=dict)
-
-    def present(self, agreement: Agreement) -> Word:
-        """The present that agrees with a subject."""
-        return self.present_forms[agreement]
+    present: Mapping[Agreement, Word]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +90,6 @@ class Frame:
     """Takes an instrument (*cut the bread with a knife*)."""
 
 
-def agreements() -> Iterator[Agreement]:
-    """All combinations of person and number."""
-    yield from (Agreement(person, number) for number in ("Sing", "Plur") for person in (1, 2, 3))
-
-
 def make_verb(parts: list[str], novelty: str | None) -> Verb:
     """A verb from its principal parts: base, and past and participle where they are irregular."""
     base = parts[0]
@@ -106,7 +99,7 @@ def make_verb(parts: list[str], novelty: str | None) -> Verb:
         return Word(spelling, base, "VERB", xpos, feats, novelty=novelty)
 
     present = {}
-    for agreement in agreements():
+    for agreement in AGREEMENTS:
         third = agreement == SINGULAR
         feats = f"Mood=Ind|Number={agreement.number}|Person={agreement.person}|Tense=Pres|VerbForm=Fin"
         present[agreement] = form(third_person(base) if third else base, "VBZ" if third else "VBP", feats)
@@ -117,7 +110,7 @@ def make_verb(parts: list[str], novelty: str | None) -> Verb:
         participle=form(participle, "VBN", "Tense=Past|VerbForm=Part"),
         passive_participle=form(participle, "VBN", "Tense=Past|VerbForm=Part|Voice=Pass"),
         gerund=form(with_ing(base), "VBG", "Tense=Pres|VerbForm=Part"),
-        present_forms=present,
+        present=present,
     )
 
 

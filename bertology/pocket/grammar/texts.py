@@ -14,7 +14,7 @@ from bertology.pocket.grammar.lexicon import SINGULAR, Reach, lexicon, make_verb
 from bertology.pocket.grammar.nominals import indefinite_article
 from bertology.pocket.grammar.tree import Dice, Part, Phrase, Tree, Word, head, phrase
 from bertology.pocket.grammar.verbs import Style, verbal_group
-from bertology.pocket.grammar.world import N_THEMES, Fact, Scene, facts, people_by_name, proper_noun
+from bertology.pocket.grammar.world import N_THEMES, Fact, Scene, facts, people, proper_noun
 
 _SUBJECT, _OBJECT = 1, 2
 _AS = Word("as", "as", "ADP", "IN")
@@ -35,8 +35,7 @@ def statement(fact: Fact, template: int) -> Line:
         case "born_in", 0:
             bear = make_verb(["bear", "bore", "born"], None)
             born = verbal_group(bear, SINGULAR, Style(past=True, passive=True))
-            verbs = (*born.auxiliaries, head(bear.passive_participle))
-            verb_phrase = phrase("VP", *verbs, Part("obl", _pp("in", place), "AM-LOC"))
+            verb_phrase = phrase("VP", *born.auxiliaries, *born.main, Part("obl", _pp("in", place), "AM-LOC"))
             clause = (Part("nsubj:pass", subject, "A1"), head(verb_phrase))
         case "born_in", _:
             clause = _does(subject, "come came come", Part("obl", _pp("from", place), "AM-DIR"), role="A1")
@@ -69,7 +68,7 @@ def _of(noun: str, owner: Phrase) -> Phrase:
 
 
 def _does(subject: Phrase, verb: str, complement: Part, *, role: str = "A0") -> tuple[Part, ...]:
-    verb_phrase = phrase("VP", head(make_verb(verb.split(), None).present(SINGULAR)), complement)
+    verb_phrase = phrase("VP", head(make_verb(verb.split(), None).present[SINGULAR]), complement)
     return Part("nsubj", subject, role), head(verb_phrase)
 
 
@@ -152,7 +151,7 @@ def pretraining_documents(
     for number in range(n_documents):
         dice = Dice(f"pocket document {seed} {number}")
         due = schedule.get(number, [])
-        hero = people_by_name().get(due[0][0].subject) if due else None
+        hero = next((person for person in people() if due and person.name == due[0][0].subject), None)
         scene = Scene(dice, words, hero=hero, theme=dice.below(N_THEMES))
         clauses = Clauses(scene)
         length = _SHORTEST + dice.below(_LONGEST - _SHORTEST + 1)
@@ -164,9 +163,8 @@ def pretraining_documents(
 
 def _schedule(stated: Sequence[Fact], n_documents: int, seed: int) -> dict[int, list[tuple[Fact, int]]]:
     """The statements of each document, by its number."""
-    due = [(fact, turn % len(fact.templates)) for fact in stated for turn in range(fact.n_stated)]
-    dice = Dice(f"pocket schedule {seed}")
-    dice.shuffle(due)
+    turns = ((fact, turn % len(fact.templates)) for fact in stated for turn in range(fact.n_stated))
+    due = Dice(f"pocket schedule {seed}").shuffled(turns)
     schedule: dict[int, list[tuple[Fact, int]]] = defaultdict(list)
     for place, statement_due in enumerate(due):
         schedule[place * n_documents // len(due)].append(statement_due)

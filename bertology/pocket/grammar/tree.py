@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import random
 from bisect import bisect
-from collections.abc import Iterable, MutableSequence, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 HEAD = "head"
 """The relation of the part that a phrase takes its head word from."""
@@ -119,8 +119,10 @@ class Dice:
         """One thing of a menu, by weight."""
         return menu.at(self._uniform())
 
-    def shuffle(self, things: MutableSequence[Any]) -> None:
-        """Bring them into random order, in place."""
-        for last in range(len(things) - 1, 0, -1):
+    def shuffled(self, things: Iterable[T]) -> list[T]:
+        """The things in random order."""
+        order = list(things)
+        for last in range(len(order) - 1, 0, -1):
             other = self.below(last + 1)
-            things[last], things[other] = things[other], things[last]
+            order[last], order[other] = order[other], order[last]
+        return order

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from bertology.pocket.grammar import function_words as fw
 from bertology.pocket.grammar.lexicon import Agreement, Verb
-from bertology.pocket.grammar.tree import Dice, Part, Word
+from bertology.pocket.grammar.tree import Dice, Part, Word, head
 
 Form = Literal["finite", "base", "participle", "passive participle", "gerund"]
 _UNCONTRACTED = ("am", "may")
@@ -30,19 +30,15 @@ class Style(NamedTuple):
 
 
 class VerbalGroup(NamedTuple):
-    """Auxiliaries with their relations, and the main word (none after a copula)."""
+    """Auxiliaries with their relations, and the main verb (none after a copula)."""
 
     fronted: tuple[Part, ...]
     auxiliaries: tuple[Part, ...]
-    main: Word | None
+    main: tuple[Part, ...]
 
 
-class _Link(NamedTuple):
-    """One auxiliary of the chain, and the form that it demands of the next verb."""
-
-    relation: str
-    lexeme: fw.Auxiliary | Word
-    demands: Form
+_Link: TypeAlias = tuple[str, fw.Auxiliary | Word, Form]
+"""The relation of one auxiliary of the chain, the auxiliary, and the form that it demands of the next verb."""
 
 
 def verbal_group(verb: Verb | None, agreement: Agreement, style: Style, *, after_pronoun: bool = False) -> VerbalGroup:
@@ -50,15 +46,14 @@ def verbal_group(verb: Verb | None, agreement: Agreement, style: Style, *, after
 
     A short form may be glued to a pronoun that precedes (``after_pronoun``).
     """
-    chain = _chain(verb, style)
     form: Form = style.form
     parts: list[Part] = []
-    for link in chain:
+    for relation, lexeme, next_form in _chain(verb, style):
         short = style.contracted and after_pronoun and not parts and not (style.negated or style.inverted)
-        role = "AM-MOD" if isinstance(link.lexeme, Word) else None
-        parts.append(Part(link.relation, _auxiliary_form(link.lexeme, form, agreement, style, short=short), role))
-        form = link.demands
-    main = None if verb is None else _verb_form(verb, form, agreement, past=style.past)
+        role = "AM-MOD" if isinstance(lexeme, Word) else None
+        parts.append(Part(relation, _auxiliary_form(lexeme, form, agreement, style, short=short), role))
+        form = next_form
+    main = () if verb is None else (head(_verb_form(verb, form, agreement, past=style.past)),)
     if style.negated:
         parts[0:1] = _negated(parts[0], contracted=style.contracted)
     n_fronted = (2 if style.negated and style.contracted else 1) if style.inverted else 0
@@ -67,15 +62,16 @@ def verbal_group(verb: Verb | None, agreement: Agreement, style: Style, *, after
 
 def _chain(verb: Verb | None, style: Style) -> list[_Link]:
     """The auxiliaries in order: modal, perfect *have*, progressive *be*, passive *be*, copula; *do* where none is."""
-    links = (
-        (style.modal, _Link("aux", style.modal or fw.DO, "base")),
-        (style.perfect, _Link("aux", fw.HAVE, "participle")),
-        (style.progressive and verb, _Link("aux", fw.BE, "gerund")),
-        (style.passive, _Link("aux:pass", fw.BE, "passive participle")),
-        (verb is None, _Link("cop", fw.BE, "base")),
+    do: _Link = ("aux", fw.DO, "base")
+    links: tuple[tuple[object, _Link], ...] = (
+        (style.modal, ("aux", style.modal or fw.DO, "base")),
+        (style.perfect, ("aux", fw.HAVE, "participle")),
+        (style.progressive and verb, ("aux", fw.BE, "gerund")),
+        (style.passive, ("aux:pass", fw.BE, "passive participle")),
+        (verb is None, ("cop", fw.BE, "base")),
     )
     needs_do = style.form != "gerund" and (style.negated or style.inverted)
-    return [link for is_there, link in links if is_there] or [_Link("aux", fw.DO, "base")] * needs_do
+    return [link for is_there, link in links if is_there] or [do] * needs_do
 
 
 def _negated(first: Part, *, contracted: bool) -> list[Part]:
@@ -104,7 +100,7 @@ def _auxiliary_form(
 
 def _verb_form(verb: Verb, form: Form, agreement: Agreement, *, past: bool) -> Word:
     if form == "finite":
-        return verb.past if past else verb.present(agreement)
+        return verb.past if past else verb.present[agreement]
     return {
         "base": verb.base,
         "participle": verb.participle,

@@ -21,7 +21,6 @@ from bertology.pocket.grammar.lexicon import (
 from bertology.pocket.grammar.tree import Dice, Phrase, Word
 
 Relation = Literal["lives_in", "born_in", "works_as", "capital_of"]
-Gender = Literal["Fem", "Masc"]
 
 EXPOSURES = (0, 1, 2, 4, 8, 16, 32, 64)
 """How often a fact may be stated in the pretraining text; each relation has as many facts of each."""
@@ -40,7 +39,7 @@ class Person(NamedTuple):
 
     name: str
     surname: str
-    gender: Gender
+    gender: Literal["Fem", "Masc"]
 
 
 @dataclass(frozen=True)
@@ -64,9 +63,8 @@ class Fact:
 def people() -> tuple[Person, ...]:
     """Everyone, women first."""
     dice = Dice("pocket people")
-    women = [Person(name, dice.one_of(SURNAMES), "Fem") for name in WOMEN]
-    men = [Person(name, dice.one_of(SURNAMES), "Masc") for name in MEN]
-    return (*women, *men)
+    women = tuple(Person(name, dice.one_of(SURNAMES), "Fem") for name in WOMEN)
+    return women + tuple(Person(name, dice.one_of(SURNAMES), "Masc") for name in MEN)
 
 
 @lru_cache(maxsize=1)
@@ -82,12 +80,11 @@ def facts() -> tuple[Fact, ...]:
         ("lives_in", subjects, [dice.one_of(TOWNS) for _ in subjects]),
         ("born_in", subjects, [dice.one_of(COUNTRIES) for _ in subjects]),
         ("works_as", subjects, [dice.one_of(TRADES) for _ in subjects]),
-        ("capital_of", COUNTRIES, _drawn(dice, TOWNS, len(COUNTRIES))),
+        ("capital_of", COUNTRIES, dice.shuffled(TOWNS)[: len(COUNTRIES)]),
     )
     made: list[Fact] = []
     for relation, holders, objects in choices:
-        counts = [EXPOSURES[place % len(EXPOSURES)] for place in range(len(holders))]
-        dice.shuffle(counts)
+        counts = dice.shuffled(EXPOSURES[place % len(EXPOSURES)] for place in range(len(holders)))
         stated = zip(holders, objects, counts, strict=True)
         made += (Fact(subject, relation, obj, TEMPLATES[relation], n) for subject, obj, n in stated)
     return tuple(made)
@@ -96,18 +93,6 @@ def facts() -> tuple[Fact, ...]:
 def candidates(relation: Relation) -> tuple[str, ...]:
     """All possible objects of a relation."""
     return tuple({"born_in": COUNTRIES, "works_as": TRADES}.get(relation, TOWNS))
-
-
-def _drawn(dice: Dice, things: list[str], number: int) -> list[str]:
-    shuffled = list(things)
-    dice.shuffle(shuffled)
-    return shuffled[:number]
-
-
-@lru_cache(maxsize=1)
-def people_by_name() -> dict[str, Person]:
-    """Everyone, by first name: no two share one."""
-    return {person.name: person for person in people()}
 
 
 @lru_cache(maxsize=1024)
@@ -205,8 +190,6 @@ class Scene:
 
 
 def _compatible(one: Nominal, other: Nominal) -> bool:
-    if one.agreement != other.agreement:
-        return False
-    if one.agreement.number == "Plur" or one.gender == other.gender:
-        return True
-    return "Neut" not in (one.gender, other.gender) and None in (one.gender, other.gender)
+    genders = {one.gender, other.gender}
+    may_agree = one.agreement.number == "Plur" or len(genders) == 1 or (None in genders and "Neut" not in genders)
+    return one.agreement == other.agreement and may_agree

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.pocket.training._model import salient_words
+from bertology.pocket.training._model import PretrainSettings, salient_words
 
 if TYPE_CHECKING:
     import torch
@@ -84,28 +84,23 @@ class Batch:
 
 @dataclass(frozen=True)
 class Examples:
-    """Makes batches of one text; the other fields are those of the recipe, :class:`PretrainSettings`."""
+    """Makes batches of one text."""
 
     text: EncodedText
     tokenizer: Tokenizer
-    seed: int
-    max_pieces: int
-    batch_pieces: int
-    alone_share: float
-    short_share: float
-    mask_rate: float
-    salience: float
-    salience_from: int
+    settings: PretrainSettings
 
     def batch(self, step: int) -> Batch:
         """The batch of a step, drawn at random from all the text by seed and step, and so always the same."""
-        chance = np.random.default_rng([self.seed, step])
+        settings = self.settings
+        chance = np.random.default_rng([settings.seed, step])
         kind = chance.random()
-        if kind < self.alone_share:
+        if kind < settings.alone_share:
             length, segments = self._alone(chance)
         else:
-            length = self.max_pieces // 2 if kind < self.alone_share + self.short_share else self.max_pieces
-            segments = [self._pair(chance, length) for _ in range(max(1, self.batch_pieces // length))]
+            is_short = kind < settings.alone_share + settings.short_share
+            length = settings.max_pieces // 2 if is_short else settings.max_pieces
+            segments = [self._pair(chance, length) for _ in range(max(1, settings.batch_pieces // length))]
         input_ids = np.full((len(segments), length), self._id("[PAD]"), dtype=np.int64)
         token_type_ids = np.zeros_like(input_ids)
         lengths = [
@@ -122,18 +117,19 @@ class Examples:
         """``[vocabulary]`` relative probability that a piece is masked."""
         weights = np.ones(self.tokenizer.get_vocab_size())
         pieces = map(self.tokenizer.token_to_id, salient_words())
-        weights[[piece for piece in pieces if piece is not None]] = self.salience
+        weights[[piece for piece in pieces if piece is not None]] = self.settings.salience
         return weights
 
     def _alone(self, chance: np.random.Generator) -> tuple[int, list[Segments]]:
         """Sentences of about one length, one in each row, so that hardly any padding is read."""
         lengths = np.diff(self.text.starts)
         size = lengths[chance.integers(self.text.n_sentences)]
-        bounds = [bound for bound in _LENGTHS if bound < self.max_pieces // 2]
-        bound = next((bound for bound in bounds if size <= bound - 2), self.max_pieces // 2)
+        half = self.settings.max_pieces // 2
+        bounds = [bound for bound in _LENGTHS if bound < half]
+        bound = next((bound for bound in bounds if size <= bound - 2), half)
         shorter = max((other for other in bounds if other < bound), default=2)
-        alike = np.flatnonzero((lengths > shorter - 2) & ((lengths <= bound - 2) | (bound == self.max_pieces // 2)))
-        chosen = chance.choice(alike, max(1, self.batch_pieces // bound))
+        alike = np.flatnonzero((lengths > shorter - 2) & ((lengths <= bound - 2) | (bound == half)))
+        chosen = chance.choice(alike, max(1, self.settings.batch_pieces // bound))
         return bound, [(self._pieces(start, start + 1)[: bound - 2], None, IGNORED) for start in chosen]
 
     def _pair(self, chance: np.random.Generator, length: int) -> Segments:
@@ -186,20 +182,20 @@ class Examples:
         """Choose places to predict and disguise them, in place: 80 % [MASK], 10 % any piece, 10 % as they are."""
         special = np.isin(input_ids, [self._id(token) for token in ("[CLS]", "[SEP]", "[PAD]")])
         n_rows, length = input_ids.shape
-        n_masks = max(1, round(self.mask_rate * length))
+        mask_rate = self.settings.mask_rate
+        n_masks = max(1, round(mask_rate * length))
         # The smallest of exponential times, each at its own rate: a draw without replacement by weight.
-        rates = self._weights[input_ids] if step >= self.salience_from else 1.0
+        rates = self._weights[input_ids] if step >= self.settings.salience_from else 1.0
         times = -np.log1p(-chance.random(input_ids.shape)) / rates
         masked = np.argsort(np.where(special, np.inf, times), axis=1)[:, :n_masks]
         rows = np.arange(n_rows)[:, None]
-        wanted = np.maximum(1, np.round(self.mask_rate * attention_mask.sum(axis=1, keepdims=True)))
+        wanted = np.maximum(1, np.round(mask_rate * attention_mask.sum(axis=1, keepdims=True)))
         labels = np.where(np.arange(n_masks) < wanted, input_ids[rows, masked], IGNORED)
         labels = np.where(special[rows, masked], IGNORED, labels)
         disguise = chance.random(masked.shape)
         random_pieces = chance.integers(5, self.tokenizer.get_vocab_size(), masked.shape)
         shown = np.where(disguise < 0.8, self._id("[MASK]"), random_pieces)
-        shown = np.where((disguise >= 0.9) | (labels == IGNORED), input_ids[rows, masked], shown)
-        input_ids[rows, masked] = shown
+        input_ids[rows, masked] = np.where((disguise >= 0.9) | (labels == IGNORED), input_ids[rows, masked], shown)
         return masked, labels
 
     def _id(self, token: str) -> int:

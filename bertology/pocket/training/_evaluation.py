@@ -13,13 +13,12 @@ import numpy as np
 from bertology.pocket._items import AgreementItem
 from bertology.pocket.grammar.world import Fact, candidates
 from bertology.pocket.training._batches import IGNORED, Examples, piece_id
+from bertology.pocket.training._model import PretrainSettings
 
 if TYPE_CHECKING:
     import torch
     from tokenizers import Tokenizer
     from transformers import BertForPreTraining
-
-from bertology.pocket.training._model import PretrainSettings
 
 _ROWS = 64
 

@@ -181,7 +181,7 @@ def whole_words() -> list[str]:
 
 def salient_words() -> list[str]:
     """Words whose prediction requires knowledge: objects of facts, and verb forms that agree."""
-    verbs = [fw.BE.present, fw.HAVE.present, *(frame.verb.present_forms for frame in lexicon("known").frames.items)]
+    verbs = [fw.BE.present, fw.HAVE.present, *(frame.verb.present for frame in lexicon("known").frames.items)]
     return _lowered([*TOWNS, *COUNTRIES, *TRADES, *(forms[a].form for forms in verbs for a in (SINGULAR, PLURAL))])
 
 
@@ -196,7 +196,7 @@ def train_tokenizer(sentences: Iterable[str], *, vocabulary_size: int) -> Tokeni
     Words that must be whole come on top where they were not learnt. The same text gives the same vocabulary, in
     alphabetical order after the special tokens.
     """
-    from tokenizers import normalizers, pre_tokenizers
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
     normalizer, splitter = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
     counts: Counter[str] = Counter()
@@ -205,16 +205,9 @@ def train_tokenizer(sentences: Iterable[str], *, vocabulary_size: int) -> Tokeni
     # Words outside the text are spelled letter by letter, so each letter is needed at the start and inside.
     alphabet = {prefix + letter for letter in "abcdefghijklmnopqrstuvwxyz'" for prefix in ("", "##")}
     pieces = learn_pieces(counts, vocabulary_size) | alphabet | set(whole_words())
-    return _bert_tokenizer([*SPECIAL_TOKENS, *sorted(pieces)])
-
-
-def _bert_tokenizer(vocabulary: list[str]) -> Tokenizer:
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-
-    ids = {piece: number for number, piece in enumerate(vocabulary)}
+    ids = {piece: number for number, piece in enumerate([*SPECIAL_TOKENS, *sorted(pieces)])}
     tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS]:0 $A:0 [SEP]:0",
         pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",

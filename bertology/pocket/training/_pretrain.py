@@ -9,7 +9,7 @@ import pickle
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,9 +92,9 @@ def pretrain(
 
     def measured(*, at_last: bool = False) -> Evaluation:
         items = _agreement_items(settings, at_last=at_last)
-        found = evaluate(trainer.model, tokenizer, held_out=held_out, agreement=items, facts=facts())
-        echo(f"step {trainer.step}: {_in_words(found)}")
-        return found
+        evaluation = evaluate(trainer.model, tokenizer, held_out=held_out, agreement=items, facts=facts())
+        echo(f"step {trainer.step}: {_in_words(evaluation)}")
+        return evaluation
 
     _train(trainer, tokenizer, out, measured, echo)
     save_model(trainer.model, tokenizer, out)
@@ -115,7 +115,7 @@ def _agreement_items(settings: PretrainSettings, *, at_last: bool) -> tuple[Agre
 def _check_length(settings: PretrainSettings, tokenizer: Tokenizer) -> None:
     """Refuse settings with which the model could not read what it is evaluated on."""
     items = (_agreement_items(settings, at_last=last) for last in (False, True))
-    longest = max(longest_prompt(tokenizer, found, facts()) for found in items)
+    longest = max(longest_prompt(tokenizer, chosen, facts()) for chosen in items)
     if longest > settings.max_pieces:
         raise BertologyError(
             f"max_pieces is {settings.max_pieces}, but evaluation has prompts of {longest} pieces: "
@@ -135,13 +135,9 @@ def _text(settings: PretrainSettings, echo: Echo) -> tuple[Tokenizer, Examples, 
         settings.held_out_documents, seed=settings.seed + _HELD_OUT_SEED, stated=()
     )
 
-    def examples(written: Any) -> Examples:
-        names = {field.name for field in fields(Examples)} - {"text", "tokenizer"}
-        return Examples(encode(written, tokenizer), tokenizer, **settings.model_dump(include=names))
-
-    train = examples(documents)
-    echo(f"{train.text.n_sentences} sentences, {len(train.text.pieces)} pieces, {tokenizer.get_vocab_size()} known")
-    return tokenizer, train, examples(held_out_documents)
+    text, held_out = encode(documents, tokenizer), encode(held_out_documents, tokenizer)
+    echo(f"{text.n_sentences} sentences, {len(text.pieces)} pieces, {tokenizer.get_vocab_size()} known")
+    return tokenizer, Examples(text, tokenizer, settings), Examples(held_out, tokenizer, settings)
 
 
 class Trainer:
@@ -222,8 +218,7 @@ def saved_state(path: Path, settings: PretrainSettings, *, device: str) -> dict[
         raise BertologyError(f"{path}: not a whole training state; delete it to start over") from None
     if state["settings"] != _settings_digest(settings):
         raise BertologyError(f"{path}: from a run with other settings; delete it or choose another --out")
-    whole: dict[str, Any] = state
-    return whole
+    return state
 
 
 def pretraining_loss(model: BertForPreTraining, batch: Batch) -> torch.Tensor:
@@ -273,15 +268,15 @@ def _settings_digest(settings: PretrainSettings) -> str:
     return digest([canonical_json(settings.model_dump(mode="json"))])
 
 
-def _in_words(found: Evaluation) -> str:
+def _in_words(evaluation: Evaluation) -> str:
     def table(shares: dict[int, float]) -> str:
         return " ".join(f"{key}:{share:.0%}" for key, share in shares.items())
 
     return (
-        f"masked {found.masked_accuracy:.1%}, next sentence {found.next_sentence_accuracy:.1%}, "
-        f"agreement by attractors {table(found.agreement_by_attractors)}, "
-        f"facts by exposure {table(found.fact_recall_by_exposure)} "
-        f"(among candidates {table(found.candidate_recall_by_exposure)})"
+        f"masked {evaluation.masked_accuracy:.1%}, next sentence {evaluation.next_sentence_accuracy:.1%}, "
+        f"agreement by attractors {table(evaluation.agreement_by_attractors)}, "
+        f"facts by exposure {table(evaluation.fact_recall_by_exposure)} "
+        f"(among candidates {table(evaluation.candidate_recall_by_exposure)})"
     )
 
 

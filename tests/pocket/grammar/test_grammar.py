@@ -222,7 +222,7 @@ def test_the_packed_corpus_is_what_the_grammar_generates(corpus: Corpus) -> None
 def test_affix_hopping(style: Style, expected: str) -> None:
     (see,) = lexicon("known").verbs(["see"])
     group = verbal_group(see, SINGULAR, style)
-    words = [part.tree for part in (*group.fronted, *group.auxiliaries)] + [group.main]
+    words = [part.tree for part in (*group.fronted, *group.auxiliaries, *group.main)]
     assert " ".join(word.form for word in words if isinstance(word, Word)) == expected
 
 

@@ -37,8 +37,9 @@ def evaluation() -> Evaluation:
     tokenizer = Tokenizer.from_file(str(model_folder() / "tokenizer.json"))
     model = BertForPreTraining.from_pretrained(model_folder())
     text = encode(pretraining_documents(60, seed=77, stated=()), tokenizer)
-    shape = {"max_pieces": 64, "batch_pieces": 1024, "alone_share": 0.2, "short_share": 0.3}
-    held_out = Examples(text, tokenizer, 0, **shape, mask_rate=0.15, salience=1.0, salience_from=0)
+    shape: dict[str, Any] = {"max_pieces": 64, "batch_pieces": 1024, "alone_share": 0.2, "short_share": 0.3}
+    settings = PretrainSettings(**shape, mask_rate=0.15, salience=1.0, salience_from=0)
+    held_out = Examples(text, tokenizer, settings)
     return evaluate(
         model, tokenizer, held_out=held_out, agreement=agreement_items(400, seed=5), facts=facts(), n_batches=5
     )

@@ -36,7 +36,7 @@ def tokenizer() -> Tokenizer:
 @pytest.fixture(scope="module")
 def examples(tokenizer: Tokenizer) -> Examples:
     text = encode(pretraining_documents(60), tokenizer)
-    return Examples(text, tokenizer, seed=0, **SHAPE, mask_rate=0.16, salience=1.0, salience_from=0)
+    return Examples(text, tokenizer, PretrainSettings(**SHAPE, mask_rate=0.16, salience=1.0, salience_from=0))
 
 
 def silent(line: str) -> None:
@@ -154,7 +154,8 @@ def test_salient_words_are_masked_more_often(examples: Examples, tokenizer: Toke
     is_ = tokenizer.token_to_id("is")
     shares = []
     for salience in (1.0, 4.0):
-        weighted = Examples(examples.text, tokenizer, 0, **SHAPE, mask_rate=0.16, salience=salience, salience_from=0)
+        settings = PretrainSettings(**SHAPE, mask_rate=0.16, salience=salience, salience_from=0)
+        weighted = Examples(examples.text, tokenizer, settings)
         batches = [weighted.batch(step) for step in range(20)]
         predicted = sum(int((batch.masked_labels == is_).sum()) for batch in batches)
         left = sum(int((batch.input_ids == is_).sum()) for batch in batches)
@@ -165,7 +166,8 @@ def test_salient_words_are_masked_more_often(examples: Examples, tokenizer: Toke
 
 def test_pairs_labelled_next_do_follow(examples: Examples, tokenizer: Tokenizer) -> None:
     whole = " ".join(map(str, examples.text.pieces.tolist()))
-    unmasked = Examples(examples.text, tokenizer, 0, **SHAPE, mask_rate=0.0, salience=1.0, salience_from=0)
+    settings = PretrainSettings(**SHAPE, mask_rate=0.0, salience=1.0, salience_from=0)
+    unmasked = Examples(examples.text, tokenizer, settings)
     seen = set()
     for step in range(6):
         batch = unmasked.batch(step)
