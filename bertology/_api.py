@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bertology._files import explained_system_errors
 from bertology._memory import explained_shortage
 from bertology.activations import BarProgress, silent
-from bertology.corpora import Corpus, no_columns
+from bertology.corpora import Corpus, load_corpus
 from bertology.families.request import CONTROLS, parse_controls, parse_names
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
@@ -25,7 +25,7 @@ def probe(
     task: str | Sequence[str] = "pos",
     *,
     model: str | Path | Encoder | tuple[Any, Any] = "pocket",
-    corpus: str | Path | Corpus = "pocket",
+    corpus: Any = "pocket",
     layers: str | Sequence[int] = "all",
     seeds: int = 1,
     controls: str | Sequence[str] = CONTROLS,
@@ -43,7 +43,8 @@ def probe(
             (``bertology tasks`` lists them).
         model: ``pocket``, a folder in Hugging Face layout, a hub id, an :class:`~bertology.Encoder`, or a transformers
             model and its tokenizer, ``(model, tokenizer)``.
-        corpus: a corpus, or the name or path of one.
+        corpus: the name or path of a corpus, a :class:`~bertology.Corpus`, or data in memory: a DataFrame, a data set
+            of Hugging Face, a list of (text, label) or (words, tags) …, as :func:`bertology.load_corpus` takes them.
         layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output, 1…L the blocks.
         seeds: how many times to fit: once on the training split as it is, then on resamples of its sentences.
         controls: what the scores stand beside: ``majority``, ``word_majority``, of spans ``lexical`` (their words
@@ -63,8 +64,8 @@ def probe(
     Raises:
         BertologyError: something asked for cannot be done; the message says what, and what would be right.
     """
-    if isinstance(corpus, Corpus) and settings.get("columns") is not None:
-        raise no_columns(settings["columns"], f"{corpus.name}, which is loaded already")
+    if not isinstance(corpus, str | Path):
+        corpus = load_corpus(corpus, columns=settings.pop("columns", None))
     if not isinstance(model, str | Path):
         from bertology.encoders import model_name  # imports torch
 

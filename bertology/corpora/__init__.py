@@ -5,9 +5,11 @@
 """
 
 from bertology.corpora._corpus import Corpus
-from bertology.corpora._named import corpus_is_available, known_corpora, load_corpus, no_columns
+from bertology.corpora._memory import as_sentences
+from bertology.corpora._named import corpus_is_available, known_corpora, load_corpus
 from bertology.corpora._sentence import MultiwordToken, Sentence, Target
 from bertology.corpora._sentences import Sentences, WordLayer
+from bertology.corpora._table_columns import no_columns
 from bertology.corpora.formats._words import english_sentence
 from bertology.corpora.formats.conllu_lines import write_conllu
 from bertology.corpora.formats.spacy_docs import annotate_text, from_docs, to_docs
@@ -20,6 +22,7 @@ __all__ = [
     "Target",
     "WordLayer",
     "annotate_text",
+    "as_sentences",
     "corpus_is_available",
     "english_sentence",
     "from_docs",

@@ -30,6 +30,11 @@ def split_of(path: Path) -> str | None:
     return splits.pop() if len(splits) == 1 else None
 
 
+def split_named(name: str) -> str:
+    """The usual name of a split: ``train`` for *training*, ``dev`` for *validation* …, others as they are."""
+    return _SPLIT_OF.get(name.lower(), name)
+
+
 def _treebank_of(path: Path) -> tuple[str, str] | None:
     """The treebank (``en_ewt``) and language (``en``) of a file named as Universal Dependencies names them."""
     match = _UD_FILE.fullmatch(path.name)

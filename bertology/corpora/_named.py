@@ -10,12 +10,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from pkgutil import resolve_name
+from typing import Any
 
 from bertology._files import cache_folder, explained_write_errors
 from bertology._inputs import exists, given_path, is_numeral
 from bertology._names import name_not_found
 from bertology.corpora._corpus import Corpus, join_corpora
 from bertology.corpora._files import corpus_name, files_in, split_of
+from bertology.corpora._memory import corpus_of_data
+from bertology.corpora._table_columns import is_of_table, no_columns
 from bertology.corpora.formats.brackets import TREE_SUFFIXES, load_trees
 from bertology.corpora.formats.columns import COLUMN_SUFFIXES, load_columns, looks_like_columns
 from bertology.corpora.formats.conll2012 import conll2012_files, load_conll2012, looks_like_conll2012
@@ -24,9 +27,10 @@ from bertology.corpora.formats.edge_jsonl import EDGE_SUFFIXES, load_edge_jsonl
 from bertology.corpora.formats.propbank import load_propbank, looks_like_propbank
 from bertology.corpora.formats.semeval import SEMEVAL_SUFFIXES, load_semeval, looks_like_semeval
 from bertology.corpora.formats.spacy_docs import load_docbin
+from bertology.corpora.formats.tables import TABLE_SUFFIXES, load_tables, looks_like_table
 from bertology.corpora.formats.text import load_text
 from bertology.corpora.formats.winograd import WINOGRAD_SUFFIXES, load_winograd, looks_like_winograd
-from bertology.errors import CorpusError, cut, cut_path, quoted
+from bertology.errors import CorpusError, cut, cut_path
 
 _HOME = "https://raw.githubusercontent.com/UniversalDependencies"
 _TIMEOUT_S = 30
@@ -75,7 +79,8 @@ _EMBEDDED = {
 _JOIN, _LAYER = "+", "#"
 _KINDS = (
     "CoNLL-U (.conllu), spaCy (.spacy), edge JSONL (.jsonl, as PATH#layer), trees in brackets (.mrg, .ptb), CoNLL-2012 "
-    "(…_conll), SemEval-2010 Task 8 or pronouns of DPR and WSC273 (.txt, .c), or column files (.conll, .iob2, .txt …) "
+    "(…_conll), SemEval-2010 Task 8 or pronouns of DPR and WSC273 (.txt, .c), tables (.csv, .tsv, .jsonl, .parquet) of "
+    "texts, or column files (.conll, .iob2, .txt …) "
     "with train, dev or test in the name"
 )
 
@@ -88,15 +93,15 @@ def known_corpora() -> Mapping[str, str]:
     }
 
 
-def load_corpus(name_or_path: str | Path, *, columns: str | Sequence[str] | None = None) -> Corpus:
-    """A corpus by its name or path.
+def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name: str | None = None) -> Corpus:
+    """A corpus by its name or path, or made of data in memory.
 
     Names take precedence (write ``./pocket`` for a folder of that name): ``pocket``, ``pocket:20000`` with so many
     training sentences, or a treebank such as ``ud:en_ewt``, downloaded when it is first used. Otherwise a path: a
     folder with a file for each split, or one file. The format is recognised by the suffix and the first lines:
     CoNLL-U, with the columns of Universal PropBank or without; ``.spacy``; trees in brackets; CoNLL-2012; SemEval-2010
-    Task 8; hard pronouns as of DPR and WSC273; one word and its tags a line; or plain text of one sentence a line (for
-    extraction only).
+    Task 8; hard pronouns as of DPR and WSC273; one word and its tags a line; tables of texts or lists of words
+    (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``); or plain text of one sentence a line (for extraction only).
 
     Two options are part of the name:
 
@@ -104,15 +109,35 @@ def load_corpus(name_or_path: str | Path, *, columns: str | Sequence[str] | None
     - ``path/to/UP_English-EWT+path/to/ud_english_ewt``: the targets of the first (Universal PropBank, Universal NER …)
       joined by ``sent_id`` to the words and annotation of the second (see :func:`join_corpora`).
 
+    Data in memory are a pandas DataFrame; a ``Dataset`` of Hugging Face, whose classes are labels by their names; a
+    list of texts, of lists of words, of tuples (text, label), (text, text, label), (words, tags) or (words, label), of
+    records, of :class:`Sentence` or of spaCy documents; a dict of columns; or a dict (such as a ``DatasetDict``) with
+    any of these, or the path of a table, for each split.
+
+    Of a table, each column under ``label=`` becomes targets of its name, one for a sentence or pair of texts, and each
+    under ``tags=`` a layer of its name, one label a word. Words of texts are found by :func:`english_sentence`; given
+    words stay as they are, with single spaces between them. Without a column of splits, whatever comes as one piece is
+    split 8 : 1 : 1 by a hash of its text, or of its group, so that no text and no group is in two splits.
+
     Args:
-        name_or_path: the name, file or folder.
-        columns: contents of the columns of column files, as ``"form,xpos,chunk"``; inferred when left out.
+        corpus: the name, file or folder; or the data.
+        columns: contents of the columns of column files, as ``"form,xpos,chunk"``; or which columns of a table hold
+            what, as ``"text=sentence,label=stars+topic,split=part"``, with the keys ``text``, ``text2``, ``words``,
+            ``label``, ``tags``, ``split``, ``group``, ``id``. Inferred when left out.
+        name: what to call the corpus; as its files, or *data in memory*, when left out.
 
     Raises:
-        NameNotFoundError: no corpus of that name.
+        NameNotFoundError: no corpus of that name, or no column.
         CorpusError: there is no such path, or it cannot be read as a corpus.
         StoreError: the cache cannot be written.
     """
+    if not isinstance(corpus, str | Path):
+        return corpus_of_data(corpus, columns=columns, name=name)
+    loaded = _by_name(corpus, columns)
+    return replace(loaded, name=name) if name else loaded
+
+
+def _by_name(name_or_path: str | Path, columns: str | Sequence[str] | None) -> Corpus:
     parts = _joined_parts(name_or_path)
     if parts is None:
         return _load(name_or_path, columns=columns)
@@ -130,7 +155,7 @@ def _load(name_or_path: str | Path, *, columns: str | Sequence[str] | None = Non
     if columns is not None:
         if is_name or layer is not None:
             raise no_columns(columns, text)
-        return load_columns(path, columns=columns)
+        return (load_tables if is_of_table(columns) else load_columns)(path, columns=columns)
     if is_name:
         return _named(text)
     if layer is not None:
@@ -142,11 +167,6 @@ def _load(name_or_path: str | Path, *, columns: str | Sequence[str] | None = Non
             return replace(corpus, name=corpus_name(path))  # as SemEval and DPR are distributed: all in a folder data/
         raise CorpusError(f"{path}: no corpus in this folder; it should hold {_KINDS}")
     return corpus
-
-
-def no_columns(columns: str | Sequence[str], name: str) -> CorpusError:
-    """The error for column names given with a corpus that is no column file."""
-    return CorpusError(f"columns={quoted(columns)} is for column files; leave it out for {cut_path(name)}")
 
 
 def _joined_parts(name_or_path: str | Path) -> tuple[str, str] | None:
@@ -211,6 +231,8 @@ def _at(path: Path, *, joined: bool) -> Corpus | None:
         return load_propbank(path, joined=joined) if looks_like_propbank(treebank[0]) else load_conllu(path)
     if files([".spacy"]):
         return load_docbin(path)
+    if any(map(looks_like_table, files(TABLE_SUFFIXES))):
+        return load_tables(path)
     if edges := files(EDGE_SUFFIXES):
         raise CorpusError(f"{edges[0]}: files of edge JSONL do not say what their targets are; write {path}#layer")
     if files(TREE_SUFFIXES):

@@ -128,7 +128,10 @@ class Plan:
             f"{' …' if len(places) > _LISTED else ''}"
             for kind, places in corpus.skipped.items()
         )
-        return (*self.pair.splits.notes, *left_out)
+        tables = (
+            f"{kind} of {corpus.name}: {corpus.notes[kind]}" for kind in ("columns", "splits") if kind in corpus.notes
+        )
+        return (*self.pair.splits.notes, *tables, *left_out)
 
     @cached_property
     def run_id(self) -> str:

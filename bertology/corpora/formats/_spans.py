@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import PurePath
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology.corpora._files import Oddities
 from bertology.corpora._sentence import Target
 from bertology.corpora._sentences import Integers, Sentences, WordLayer
 from bertology.corpora.formats._words import Span
 from bertology.errors import CorpusError, cut, quoted
 
 IOB_TAG = re.compile(r"O|[BI]-\S+")
+_IOB_LAYERS = ("chunk", "ner")
 _OTHER_SCHEMES = re.compile(r"[SELUMW]-\S+")
 
 
@@ -101,6 +104,27 @@ def entities_in(sentences: Sentences) -> dict[int, tuple[Target, ...]]:
     with_some = np.unique(sentences.sentence_of_word[begins]).tolist()
     starts = sentences.starts
     return {number: entities_of(layer.decoded(starts[number], starts[number + 1])) for number in with_some}
+
+
+def with_iob2(sentences: Sentences, place: Callable[[int], str], oddities: Oddities) -> Sentences:
+    """The sentences with the layers ``ner`` and ``chunk`` in IOB2, and the ``entities`` that follow from ``ner``.
+
+    ``place`` gives where a word stands, as ``file:line``, for errors; notes have the name of the file alone.
+
+    Raises:
+        CorpusError: a tag is malformed, or I- begins a span in a layer that is not IOB1.
+    """
+    repaired = {}
+    for name in [name for name in _IOB_LAYERS if name in sentences.layers]:
+        try:
+            repaired[name], changed = to_iob2(sentences.layers[name], sentences.starts)
+        except NotIob as error:
+            raise CorpusError(f"{place(error.word)}: {name} {error}") from None
+        if len(changed):
+            where = PurePath(place(int(changed[0]))).name
+            oddities.note(f"{name} tags turned from IOB1 into IOB2", where, times=len(changed))
+    sentences = sentences.with_layers(repaired)
+    return sentences.with_derived("entities", entities_in(sentences)) if "ner" in sentences.layers else sentences
 
 
 @dataclass(frozen=True, slots=True)

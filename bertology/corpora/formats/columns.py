@@ -13,7 +13,7 @@ from bertology.corpora._corpus import Corpus
 from bertology.corpora._files import Oddities, corpus_name, language_of, split_files, text_lines
 from bertology.corpora._sentence import Sentence
 from bertology.corpora._sentences import Sentences
-from bertology.corpora.formats._spans import IOB_TAG, NotIob, entities_in, to_iob2
+from bertology.corpora.formats._spans import IOB_TAG, with_iob2
 from bertology.corpora.formats._words import JOINED, spacing_in
 from bertology.corpora.formats.conllu_lines import N_COLUMNS
 from bertology.errors import CorpusError, cut, quoted
@@ -22,7 +22,6 @@ COLUMN_SUFFIXES = (
     *(".annotated", ".bio", ".col", ".conll", ".iob", ".iob2", ".testa", ".testb", ".train", ".tsv", ".txt"),
 )
 """Ends of the names of column files, for telling them from what else lies in a folder."""
-_IOB_LAYERS = ("chunk", "ner")
 _DOCUMENT = "-DOCSTART-"
 _EMPTY = "no word in it; give a file with one word and its tags a line"
 
@@ -58,18 +57,7 @@ def _read(path: Path, layout: _Layout, oddities: Oddities) -> Sentences:
     sentences = Sentences(_sentences(path, layout, lines, oddities))
     if not len(sentences):
         raise CorpusError(f"{path}: {_EMPTY}")
-    repaired = {}
-    for name in _IOB_LAYERS:
-        if name in sentences.layers:
-            try:
-                repaired[name], changed = to_iob2(sentences.layers[name], sentences.starts)
-            except NotIob as error:
-                raise CorpusError(f"{path}:{lines[error.word]}: {name} {error}") from None
-            if len(changed):
-                where = f"{path.name}:{lines[int(changed[0])]}"
-                oddities.note(f"{name} tags turned from IOB1 into IOB2", where, times=len(changed))
-    sentences = sentences.with_layers(repaired)
-    return sentences.with_derived("entities", entities_in(sentences)) if "ner" in sentences.layers else sentences
+    return with_iob2(sentences, lambda word: f"{path}:{lines[word]}", oddities)
 
 
 def _sentences(path: Path, layout: _Layout, lines: array[int], oddities: Oddities) -> Iterator[Sentence]:

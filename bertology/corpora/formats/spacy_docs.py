@@ -209,7 +209,8 @@ def _paragraphs(lines: Iterable[str], max_length: int, where: str) -> Iterator[s
             block, length = [], 0
 
 
-def _sentences(docs: Iterable[Doc], *, where: str = "") -> Iterator[Sentence]:
+def sentences_by_document(docs: Iterable[Doc], *, where: str = "") -> Iterator[tuple[str, list[Sentence]]]:
+    """The text of each document that has any, and its sentences."""
     for number, doc in enumerate(docs, 1):
         if not len(doc):
             continue
@@ -217,8 +218,17 @@ def _sentences(docs: Iterable[Doc], *, where: str = "") -> Iterator[Sentence]:
             raise CorpusError(f"{where}document {number} has no sentence boundaries; {_SEGMENT}")
         spans = [span for span in doc.sents if any(not token.is_space for token in span)]
         name = doc.user_data.get("sent_id")
-        for order, span in enumerate(spans, 1):
-            yield _sentence(span, name if name and len(spans) == 1 else f"{name or number}-{order}")
+        yield (
+            doc.text,
+            [
+                _sentence(span, name if name and len(spans) == 1 else f"{name or number}-{order}")
+                for order, span in enumerate(spans, 1)
+            ],
+        )
+
+
+def _sentences(docs: Iterable[Doc], *, where: str = "") -> Iterator[Sentence]:
+    return (sentence for _, sentences in sentences_by_document(docs, where=where) for sentence in sentences)
 
 
 def _sentence(span: Span, name: str) -> Sentence:

@@ -1,0 +1,160 @@
+"""Data in memory as corpora and sentences: frames, data sets, lists, documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bertology.corpora._corpus import Corpus
+from bertology.corpora._files import split_named
+from bertology.corpora._sentence import Sentence
+from bertology.corpora._sentences import Sentences
+from bertology.corpora._table_columns import no_columns
+from bertology.corpora._tables import Table, corpus_of_tables, is_list, made_splits, with_names_of_classes
+from bertology.corpora.formats.spacy_docs import sentences_by_document
+from bertology.corpora.formats.tables import read_table
+from bertology.errors import CorpusError, cut, quoted
+
+IN_MEMORY = "data in memory"
+_KINDS = (
+    "give a DataFrame, a data set of Hugging Face, a list of texts, of (text, label), of (words, tags), of records, of "
+    "spaCy documents, or a dict of such by split"
+)
+_UNSTATED = "not stated by the documents; taken for people (from_docs names a pipeline)"
+_USUAL = ("train", "dev", "test")
+
+
+def corpus_of_data(data: Any, *, columns: str | Sequence[str] | None, name: str | None) -> Corpus:
+    """The corpus in an object of Python, of the kinds that :func:`load_corpus` lists.
+
+    Raises:
+        CorpusError: it is of no such kind, or something in it is not as it should be.
+        NameNotFoundError: there is no such column.
+    """
+    if isinstance(data, Corpus):
+        if columns is not None:
+            raise no_columns(columns, f"{data.name}, which is loaded already")
+        return replace(data, name=name) if name else data
+    name = name or IN_MEMORY
+    is_split = isinstance(data, Mapping) and any(split_named(str(key)) in _USUAL for key in data)
+    parts: dict[str | None, Any] = {None: data}
+    if is_split:
+        parts = {split_named(str(key)): part for key, part in data.items()}
+    if is_split and len(parts) < len(data):
+        raise CorpusError(f"{name}: two of {cut(', '.join(map(str, data)))} are the same split; keep one")
+    if list(parts) == ["train"]:  # as data sets come that have no splits
+        parts = {None: parts["train"]}
+    read = {split: _part(part, name if split is None else f"{name}, {split}", columns) for split, part in parts.items()}
+    tables = {split: part for split, part in read.items() if isinstance(part, Table)}
+    if len(tables) == len(read):
+        return corpus_of_tables(name, tables, columns)
+    if columns is not None:
+        raise no_columns(columns, f"{name}, which has sentences")
+    return _of_sentences(name, read)
+
+
+def as_sentences(text: Any) -> Sentences:
+    """What is given as text, as sentences: a text, texts, lists of words, sentences, or whatever a corpus is made of.
+
+    A corpus of several splits gives the sentences of all of them.
+
+    Raises:
+        CorpusError: it is nothing of the kind, or has no word.
+    """
+    if isinstance(text, Sentences):
+        return text
+    if isinstance(text, Sentence):
+        return Sentences([text])
+    splits = corpus_of_data([text] if isinstance(text, str) else text, columns=None, name=None).splits
+    parts = list(splits.values())
+    return parts[0] if len(parts) == 1 else Sentences(sentence for part in parts for sentence in part)
+
+
+Part = Table | list[tuple[str, Sentence]]
+"""A table, or sentences, each with what it is not to be parted from by splits."""
+
+
+def _of_sentences(name: str, parts: Mapping[str | None, Part]) -> Corpus:
+    by_split: dict[str | None, list[tuple[str, Sentence]]] = {}
+    for split, part in parts.items():
+        if isinstance(part, Table):
+            raise CorpusError(f"{name}: some splits are sentences, others tables; give all of one kind")
+        by_split[split] = part
+    notes = {}
+    if None in by_split:
+        keys = [key for key, _ in by_split[None]]
+        made, notes["splits"] = made_splits(name, [sentence for _, sentence in by_split[None]], keys, by="text")
+    else:
+        made = {str(split): [sentence for _, sentence in part] for split, part in by_split.items()}
+    return Corpus(name, {split: Sentences(sentences) for split, sentences in made.items()}, notes=notes)
+
+
+def _part(data: Any, where: str, columns: str | Sequence[str] | None) -> Part:
+    """The table, or sentences, in an object."""
+
+    def place(row: int) -> str:
+        return f"{where}, row {row}"
+
+    if isinstance(data, str | Path):
+        return read_table(Path(data), columns)
+    if isinstance(data, Sentences):
+        return [(sentence.text, sentence) for sentence in data]
+    if hasattr(data, "iloc") and hasattr(data, "columns"):
+        names = list(map(str, data.columns))
+        double = next((name for name in names if names.count(name) > 1), None)
+        if double is not None:
+            raise CorpusError(f"{where}: two columns are called {quoted(double)}; rename one")
+        return Table({name: data.iloc[:, at].tolist() for at, name in enumerate(names)}, place)
+    if isinstance(data, Mapping):
+        return _of_columns(data, where, place)
+    if not isinstance(data, Iterable):
+        raise CorpusError(f"{where}: {type(data).__name__} is no corpus; {_KINDS}")
+    rows = list(data)
+    if not rows:
+        raise CorpusError(f"{where}: nothing in it; {_KINDS}")
+    part = _of_rows(rows, where, place)
+    features = getattr(data, "features", None) if hasattr(data, "column_names") else None
+    return with_names_of_classes(part, features) if features and isinstance(part, Table) else part
+
+
+def _of_columns(data: Mapping[Any, Any], where: str, place: Callable[[int], str]) -> Table:
+    columns = {str(name): list(values) for name, values in data.items() if isinstance(values, Iterable)}
+    lengths = {name: len(values) for name, values in columns.items()}
+    if not columns or len(columns) < len(data) or len(set(lengths.values())) > 1:
+        sizes = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
+        raise CorpusError(f"{where}: a dict should have splits, or columns of one length ({cut(sizes)}); {_KINDS}")
+    return Table(columns, place)
+
+
+def _of_rows(rows: list[Any], where: str, place: Callable[[int], str]) -> Part:
+    if all(isinstance(row, Sentence) for row in rows):
+        return [(sentence.text, sentence) for sentence in rows]
+    if all(hasattr(row, "sents") and hasattr(row, "has_annotation") for row in rows):
+        return [(key, sentence) for key, sentences in sentences_by_document(rows) for sentence in sentences]
+    if all(isinstance(row, Mapping) for row in rows):
+        names = dict.fromkeys(str(name) for row in rows for name in row)
+        return Table({name: [row.get(name) for row in rows] for name in names}, place)
+    shape = _shape(rows[0])
+    if shape is None:
+        raise CorpusError(f"{place(0)}: {quoted(rows[0])} is no sentence; {_KINDS}")
+    for number, row in enumerate(rows):
+        if _shape(row) != shape:
+            raise CorpusError(f"{place(number)}: {quoted(row)} where {' and '.join(shape)} were due, as in row 0")
+    return Table({name: [row[at] if len(shape) > 1 else row for row in rows] for at, name in enumerate(shape)}, place)
+
+
+def _shape(row: Any) -> tuple[str, ...] | None:
+    """What the parts of a row of a list are; None for what is no row."""
+    if isinstance(row, str):
+        return ("text",)
+    if isinstance(row, tuple) and len(row) > 1:
+        texts = [isinstance(part, str) for part in row]
+        lists = [is_list(part) for part in row]
+        if lists[0] and len(row) == 2:
+            return ("words", "tags") if lists[1] else ("words", "label")
+        if texts[0] and len(row) == 2 and not lists[1]:
+            return ("text", "label")
+        return ("text", "text2", "label") if texts[:2] == [True, True] and len(row) == 3 and not lists[2] else None
+    return ("words",) if is_list(row) and all(isinstance(word, str) for word in row) else None

@@ -1,0 +1,106 @@
+"""Which columns of a table hold texts, words, labels and splits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from bertology._names import name_not_found
+from bertology.errors import CorpusError, cut_path, quoted
+
+COLUMNS_REMEDY = "name the columns as in columns='text=sentence,label=label' (--columns)"
+_LAYERS = ("upos", "xpos", "lemma", "feats", "deprel", "ner", "chunk")
+_PAIRS = (("sentence1", "sentence2"), ("text1", "text2"), ("premise", "hypothesis"), ("text", "text2"))
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """Which columns of a table hold what."""
+
+    text: str | None = None
+    """The text of a sentence, or of the first of a pair; words are found by :func:`english_sentence`."""
+    text2: str | None = None
+    """The second text of a pair."""
+    words: str | None = None
+    """The words of a sentence: a list, or one text with spaces between them."""
+    label: tuple[str, ...] = ()
+    """Labels of the sentence, or of the pair: each column becomes targets of its name."""
+    tags: tuple[str, ...] = ()
+    """Labels of the words, a list as long as that of the words: each column becomes a layer of its name."""
+    split: str | None = None
+    group: str | None = None
+    """What is never parted by splits that are made, such as a document."""
+    id: str | None = None
+    inferred: bool = field(default=False, compare=False)
+
+    @classmethod
+    def stated(cls, columns: str | Sequence[str]) -> TableColumns:
+        """As given by the user, ``"text=sentence,label=stars+topic"``.
+
+        Raises:
+            CorpusError: a part is not ``key=column``, or a key stands twice.
+            NameNotFoundError: there is no such key.
+        """
+        keys = [item.name for item in fields(cls) if item.name != "inferred"]
+        chosen: dict[str, Any] = {}
+        for part in columns.split(",") if isinstance(columns, str) else columns:
+            key, equals, value = (piece.strip() for piece in part.partition("="))
+            if not equals or not value:
+                raise CorpusError(f"columns: {quoted(part)} is not key=column; {COLUMNS_REMEDY}")
+            if key not in keys:
+                raise name_not_found("key of columns", key, keys)
+            if key in chosen:
+                raise CorpusError(f"columns: {key}= stands twice; write label= and tags= of several columns with +")
+            names = tuple(name.strip() for name in value.split("+"))
+            chosen[key] = names if key in ("label", "tags") else value
+        return cls(**chosen)._checked()
+
+    @classmethod
+    def recognised(cls, names: Collection[str]) -> TableColumns | None:
+        """By the obvious names among those of a table; None where no column is known to hold texts or words."""
+        of = {name.lower(): name for name in names}
+        pair = next((pair for pair in _PAIRS if of.keys() >= set(pair)), None)
+        first = pair or [name for name in ("text", "sentence") if name in of][:1]
+        words = next((of[name] for name in ("words", "tokens") if name in of), None)
+        if not first and words is None:
+            return None
+        tagged = [of[name] for name in of if name == "tags" or name.endswith("_tags") or name in _LAYERS]
+        return cls(
+            text=of[first[0]] if first else None,
+            text2=of[pair[1]] if pair else None,
+            words=words,
+            label=(of["label"],) if "label" in of else (),
+            tags=tuple(tagged) if words else (),
+            split=of.get("split"),
+            inferred=True,
+        )
+
+    def _checked(self) -> TableColumns:
+        if self.text is None and self.words is None:
+            raise CorpusError(f"columns: neither text= nor words= is there; {COLUMNS_REMEDY}")
+        if self.tags and self.words is None:
+            raise CorpusError("columns: tags= are of words; name the column that has lists of words by words=")
+        return self
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """All columns that are read."""
+        ones = (self.text, self.text2, self.words, self.split, self.group, self.id)
+        return (*(name for name in ones if name is not None), *self.label, *self.tags)
+
+    def __str__(self) -> str:
+        values = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "inferred"}
+        shown = {key: "+".join(value) if isinstance(value, tuple) else value for key, value in values.items()}
+        return ",".join(f"{key}={value}" for key, value in shown.items() if value)
+
+
+def no_columns(columns: str | Sequence[str], name: str) -> CorpusError:
+    """The error for column names given with a corpus that has no columns to name."""
+    what = "tables" if is_of_table(columns) else "column files"
+    return CorpusError(f"columns={quoted(columns)} is for {what}; leave it out for {cut_path(name)}")
+
+
+def is_of_table(columns: str | Sequence[str]) -> bool:
+    """Whether columns are those of a table, ``text=sentence``, not of a file with one word a line, ``form,xpos``."""
+    return any("=" in part for part in ([columns] if isinstance(columns, str) else columns))
