@@ -88,7 +88,7 @@ def sweep(
 
 Control = Literal[
     "majority", "word_majority", "lexical", "linear_chain", "random", "control_task", "blind", "offset", "nearest",
-    "head_match", "rule",
+    "head_match", "rule", "mean", "word_mean",
 ]  # fmt: skip
 CONTROLS: tuple[Control, ...] = get_args(Control)
 Init = Literal["pretrained", "random", "random_blocks"]

@@ -11,7 +11,7 @@ from bertology.families.cells import columns_of
 from bertology.families.contract import Family
 from bertology.families.scoring import Column, Mean, Scored
 from bertology.families.tasks import BaselineCells, FitCells, Pair, Scoring, Tables
-from bertology.measures import Metric, compare, over_runs
+from bertology.measures import Metric, compare, over_runs, selectivity
 from bertology.probing import Probe
 from bertology.results import ComparisonRow, ResultRow, comparison_rows, score_of
 
@@ -130,6 +130,26 @@ def run_rows(
             for place, layer in enumerate(column.layers):
                 about = {**of_draw, **where, "seed": seed, "layer": layer}
                 yield from cell_rows(column, place, about, metrics=metrics, mean=mean)
+
+
+def selectivity_rows(
+    task: Sequence[Mapping[int, Column]],
+    control: Sequence[Mapping[int, Column]],
+    shared: Sequence[Mapping[str, Any]],
+    *,
+    metric: str = "accuracy",
+) -> Iterator[ResultRow]:
+    """A score of the task less that of its control task, as rows of the task's own cells."""
+
+    def less(one: Column, of_control: Column) -> Column:
+        score = selectivity(one.scores[metric], of_control.scores[metric])
+        return replace(one, scores={"selectivity": score}, by_group={})
+
+    differences = [
+        {seed: less(one, of_control[seed]) for seed, one in of_draw.items() if metric in one.scores}
+        for of_draw, of_control in zip(task, control, strict=True)
+    ]
+    return run_rows(differences, shared, {"control": "none"}, ())
 
 
 def cell_rows(

@@ -35,6 +35,7 @@ from bertology.measures._metrics import (
     label_scores,
     micro_f1,
 )
+from bertology.measures._number_scores import count_numbers, mean_numbers
 from bertology.measures._ratios import RatioIntervals, bootstrap_ratio, ratio_intervals
 from bertology.measures._tree_scores import RELATION, UNSCORED, count_trees, read_edges, read_heads, read_root
 from bertology.measures._trees import (
@@ -68,6 +69,7 @@ __all__ = [
     "compare",
     "control_labels",
     "count_labels",
+    "count_numbers",
     "count_trees",
     "differential_scores",
     "expected_layer",
@@ -79,6 +81,7 @@ __all__ = [
     "label_scores",
     "lexical_labels",
     "majority",
+    "mean_numbers",
     "mean_over_groups",
     "micro_f1",
     "over_layers",

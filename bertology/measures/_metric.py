@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-CountKind = Literal["labels", "edges", "roots", "arcs", "answers", "choices", "changes", "agreement", "heads"]
+CountKind = Literal[
+    "labels", "edges", "roots", "arcs", "answers", "choices", "changes", "agreement", "heads", "numbers"
+]
 """What is counted: labels of items; undirected edges, roots, or directed arcs with relations of trees; of a masked
 language model ranks of answers, choices between two, effects of a change of the text, or agreement of answers; sums
-over attention maps."""
+over attention maps; numbers that are predicted."""
 
 
 @dataclass(frozen=True)

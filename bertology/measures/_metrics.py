@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from bertology._names import name_not_found
 from bertology.measures._cloze_scores import CLOZE_METRICS
 from bertology.measures._metric import Floats, Metric, ratio
+from bertology.measures._number_scores import NUMBER_METRICS
 from bertology.measures._tree_scores import TREE_METRICS
 
 Counts = NDArray[np.int32]
@@ -142,6 +143,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
     }
     | TREE_METRICS
     | CLOZE_METRICS
+    | NUMBER_METRICS
 )
 """All metrics, by name."""
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bertology.readouts.edge._readouts import EdgeReadout
     from bertology.readouts.linear._affine import FittedAffine
     from bertology.readouts.linear._logistic import LinearReadout
+    from bertology.readouts.linear._regression import NumberTargets, RidgeRegression
     from bertology.readouts.structural._batches import TreeTargets
     from bertology.readouts.structural._readout import (
         FittedStructural,
@@ -41,10 +42,12 @@ __all__ = [
     "FittedReadout",
     "FittedStructural",
     "LinearReadout",
+    "NumberTargets",
     "Predictions",
     "ProbeOrigin",
     "Readout",
     "ReadoutKind",
+    "RidgeRegression",
     "StructuralReadout",
     "Targets",
     "TreeProbe",

@@ -31,9 +31,9 @@ class ReadoutKind:
     ``"module:object"``, which keeps planning quick where the module imports torch."""
     about: str = ""
     """One line: what is fitted, with the paper it comes from."""
-    reads: Literal["words", "spans", "trees"] = "words"
+    reads: Literal["words", "spans", "trees", "numbers"] = "words"
     """``words``: one vector an item. ``spans``: the vectors of all words in an item's spans. ``trees``: the vectors of
-    whole sentences, whose trees are decoded."""
+    whole sentences, whose trees are decoded. ``numbers``: one vector an item, whose number is predicted."""
     columns: Literal["layer", "below", "all"] = "layer"
     """What one score describes: one layer, a layer with all layers below it, or all layers together."""
     has_posterior: bool = False

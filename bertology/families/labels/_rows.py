@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bertology.families.contract import Family
-from bertology.families.rows import NO_INTERVALS, ByControl, cell_rows, run_rows, scored_tables
+from bertology.families.rows import NO_INTERVALS, ByControl, cell_rows, run_rows, scored_tables, selectivity_rows
 from bertology.families.scoring import Column, Counts, Score, Scored, records_of, score_fits
 from bertology.families.tasks import FitCells, Scoring, Tables
 from bertology.measures import (
@@ -21,7 +21,6 @@ from bertology.measures import (
     expected_layer,
     find_metric,
     over_layers,
-    selectivity,
 )
 from bertology.probing import Probe
 from bertology.readouts import readout_kind
@@ -70,7 +69,7 @@ def tables(family: Family, draws: Sequence[FitCells], scoring: Scoring) -> Table
 
     def more(control: str, by_control: ByControl, shared: Sequence[Mapping[str, Any]]) -> Iterator[ResultRow]:
         if control == "control_task":
-            return _selectivity_rows(by_control["none"], by_control["control_task"], shared)
+            return selectivity_rows(by_control["none"], by_control["control_task"], shared)
         return _depth_rows(draws[0], by_control["none"], shared, metrics_shown[0])
 
     return scored_tables(family, draws, columns, scoring, metrics=metrics_shown, more=more)
@@ -96,22 +95,6 @@ def _code_columns(cells: FitCells, scoring: Scoring) -> dict[tuple[str, int], Co
         }
         columns[control, seed] = Column(of_problem, cells.layers, records, scores)
     return columns
-
-
-def _selectivity_rows(
-    task: Sequence[Mapping[int, Column]], control: Sequence[Mapping[int, Column]], shared: Sequence[Mapping[str, Any]]
-) -> Iterator[ResultRow]:
-    """Accuracy on the task less accuracy on its control task, as rows of the task's own cells."""
-
-    def difference(one: Column, of_control: Column) -> Column:
-        score = selectivity(one.scores["accuracy"], of_control.scores["accuracy"])
-        return replace(one, scores={"selectivity": score}, by_group={})
-
-    differences = [
-        {seed: difference(one, of_control[seed]) for seed, one in of_draw.items() if "accuracy" in one.scores}
-        for of_draw, of_control in zip(task, control, strict=True)
-    ]
-    return run_rows(differences, shared, {"control": "none"}, ())
 
 
 def _depth_rows(

@@ -1,4 +1,4 @@
-"""Linear readouts of word vectors: logistic regression and least squares, with their path of L2 penalties."""
+"""Linear readouts of single vectors: of labels, logistic regression and least squares; of numbers, ridge regression."""
 
 from bertology.readouts._registry import ReadoutKind
 
@@ -12,3 +12,9 @@ LINEAR_V1 = ReadoutKind("linear.v1", _LOGISTIC, _SOFTMAX + _AS_GIVEN, fixed={"ex
 LINEAR_V2 = ReadoutKind("linear.v2", _LOGISTIC, _SOFTMAX)
 RIDGE_V1 = ReadoutKind("ridge.v1", _RIDGE, _SQUARES + _AS_GIVEN, fixed={"extensions": 0})
 RIDGE_V2 = ReadoutKind("ridge.v2", _RIDGE, _SQUARES)
+RIDGE_REGRESSION_V1 = ReadoutKind(
+    "ridge_regression.v1",
+    "bertology.readouts.linear._regression:RidgeRegression",
+    "least squares on numbers, its L2 penalty chosen on dev",
+    reads="numbers",
+)

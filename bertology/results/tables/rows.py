@@ -31,6 +31,8 @@ Control = Literal[
     "nearest",
     "head_match",
     "rule",
+    "mean",
+    "word_mean",
 ]
 ATTENTION = frozenset({"attention", "gates"})
 """Readouts of attention heads, and of the model with heads closed."""

@@ -33,6 +33,7 @@ _BASELINE_NOTES = {
         "a logistic regression on the spans' words and places: no vector, no context; layer 0 reads pieces, so it "
         "knows more of words new to it",
     ),
+    "word_mean": Note("mean", "of the training numbers, of all words or of the same word form"),
     "linear_chain": Note("chain", "each word joined to the one before it, punctuation passed over"),
 }
 """By control, what tables say of a baseline."""

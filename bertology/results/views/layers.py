@@ -29,6 +29,8 @@ BASELINES = {
     "word_majority": "word majority",
     "lexical": "words alone",
     "linear_chain": "linear chain",
+    "mean": "mean",
+    "word_mean": "word mean",
 }
 ORACLE = "majority (oracle)"
 """What the majority is called that is counted on the answers of the test itself, as nothing is trained."""
