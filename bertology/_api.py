@@ -50,7 +50,7 @@ def probe(
         controls: what the scores stand beside: ``majority``, ``word_majority``, of spans ``lexical`` (their words
             without a vector), of trees ``linear_chain``, ``random`` (the encoder with random weights) and
             ``control_task`` (Hewitt & Liang 2019), of texts ``blind``, of attention heads ``offset``, ``nearest``,
-            ``head_match`` and ``rule``; or ``"all"``, or ``"none"``.
+            ``head_match`` and ``rule``, of numbers ``mean`` and ``word_mean``; or ``"all"``, or ``"none"``.
         out: a folder to keep the run in; the cache when left out.
         progress: whether to draw a bar; by default, if standard error is a terminal.
         settings: further fields of :class:`bertology.runner.ProbeRequest`, such as ``dtype``, ``pooling``,

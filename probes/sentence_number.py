@@ -36,5 +36,5 @@ class SentenceNumber(RepresentationProbe):
 
 
 PROBE = ProbeFamily(
-    argument="column of numbers", instances=(), question=_QUESTION, reference=_REFERENCE, make=SentenceNumber
+    argument="column of numbers", instances=("length",), question=_QUESTION, reference=_REFERENCE, make=SentenceNumber
 )

@@ -37,5 +37,5 @@ class WordNumber(RepresentationProbe):
 
 
 PROBE = ProbeFamily(
-    argument="word layer of numbers", instances=(), question=_QUESTION, reference=_REFERENCE, make=WordNumber
+    argument="word layer of numbers", instances=("length",), question=_QUESTION, reference=_REFERENCE, make=WordNumber
 )

@@ -23,7 +23,7 @@ def probe(
         str,
         typer.Option(
             help="all, none, or some of majority,word_majority,lexical,linear_chain,random,control_task,blind,offset,"
-            "nearest,head_match,rule."
+            "nearest,head_match,rule,mean,word_mean."
         ),
     ] = "all",
     random_draws: Annotated[
