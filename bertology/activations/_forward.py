@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import torch
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._memory import is_out_of_memory, shortage
-from bertology.corpora import Sentences
-from bertology.encoders import OnLong, Pooling, WordPooling
+from bertology.corpora import Sentences, as_sentences
+from bertology.encoders import LabelledArray, OnLong, Pooling, WordPooling, layers_from_end
 from bertology.encoders.batching import Batch, pieces_in_batch, plan_batches
-from bertology.errors import ModelError, ShortMemoryError, quoted
+from bertology.errors import CorpusError, ModelError, ShortMemoryError, quoted
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -44,6 +44,26 @@ def read_words(encoder: Encoder, sentences: Sentences, *, layers: Sequence[int],
         reader.read(batch, layers, into=of_batch)
         vectors[:, torch.from_numpy(words)] = of_batch
     return vectors
+
+
+def labelled_vectors(
+    encoder: Encoder,
+    texts: Any,
+    *,
+    layers: int | Sequence[int] | Literal["all"] = "all",
+    word: str | None = None,
+    pooling: str = "mean",
+) -> LabelledArray:
+    """The vectors of the words of some texts: see :meth:`bertology.Encoder.vectors`."""
+    sentences = list(as_sentences(texts))
+    chosen = layers_from_end(layers, lowest=0, n_layers=encoder.n_layers)
+    vectors = read_words(encoder, Sentences(sentences), layers=chosen, pooling=pooling).numpy()
+    words = [(n, k, form) for n, one in enumerate(sentences, 1) for k, form in enumerate(one.words, 1)]
+    places = [place for place, (_, _, form) in enumerate(words) if word is None or form.lower() == word.lower()]
+    if not places:
+        raise CorpusError(f"word {quoted(str(word))} stands in none of the texts; give texts in which it does")
+    labels = {"layer": chosen, "word": [words[place] for place in places], "dim": range(encoder.dim)}
+    return LabelledArray(vectors[:, places], labels, {"word": ("text", "place", "word")})
 
 
 class WindowReader:

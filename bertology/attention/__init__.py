@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bertology.attention._plot import plot_heads
     from bertology.attention._ratios import HeadRatios, Scope
     from bertology.attention._statistic import HeadStatistic, MakeStatistic, MapBatch
-    from bertology.attention.viewer._read import read_attention
+    from bertology.attention.viewer._read import labelled_attention, read_attention
     from bertology.attention.viewer._view import view
 
 __getattr__, __dir__ = lazy_attributes(__name__)
@@ -39,6 +39,7 @@ __all__ = [
     "attention_flow",
     "attention_rollout",
     "head_statistics",
+    "labelled_attention",
     "plot_heads",
     "read_attention",
     "sentence_maps",

@@ -17,6 +17,7 @@ from bertology.encoders.loading.resolve import known_models, resolve_model
 
 if TYPE_CHECKING:
     from bertology.encoders._encoder import Encoder
+    from bertology.encoders._labelled import LabelledArray, layers_from_end
     from bertology.encoders.alignment.words import WordPooling, word_attentions
     from bertology.encoders.loading.load import load_classifier, load_encoder, load_reader
     from bertology.encoders.loading.memory import in_memory, model_name
@@ -28,6 +29,7 @@ __getattr__, __dir__ = lazy_attributes(__name__)
 __all__ = [
     "Encoder",
     "Init",
+    "LabelledArray",
     "ModelShape",
     "ModelSource",
     "ModuleAdapter",
@@ -37,6 +39,7 @@ __all__ = [
     "WordPooling",
     "in_memory",
     "known_models",
+    "layers_from_end",
     "load_classifier",
     "load_encoder",
     "load_reader",

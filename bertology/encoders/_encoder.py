@@ -16,6 +16,7 @@ from torch import Tensor
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders._faster import pack_if_faster, states_at
 from bertology.encoders._heads import MaskedHead, NextSentenceHead, for_head, load_next_sentence_head
+from bertology.encoders._labelled import LabelledSignals
 from bertology.encoders._modules import LoadedModel, check_finite, run_to_layers
 from bertology.encoders.alignment.pieces import OnLong, PieceReader, Pieces
 from bertology.encoders.interventions import Gates, check_gates, gating, head_projection
@@ -23,7 +24,7 @@ from bertology.encoders.loading.description import Init, ModelShape, ModelSource
 from bertology.errors import ModelError
 
 
-class Encoder:
+class Encoder(LabelledSignals):
     """A loaded encoder, made by :func:`load_encoder`.
 
     Layer 0 is the embedding output, layers 1…``n_layers`` are the blocks; heads and the layers of attention maps count

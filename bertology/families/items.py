@@ -15,7 +15,7 @@ from bertology.errors import BertologyError, quoted
 from bertology.families.task_data import Labels, TaskData
 from bertology.measures import fraction_mask
 from bertology.probing import Examples
-from bertology.results import SET_MARK, Predictions
+from bertology.results import SET_MARK, Predictions, written_place
 
 if TYPE_CHECKING:
     from bertology.readouts import Targets
@@ -66,10 +66,7 @@ class ItemColumns:
 def _places(examples: Examples, sentences: Sentences) -> list[str]:
     """``[item]`` its words, counted from 1 in their sentence: ``3``; ``3-5`` for several; ``3-5,7`` for two spans."""
     inside = examples.spans - sentences.starts[examples.clusters][:, None, None]
-    return [
-        ",".join(str(first + 1) if last == first + 1 else f"{first + 1}-{last}" for first, last in spans)
-        for spans in inside.tolist()
-    ]
+    return [written_place(spans) for spans in inside.tolist()]
 
 
 def sentence_names(sentences: Sentences, numbers: Sequence[int]) -> list[str]:

@@ -13,6 +13,7 @@ from bertology.readouts._registry import ReadoutKind, get_readout, make_readout,
 if TYPE_CHECKING:
     from bertology.readouts._base import FitReport, FittedReadout, Predictions, Readout, Targets
     from bertology.readouts._erasure import Erasure, erased, fit_erasure, random_erasure
+    from bertology.readouts._kept import gives_probabilities, kept_scores, kept_tensors, load_fit, save_fit
     from bertology.readouts._sources import ArrayFeatures, ArraySpans, FeatureSource, pooled
     from bertology.readouts.codelength._code import Codelength, online_codelength, variational_codelength
     from bertology.readouts.edge._readouts import EdgeReadout
@@ -56,11 +57,16 @@ __all__ = [
     "fit_erasure",
     "fit_ranks",
     "get_readout",
+    "gives_probabilities",
+    "kept_scores",
+    "kept_tensors",
+    "load_fit",
     "make_readout",
     "online_codelength",
     "pooled",
     "random_erasure",
     "readout_kind",
     "registered_readouts",
+    "save_fit",
     "variational_codelength",
 ]

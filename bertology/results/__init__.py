@@ -6,7 +6,9 @@ and draws them, ``report/`` makes one HTML page of several runs, ``trees/`` draw
 """
 
 from bertology.results._results import Results, read_results
+from bertology.results.fitted import FitOrigin, FittedProbe, Items, written_place
 from bertology.results.tables.predictions import (
+    FITS,
     SET_MARK,
     ClozeOutcomes,
     HeadSums,
@@ -31,10 +33,14 @@ from bertology.results.tables.rows import (
 from bertology.results.tables.store import read_result_rows
 
 __all__ = [
+    "FITS",
     "SET_MARK",
     "ClozeOutcomes",
     "ComparisonRow",
+    "FitOrigin",
+    "FittedProbe",
     "HeadSums",
+    "Items",
     "PredictionFolder",
     "Predictions",
     "ResultRow",
@@ -52,4 +58,5 @@ __all__ = [
     "split_sets",
     "write_head_sums",
     "write_predictions",
+    "written_place",
 ]

@@ -14,7 +14,8 @@ from bertology._names import name_not_found, short_names
 from bertology.corpora import Corpus, load_corpus
 from bertology.errors import ResultsError
 from bertology.results._view import View
-from bertology.results.tables.predictions import PredictionFolder, Predictions, write_predictions
+from bertology.results.fitted import FittedProbe
+from bertology.results.tables.predictions import FITS, PredictionFolder, Predictions, write_predictions
 from bertology.results.tables.rows import ComparisonRow, Control, ResultRow, sort_key
 from bertology.results.tables.store import read_comparison_rows, read_result_rows, rows_to_pandas, write_results
 from bertology.results.views.across import group_tables
@@ -228,6 +229,28 @@ class Results:
                 raise ResultsError(f"texts: {corpus.name} is not what was probed; give the corpus of these results")
             corpora[corpus.fingerprint] = corpus
         return item_frame(self.rows, found.rows, self.kept, corpora, any_init="init" in chosen)
+
+    def fitted(self, task: str, layer: int, **chosen: Any) -> FittedProbe:
+        """The probe of labels that was fitted to one layer, to put to new text: :meth:`FittedProbe.predict`.
+
+        Args:
+            task: its name.
+            layer: 0 is the embedding output.
+            chosen: further columns, as in :meth:`per_label`.
+
+        Raises:
+            ResultsError: no such cell, several of them, or its fit was not kept.
+        """
+        cell = self._row_of(task, layer, **chosen).cell_id
+        maps = getattr(self.kept, "maps", [self.kept])
+        folders = [one.folder for one in maps if isinstance(one, PredictionFolder) and cell in one]
+        for folder in folders:
+            if (folder / FITS / f"{cell}.json").is_file():
+                return FittedProbe.load(folder / FITS / cell)
+        raise ResultsError(
+            f"task {task}, layer {layer}: its fit was not kept, as it is of linear and perceptron readouts of labels "
+            "since fits are kept; run the same again with out= a new folder"
+        )
 
     def _row_of(
         self,

@@ -31,6 +31,7 @@ from bertology._settings import to_yaml
 from bertology._temporary import sweep
 from bertology.errors import BertologyError
 from bertology.families.cells import KEPT, Cell, all_finished, predictions_checksum, versions
+from bertology.results import FITS
 from bertology.runner._plan import Unit
 from bertology.runner._work import Work
 from bertology.runner.experiment import Experiment, load_experiment
@@ -42,7 +43,7 @@ _OLD_REQUEST = "request.json"
 """What ``bertology probe --out`` wrote instead of a record and an experiment before it made whole run folders."""
 _OWN_CHECKSUM = "sha256"
 _REMEDY = "name another folder with --out"
-OF_CELLS = ("cells", "predictions", KEPT)
+OF_CELLS = ("cells", "predictions", FITS, KEPT)
 """Folders with files of single cells."""
 
 

@@ -72,7 +72,7 @@ def test_what_a_folder_holds(two_layers: Command, tmp_path: Path) -> None:
     names = {path.name for path in (tmp_path / "run").iterdir()}
     files = {"results.parquet", "comparisons.parquet", "layers.md", "layers.png", "layers.svg"}
     about = {"experiment.yaml", "run.json", "checksums.json"}
-    assert names == {*files, *about, "cells", "predictions", "locks"}
+    assert names == {*files, *about, "cells", "fits", "predictions", "locks"}
     results = read_results(tmp_path / "run")
     cells = {row.cell_id for row in results.rows}
     assert {path.stem for path in (tmp_path / "run" / "cells").iterdir()} == cells

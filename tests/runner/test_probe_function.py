@@ -36,7 +36,7 @@ def test_it_plots_and_saves(table: Results, tmp_path: Path) -> None:
     kept = read_results(tmp_path / "kept")
     assert set(kept.rows) == set(table.rows)
     assert {path.name for path in (tmp_path / "kept").iterdir()} == {
-        *("results.parquet", "comparisons.parquet", "predictions", "layers.md", "layers.png", "layers.svg"),
+        *("results.parquet", "comparisons.parquet", "predictions", "fits", "layers.md", "layers.png", "layers.svg"),
     }
 
 

@@ -390,7 +390,7 @@ def test_everything_that_can_be_wrong_is_found_before_anything_is_computed(
 def test_a_run_without_a_folder_is_kept_in_the_cache(few: ProbeRequest, own_cache: Path) -> None:
     results = run_probes(few)
     (run,) = (own_cache / "runs").iterdir()
-    assert {path.name for path in run.iterdir()} == {"cells", "predictions", "locks"}
+    assert {path.name for path in run.iterdir()} == {"cells", "fits", "predictions", "locks"}
     cell = results.rows[0].cell_id
     assert results.kept[cell].item_ids == read_predictions(run, cell).item_ids
 

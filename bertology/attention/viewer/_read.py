@@ -17,7 +17,8 @@ from bertology.attention._norms import check_norms
 from bertology.attention._pass import LayerMaps
 from bertology.attention._ratios import Level
 from bertology.attention._texts import takes_types
-from bertology.encoders import word_attentions
+from bertology.corpora import as_sentences
+from bertology.encoders import LabelledArray, layers_from_end, word_attentions
 from bertology.errors import BertologyError, ModelError
 
 if TYPE_CHECKING:
@@ -180,6 +181,23 @@ def read_attention(
         _maps=maps,
         _norms=lengths,
     )
+
+
+def labelled_attention(
+    encoder: Encoder,
+    text: Any,
+    second: Any = None,
+    *,
+    layers: int | Sequence[int] | Literal["all"] = "all",
+    level: Level = "word",
+) -> LabelledArray:
+    """The attention maps of a text, or of a pair: see :meth:`bertology.Encoder.attention`."""
+    sentences = [as_sentences([one])[0] for one in (text, second) if one is not None]
+    chosen = layers_from_end(layers, lowest=1, n_layers=encoder.n_layers)
+    reading = read_attention(encoder, sentences, layers=chosen)
+    units = reading.units(level).labels
+    labels = {"layer": chosen, "head": range(1, encoder.n_heads + 1), "from": units, "to": units}
+    return LabelledArray(np.stack([reading.maps(layer, level=level) for layer in chosen]), labels, {})
 
 
 def choose_heads(

@@ -34,7 +34,7 @@ class Perceptrons(Standardised):
     def __init__(self, moments: Moments, items: Items, hidden: int, seed: int, *, is_linear: bool = False) -> None:
         n_classes = items.frequency.shape[1]
         super().__init__(moments, n_classes)
-        self._is_linear = is_linear
+        self.is_linear = is_linear
         n_problems, n_layers, dim = moments.mean.shape
         first, second = [], []
         for problem in range(n_problems):
@@ -55,7 +55,7 @@ class Perceptrons(Standardised):
         scores = []
         for problem in range(len(self.first)):
             standard = self.standard(vectors, problem)
-            if self._is_linear:
+            if self.is_linear:
                 hidden = torch.bmm(standard, self.first[problem].mT)
             else:
                 hidden = torch.baddbmm(self.first_bias[problem][:, None], standard, self.first[problem].mT).relu_()

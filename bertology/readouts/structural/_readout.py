@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -14,16 +13,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology._files import write_atomically
 from bertology._workers import Workers
 from bertology.errors import FitError, ResultsError
 from bertology.readouts._base import Progress, Settings, check_same_shape
+from bertology.readouts._kept import load_fit, save_fit
 from bertology.readouts._sources import Floats, Integers, SpanSource, moved
 from bertology.readouts.structural._batches import Asks, TreeTargets, TreeWindows, held_out
 from bertology.readouts.structural._training import Maps, MapTrainer, Plateau, squared_distances
 
 _RANK = 64
-_FORMAT = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,12 +323,7 @@ class TreeProbe:
 
     def save(self, path: Path) -> None:
         """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
-        from safetensors.torch import save
-
-        tensors = {name: value.float().contiguous() for name, value in self._tensors().items()}
-        write_atomically(path.with_name(f"{path.name}.safetensors"), save(tensors))
-        content = json.dumps({"format": _FORMAT, **asdict(self.origin)}, indent=1, ensure_ascii=False)
-        write_atomically(path.with_name(f"{path.name}.json"), content.encode())
+        save_fit(path, self._tensors(), asdict(self.origin))
 
     @classmethod
     def load(cls, path: Path) -> TreeProbe:
@@ -339,16 +332,8 @@ class TreeProbe:
         Raises:
             ResultsError: a file is missing, broken or of another format.
         """
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
-        about, weights = (path.with_name(f"{path.name}{ending}") for ending in (".json", ".safetensors"))
+        tensors, plain = load_fit(path)
         try:
-            plain = json.loads(about.read_bytes())
-            version = plain.pop("format")
-            if version != _FORMAT:
-                raise ResultsError(f"{about}: a probe of format {version}, this version reads {_FORMAT}; fit it anew")
-            origin = ProbeOrigin(**{**plain, "relations": tuple(plain["relations"])})
-            return cls(origin, **load_file(weights))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError, FitError) as error:
-            raise ResultsError(f"{about}: no whole probe there ({error}); fit it anew") from error
+            return cls(ProbeOrigin(**{**plain, "relations": tuple(plain["relations"])}), **tensors)
+        except (KeyError, TypeError, FitError) as error:
+            raise ResultsError(f"{path}.json: no whole probe there ({error}); fit it anew") from error

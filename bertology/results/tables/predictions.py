@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _FOLDER = "predictions"
+FITS = "fits"
+"""The folder of a run in which fitted probes of labels are kept, under the names of their cells."""
 SET_MARK = "|"
 """Between the labels of an item that may have any number of them."""
 _SETS = {b"labels": b"sets"}
@@ -303,10 +305,12 @@ class PredictionFolder(Mapping[str, Predictions]):
         return predictions
 
     def copy(self, cell_id: str, folder: Path) -> None:
-        """Copy one cell's file to ``folder``, byte for byte: rows hold its checksum."""
+        """Copy one cell's files to ``folder``, byte for byte: rows hold the checksum of its predictions."""
         source, target = predictions_path(self.folder, cell_id), predictions_path(folder, cell_id)
         if real_path(source) != real_path(target):
             write_atomically(target, source.read_bytes())
+            for fit in (self.folder / FITS).glob(f"{cell_id}.*"):
+                write_atomically(folder / FITS / fit.name, fit.read_bytes())
 
     def __contains__(self, cell_id: object) -> bool:
         return isinstance(cell_id, str) and predictions_path(self.folder, cell_id).exists()

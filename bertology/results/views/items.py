@@ -12,6 +12,7 @@ import numpy as np
 from bertology._names import short_names
 from bertology.corpora import Corpus, Sentences
 from bertology.errors import ResultsError
+from bertology.results.fitted import BETWEEN_SPANS, spans_of
 from bertology.results.tables.predictions import CLOZE, Predictions
 from bertology.results.tables.rows import ATTENTION, ResultRow, param_of, reading_of
 from bertology.results.views.frames import tally_of, tree_items
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 _ABOUT = ("task", "corpus", "split", "model", "layer", "init", "control", "seed")
 _ITEM = ("sentence", "text", "place", "word", "gold", "predicted", "probability")
 _COLUMNS = (*_ABOUT[:4], "readout", *_ABOUT[4:], *_ITEM)
-_BETWEEN_SPANS = " | "
 
 
 def item_frame(
@@ -128,9 +128,5 @@ def _numbers(sentences: Sentences) -> dict[str, int]:
 def _written(sentences: Sentences, number: int, place: str) -> str:
     """What is written in the spans of a place."""
     start, text = int(sentences.starts[number]), sentences.text(number)
-    spans = []
-    for span in place.split(","):
-        first, _, last = span.partition("-")
-        begin = int(sentences.char_spans[start + int(first) - 1][0])
-        spans.append(text[begin : int(sentences.char_spans[start + int(last or first) - 1][1])])
-    return _BETWEEN_SPANS.join(spans)
+    ends = [(sentences.char_spans[start + a][0], sentences.char_spans[start + b - 1][1]) for a, b in spans_of(place)]
+    return BETWEEN_SPANS.join(text[begin:end] for begin, end in ends)

@@ -1,0 +1,214 @@
+"""A fitted probe of labels, as it is kept with a run: what puts new text to it, word by word or as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from bertology.corpora import Sentence, Sentences, as_sentences
+from bertology.errors import FitError, ResultsError, quoted
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import Tensor
+
+    from bertology.encoders import Encoder
+
+BETWEEN_SPANS = " | "
+Items = Literal["words", "sentences", "pairs", "spans"]
+"""What gets a label: each word; the whole of a text; two texts in a row; spans of words that have to be named."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOrigin:
+    """What a probe was fitted on, which decides to which vectors it applies."""
+
+    task: str
+    corpus: str
+    train_fingerprint: str
+    """Of the sentences it was fitted on."""
+    model: str
+    """By which it is found again."""
+    revision: str | None
+    init: str
+    init_seed: int
+    model_fingerprint: str
+    layer: int
+    pooling: str
+    dtype: str
+    stored_dtype: str
+    max_pieces: int | None
+    readout: str
+    items: Items
+    labels: tuple[str, ...]
+    gives_probabilities: bool
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedProbe:
+    """A probe of labels as it was fitted to one layer; :meth:`Results.fitted` finds it."""
+
+    origin: FitOrigin
+    tensors: Mapping[str, Tensor]
+    """``coefficients [class, dim]`` and ``intercepts [class]``, for raw vectors; of a perceptron they follow ``hidden
+    [unit, dim]`` and ``hidden_bias [unit]`` with ReLUs."""
+
+    def __repr__(self) -> str:
+        at = self.origin
+        return f"<FittedProbe {at.task} at layer {at.layer} of {at.model}: {len(at.labels)} labels of {at.items}>"
+
+    def predict(self, texts: Any, *, places: Sequence[Sequence[str]] | None = None, model: Any = None) -> pd.DataFrame:
+        """The most probable label of each item of new texts.
+
+        Args:
+            texts: one or several, each a string, or a list of its words; of tasks about two texts pairs of them.
+            places: of tasks about spans, by text those that are asked about, such as ``["2-3", "1,4-5"]``: words
+                counted from 1, with a comma between two spans.
+            model: the encoder, if it is not to be loaded by the name it was probed by.
+
+        Returns:
+            A line an item: ``text``, of words and spans ``place`` and ``word``, ``label``, and ``probability`` (NaN
+            where the readout gives none).
+
+        Raises:
+            FitError: the encoder is another one, or places are missing or outside a text.
+            ModelError: a word has no vector.
+        """
+        import pandas as pd
+
+        about, scores = self._read(texts, places, model)
+        best = scores.argmax(1)
+        probability = np.full(len(best), np.nan)
+        if self.origin.gives_probabilities:
+            probability = scores.double().softmax(1).gather(1, best[:, None])[:, 0].numpy()
+        labels = [self.origin.labels[place] for place in best.tolist()]
+        return pd.DataFrame({**about, "label": labels, "probability": probability})
+
+    def predict_proba(
+        self, texts: Any, *, places: Sequence[Sequence[str]] | None = None, model: Any = None
+    ) -> pd.DataFrame:
+        """The probability of every label, a column each, of each item of new texts; arguments as in :meth:`predict`.
+
+        Raises:
+            FitError: the readout gives no probabilities; or as in :meth:`predict`.
+        """
+        import pandas as pd
+
+        if not self.origin.gives_probabilities:
+            raise FitError(f"{self.origin.readout} gives no probabilities: ask predict for its labels")
+        about, scores = self._read(texts, places, model)
+        index = pd.MultiIndex.from_frame(pd.DataFrame(about))
+        return pd.DataFrame(scores.double().softmax(1).numpy(), columns=list(self.origin.labels), index=index)
+
+    def _read(self, texts: Any, places: Any, model: Any) -> tuple[dict[str, list[str]], Tensor]:
+        """The columns that tell items apart, and their scores ``[item, class]``."""
+        from bertology.activations import read_words
+        from bertology.readouts import ArraySpans, kept_scores, pooled
+
+        sentences, of_items = self._items(texts, places)
+        encoder, origin = self._encoder(model), self.origin
+        vectors = read_words(encoder, Sentences(sentences), layers=(origin.layer,), pooling=origin.pooling)
+        if origin.stored_dtype == "float16":  # as the vectors were that it was fitted to
+            vectors = vectors.half().float()
+        starts = np.cumsum([0, *map(len, sentences)])
+        spans = [[(first + starts[n], last + starts[n]) for first, last in item] for n, item in of_items]
+        features = pooled(ArraySpans(vectors, np.array(spans, dtype=np.int64)))
+        scores = vectors.new_empty(len(spans), len(origin.labels))
+        for items, chunk in features.chunks():
+            scores[items] = kept_scores(self.tensors, chunk[0])
+        about = {"text": [sentences[number].text for number, _ in of_items]}
+        if origin.items in ("words", "spans"):
+            about["place"] = [written_place(item) for _, item in of_items]
+            about["word"] = [words_at(sentences[number], item) for number, item in of_items]
+        return about, scores
+
+    def _items(self, texts: Any, places: Any) -> tuple[list[Sentence], list[tuple[int, list[tuple[int, int]]]]]:
+        """The sentences, and of each item the number of its sentence and its spans there."""
+        kind = self.origin.items
+        if (places is None) == (kind == "spans"):
+            remedy = "give places" if kind == "spans" else "leave places out"
+            raise FitError(f"task {self.origin.task} is about {kind}: {remedy}")
+        if kind == "pairs":
+            firsts, seconds = map(as_sentences, zip(*texts, strict=True))
+            joined = [_joined(*both) for both in zip(firsts, seconds, strict=True)]
+            return joined, [(n, [(0, len(one)), (len(one), len(joined[n]))]) for n, one in enumerate(firsts)]
+        sentences = list(as_sentences(texts))
+        if kind == "words":
+            return sentences, [(n, [(k, k + 1)]) for n, sentence in enumerate(sentences) for k in range(len(sentence))]
+        if kind == "sentences":
+            return sentences, [(n, [(0, len(sentence))]) for n, sentence in enumerate(sentences)]
+        by_text = [places] if all(isinstance(place, str) for place in places) else places
+        spans = [(n, spans_of(place)) for n, of_text in enumerate(by_text) for place in of_text]
+        for n, item in spans:
+            if n >= len(sentences) or not all(0 <= first < last <= len(sentences[n]) for first, last in item):
+                raise FitError(f"place {quoted(written_place(item))} of text {n + 1}: not among its words")
+        return sentences, spans
+
+    def _encoder(self, model: Any) -> Encoder:
+        """The encoder it was fitted on, loaded by its name unless it is given."""
+        from bertology.encoders import Encoder, load_encoder, model_name
+
+        at = self.origin
+        if isinstance(model, Encoder):
+            encoder: Encoder = model
+        else:
+            source, revision = (at.model, at.revision) if model is None else (model_name(model), None)
+            weights: dict[str, Any] = {"init": at.init, "seed": at.init_seed}
+            encoder = load_encoder(source, revision=revision, dtype=at.dtype, max_pieces=at.max_pieces, **weights)
+        if encoder.fingerprint != at.model_fingerprint:
+            raise FitError(
+                f"the probe was fitted on {at.model}: it cannot read the vectors of {encoder.name}; give model="
+            )
+        return encoder
+
+    def save(self, path: Path) -> None:
+        """Write ``path.safetensors``, then ``path.json``, which makes the probe whole."""
+        from bertology.readouts import save_fit
+
+        save_fit(path, self.tensors, asdict(self.origin))
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            ResultsError: a file is missing, broken or of another format.
+        """
+        from bertology.readouts import load_fit
+
+        tensors, plain = load_fit(path)
+        try:
+            return cls(FitOrigin(**{**plain, "labels": tuple(plain["labels"])}), tensors)
+        except (KeyError, TypeError) as error:
+            raise ResultsError(f"{path}.json: no whole probe there ({error}); fit it anew") from error
+
+
+def spans_of(place: str) -> list[tuple[int, int]]:
+    """The spans of a place such as ``3-5,7``, counted from 0, end exclusive: ``[(2, 5), (6, 7)]``."""
+    try:
+        ends = [span.partition("-") for span in place.split(",")]
+        return [(int(first) - 1, int(last or first)) for first, _, last in ends]
+    except ValueError:
+        raise FitError(f"place {quoted(place)}: write words counted from 1, such as 3, 3-5 or 3-5,7") from None
+
+
+def written_place(spans: Sequence[Sequence[int]]) -> str:
+    """The place of spans that are counted from 0, end exclusive: ``3-5,7`` for ``[(2, 5), (6, 7)]``."""
+    return ",".join(str(last) if last == first + 1 else f"{first + 1}-{last}" for first, last in spans)
+
+
+def words_at(sentence: Sentence, spans: Sequence[tuple[int, int]]) -> str:
+    """What is written in some spans of words."""
+    return BETWEEN_SPANS.join(sentence.text[sentence.spans[a][0] : sentence.spans[b - 1][1]] for a, b in spans)
+
+
+def _joined(one: Sentence, other: Sentence) -> Sentence:
+    """Two texts in a row as one sentence."""
+    offset = len(one.text) + 1
+    spans = (*one.spans, *((begin + offset, end + offset) for begin, end in other.spans))
+    return Sentence("", f"{one.text} {other.text}", (*one.words, *other.words), spans)
