@@ -67,8 +67,13 @@ def as_sentences(text: Any) -> Sentences:
         return text
     if isinstance(text, Sentence):
         return Sentences([text])
-    splits = corpus_of_data([text] if isinstance(text, str) else text, columns=None, name=None).splits
-    parts = list(splits.values())
+    data = [text] if isinstance(text, str) else text
+    if not isinstance(data, Corpus | Mapping):
+        part = _part(data, IN_MEMORY, None)
+        if not isinstance(part, Table):  # in their own order, which splits would change
+            return Sentences(sentence for _, sentence in part)
+        data = corpus_of_tables(IN_MEMORY, {None: part}, None)
+    parts = list(corpus_of_data(data, columns=None, name=None).splits.values())
     return parts[0] if len(parts) == 1 else Sentences(sentence for part in parts for sentence in part)
 
 
