@@ -26,10 +26,12 @@ from bertology.corpora.formats.conllu import load_conllu
 from bertology.corpora.formats.edge_jsonl import EDGE_SUFFIXES, load_edge_jsonl
 from bertology.corpora.formats.propbank import load_propbank, looks_like_propbank
 from bertology.corpora.formats.semeval import SEMEVAL_SUFFIXES, load_semeval, looks_like_semeval
+from bertology.corpora.formats.senteval import SENTEVAL_SUFFIXES, load_senteval, looks_like_senteval
 from bertology.corpora.formats.spacy_docs import load_docbin
 from bertology.corpora.formats.tables import TABLE_SUFFIXES, load_tables, looks_like_table
 from bertology.corpora.formats.text import load_text
 from bertology.corpora.formats.winograd import WINOGRAD_SUFFIXES, load_winograd, looks_like_winograd
+from bertology.corpora.sentence_tasks import sentence_tasks
 from bertology.errors import CorpusError, cut, cut_path
 
 _HOME = "https://raw.githubusercontent.com/UniversalDependencies"
@@ -76,11 +78,11 @@ _EMBEDDED = {
     )
 }
 """Corpora that come with the package, made by a function of the number of training sentences; and a line on each."""
-_JOIN, _LAYER = "+", "#"
+_JOIN, _LAYER, _TASKS = "+", "#", "sentence_tasks:"
 _KINDS = (
     "CoNLL-U (.conllu), spaCy (.spacy), edge JSONL (.jsonl, as PATH#layer), trees in brackets (.mrg, .ptb), CoNLL-2012 "
-    "(…_conll), SemEval-2010 Task 8 or pronouns of DPR and WSC273 (.txt, .c), tables (.csv, .tsv, .jsonl, .parquet) of "
-    "texts, or column files (.conll, .iob2, .txt …) "
+    "(…_conll), SemEval-2010 Task 8, tasks of SentEval or pronouns of DPR and WSC273 (.txt, .c), tables (.csv, .tsv, "
+    ".jsonl, .parquet) of texts, or column files (.conll, .iob2, .txt …) "
     "with train, dev or test in the name"
 )
 
@@ -100,11 +102,14 @@ def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name
     training sentences, or a treebank such as ``ud:en_ewt``, downloaded when it is first used. Otherwise a path: a
     folder with a file for each split, or one file. The format is recognised by the suffix and the first lines:
     CoNLL-U, with the columns of Universal PropBank or without; ``.spacy``; trees in brackets; CoNLL-2012; SemEval-2010
-    Task 8; hard pronouns as of DPR and WSC273; one word and its tags a line; tables of texts or lists of words
-    (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``); or plain text of one sentence a line (for extraction only).
+    Task 8; the probing tasks of SentEval; hard pronouns as of DPR and WSC273; one word and its tags a line; tables of
+    texts or lists of words (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``); or plain text of one sentence a line (for
+    extraction only).
 
-    Two options are part of the name:
+    Three options are part of the name:
 
+    - ``sentence_tasks:ud:en_ewt``: sentences with the labels of ten probing tasks, made from a treebank by
+      :func:`sentence_tasks`.
     - ``path/to/spr1#proto_roles``: the name of the targets of edge JSONL, which its files do not state.
     - ``path/to/UP_English-EWT+path/to/ud_english_ewt``: the targets of the first (Universal PropBank, Universal NER …)
       joined by ``sent_id`` to the words and annotation of the second (see :func:`join_corpora`).
@@ -138,6 +143,8 @@ def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name
 
 
 def _by_name(name_or_path: str | Path, columns: str | Sequence[str] | None) -> Corpus:
+    if (treebank := _of_tasks(name_or_path)) is not None:
+        return sentence_tasks(_by_name(treebank, columns))
     parts = _joined_parts(name_or_path)
     if parts is None:
         return _load(name_or_path, columns=columns)
@@ -169,6 +176,12 @@ def _load(name_or_path: str | Path, *, columns: str | Sequence[str] | None = Non
     return corpus
 
 
+def _of_tasks(name_or_path: str | Path) -> str | None:
+    """The treebank of which ``sentence_tasks:treebank`` names the tasks, unless there is a path of that name."""
+    is_name = str(name_or_path).startswith(_TASKS) and not exists(name_or_path)
+    return str(name_or_path).removeprefix(_TASKS) if is_name else None
+
+
 def _joined_parts(name_or_path: str | Path) -> tuple[str, str] | None:
     """The two corpora that ``one+other`` names, unless there is a path of that name."""
     left, plus, right = str(name_or_path).partition(_JOIN)
@@ -189,6 +202,8 @@ def _with_layer(name_or_path: str | Path) -> tuple[Path, str | None]:
 def corpus_is_available(name_or_path: str | Path) -> bool:
     """Whether :func:`load_corpus` would find a corpus on this machine, without downloading anything."""
     text = str(name_or_path)
+    if (treebank := _of_tasks(text)) is not None:
+        return corpus_is_available(treebank)
     if text in TREEBANKS:
         return _is_cached(TREEBANKS[text])
     if text in _EMBEDDED or (_is_embedded(text) and is_numeral(text.partition(":")[2])):
@@ -241,6 +256,8 @@ def _at(path: Path, *, joined: bool) -> Corpus | None:
         return load_conll2012(path)
     if any(map(looks_like_semeval, files(SEMEVAL_SUFFIXES))):
         return load_semeval(path)
+    if any(map(looks_like_senteval, files(SENTEVAL_SUFFIXES))):
+        return load_senteval(path)
     if any(map(looks_like_winograd, files(WINOGRAD_SUFFIXES))):
         return load_winograd(path)
     if path.is_dir():

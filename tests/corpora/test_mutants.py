@@ -18,6 +18,7 @@ from bertology.corpora import Corpus, Sentence, annotate_text, load_corpus
 from bertology.corpora.formats.columns import load_columns
 from bertology.corpora.formats.conll2012 import load_conll2012
 from bertology.corpora.formats.semeval import load_semeval
+from bertology.corpora.formats.senteval import load_senteval
 from bertology.corpora.formats.spacy_docs import write_docbin
 from bertology.corpora.formats.winograd import load_winograd
 from bertology.corpora.prompts import (
@@ -131,6 +132,7 @@ CORPORA: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
     "brackets": ("all.mrg", TREES.encode(), load_corpus),
     "conll2012": ("test_conll", CONLL2012.encode(), load_conll2012),
     "semeval": ("test.txt", SEMEVAL.encode(), load_semeval),
+    "senteval": ("past_present.txt", b"tr\tPAST\tHe said so .\nva\tPRES\tHe says .\n", load_senteval),
     "winograd": ("test.c", WINOGRAD.encode(), load_winograd),
     "any text": ("test.txt", WINOGRAD.encode(), load_corpus),
     "edges": ("test.jsonl", jsonl(*EDGES), edges),

@@ -161,6 +161,7 @@ def test_what_a_folder_may_hold_is_listed(tmp_path):
         "trees in brackets",
         "CoNLL-2012",
         "SemEval-2010 Task 8",
+        "SentEval",
         "DPR and WSC273",
         "column files",
     ):

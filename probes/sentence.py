@@ -1,0 +1,54 @@
+r"""Ten probing tasks of sentences: what of its form and structure can be read off a sentence's vector?
+
+Conneau et al. (2018), *What you can cram into a single $&!#\* vector*: surface (``length``, ``words``), syntax
+(``depth``, ``top``, ``shift``) and meaning (``tense``, ``subject_number``, ``object_number``, ``odd_word``,
+``coordination``). The sentences are those of their files, or are made from a treebank by the rules of
+:func:`bertology.corpora.sentence_tasks`: ``sentence_tasks:pocket``, ``sentence_tasks:path/to/treebank``.
+
+An item is a sentence, its vector the mean of its words' vectors; logistic regression is fitted on train, its
+regularisation chosen on dev. What to compare with: the most frequent label, and the same encoder with random weights.
+"""
+
+from dataclasses import dataclass
+
+from bertology.corpora import SENTENCE_TASKS, Sentences, sentence_target
+from bertology.errors import CorpusError
+from bertology.probing import Examples, ProbeFamily, RepresentationProbe, target_examples
+
+_QUESTION = "Which length, depth, tense, word order … does each sentence have?"
+_REFERENCE = "Conneau et al. 2018"
+
+
+@dataclass(frozen=True)
+class SentenceTask(RepresentationProbe):
+    """Which label does each sentence have in one of the ten tasks?"""
+
+    name: str
+    version = 1
+    question = _QUESTION
+    reference = _REFERENCE
+    readout = "linear.v2"
+    metrics = ("accuracy", "macro_f1")
+
+    @property
+    def task(self) -> str:
+        """``sentence:`` and the task's name."""
+        return sentence_target(self.name)
+
+    def examples(self, sentences: Sentences) -> Examples:
+        """Every sentence that the corpus has a label of the task for."""
+        if self.task not in sentences.target_layers:
+            remedy = "give a treebank as sentence_tasks:CORPUS, or the files of Conneau et al. 2018"
+            raise CorpusError(f"no sentence has a label for this task: {remedy}")
+        return target_examples(sentences, self.task, spans=1)
+
+
+def _task(name: str) -> SentenceTask:
+    task = SentenceTask(name.lower().replace("-", "_"))
+    sentence_target(task.name)
+    return task
+
+
+PROBE = ProbeFamily(
+    argument="task of sentences", instances=SENTENCE_TASKS, question=_QUESTION, reference=_REFERENCE, make=_task
+)
