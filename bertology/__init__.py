@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bertology._api import probe
     from bertology.corpora import Corpus, Sentence, load_corpus
     from bertology.encoders import Encoder, load_encoder
+    from bertology.families.models import compare_models
     from bertology.results import Results, read_results
 
 __getattr__, __dir__ = lazy_attributes(__name__)
@@ -25,6 +26,7 @@ __all__ = [
     "Encoder",
     "Results",
     "Sentence",
+    "compare_models",
     "load_corpus",
     "load_encoder",
     "probe",

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertology._files import explained_system_errors
 from bertology._memory import explained_shortage
+from bertology._names import short_names
 from bertology.activations import BarProgress, silent
 from bertology.corpora import Corpus, load_corpus
+from bertology.errors import ModelError
+from bertology.families.models import compare_models
 from bertology.families.request import CONTROLS, parse_controls, parse_names
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
 def probe(
     task: str | Sequence[str] = "pos",
     *,
-    model: str | Path | Encoder | tuple[Any, Any] = "pocket",
+    model: str | Path | Encoder | tuple[Any, Any] | list[Any] = "pocket",
     corpus: Any = "pocket",
     layers: str | Sequence[int] = "all",
     seeds: int = 1,
@@ -42,7 +48,7 @@ def probe(
         task: the name of a probe, or several, in a sequence or with commas: ``pos``, ``feats:Number`` …
             (``bertology tasks`` lists them).
         model: ``pocket``, a folder in Hugging Face layout, a hub id, an :class:`~bertology.Encoder`, or a transformers
-            model and its tokenizer, ``(model, tokenizer)``.
+            model and its tokenizer, ``(model, tokenizer)``; or a list of such, which are compared with each other.
         corpus: the name or path of a corpus, a :class:`~bertology.Corpus`, or data in memory: a DataFrame, a data set
             of Hugging Face, a list of (text, label) or (words, tags) …, as :func:`bertology.load_corpus` takes them.
         layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output, 1…L the blocks.
@@ -51,38 +57,58 @@ def probe(
             without a vector), of trees ``linear_chain``, ``random`` (the encoder with random weights) and
             ``control_task`` (Hewitt & Liang 2019), of texts ``blind``, of attention heads ``offset``, ``nearest``,
             ``head_match`` and ``rule``, of numbers ``mean`` and ``word_mean``; or ``"all"``, or ``"none"``.
-        out: a folder to keep the run in; the cache when left out.
+        out: a folder to keep the run in; the cache when left out. Of several models each has a folder of its own there.
         progress: whether to draw a bar; by default, if standard error is a terminal.
         settings: further fields of :class:`bertology.runner.ProbeRequest`, such as ``dtype``, ``pooling``,
             ``random_draws``, ``readout``, ``on_long``, ``device``, ``test_split``, ``columns`` or ``annotate``.
 
     Returns:
         The scores of every layer with their controls and 95 % intervals: shows as a table in a notebook; has
-        ``.to_pandas()``, ``.plot()``, ``.save(folder)``, ``.per_label(task, layer)``, ``.per_group(task, layer)`` and
-        ``.confusion(task, layer)``.
+        ``.to_pandas()``, ``.plot()``, ``.save(folder)``, ``.predictions(task, layer)``, ``.fitted(task, layer)``,
+        ``.per_label(task, layer)``, ``.per_group(task, layer)``, ``.confusion(task, layer)`` and, of several models,
+        ``.models()``.
 
     Raises:
         BertologyError: something asked for cannot be done; the message says what, and what would be right.
     """
     if not isinstance(corpus, str | Path):
         corpus = load_corpus(corpus, columns=settings.pop("columns", None))
-    if not isinstance(model, str | Path):
-        from bertology.encoders import model_name  # imports torch
-
-        model = model_name(model)
     show = sys.stderr.isatty() if progress is None else progress
+    names = [_name_of(one) for one in (model if isinstance(model, list) else [model])]
+    short = short_names(names)
+    if not names or len(short) < len(names):
+        raise ModelError("model: give different models, each once" if names else "model: give at least one")
     request = ProbeRequest(
         tasks=parse_names(task),
-        model=str(model),
+        model=names[0],
         corpus=corpus.name if isinstance(corpus, Corpus) else str(corpus),
         layers=layers if isinstance(layers, str) else ",".join(map(str, layers)),
         seeds=seeds,
         controls=parse_controls(controls),
         **settings,
     )
-    return run_probes(
-        request,
-        corpus=corpus if isinstance(corpus, Corpus) else None,
-        out=None if out is None else Path(out),
-        progress=BarProgress if show else lambda _: silent,
-    )
+    folder = None if out is None else Path(out)
+    found = [
+        run_probes(
+            replace(request, model=name),
+            corpus=corpus if isinstance(corpus, Corpus) else None,
+            out=folder if folder is None or len(names) == 1 else folder / short[name].replace("/", "-"),
+            progress=BarProgress if show else lambda _: silent,
+        )
+        for name in names
+    ]
+    if len(names) == 1:
+        return found[0]
+    results = compare_models(reduce(operator.add, found))
+    if folder is not None:
+        results.save(folder)
+    return results
+
+
+def _name_of(model: Any) -> str:
+    """The name by which a model is found, imported only where it is an object."""
+    if isinstance(model, str | Path):
+        return str(model)
+    from bertology.encoders import model_name  # imports torch
+
+    return model_name(model)

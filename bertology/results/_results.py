@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from bertology._files import explained_system_errors, write_derived
 from bertology._names import name_not_found, short_names
@@ -15,6 +14,7 @@ from bertology.corpora import Corpus, load_corpus
 from bertology.errors import ResultsError
 from bertology.results._view import View
 from bertology.results.fitted import FittedProbe
+from bertology.results.tables.joined import joined_rows, parts_of
 from bertology.results.tables.predictions import FITS, PredictionFolder, Predictions, write_predictions
 from bertology.results.tables.rows import ComparisonRow, Control, ResultRow, sort_key
 from bertology.results.tables.store import read_comparison_rows, read_result_rows, rows_to_pandas, write_results
@@ -30,7 +30,8 @@ from bertology.results.views.frames import (
 from bertology.results.views.grid import named
 from bertology.results.views.heads import head_tables, step_tables
 from bertology.results.views.items import item_frame
-from bertology.results.views.layers import BASELINES, layer_tables
+from bertology.results.views.layers import BASELINES, layer_tables, refuse_mixtures
+from bertology.results.views.models import model_frame
 from bertology.results.views.pipeline import pipeline_lines
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from rich.console import Console, ConsoleOptions, RenderResult
-
-_MOST_GROUPS = 40
 
 
 @dataclass(frozen=True, repr=False)
@@ -242,15 +241,37 @@ class Results:
             ResultsError: no such cell, several of them, or its fit was not kept.
         """
         cell = self._row_of(task, layer, **chosen).cell_id
-        maps = getattr(self.kept, "maps", [self.kept])
-        folders = [one.folder for one in maps if isinstance(one, PredictionFolder) and cell in one]
-        for folder in folders:
-            if (folder / FITS / f"{cell}.json").is_file():
-                return FittedProbe.load(folder / FITS / cell)
+        for path in (kept.folder / FITS / cell for kept in self._folders_with(cell)):
+            if path.with_name(f"{cell}.json").is_file():
+                return FittedProbe.load(path)
         raise ResultsError(
             f"task {task}, layer {layer}: its fit was not kept, as it is of linear and perceptron readouts of labels "
             "since fits are kept; run the same again with out= a new folder"
         )
+
+    def __add__(self, other: Results) -> Results:
+        """The rows and comparisons of both, such as two models on the same data; what both have stands once.
+
+        Raises:
+            ResultsError: rows of different data, task versions or models would stand in one view, or one cell has two
+                scores.
+        """
+        rows = joined_rows(self.rows, other.rows)
+        refuse_mixtures(rows)
+        kept = ChainMap(*(cast(Any, part) for one in (self, other) for part in parts_of(one.kept)))
+        comparisons = tuple(dict.fromkeys((*self.comparisons, *other.comparisons)))
+        return Results(rows, comparisons, kept, {**self.corpora, **other.corpora})
+
+    def models(self) -> pd.DataFrame:
+        """Models at each layer, and at their best layers: :func:`model_frame`.
+
+        Raises:
+            ResultsError: models were not compared; ``bertology.compare_models`` does.
+        """
+        return model_frame(self.rows, self.comparisons)
+
+    def _folders_with(self, cell_id: str) -> list[PredictionFolder]:
+        return [part for part in parts_of(self.kept) if isinstance(part, PredictionFolder) and cell_id in part]
 
     def _row_of(
         self,
@@ -306,8 +327,8 @@ class Results:
         """
         folder = Path(folder)
         for cell_id in sorted({row.cell_id for row in self.rows} & set(self.kept)):
-            if isinstance(self.kept, PredictionFolder):
-                self.kept.copy(cell_id, folder)
+            if folders := self._folders_with(cell_id):
+                folders[0].copy(cell_id, folder)
             else:
                 write_predictions(folder, cell_id, self.kept[cell_id])
         write_results(folder, self.rows, comparisons=self.comparisons)
@@ -322,9 +343,10 @@ class Results:
             texts["heads.csv"] = view.heads().to_csv
         files = {name: text().encode() for name, text in texts.items() if name.endswith(tuple(tables))}
         if plots:
+            from bertology.results.render.files import figures_of
             from bertology.results.render.plot import figure_bytes
 
-            for name, figure in _figures(view).items():
+            for name, figure in figures_of(view).items():
                 files |= {f"{name}.{image}": figure_bytes(figure, image) for image in plots}
         write_derived(folder, files)
         return folder
@@ -354,33 +376,6 @@ def read_results(folder: str | Path) -> Results:
     rows = tuple(sorted(read_result_rows(folder), key=sort_key))
     checksums = {row.cell_id: row.predictions_sha256 for row in rows if row.predictions_sha256 is not None}
     return Results(rows, read_comparison_rows(folder), PredictionFolder(folder, checksums))
-
-
-def _figures(view: View) -> dict[str, Figure]:
-    """The figures there are, by the names of their files."""
-    from bertology.results.render.figures import plot_groups, plot_head_table, plot_step_table
-
-    def named_after(*parts: str) -> str:
-        return re.sub(r"[^\w.-]+", "-", "-".join(filter(None, parts)))
-
-    figures = {"layers": view.plot()} if view.tables else {}
-    if len(view.overview) > 1:
-        figures["heatmap"] = view.heatmap()
-    if view.pipelines:
-        figures["pipeline"] = view.plot_pipeline()
-    for table in view.head_tables:
-        figures.setdefault(named_after("heads", table.task, table.metric), plot_head_table(table))
-    for steps in view.step_tables:
-        name = named_after("layers" if steps.of_layers else "steps", steps.task, steps.metric)
-        figures.setdefault(name, plot_step_table(steps))
-    shown = [groups for groups in view.groups if 2 <= len(groups.lines) <= _MOST_GROUPS]
-    times: Counter[str] = Counter()
-    for groups in shown:
-        name = named_after("groups", groups.table.task)
-        times[name] += 1
-        again = f"-{times[name]}" if times[name] > 1 else ""
-        figures["groups" if len(shown) == 1 else f"{name}{again}"] = plot_groups(groups)
-    return figures
 
 
 _OF_A_MODEL = frozenset({"model", "model_fingerprint", "init", "init_seed", "pooling", "readout"})

@@ -137,7 +137,7 @@ def layer_tables(
 
     Readings of one task stand together, ordered by a setting that is a number.
     """
-    _refuse_mixtures(rows)
+    refuse_mixtures(rows)
     tables: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     baselines: dict[tuple[object, ...], list[ResultRow]] = defaultdict(list)
     for row in rows:
@@ -169,7 +169,7 @@ def natural_order(text: str) -> list[tuple[str, float]]:
     return list(zip(parts[::2], map(float, parts[1::2]), strict=True))
 
 
-def _refuse_mixtures(rows: Sequence[ResultRow]) -> None:
+def refuse_mixtures(rows: Sequence[ResultRow]) -> None:
     """Scores on different data, tasks or weights are not comparable, whatever their names."""
     pretrained = [row for row in rows if row.init == "pretrained"]
     for some, within, field in (
