@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._memory import is_out_of_memory, shortage
-from bertology.corpora import Sentences, as_sentences
+from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders import LabelledArray, OnLong, Pooling, WordPooling, layers_from_end
 from bertology.encoders.batching import Batch, pieces_in_batch, plan_batches
 from bertology.errors import CorpusError, ModelError, ShortMemoryError, quoted
@@ -21,18 +21,19 @@ if TYPE_CHECKING:
     from bertology.encoders import Encoder
 
 
-def read_words(encoder: Encoder, sentences: Sentences, *, layers: Sequence[int], pooling: str = "mean") -> Tensor:
+def read_words(encoder: Encoder, sentences: Texts, *, layers: Sequence[int], pooling: str = "mean") -> Tensor:
     """The vectors ``[layer, word, dim]`` (float32) of all words of some sentences, without the store.
 
     Args:
         encoder: the model.
-        sentences: the text; sentences that are too long are read in windows.
+        sentences: the text: sentences, or plain texts, each of which is one; long ones are read in windows.
         layers: 0 for the embeddings, 1…L for the blocks.
         pooling: of a word's pieces: ``mean``, ``first`` or ``last``.
 
     Raises:
         ModelError: a word has no pieces, and so no vector.
     """
+    sentences = as_sentences(sentences)
     reader = WindowReader(encoder, sentences, pooling=pooling)
     if reader.skipped:
         _, _, form, reason = reader.skipped[0]

@@ -20,7 +20,7 @@ from bertology.attention._norms import MapNorms, check_norms, value_norms
 from bertology.attention._ratios import Level, Scope
 from bertology.attention._statistic import HeadStatistic, MakeStatistic, MapBatch
 from bertology.attention._texts import Inputs, MapText
-from bertology.corpora import Sentence, Sentences
+from bertology.corpora import Texts, as_sentences
 from bertology.encoders import Encoder, OnLong
 from bertology.encoders.interventions import StopForward, value_projection, watching
 from bertology.errors import ModelError
@@ -62,7 +62,7 @@ class MapPass:
 
 def stream_maps(
     encoder: Encoder,
-    sentences: Sequence[Sentence] | Sentences,
+    sentences: Texts,
     statistics: Sequence[MakeStatistic],
     *,
     layers: Sequence[int] | None = None,
@@ -80,7 +80,7 @@ def stream_maps(
 
     Args:
         encoder: whose maps are read. Inside ``encoder.gated_heads`` one thread reads, with the gates.
-        sentences: the text.
+        sentences: the text: sentences, or plain texts, each of which is one.
         statistics: what makes each statistic: a subclass of :class:`HeadStatistic`, or a partial of one.
         layers: from 1; all when left out. Nothing beyond the deepest is computed.
         level: units of the maps: words (with ``[CLS]`` and ``[SEP]`` as units of their own) or pieces.
@@ -98,8 +98,7 @@ def stream_maps(
             too long and ``on_long`` is ``"error"``.
         CorpusError: there is no word to read.
     """
-    if not isinstance(sentences, Sentences):
-        sentences = Sentences(sentences)
+    sentences = as_sentences(sentences)
     chosen = checked_layers(encoder, layers)
     if norms:
         check_norms(encoder)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from bertology.attention._pass import stream_maps
 from bertology.attention._ratios import Floats, Level, Scope
 from bertology.attention._statistic import HeadStatistic, MapBatch
-from bertology.corpora import Sentence
+from bertology.corpora import Sentence, as_sentences
 from bertology.encoders import Encoder
 from bertology.errors import ModelError
 
@@ -35,7 +35,7 @@ class SentenceMaps:
 
 def sentence_maps(
     encoder: Encoder,
-    sentence: Sentence,
+    sentence: Sentence | str,
     *,
     layers: Sequence[int] | None = None,
     level: Level = "word",
@@ -47,6 +47,7 @@ def sentence_maps(
         ModelError: the sentence does not fit one window, or what :func:`stream_maps` raises.
         CorpusError: it has no word that can be read.
     """
+    sentence = as_sentences(sentence)[0]
     read = stream_maps(encoder, [sentence], [_Kept], layers=layers, level=level, norms=norms, on_long="error")
     numbers, maps, of_norms = read.results[0]
     pieces = encoder.tokenize([sentence]).window(0)

@@ -5,7 +5,7 @@
 """
 
 from bertology.corpora._corpus import Corpus
-from bertology.corpora._memory import as_sentences
+from bertology.corpora._memory import Texts, as_sentences
 from bertology.corpora._named import corpus_is_available, known_corpora, load_corpus
 from bertology.corpora._sentence import MultiwordToken, Sentence, Target
 from bertology.corpora._sentences import Sentences, WordLayer
@@ -22,6 +22,7 @@ __all__ = [
     "Sentence",
     "Sentences",
     "Target",
+    "Texts",
     "WordLayer",
     "annotate_text",
     "as_sentences",

@@ -8,11 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from bertology.corpora._corpus import Corpus
-from bertology.corpora._files import split_named
+from bertology.corpora._files import Oddities, split_named
 from bertology.corpora._sentence import Sentence
 from bertology.corpora._sentences import Sentences
 from bertology.corpora._table_columns import no_columns
-from bertology.corpora._tables import Table, corpus_of_tables, is_list, made_splits, with_names_of_classes
+from bertology.corpora._tables import (
+    Row,
+    Table,
+    corpus_of_rows,
+    corpus_of_tables,
+    is_list,
+    rows_of_tables,
+    with_names_of_classes,
+)
 from bertology.corpora.formats.spacy_docs import sentences_by_document
 from bertology.corpora.formats.tables import read_table
 from bertology.errors import CorpusError, cut, quoted
@@ -50,53 +58,42 @@ def corpus_of_data(data: Any, *, columns: str | Sequence[str] | None, name: str 
     tables = {split: part for split, part in read.items() if isinstance(part, Table)}
     if len(tables) == len(read):
         return corpus_of_tables(name, tables, columns)
+    if tables:
+        raise CorpusError(f"{name}: some splits are tables, others sentences; give all of one kind")
     if columns is not None:
         raise no_columns(columns, f"{name}, which has sentences")
-    return _of_sentences(name, read)
+    rows = [replace(row, split=split) for split, part in read.items() if not isinstance(part, Table) for row in part]
+    are_documents = any(row.key != row.sentence.text for row in rows)
+    notes = {"annotator": _UNSTATED} if are_documents else {}
+    return corpus_of_rows(name, rows, by="document" if are_documents else "text", notes=notes)
 
 
-def as_sentences(text: Any) -> Sentences:
-    """What is given as text, as sentences: a text, texts, lists of words, sentences, or whatever a corpus is made of.
+Texts = Sentences | Sentence | str | Sequence[Sentence | str | Sequence[str]]
+"""What :func:`as_sentences` makes sentences of."""
 
-    A corpus of several splits gives the sentences of all of them.
+
+def as_sentences(text: Texts) -> Sentences:
+    """What is given as text, as sentences: a text, texts, lists of words, sentences, or what a split is made of.
+
+    Args:
+        text: a :class:`Sentence`, :class:`Sentences`, a text, or data in memory as of :func:`load_corpus` without
+            splits; a text is one sentence, and its words are found by :func:`english_sentence`.
 
     Raises:
         CorpusError: it is nothing of the kind, or has no word.
     """
     if isinstance(text, Sentences):
         return text
-    if isinstance(text, Sentence):
-        return Sentences([text])
-    data = [text] if isinstance(text, str) else text
-    if not isinstance(data, Corpus | Mapping):
-        part = _part(data, IN_MEMORY, None)
-        if not isinstance(part, Table):  # in their own order, which splits would change
-            return Sentences(sentence for _, sentence in part)
-        data = corpus_of_tables(IN_MEMORY, {None: part}, None)
-    parts = list(corpus_of_data(data, columns=None, name=None).splits.values())
-    return parts[0] if len(parts) == 1 else Sentences(sentence for part in parts for sentence in part)
+    if isinstance(text, list | tuple) and not text:
+        return Sentences()
+    if isinstance(text, Corpus):
+        raise CorpusError(f"{text.name} has splits, {cut(', '.join(text.splits))}; give one of them, as corpus['test']")
+    part = _part([text] if isinstance(text, str | Sentence) else text, IN_MEMORY, None)
+    rows = rows_of_tables(IN_MEMORY, {None: part}, None, Oddities())[0] if isinstance(part, Table) else part
+    return Sentences(row.sentence for row in rows)
 
 
-Part = Table | list[tuple[str, Sentence]]
-"""A table, or sentences, each with what it is not to be parted from by splits."""
-
-
-def _of_sentences(name: str, parts: Mapping[str | None, Part]) -> Corpus:
-    by_split: dict[str | None, list[tuple[str, Sentence]]] = {}
-    for split, part in parts.items():
-        if isinstance(part, Table):
-            raise CorpusError(f"{name}: some splits are sentences, others tables; give all of one kind")
-        by_split[split] = part
-    notes = {}
-    if None in by_split:
-        keys = [key for key, _ in by_split[None]]
-        made, notes["splits"] = made_splits(name, [sentence for _, sentence in by_split[None]], keys, by="text")
-    else:
-        made = {str(split): [sentence for _, sentence in part] for split, part in by_split.items()}
-    return Corpus(name, {split: Sentences(sentences) for split, sentences in made.items()}, notes=notes)
-
-
-def _part(data: Any, where: str, columns: str | Sequence[str] | None) -> Part:
+def _part(data: Any, where: str, columns: str | Sequence[str] | None) -> Table | list[Row]:
     """The table, or sentences, in an object."""
 
     def place(row: int) -> str:
@@ -105,13 +102,15 @@ def _part(data: Any, where: str, columns: str | Sequence[str] | None) -> Part:
     if isinstance(data, str | Path):
         return read_table(Path(data), columns)
     if isinstance(data, Sentences):
-        return [(sentence.text, sentence) for sentence in data]
+        return [Row(sentence, sentence.text, None) for sentence in data]
     if hasattr(data, "iloc") and hasattr(data, "columns"):
         names = list(map(str, data.columns))
         double = next((name for name in names if names.count(name) > 1), None)
         if double is not None:
             raise CorpusError(f"{where}: two columns are called {quoted(double)}; rename one")
         return Table({name: data.iloc[:, at].tolist() for at, name in enumerate(names)}, place)
+    if hasattr(data, "to_pydict"):
+        return Table(data.to_pydict(), place)
     if isinstance(data, Mapping):
         return _of_columns(data, where, place)
     if not isinstance(data, Iterable):
@@ -133,11 +132,11 @@ def _of_columns(data: Mapping[Any, Any], where: str, place: Callable[[int], str]
     return Table(columns, place)
 
 
-def _of_rows(rows: list[Any], where: str, place: Callable[[int], str]) -> Part:
+def _of_rows(rows: list[Any], where: str, place: Callable[[int], str]) -> Table | list[Row]:
     if all(isinstance(row, Sentence) for row in rows):
-        return [(sentence.text, sentence) for sentence in rows]
+        return [Row(sentence, sentence.text, None) for sentence in rows]
     if all(hasattr(row, "sents") and hasattr(row, "has_annotation") for row in rows):
-        return [(key, sentence) for key, sentences in sentences_by_document(rows) for sentence in sentences]
+        return [Row(sentence, text, None) for text, part in sentences_by_document(rows) for sentence in part]
     if all(isinstance(row, Mapping) for row in rows):
         names = dict.fromkeys(str(name) for row in rows for name in row)
         return Table({name: [row.get(name) for row in rows] for name in names}, place)

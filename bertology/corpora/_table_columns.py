@@ -22,6 +22,11 @@ class TableColumns:
     """The text of a sentence, or of the first of a pair; words are found by :func:`english_sentence`."""
     text2: str | None = None
     """The second text of a pair."""
+    at: str | None = None
+    """The word, or words, that a label is about, if not all: its number from 0, or ``first-last``; words of a text are
+    what spaces part."""
+    at2: str | None = None
+    """The same in the second text of a pair."""
     words: str | None = None
     """The words of a sentence: a list, or one text with spaces between them."""
     label: tuple[str, ...] = ()
@@ -81,12 +86,15 @@ class TableColumns:
             raise CorpusError(f"columns: neither text= nor words= is there; {COLUMNS_REMEDY}")
         if self.tags and self.words is None:
             raise CorpusError("columns: tags= are of words; name the column that has lists of words by words=")
+        for name, of in (("at", "label"), ("at2", "text2")):
+            if getattr(self, name) and not getattr(self, of):
+                raise CorpusError(f"columns: {name}= stands without {of}=; name that column too, or leave it out")
         return self
 
     @property
     def named(self) -> tuple[str, ...]:
         """All columns that are read."""
-        ones = (self.text, self.text2, self.words, self.split, self.group, self.id)
+        ones = (self.text, self.text2, self.at, self.at2, self.words, self.split, self.group, self.id)
         return (*(name for name in ones if name is not None), *self.label, *self.tags)
 
     def __str__(self) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any
 
 from bertology._files import digest
@@ -18,13 +18,23 @@ from bertology.corpora._sentence import Sentence, Target
 from bertology.corpora._sentences import Sentences
 from bertology.corpora._table_columns import COLUMNS_REMEDY, TableColumns
 from bertology.corpora.formats._spans import with_iob2
-from bertology.corpora.formats._words import english_sentence, spacing_in
+from bertology.corpora.formats._words import english_sentence, spacing_in, words_within
 from bertology.errors import CorpusError, listed, quoted
 
 _LIST = re.compile(r"\[\s*(['\"\d-]|None|null|nan\b).*\]|\[\s*\]", re.DOTALL)
 """A cell of text that is a list as JSON or Python writes it."""
 _KINDS = {str: "text", bool: "a truth value", int: "a number", float: "a number"}
 _FEWEST_ROWS, _FEWEST_GROUPS = 10, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A sentence of a table."""
+
+    sentence: Sentence
+    key: str
+    """What splits that are made do not part: its group, or its text."""
+    split: str | None
 
 
 @dataclass(frozen=True)
@@ -69,12 +79,22 @@ def _named_class(value: Any, names: Sequence[str]) -> Any:
 def corpus_of_tables(name: str, tables: Mapping[str | None, Table], columns: str | Sequence[str] | None) -> Corpus:
     """The corpus in tables of the same columns, one a split; under None one that is split here.
 
-    That is by the column of splits, else by :func:`made_splits`; a table without any annotation is all ``test``.
+    That is by the column of splits, else by :func:`corpus_of_rows`.
 
     Raises:
         CorpusError: a table or a value in it is not as it should be; the message names row and column.
         NameNotFoundError: there is no such column.
     """
+    oddities = Oddities()
+    rows, chosen = rows_of_tables(name, tables, columns, oddities)
+    notes = {"columns": f"{chosen}, by their names"} if chosen.inferred else {}
+    return corpus_of_rows(name, list(rows), by=chosen.group or "text", notes=notes, oddities=oddities)
+
+
+def rows_of_tables(
+    name: str, tables: Mapping[str | None, Table], columns: str | Sequence[str] | None, oddities: Oddities
+) -> tuple[Iterator[Row], TableColumns]:
+    """The sentences of tables, in their order, and which columns they are from; see :func:`corpus_of_tables`."""
     first = next(iter(tables.values()))
     chosen = TableColumns.recognised(first.columns) if columns is None else TableColumns.stated(columns)
     if chosen is None:
@@ -85,26 +105,59 @@ def corpus_of_tables(name: str, tables: Mapping[str | None, Table], columns: str
                 raise name_not_found(f"column of {name}", column, table.columns)
     if not any(map(len, tables.values())):
         raise CorpusError(f"{name}: no row in it; give some sentences")
-    oddities = Oddities()
-    rows = _Rows(chosen, tables, oddities)
-    notes = {"columns": f"{chosen}, by their names"} if chosen.inferred else {}
-    by_split: dict[str | None, list[Sentence]] = {}
-    keys: list[str] = []
-    for split, table in tables.items():
-        groups = table.columns[chosen.group] if chosen.group else repeat(None)
-        stated = table.columns[chosen.split] if chosen.split else repeat(None)
-        for row, (sentence, value, group) in enumerate(zip(rows.sentences(table), stated, groups, strict=False)):
-            part = split if chosen.split is None else split_named(_named(value, table.place(row), chosen.split))
-            by_split.setdefault(part, []).append(sentence)
-            if part is None:
-                keys.append(sentence.text if group is None else str(group))
-    if None in by_split:
-        made, note = made_splits(name, by_split[None], keys, by=chosen.group or "text")
-        notes["splits"] = note
-    else:
-        made = {split: sentences for split, sentences in by_split.items() if split is not None}
-    splits = {split: _with_spans(name, Sentences(sentences), oddities) for split, sentences in made.items()}
+    reader = _RowReader(chosen, tables, oddities)
+    return (row for split, table in tables.items() for row in reader.rows(table, split)), chosen
+
+
+def corpus_of_rows(
+    name: str, rows: Sequence[Row], *, by: str, notes: Mapping[str, str], oddities: Oddities | None = None
+) -> Corpus:
+    """The corpus of some sentences; those of no split are split 8 : 1 : 1, drawn by a hash of what they belong to.
+
+    That depends on the keys of the rows alone, not on their order; no key is in two splits. Where no sentence has any
+    annotation, all are ``test``.
+
+    Args:
+        name: what to call the corpus.
+        rows: its sentences.
+        by: what the keys are, for messages.
+        notes: those of the corpus.
+        oddities: irregularities to be listed in its notes.
+
+    Raises:
+        CorpusError: there are too few sentences or keys, or a tag of ``ner`` or ``chunk`` is malformed.
+    """
+    sizes = Counter(row.key for row in rows if row.split is None)
+    split_of: dict[str, str] = {}
+    notes, oddities = dict(notes), oddities or Oddities()
+    if sizes and any(row.sentence.layers or row.sentence.targets or row.sentence.heads for row in rows):
+        split_of = _drawn_splits(name, sizes, by=by)
+        n_in = Counter(split_of[row.key] for row in rows if row.split is None)
+        counts = ", ".join(f"{split} {n_in[split]:,}" for split in ("train", "dev", "test"))
+        notes["splits"] = f"made by a hash of {by}, 8 : 1 : 1 ({counts})"
+    by_split: dict[str, list[Sentence]] = {"train": [], "dev": [], "test": []}
+    for row in rows:
+        by_split.setdefault(row.split or split_of.get(row.key, "test"), []).append(row.sentence)
+    splits = {split: _with_spans(name, Sentences(part), oddities) for split, part in by_split.items() if part}
     return Corpus(name, splits, notes={**notes, **oddities.notes()})
+
+
+def _drawn_splits(name: str, sizes: Mapping[str, int], *, by: str) -> dict[str, str]:
+    """The split of each key, given the number of sentences of each."""
+    n = sum(sizes.values())
+    for number, least, what in ((n, _FEWEST_ROWS, "sentences"), (len(sizes), _FEWEST_GROUPS, f"values of {by}")):
+        if number < least:
+            remedy = f"give {least} or more, or name the splits by split="
+            raise CorpusError(f"{name}: {number} {what}, of which train, dev and test are made; {remedy}")
+    ordered = sorted(sizes, key=lambda key: (digest([key.encode("utf-8", "surrogatepass")]), key))
+    split_of: dict[str, str] = {}
+    for split, kept in (("test", 2), ("dev", 1)):
+        size = 0
+        while size < n / 10 and len(ordered) > kept:
+            key = ordered.pop()
+            split_of[key] = split
+            size += sizes[key]
+    return split_of | dict.fromkeys(ordered, "train")
 
 
 def _with_spans(name: str, sentences: Sentences, oddities: Oddities) -> Sentences:
@@ -114,45 +167,7 @@ def _with_spans(name: str, sentences: Sentences, oddities: Oddities) -> Sentence
     return with_iob2(sentences, place, oddities)
 
 
-def made_splits(
-    name: str, sentences: Sequence[Sentence], keys: Sequence[str], *, by: str
-) -> tuple[dict[str, list[Sentence]], str]:
-    """Splits of sentences that have none, and a note on them: 8 : 1 : 1, drawn by a hash of each sentence's key.
-
-    They depend on the keys alone, not on their order; no key is in two splits. Sentences without annotation are all
-    ``test``.
-
-    Raises:
-        CorpusError: there are too few sentences or keys.
-    """
-    if not any(sentence.layers or sentence.targets or sentence.heads for sentence in sentences):
-        return {"test": list(sentences)}, "none: sentences without annotation are all test"
-    n = len(sentences)
-    sizes: dict[str, int] = {}
-    for key in keys:
-        sizes[key] = sizes.get(key, 0) + 1
-    if n < _FEWEST_ROWS or len(sizes) < _FEWEST_GROUPS:
-        few = f"{n} sentences" if n < _FEWEST_ROWS else f"{len(sizes)} values of {by}"
-        least = _FEWEST_ROWS if n < _FEWEST_ROWS else _FEWEST_GROUPS
-        raise CorpusError(
-            f"{name}: {few}, of which train, dev and test are made; give {least} or more, or name the splits by split="
-        )
-    ordered = sorted(sizes, key=lambda key: (digest([key.encode("utf-8", "surrogatepass")]), key))
-    split_of: dict[str, str] = {}
-    for split in ("test", "dev"):
-        size = 0
-        while size < n / 10 and len(ordered) > (2 if split == "test" else 1):
-            key = ordered.pop()
-            split_of[key] = split
-            size += sizes[key]
-    made: dict[str, list[Sentence]] = {"train": [], "dev": [], "test": []}
-    for sentence, key in zip(sentences, keys, strict=True):
-        made[split_of.get(key, "train")].append(sentence)
-    counts = ", ".join(f"{split} {len(part):,}" for split, part in made.items())
-    return made, f"made by a hash of {by}, 8 : 1 : 1 ({counts})"
-
-
-class _Rows:
+class _RowReader:
     """The sentences of tables that have the same columns."""
 
     def __init__(self, columns: TableColumns, tables: Mapping[str | None, Table], oddities: Oddities) -> None:
@@ -160,20 +175,29 @@ class _Rows:
         self._spelt = {name: _Spelling.of(name, tables, in_lists=False) for name in columns.label}
         self._spelt |= {name: _Spelling.of(name, tables, in_lists=True) for name in columns.tags}
 
-    def sentences(self, table: Table) -> Iterator[Sentence]:
-        """One a row."""
-        for row in range(len(table)):
-            yield self._sentence({name: table.columns[name][row] for name in self._columns.named}, row, table.place)
+    def rows(self, table: Table, split: str | None) -> Iterator[Row]:
+        """The rows of a table, of the split that it is, or of that which a column states."""
+        columns = self._columns
+        for number in range(len(table)):
+            where = table.place(number)
+            cells = {name: table.columns[name][number] for name in columns.named}
+            sentence = self._sentence(cells, number, where)
+            group = None if columns.group is None else _plain(cells[columns.group])
+            key = sentence.text if _is_missing(group) else str(group)
+            stated = split if columns.split is None else split_named(_named(cells[columns.split], where, columns.split))
+            yield Row(sentence, key, stated)
 
-    def _sentence(self, cells: Mapping[str, Any], row: int, place: Callable[[int], str]) -> Sentence:
-        columns, where = self._columns, place(row)
+    def _sentence(self, cells: Mapping[str, Any], row: int, where: str) -> Sentence:
+        columns = self._columns
         name = _named(cells[columns.id], where, columns.id) if columns.id else str(row)
         sentence = self._first(cells, name, where)
-        n = len(sentence)
+        n, span1 = len(sentence), self._span(columns.at, cells, sentence, where)
         layers = {tags: self._tags(tags, cells, n, where) for tags in columns.tags}
         second = None
         if columns.text2 is not None:
-            sentence, second = _joined(sentence, english_sentence(_text(cells[columns.text2], where, columns.text2)))
+            other = english_sentence(_text(cells[columns.text2], where, columns.text2))
+            first, last = self._span(columns.at2, cells, other, where)
+            sentence, second = _joined(sentence, other), (first + n, last + n)
             layers = {tags: (*values, *[None] * (len(sentence) - n)) for tags, values in layers.items()}
         targets = {}
         for column in columns.label:
@@ -181,7 +205,7 @@ class _Rows:
             if label is None:
                 self._oddities.note(f"rows without a label in {column}", where)
             else:
-                targets[column] = (Target((0, n), label, second),)
+                targets[column] = (Target(span1, label, second),)
         layers = {tags: values for tags, values in layers.items() if any(values)}
         return Sentence(sentence.id, sentence.text, sentence.words, sentence.spans, layers, targets=targets)
 
@@ -203,6 +227,22 @@ class _Rows:
             self._oddities.note("sentences whose words do not spell their text, joined by single spaces", where)
         return Sentence.from_words(words, id=name, space_after=spaced)
 
+    def _span(self, column: str | None, cells: Mapping[str, Any], sentence: Sentence, where: str) -> tuple[int, int]:
+        """The words that a label is about: all, or those at a place that a column states."""
+        if column is None:
+            return 0, len(sentence)
+        stated = _named(cells[column], where, column)
+        # Words of a text are counted as people do, by spaces; the tokenizer may part them further.
+        parts = sentence.spans
+        if self._columns.words is None or column == self._columns.at2:
+            parts = tuple(match.span() for match in re.finditer(r"\S+", sentence.text))
+        match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", stated)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
+        if not first <= last < len(parts):
+            due = f"give the number of a word, 0 to {len(parts) - 1}, or first-last"
+            raise CorpusError(f"{where}: column {quoted(column)} is {quoted(stated)}, no place among its words; {due}")
+        return words_within(list(sentence.spans), parts[first][0], parts[last][1])
+
     def _tags(self, column: str, cells: Mapping[str, Any], n: int, where: str) -> tuple[str | None, ...]:
         if _is_missing(cells[column]):
             self._oddities.note(f"rows without a label in {column}", where)
@@ -216,12 +256,11 @@ class _Rows:
         return tuple(self._spelt[column](value) for value in values)
 
 
-def _joined(first: Sentence, second: Sentence) -> tuple[Sentence, tuple[int, int]]:
-    """Two texts as one sentence, a space between them, and the words of the second."""
+def _joined(first: Sentence, second: Sentence) -> Sentence:
+    """Two texts as one sentence, a space between them."""
     shift = len(first.text) + 1
     spans = (*first.spans, *((start + shift, end + shift) for start, end in second.spans))
-    words = first.words + second.words
-    return Sentence(first.id, f"{first.text} {second.text}", words, spans), (len(first), len(words))
+    return Sentence(first.id, f"{first.text} {second.text}", first.words + second.words, spans)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertology.corpora import Sentence, Sentences
+from bertology.corpora import Texts
 from bertology.encoders._faster import pack_if_faster, states_at
 from bertology.encoders._heads import MaskedHead, NextSentenceHead, for_head, load_next_sentence_head
 from bertology.encoders._labelled import LabelledSignals
@@ -163,7 +163,7 @@ class Encoder(LabelledSignals):
 
     def tokenize(
         self,
-        sentences: Sequence[Sentence] | Sentences,
+        sentences: Texts,
         *,
         on_long: OnLong = "window",
         max_pieces: int | None = None,
@@ -174,7 +174,7 @@ class Encoder(LabelledSignals):
         none. Text that spells a special token (``[MASK]``) is read as that token.
 
         Args:
-            sentences: the text.
+            sentences: the text: sentences, or plain texts, each of which is one.
             on_long: treatment of a sentence longer than ``max_pieces``: overlapping windows, each word read from the
                 one where it has most context; an error; or its words are skipped.
             max_pieces: pieces in one window, special tokens included; as many as the model takes when left out.

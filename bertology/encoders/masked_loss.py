@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertology.corpora import Sentences
+from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders._encoder import Encoder
 from bertology.encoders.alignment.pieces import OnLong, Pieces
 from bertology.encoders.batching import pieces_in_batch
@@ -53,7 +53,7 @@ class MaskedLoss:
 
 def masked_lm_loss(
     encoder: Encoder,
-    sentences: Sentences,
+    sentences: Texts,
     *,
     layer: int | None = None,
     change: Change | None = None,
@@ -72,7 +72,7 @@ def masked_lm_loss(
 
     Args:
         encoder: a masked language model.
-        sentences: the text.
+        sentences: the text: sentences, or plain texts, each of which is one.
         layer: whose hidden states are changed: 0 for the embeddings, 1…L for the blocks; none when left out.
         change: from hidden states to hidden states, such as an erasure's ``layer(l)``.
         share: proportion of the words of a sentence that are masked, at least one word.
@@ -87,6 +87,7 @@ def masked_lm_loss(
         raise ModelError("a layer and its change belong together: give both or none")
     if layer is not None and not 0 <= layer <= encoder.n_layers:
         raise ModelError(f"layer {layer}: the model has {encoder.n_layers}, so layers are 0…{encoder.n_layers}")
+    sentences = as_sentences(sentences)
     text = MaskedText(encoder, sentences, share=share, seed=seed, on_long=on_long)
     places = text.places
     bits, right = np.empty(len(places.word)), np.empty(len(places.word), dtype=bool)

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.corpora import Sentence, Sentences
+from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders.alignment.characters import (
     Flags,
     Integers,
@@ -138,10 +138,9 @@ class PieceReader:
         """Pieces of text that a window holds."""
         return self.max_pieces - len(self.prefix) - len(self.suffix)
 
-    def tokenize(self, sentences: Sequence[Sentence] | Sentences, *, on_long: OnLong = "window") -> Pieces:
+    def tokenize(self, sentences: Texts, *, on_long: OnLong = "window") -> Pieces:
         """Tokenise sentences and align words to pieces; see :meth:`Encoder.tokenize`."""
-        if not isinstance(sentences, Sentences):
-            sentences = Sentences(sentences)
+        sentences = as_sentences(sentences)
         aligned = _Aligned.joined([_align_chunk(sentences, self, low, high) for low, high in _chunks(sentences)])
         return _in_windows(sentences, self, aligned, on_long)
 
