@@ -8,7 +8,10 @@ from typing import Annotated, Literal
 
 import typer
 
-COLUMNS_HELP = "What the columns of column files hold: form,xpos,chunk, _ for one to leave out."
+COLUMNS_HELP = (
+    "What the columns of column files hold: form,xpos,chunk, _ for one to leave out; or which columns of a table hold "
+    "what: text=sentence,label=label."
+)
 
 
 def probe(

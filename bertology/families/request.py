@@ -144,8 +144,8 @@ class ProbeRequest:
     max_items: int | None = None
     """Of what cloze tasks ask, so many items of each group, drawn by lot; all when left out."""
     columns: str | None = None
-    """What the columns of column files hold: ``form,xpos,chunk``, ``_`` for one to leave out; seen from the file when
-    left out."""
+    """What the columns of column files hold: ``form,xpos,chunk``, ``_`` for one to leave out; or which columns of a
+    table hold what: ``text=sentence,label=label``. Seen from the file when left out."""
     annotate: str | None = None
     """A spaCy pipeline that labels the corpus, then a raw text file; its labels are silver."""
     revision: str | None = None

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pytest
 
-from bertology.corpora import Sentences, Target, english_sentence, load_corpus
+from bertology.corpora import Corpus, Sentence, Sentences, Target, as_sentences, english_sentence, load_corpus
+from bertology.errors import CorpusError, NameNotFoundError
 
 N = 40
 TEXTS = [f"The dogs don't chase cat {number}." for number in range(N)]
@@ -58,3 +62,285 @@ def test_words_stay_as_they_are_and_their_labels_are_layers():
     assert load_corpus([(list(words), list(tags)) for words, tags in zip(frame["tokens"], frame["upos"], strict=True)])[
         "dev"
     ].layers["tags"].values == ("PROPN", "NUM")
+
+
+def test_the_same_words_are_found_by_spaces_at_a_place():
+    rows = [
+        {"a": "Don't bank on it.", "b": f"The river-bank {number}.", "i": 1, "j": "0-1", "same": number % 2 == 0}
+        for number in range(N)
+    ]
+    spec = "text=a,text2=b,at=i,at2=j,label=same"
+    sentence = load_corpus(rows, columns=spec)["train"][0]
+    assert sentence.words[:3] == ("Do", "n't", "bank")
+    (target,) = sentence.targets["same"]
+    assert sentence.words[slice(*target.span1)] == ("bank",)
+    assert sentence.words[slice(*target.span2)] == ("The", "river", "-", "bank")
+    assert target.label in ("True", "False")
+    rows[3]["i"] = 4
+    with pytest.raises(CorpusError, match=r"row 3: column 'i' is '4', no place among its words; give .* 0 to 3, or"):
+        load_corpus(rows, columns=spec)
+
+
+def test_given_words_take_the_spacing_of_their_text():
+    words = [["He", "isn't", str(number), "."] for number in range(N)]
+    frame = pd.DataFrame({"text": [f"He isn't {number}." for number in range(N)], "words": words})
+    sentence = load_corpus(frame.assign(tags=[list("abcd")] * N))["test"][0]
+    assert sentence.text == f"He isn't {sentence.words[2]}."
+    assert sentence.layers == {"tags": tuple("abcd")}
+
+
+def test_iob_tags_become_entities_as_in_column_files(tmp_path):
+    words, tags = ["Ann", "Lee", "met", "Bob"], ["I-PER", "I-PER", "O", "I-PER"]
+    (tmp_path / "names.conll").write_text("\n".join(f"{word}\t{tag}" for word, tag in zip(words, tags, strict=True)))
+    column_file = load_corpus(tmp_path / "names.conll", columns="form,ner")["test"]
+    frame = pd.DataFrame({"words": [words], "ner": [tags], "part": ["test"]})
+    made = load_corpus(frame, columns="words=words,tags=ner,split=part")["test"]
+    assert made[0].layers["ner"] == column_file[0].layers["ner"] == ("B-PER", "I-PER", "O", "B-PER")
+    assert made[0].targets == column_file[0].targets
+    assert made.fingerprint == column_file.fingerprint
+    frame["ner"] = [["X-PER", *tags[1:]]]
+    with pytest.raises(CorpusError, match="data in memory, row 0: ner tag 'X-PER' is not O"):
+        load_corpus(frame, columns="words=words,tags=ner,split=part")
+
+
+WORDS = [["The", "dog", f"sees {number}"] for number in range(N)]
+RICH = pd.DataFrame(
+    {
+        "text": TEXTS,
+        "other": ['Say "no", or\tgo.', 'He said ""stop""', '" Begin', "x;y"] * 10,
+        "words": WORDS,
+        "tags": [["DET", None, "VERB"]] * N,
+        "label": [None if number % 7 == 3 else LABELS[number] for number in range(N)],
+        "number": [number / 3 for number in range(N)],
+        "part": ["training", "validation", "test", "train"] * 10,
+    }
+)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "text=text,label=label+number,split=part",
+        "text=text,text2=other,label=label",
+        "words=words,tags=tags",
+        "words=words,label=label,group=part",
+    ],
+)
+def test_a_table_on_disk_is_the_same_corpus(tmp_path, suffix, columns):
+    frame = RICH.assign(other=[text.replace("\t", " ") for text in RICH["other"]]) if suffix == "tsv" else RICH
+    path = tmp_path / f"mine.{suffix}"
+    if suffix == "parquet":
+        frame.to_parquet(path)
+    elif suffix == "jsonl":
+        records = frame.astype(object).where(frame.notna(), None).to_dict("records")
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    else:
+        frame.to_csv(path, index=False, sep="\t" if suffix == "tsv" else ",")
+    on_disk = load_corpus(path, columns=columns)
+    in_memory = load_corpus(frame, columns=columns)
+    assert on_disk.name == "mine"
+    assert on_disk.fingerprint == in_memory.fingerprint
+    assert {split: len(part) for split, part in on_disk.splits.items()} == {
+        split: len(part) for split, part in in_memory.splits.items()
+    }
+
+
+def test_objects_of_one_content_are_the_same_corpus():
+    listed = list(zip(TEXTS, LABELS, strict=True))
+    same = [listed, FRAME, FRAME.to_dict("records"), FRAME.to_dict("list"), FakeDataset(FRAME), FRAME.sample(frac=1.0)]
+    assert len({load_corpus(data).fingerprint for data in same[:5]}) == 1
+    shuffled, whole = load_corpus(same[5]), load_corpus(FRAME)
+    assert {s.text for s in shuffled["test"]} == {s.text for s in whole["test"]}
+
+
+class FakeDataset:
+    """What a data set of Hugging Face offers: names of columns, features, and rows one by one."""
+
+    def __init__(self, frame: pd.DataFrame, features: dict[str, Any] | None = None) -> None:
+        self.column_names = list(frame.columns)
+        self.features = features or {}
+        self._rows = frame.to_dict("records")
+
+    def __iter__(self):
+        return iter(self._rows)
+
+
+class FakeClassLabel:
+    names = ("negative", "positive")
+
+
+class FakeSequence:
+    def __init__(self, feature):
+        self.feature = feature
+
+
+def test_classes_of_a_data_set_have_their_names():
+    frame = pd.DataFrame(
+        {"tokens": WORDS, "ner_tags": [[0, 1, -1]] * N, "label": [number % 3 - 1 for number in range(N)]}
+    )
+    features = {"ner_tags": FakeSequence(FakeClassLabel()), "label": FakeClassLabel()}
+    corpus = load_corpus({"train": FakeDataset(frame, features), "validation": FakeDataset(frame, features)})
+    assert set(corpus.splits) == {"train", "dev"}
+    assert corpus["dev"].layers["ner_tags"].decoded(0, 3) == ("negative", "positive", None)
+    assert labels(corpus["dev"])[:3] == [None, "negative", "positive"]
+    assert corpus.notes["rows without a label in label"] == "28, first at data in memory, train, row 0"
+
+
+def test_parquet_of_a_data_set_has_names_of_classes(tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    table = pyarrow.table({"text": TEXTS, "label": [number % 2 for number in range(N)]})
+    info = {"info": {"features": {"label": {"names": ["negative", "positive"], "_type": "ClassLabel"}}}}
+    table = table.replace_schema_metadata({"huggingface": json.dumps(info)})
+    pyarrow.parquet.write_table(table, tmp_path / "dev.parquet")
+    assert set(labels(load_corpus(tmp_path / "dev.parquet")["dev"])) == {"negative", "positive"}
+
+
+def test_no_group_and_no_text_is_in_two_splits():
+    documents = [f"d{number // 4}" for number in range(N)]
+    corpus = load_corpus(FRAME.assign(document=documents), columns="text=text,label=label,group=document")
+    of = [{documents[int(s.id)] for s in part} for part in corpus.splits.values()]
+    assert not set.intersection(of[0], of[1]) | set.intersection(of[0], of[2]) | set.intersection(of[1], of[2])
+    assert corpus.notes["splits"] == "made by a hash of document, 8 : 1 : 1 (train 32, dev 4, test 4)"
+    doubled = load_corpus(pd.concat([FRAME, FRAME]))
+    assert not {s.text for s in doubled["train"]} & {s.text for s in doubled["test"]}
+
+
+def test_texts_alone_are_not_split():
+    corpus = load_corpus(["The dog sleeps.", "A cat  sees it."], name="two")
+    assert corpus.name == "two"
+    assert [sentence.text for sentence in corpus["test"]] == ["The dog sleeps.", "A cat sees it."]
+    assert set(corpus.splits) == {"test"}
+    assert corpus.fingerprint == load_corpus(pd.Series(["The dog sleeps.", "A cat sees it."])).fingerprint
+
+
+def test_documents_are_not_parted():
+    import spacy
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    docs = [nlp(f"The dog number {number} sleeps. It dreams.") for number in range(12)]
+    for doc in docs:
+        for token in doc:
+            token.tag_ = "X"
+    corpus = load_corpus(docs)
+    assert {split: len(part) for split, part in corpus.splits.items()} == {"train": 16, "dev": 4, "test": 4}
+    assert corpus.notes["splits"].startswith("made by a hash of document")
+    assert corpus.notes["annotator"].startswith("not stated")
+
+
+def test_a_corpus_of_splits_by_path_and_in_memory(tmp_path):
+    (tmp_path / "a.tsv").write_text("x\t1\t\tHe sleeps.\nx\t0\t*\tHim sleeps.\n")
+    paths = {"train": tmp_path / "a.tsv", "val": str(tmp_path / "a.tsv")}
+    corpus = load_corpus(paths, columns="text=4,label=2")
+    assert set(corpus.splits) == {"train", "dev"}
+    assert labels(corpus["dev"], "2") == ["1", "0"]
+    (tmp_path / "folder").mkdir()
+    for split in ("train", "dev"):
+        (tmp_path / "folder" / f"{split}.tsv").write_text("x\t1\t\tHe sleeps.\nx\t0\t*\tHim sleeps.\n")
+    assert load_corpus(tmp_path / "folder", columns="text=4,label=2").fingerprint == corpus.fingerprint
+
+
+def test_tables_are_recognised_among_other_formats(tmp_path):
+    (tmp_path / "test.tsv").write_text('sentence\tlabel\n" Begin, he said .\t1\nIt ends . \t0\n')
+    corpus = load_corpus(tmp_path / "test.tsv")
+    assert [sentence.text for sentence in corpus["test"]] == ['" Begin, he said .', "It ends ."]
+    assert corpus.notes["columns"] == "text=sentence,label=label, by their names"
+    (tmp_path / "test.tsv").write_text("dog\tNOUN\nsleeps\tVERB\n")
+    assert load_corpus(tmp_path / "test.tsv")["test"].layers["upos"].values == ("NOUN", "VERB")
+
+
+FAULTS: list[tuple[Any, str | None, str]] = [
+    (FRAME, "text=text,label=labl", "unknown column of data in memory 'labl': did you mean label"),
+    (FRAME, "txt=text", r"unknown key of columns 'txt': did you mean text"),
+    (FRAME, "text=text,text=label", "columns: text= stands twice"),
+    (FRAME, "text", "columns: 'text' is not key=column; name the columns as in"),
+    (FRAME, "label=label", "columns: neither text= nor words= is there"),
+    (FRAME, "text=text,tags=label", "columns: tags= are of words; name the column"),
+    (FRAME, "text=text,at2=label", "columns: at2= stands without text2="),
+    (FRAME.rename(columns={"text": "utterance"}), None, "no column of texts or words among utterance, label; name the"),
+    (FRAME.assign(text=["", *TEXTS[1:]]), None, "data in memory, row 0: column 'text' is empty; give a text, or leave"),
+    (FRAME.assign(text=[*TEXTS[:-1], np.nan]), None, "row 39: column 'text' is empty"),
+    (FRAME.assign(text=[*TEXTS[:-1], 3]), None, "row 39: column 'text' is 3, no text"),
+    (
+        FRAME.assign(label=[1, *LABELS[1:]]),
+        None,
+        r"column 'label' mixes a number \(.*row 0: 1\); text \(.*row 1: 'good'",
+    ),
+    (FRAME.assign(label=[{}] * N), None, r"row 0: column 'label' is \{\} \(dict\); give text or a number"),
+    (FRAME[:9], None, "data in memory: 9 sentences, of which train, dev and test are made; give 10 or more"),
+    (FRAME.assign(g=1), "text=text,label=label,group=g", "1 values of g, of which train, dev and test are made"),
+    (FRAME[:0], None, "data in memory: no row in it"),
+    (pd.DataFrame([["a", "b"]], columns=["text", "text"]), None, "two columns are called 'text'"),
+    ([(["a", "b"], ["X"])] * N, None, "row 0: 2 words in column 'words' but 1 labels in 'tags'; give one a word"),
+    ([["a", ""]] * N, None, "row 0: word 2 of column 'words' is empty"),
+    ([[]] * N, None, "row 0: column 'words' has no word"),
+    ([*TEXTS, ("a", "b")], None, "row 40: .* where text were due, as in row 0"),
+    ([], None, "data in memory: nothing in it; give a DataFrame"),
+    (3, None, "int is no corpus; give a DataFrame"),
+    ([3], None, "row 0: 3 is no sentence"),
+    ({"text": ["a"], "label": ["x", "y"]}, None, r"columns of one length \(text 1, label 2\)"),
+    ({"train": FRAME, "training": FRAME}, None, "two of train, training are the same split"),
+    (FRAME.assign(split=["train", *[""] * (N - 1)]), None, "row 1: column 'split' is empty"),
+    (pd.DataFrame({"words": ["['a' 'b']"] * N}), None, "row 0: column 'words' is .* no list; write JSON"),
+]
+
+
+@pytest.mark.parametrize(("data", "columns", "message"), FAULTS, ids=range(len(FAULTS)))
+def test_what_is_wrong_is_named_in_one_line(data, columns, message):
+    with pytest.raises((CorpusError, NameNotFoundError), match=message) as caught:
+        load_corpus(data, columns=columns)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.csv", "text,label\nHe sleeps.,1\nHe\n", "a.csv:3: 1 values where the table has 2 columns"),
+        ("a.csv", 'text,label\n"He "x" sleeps.",1\n', "a.csv:2: not CSV"),
+        ("a.csv", "text,label\n\n,1\n", "a.csv:3: column 'text' is empty"),
+        ("a.csv", "text,text\na,b\n", "a.csv:1: two columns are called 'text'"),
+        ("a.csv", "", "a.csv: nothing in it"),
+        ("a.csv", "text,label\n", "a: no row in it"),
+        ("a.jsonl", '{"text": "He sleeps."}\n{"text": \n', "a.jsonl:2: not JSON"),
+        ("a.parquet", "none", "a.parquet: not a Parquet file"),
+    ],
+)
+def test_what_is_wrong_with_a_file(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(CorpusError, match=message) as caught:
+        load_corpus(tmp_path / name)
+    assert "\n" not in str(caught.value)
+
+
+def test_columns_of_what_is_no_table(tmp_path):
+    with pytest.raises(CorpusError, match="columns='text=a' is for tables; leave it out for pocket"):
+        load_corpus("pocket", columns="text=a")
+    with pytest.raises(CorpusError, match="is for tables; leave it out for data in memory, which has sentences"):
+        load_corpus([Sentence.from_words(["a"])], columns="text=a")
+
+
+def test_numbers_are_labels_by_their_repr():
+    frame = FRAME.assign(n=range(N), x=[0.1 * number for number in range(N)], gaps=[1.0, np.nan] * 20)
+    frame["small"] = frame["n"].astype("Int64").mask(frame["n"] > 30)
+    part = load_corpus(frame, columns="text=text,label=n+x+gaps+small")["train"]
+    rows = [int(sentence.id) for sentence in part]
+    assert labels(part, "n") == [str(row) for row in rows]
+    assert labels(part, "x") == [repr(0.1 * row) for row in rows]
+    assert labels(part, "gaps") == ["1.0" if row % 2 == 0 else None for row in rows]
+    assert labels(part, "small") == [None if row > 30 else str(row) for row in rows]
+
+
+def test_whatever_is_text_becomes_sentences():
+    expected = Sentences([english_sentence("He isn't.", name="0"), english_sentence("No.", name="1")])
+    assert list(as_sentences(["He isn't.", "No."])) == list(expected)
+    assert list(as_sentences("He isn't.")) == [expected[0]]
+    assert as_sentences(expected) is expected
+    assert list(as_sentences(expected[0])) == [expected[0]]
+    assert [sentence.words for sentence in as_sentences([["a", "b c"]])] == [("a", "b c")]
+    assert list(as_sentences([(text, "x") for text in ("b", "a")]))[1].text == "a"
+    assert not len(as_sentences([]))
+    with pytest.raises(CorpusError, match=r"c has splits, test; give one of them"):
+        as_sentences(Corpus("c", {"test": expected}))  # type: ignore[arg-type]

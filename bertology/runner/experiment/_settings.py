@@ -97,8 +97,8 @@ class CorpusSettings(_Named):
     test_on: Text | None = None
     """Another corpus, by name or path, whose `test_split` is scored instead: how well a probe carries over to it."""
     columns: Text | None = None
-    """What the columns of column files hold: `form,xpos,chunk`, with `_` for one to leave out (in quotes inside of
-    braces); seen from the files when left out."""
+    """What the columns of column files hold: `form,xpos,chunk`, with `_` for one to leave out; or which columns of a
+    table hold what: `text=sentence,label=label` (in quotes inside of braces). Seen from the files when left out."""
     test_on_columns: Text | None = None
     """The same of the files of `test_on`."""
     annotate: Text | None = None

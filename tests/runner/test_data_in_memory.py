@@ -1,0 +1,62 @@
+"""The main job on data in memory, and on the same data on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from bertology import probe
+from bertology.activations import read_words
+from bertology.attention import sentence_maps
+from bertology.corpora import Sentences, english_sentence
+from bertology.encoders import load_encoder
+from bertology.encoders.masked_loss import masked_lm_loss
+from bertology.errors import CorpusError
+
+COLUMNS = "words=words,tags=upos,group=document"
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    """Sentences whose tags follow from their words."""
+    dice = np.random.default_rng(3)
+    tag_of = {"the": "DET", "dogs": "NOUN", "cats": "NOUN", "chased": "VERB", "saw": "VERB"}
+    rows = []
+    for number in range(120):
+        words = ["the", str(dice.choice(["dogs", "cats"])), str(dice.choice(["chased", "saw"])), "the", "cats"]
+        rows.append({"words": words, "upos": [tag_of[word] for word in words], "document": number // 3})
+    return pd.DataFrame(rows)
+
+
+def test_a_frame_and_its_file_are_one_run(
+    tiny_bert: Path, frame: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {"model": tiny_bert, "columns": COLUMNS, "layers": "0", "controls": "majority"}
+    in_memory = probe("pos", corpus=frame, out=tmp_path / "run", **options).to_pandas()
+    frame.to_json(tmp_path / "mine.jsonl", orient="records", lines=True)
+    cells = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run" / "cells").iterdir()}
+    on_disk = probe("pos", corpus=tmp_path / "mine.jsonl", out=tmp_path / "run", **options).to_pandas()
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run" / "cells").iterdir()} == cells
+    assert (in_memory["corpus"] == "data in memory").all()
+    assert (on_disk["corpus"] == "mine").all()
+    same = ["cell_id", "corpus_fingerprint", "value", "n_items"]
+    pd.testing.assert_frame_equal(in_memory[same], on_disk[same])
+    assert in_memory["value"].max() > 0.95
+
+
+def test_columns_that_are_wrong_are_named(tiny_bert: Path, frame: pd.DataFrame) -> None:
+    with pytest.raises(CorpusError, match="no column of texts or words among w, upos, document"):
+        probe("pos", model=tiny_bert, corpus=frame.rename(columns={"words": "w"}))
+
+
+def test_plain_texts_are_read_as_their_sentences(tiny_bert: Path) -> None:
+    encoder = load_encoder(str(tiny_bert), attention="eager")
+    texts = ["the dogs chased the cats", "the cats saw it"]
+    sentences = Sentences(map(english_sentence, texts))
+    assert torch.equal(read_words(encoder, texts, layers=(1,)), read_words(encoder, sentences, layers=(1,)))
+    assert sentence_maps(encoder, texts[0]).units == sentence_maps(encoder, sentences[0]).units
+    assert masked_lm_loss(encoder, texts).bits == masked_lm_loss(encoder, sentences).bits
