@@ -13,7 +13,7 @@ import yaml
 from bertology._settings import Place, parse_yaml
 from bertology.errors import BertologyError
 from bertology.pocket import load_settings
-from bertology.runner import fewest_cells
+from bertology.runner._work import fewest_cells
 from bertology.runner.engines._cluster import read_profile
 from bertology.runner.experiment import load_experiment
 from tests.long_numbers import dumped

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bertology.corpora import Sentences
 from bertology.measures import RatioIntervals, ratio_intervals
@@ -83,20 +83,21 @@ class HeadRatios:
 def text_ratios(
     names: tuple[str, ...],
     sentences: Sentences,
-    of_sentence: Integers,
-    groups: Integers,
-    over: Floats,
-    under: Floats,
+    of_sentence: ArrayLike,
+    groups: ArrayLike,
+    over: ArrayLike,
+    under: ArrayLike,
     *,
     metric: str,
 ) -> HeadRatios:
     """Ratios that belong to the whole text, in the same clusters as those of heads: what baselines are.
 
     An item has the number of its sentence, its group as a place in ``names``, and what it adds to numerator and
-    denominator: all ``[item]``.
+    denominator, a number or a truth value: all ``[item]``.
     """
     scope = Scope(len(sentences), (), 0, "word")
+    cells = np.asarray(groups), scope.clusters(np.asarray(of_sentence, dtype=np.int64))
     sums = np.zeros((2, len(names), 1, 1, scope.n_clusters))
     for total, values in zip(sums, (over, under), strict=True):
-        np.add.at(total[:, 0, 0], (groups, scope.clusters(of_sentence)), values)
+        np.add.at(total[:, 0, 0], cells, np.asarray(values, dtype=np.float64))
     return HeadRatios(names, (), sums[0], sums[1], metric, "model")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ from torch import Tensor
 from bertology.attention._ratios import Integers, Level
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, OnLong, Pieces
-from bertology.encoders.batching import Batch, pieces_in_batch, plan_batches
+from bertology.encoders.batching import Batch, padded, padded_inputs, pieces_in_batch, plan_batches
 from bertology.errors import CorpusError, ModelError
 
 _MAP_VALUES = 1 << 23
@@ -215,21 +215,20 @@ class MapText:
     def inputs(self, batch: Batch) -> Inputs:
         """What goes into the model, and how its pieces become units."""
         windows = [self._window(number) for number in batch.windows.tolist()]
-        ids = _padded([one.ids for one in windows], batch.length, self.pieces.pad_id)
-        types = _padded([one.types for one in windows], batch.length, 0)
-        n_pieces = np.array([len(one.ids) for one in windows])
+        ids, mask = padded_inputs([one.ids for one in windows], batch, self.pieces.pad_id)
+        types = padded([one.types for one in windows], batch.length, 0)
         by_word = self._level == "word"
         rows = map(self._words_of if by_word else self._pieces_of, windows)
         words, counts, kinds, first, last = zip(*rows, strict=True)
         n_units = np.array([len(row) for row in words])
         width = int(n_units.max()) if by_word else batch.length
-        word, kind = _padded(words, width, -1), _padded(kinds, width, _OTHER)
+        word, kind = padded(words, width, -1), padded(kinds, width, _OTHER)
         pieces, member = np.arange(batch.length), None
         position = np.tile(pieces, (len(windows), 1))
         if by_word:
-            member = pieces >= _padded(first, width, 0)[:, :, None]
-            member &= pieces < _padded(last, width, 0)[:, :, None]
-            member &= ~_padded([one.gaps for one in windows], batch.length, False)[:, None]
+            member = pieces >= padded(first, width, 0)[:, :, None]
+            member &= pieces < padded(last, width, 0)[:, :, None]
+            member &= ~padded([one.gaps for one in windows], batch.length, False)[:, None]
             # Of a pair, places go on through the second sentence.
             begins = self._sentences.starts[self.pieces.window_sentence[batch.windows]][:, None]
             position = np.where(word < 0, 0, word - begins)
@@ -246,11 +245,11 @@ class MapText:
             is_cls=self._tensor(kind == _CLS),
             is_sep=self._tensor(kind == _SEP),
             is_punctuation=self._tensor(is_word & self._is_punctuation[np.maximum(form, 0)]),
-            counts=self._tensor(_padded(counts, width, False)),
+            counts=self._tensor(padded(counts, width, False)),
         )
         return Inputs(
-            ids=torch.from_numpy(ids),
-            mask=torch.from_numpy((pieces < n_pieces[:, None]).astype(np.int64)) if batch.is_padded else None,
+            ids=ids,
+            mask=mask,
             types=torch.from_numpy(types) if types.any() else None,
             member=None if member is None else self._tensor(member).float(),
             units=units,
@@ -332,14 +331,6 @@ class MapText:
 
     def _tensor(self, values: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self._encoder.device)
-
-
-def _padded(rows: Sequence[NDArray[Any]], width: int, fill: int) -> NDArray[Any]:
-    """``[row, width]``, what a row does not fill being ``fill``."""
-    table = np.full((len(rows), width), fill, dtype=rows[0].dtype)
-    for into, row in zip(table, rows, strict=True):
-        into[: len(row)] = row
-    return table
 
 
 def _form_codes(sentences: Sentences) -> tuple[Integers, NDArray[np.bool_]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,7 +13,7 @@ import typer
 from bertology.cli.cache import confirm
 
 if TYPE_CHECKING:
-    from bertology.runner import RunSummary, Shard, Work
+    from bertology.runner import RunSummary
 
 MOST_CELLS = 100_000
 _MOST_LINES = 20
@@ -63,7 +64,8 @@ def run(
     recorded and does not stop the others. Several processes may run the same experiment into the same folder.
     """
     from bertology.activations import BarProgress, silent
-    from bertology.runner import ClusterChoice, RunOptions, Shard, run_experiment
+    from bertology.runner import ClusterChoice, RunOptions, Shard, resolve_work, run_experiment
+    from bertology.runner.experiment import load_experiment
 
     show = not quiet and sys.stderr.isatty()
     options = RunOptions(
@@ -76,15 +78,17 @@ def run(
         echo=(lambda _: None) if quiet else lambda line: typer.echo(line, err=True),
         progress=BarProgress if show else lambda _: silent,
     )
-    work = _resolved(file, set_, yes=yes, part=options.shard)
+    experiment, is_agreed = load_experiment(file, changes=set_ or ()), partial(_is_agreed, file)
+    work = resolve_work(experiment, part=options.shard, is_agreed=(lambda _: True) if yes else is_agreed)
     _report(run_experiment(work.experiment, out or Path("runs") / work.experiment.name, work=work, options=options))
 
 
 def plan(file: File, *, out: Out = None, set_: Changes = None) -> None:
     """Say what an experiment comes to, what of it is finished, and what the rest takes; computes nothing."""
-    from bertology.runner import estimate
+    from bertology.runner import estimate, resolve_work
+    from bertology.runner.experiment import load_experiment
 
-    work = _resolved(file, set_, yes=True)
+    work = resolve_work(load_experiment(file, changes=set_ or ()))
     typer.echo(estimate(work, out or Path("runs") / work.experiment.name).to_text(), nl=False)
 
 
@@ -143,25 +147,13 @@ def schema() -> None:
     typer.echo(json.dumps(experiment_schema(), indent=2, ensure_ascii=False))
 
 
-def _resolved(file: Path, changes: list[str] | None, *, yes: bool, part: Shard | None = None) -> Work:
-    """The experiment with every name found; asks before a grid that no one may have meant."""
-    from bertology.runner import fewest_cells, resolve_work
-    from bertology.runner.experiment import load_experiment
-
-    def is_agreed(n_cells: int) -> bool:
-        """Whether a person was asked about so many cells, and agreed."""
-        if n_cells <= MOST_CELLS:
-            return False
-        count = f"{n_cells:,} cells or more"
-        confirm(f"{count}: go on?", otherwise=f"{file}: {count}; if that is meant, say so with --yes")
-        return True
-
-    experiment = load_experiment(file, changes=changes or ())
-    agreed = yes or is_agreed(fewest_cells(experiment))
-    work = resolve_work(experiment, part=part)
-    if not agreed:
-        is_agreed(work.n_cells)
-    return work
+def _is_agreed(file: Path, n_cells: int) -> bool:
+    """Ask before a grid that no one may have meant; whether a person was asked, and agreed."""
+    if n_cells <= MOST_CELLS:
+        return False
+    count = f"{n_cells:,} cells or more"
+    confirm(f"{count}: go on?", otherwise=f"{file}: {count}; if that is meant, say so with --yes")
+    return True
 
 
 def _report(summary: RunSummary) -> None:

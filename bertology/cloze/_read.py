@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bertology._workers import Workers
 from bertology.cloze._prompts import Floats, Integers
-from bertology.encoders.batching import Batch, pieces_in_batch, plan_batches
+from bertology.encoders.batching import padded_inputs, pieces_in_batch, plan_batches
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -137,8 +137,7 @@ def read_questions(encoder: Encoder, questions: Questions, wanted: Wanted) -> Re
         try:
             chosen, row = places_of(batch.windows)
             of_term, place = terms_of(chosen)
-            inputs = [questions.inputs[window] for window in batch.windows]
-            ids, mask = padded(inputs, batch, reader.pad_id)
+            ids, mask = padded_inputs([questions.inputs[window] for window in batch.windows], batch, reader.pad_id)
             positions = torch.from_numpy(np.stack([row, places[chosen, 1]], axis=1))
             features = reader.masked_features(ids, positions, attention_mask=mask, layers=wanted.layers)
             for number, layer in enumerate(wanted.layers):
@@ -171,17 +170,6 @@ def _members(group: Integers, n_groups: int) -> Callable[[Integers], tuple[Integ
         return order[np.repeat(starts[groups], counts) + within], np.repeat(np.arange(len(groups)), counts)
 
     return of
-
-
-def padded(rows: Sequence[Sequence[int] | Integers], batch: Batch, fill: int) -> tuple[Tensor, Tensor | None]:
-    """``[input, piece]`` of rows of numbers, and the attention mask where anything is padded."""
-    table = torch.full((len(rows), batch.length), fill, dtype=torch.long)
-    mask = torch.zeros_like(table) if batch.is_padded else None
-    for number, row in enumerate(rows):
-        table[number, : len(row)] = torch.as_tensor(row)
-        if mask is not None:
-            mask[number, : len(row)] = 1
-    return table, mask
 
 
 @torch.inference_mode()

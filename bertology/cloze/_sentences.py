@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from bertology.activations import Progress, silent
 from bertology.cloze._prompts import (
@@ -20,8 +21,8 @@ from bertology.cloze._prompts import (
     plain_tokenizer,
     too_long,
 )
-from bertology.cloze._read import Questions, Wanted, chosen_layers, padded, question_batches, read_questions
-from bertology.encoders.batching import pieces_in_batch, plan_batches
+from bertology.cloze._read import Questions, Wanted, chosen_layers, question_batches, read_questions
+from bertology.encoders.batching import padded, padded_inputs, pieces_in_batch, plan_batches
 from bertology.errors import ClozeError
 
 if TYPE_CHECKING:
@@ -200,8 +201,8 @@ def next_sentence(
     lengths = np.array([len(encodings[number].ids) for number in kept], dtype=np.int64)
     for batch in plan_batches(lengths, pieces=pieces_in_batch(encoder.device)) if len(kept) else ():
         here = kept[batch.windows]
-        ids, mask = padded([encodings[number].ids for number in here], batch, encoder.pad_id)
-        types, _ = padded([encodings[number].type_ids for number in here], batch, 0)
+        ids, mask = padded_inputs([encodings[number].ids for number in here], batch, encoder.pad_id)
+        types = torch.from_numpy(padded([encodings[number].type_ids for number in here], batch.length, 0))
         states = encoder.hidden_states(ids, mask, layers=wanted, token_type_ids=types)
         for place, layer in enumerate(wanted):
             log_probs[place, here] = head.log_probs(states[layer], layer=layer).double().cpu().numpy()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,25 @@ def join_batches(batches: Sequence[Batch], *, pieces: int) -> list[Batch]:
                 continue
         joined.append(batch)
     return joined
+
+
+def padded(rows: Sequence[Sequence[int] | NDArray[Any]], width: int, fill: int) -> NDArray[Any]:
+    """``[row, width]`` of rows of numbers, or of truth values, followed by ``fill``, whose type the table has."""
+    table = np.full((len(rows), width), fill)
+    for into, row in zip(table, rows, strict=True):
+        into[: len(row)] = row
+    return table
+
+
+def padded_inputs(
+    rows: Sequence[Sequence[int] | NDArray[Any]], batch: Batch, pad_id: int
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """``[window, piece]`` vocabulary numbers of the windows of a batch, and the attention mask if any is padded."""
+    import torch
+
+    mask = padded([np.ones(len(row), dtype=np.int64) for row in rows], batch.length, 0) if batch.is_padded else None
+    ids = torch.from_numpy(padded(rows, batch.length, pad_id))
+    return ids, None if mask is None else torch.from_numpy(mask)
 
 
 def _padded(windows: list[int], lengths: NDArray[np.int64]) -> Batch:

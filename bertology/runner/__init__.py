@@ -6,7 +6,7 @@ from bertology.runner._merge import merge_runs
 from bertology.runner._plan import make_plan
 from bertology.runner._run import RunOptions, RunSummary, run_experiment, run_probes
 from bertology.runner._verify import rerun, verify_run
-from bertology.runner._work import Shard, Work, fewest_cells, resolve_work
+from bertology.runner._work import Shard, resolve_work
 from bertology.runner.engines._cluster import ClusterChoice
 
 __all__ = [
@@ -15,9 +15,7 @@ __all__ = [
     "RunOptions",
     "RunSummary",
     "Shard",
-    "Work",
     "estimate",
-    "fewest_cells",
     "make_plan",
     "merge_runs",
     "rerun",

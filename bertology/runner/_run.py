@@ -262,7 +262,7 @@ def _with_other_parts(work: Work, part: Results, before: Results, cells: Collect
     """
     models = {row.model for row in part.rows}
     others = [row for row in before.rows if row.cell_id not in cells or row.model not in models]
-    rows = in_order(work.experiment, (*part.rows, *others), tasks=work.task_places)
+    rows = in_order(work.experiment, (*part.rows, *others))
     compared = [row for row in before.comparisons if row.cell_a not in cells]
     return replace(part, rows=rows, comparisons=(*part.comparisons, *compared))
 
@@ -282,7 +282,6 @@ def _assemble(work: Work, run: Path, done: Sequence[Unit], failed: Sequence[Unit
             fits += [failed_rows(unit.family, cells, scoring) for draws in unit.by_config for cells in draws]
     parts = (*fits, *baselines)
     rows = tuple(row for part in parts for row in part.rows)
-    if not work.is_request:
-        rows = in_order(work.experiment, rows, tasks=work.task_places)
+    rows = rows if work.is_request else in_order(work.experiment, rows)
     corpora = {plan.pair.corpus.fingerprint: plan.pair.corpus for plan in work.plans}
     return Results(rows, tuple(row for part in parts for row in part.comparisons), PredictionFolder(run), corpora)

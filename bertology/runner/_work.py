@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,6 +14,7 @@ from bertology.corpora import Corpus
 from bertology.errors import BertologyError, cut, quoted
 from bertology.families.contract import family_of
 from bertology.families.request import Init, ProbeRequest
+from bertology.probing import get_probe
 from bertology.results import ResultRow
 from bertology.runner._finder import Finder, find_corpus, prompts_corpus, splits_read
 from bertology.runner._plan import Plan, Unit, make_plan
@@ -59,20 +60,17 @@ class Shard:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a unit stands in the grid: known before any model or corpus is looked at."""
+    """Where a unit stands in the grid, by numbers: known before any model or corpus is looked at.
+
+    Baselines of a task read no model and have no ``init``; they stand at the first of several models.
+    """
 
     model: int
-    """Which of the experiment's models."""
-    corpus: int
-    """Which of the corpora that some task reads."""
+    corpus: int  # among those that some task reads
     init: Init | None
-    """None for the baselines of a task, which read no model: of several models the first brings them."""
-    task: int
-    """Which of the tasks of that corpus."""
-    config: int
-    """Which of the groups of readout configurations that are fitted together; 0 for its baselines."""
-    weight: int
-    """How much there is to fit, beside the others."""
+    task: int  # among those of the corpus
+    config: int  # among the groups of readout configurations that are fitted together
+    weight: int  # how much there is to fit, next to the others
 
 
 @dataclass(frozen=True)
@@ -81,11 +79,10 @@ class Work:
 
     experiment: Experiment
     part: Shard
-    """What of it."""
     pairs: Mapping[tuple[int, int], Plan]
-    """By the places of model and corpus, those that meet in this part."""
+    """By the numbers of model and corpus, those that meet in this part."""
     is_request: bool = False
-    """Whether it was asked for without an experiment file."""
+    """Whether it comes from a request and not from an experiment file."""
 
     @property
     def plans(self) -> tuple[Plan, ...]:
@@ -103,7 +100,7 @@ class Work:
         return self._units(self.part, reads_all=True)
 
     def shard(self, shard: Shard) -> tuple[Unit, ...]:
-        """The units of one part of the experiment; an error where this is another part of it."""
+        """The units of one part of the experiment; an error where this is another part."""
         if not self.part.is_whole and shard != self.part:
             raise BertologyError(f"this is part {self.part} of the experiment, not {shard}: resolve that one")
         return self.units if shard == self.part else self._units(shard)
@@ -147,11 +144,6 @@ class Work:
             n_draws = len(plan.weights_of(probe, configs, place.init))
             n_cells += n_draws * sum(len(plan.grid_of(probe, config, place.init)) for config in configs)
         return n_cells
-
-    @cached_property
-    def task_places(self) -> Mapping[str, int]:
-        """The place of each task in the experiment, by what the tables call it."""
-        return _places_of_tasks(self.experiment)
 
     @property
     def content(self) -> dict[str, dict[str, str]]:
@@ -211,17 +203,10 @@ def _all_places(experiment: Experiment) -> Iterator[Place]:
                 )
 
 
-def _places_of_tasks(experiment: Experiment) -> dict[str, int]:
-    finder = Finder()
-    return {finder.probe(task.name).task: place for place, task in enumerate(experiment.tasks)}
-
-
-def in_order(
-    experiment: Experiment, rows: Iterable[ResultRow], *, tasks: Mapping[str, int] | None = None
-) -> tuple[ResultRow, ...]:
-    """Rows in the order in which an experiment names its models and tasks (``tasks``, if that is known already)."""
+def in_order(experiment: Experiment, rows: Iterable[ResultRow]) -> tuple[ResultRow, ...]:
+    """Rows in the order in which an experiment names its models and tasks."""
     models = {model.title: place for place, model in enumerate(experiment.models)}
-    tasks = tasks or _places_of_tasks(experiment)
+    tasks = {get_probe(task.name).task: place for place, task in enumerate(experiment.tasks)}
 
     def place(row: ResultRow) -> tuple[int, str, int, str]:
         if row.task not in tasks:
@@ -234,25 +219,33 @@ def in_order(
 
 def fewest_cells(experiment: Experiment) -> int:
     """How many cells an experiment has at least, known before any model or corpus is looked at."""
-    layers, finder = len(experiment.layers) if isinstance(experiment.layers, tuple) else 1, Finder()
+    layers = len(experiment.layers) if isinstance(experiment.layers, tuple) else 1
     of_a_model = sum(
         family_of(probe).fewest_columns(probe, config, layers=layers, seeds=experiment.seeds)
         for _, tasks in _tasks_by_corpus(experiment)
-        for task, probe in ((task, finder.probe(task.name)) for task in tasks)
+        for task, probe in ((task, get_probe(task.name)) for task in tasks)
         for config in task.configs or (None,)
     )
     return len(experiment.models) * of_a_model
 
 
-def resolve_work(experiment: Experiment, *, part: Shard | None = None) -> Work:
+def resolve_work(
+    experiment: Experiment, *, part: Shard | None = None, is_agreed: Callable[[int], bool] = lambda _: True
+) -> Work:
     """Find every model, corpus, task and layer of an experiment, or of one part of it alone.
 
-    Of the others of a thousand models nothing is read; that they are there is for their own parts to find out.
+    Models of other parts are not read.
+
+    Args:
+        experiment: what is resolved.
+        part: which part of it; the whole when left out.
+        is_agreed: called with the number of cells: first with the least that there can be, before any model or corpus
+            is looked at, then, unless it returned True, with that of the part.
 
     Raises:
-        BertologyError: there is no such one.
+        BertologyError: a model, corpus, task or layer does not exist.
     """
-    part, finder = part or Shard(), Finder()
+    agreed, part, finder = is_agreed(fewest_cells(experiment)), part or Shard(), Finder()
     for task in experiment.tasks:
         finder.probe(task.name)
     by_corpus = _tasks_by_corpus(experiment)
@@ -264,9 +257,12 @@ def resolve_work(experiment: Experiment, *, part: Shard | None = None) -> Work:
         raise BertologyError(f"two corpora are called {quoted(doubled)}: give each an id of its own")
     plans = {}
     for model, corpus in pairs:
-        request = _request(experiment, experiment.models[model], *by_corpus[corpus], finder)
+        request = _request(experiment, experiment.models[model], *by_corpus[corpus])
         plans[model, corpus] = make_plan(request, corpus=corpora[corpus], finder=finder)
-    return Work(experiment, part, plans)
+    work = Work(experiment, part, plans)
+    if not agreed:
+        is_agreed(work.n_cells)
+    return work
 
 
 def work_of_plan(plan: Plan, *, name: str) -> Work:
@@ -306,32 +302,28 @@ def _find(settings: CorpusSettings, tasks: Sequence[TaskSettings], finder: Finde
     corpus = find_corpus(settings.name, annotate=settings.annotate, columns=settings.columns)
     if settings.test_on is not None:
         other = find_corpus(settings.test_on, annotate=settings.annotate, columns=settings.test_on_columns)
-        corpus = _carried_over(corpus, other, settings)
-    if settings.sentences is not None:
-        most = settings.sentences
+        corpus = _carried_over(corpus, other, settings.test_split)
+    if (most := settings.sentences) is not None:
         corpus = replace(corpus, splits={name: sentences[:most] for name, sentences in corpus.splits.items()})
     return replace(corpus, name=settings.id) if settings.id else corpus
 
 
-def _carried_over(corpus: Corpus, other: Corpus, settings: CorpusSettings) -> Corpus:
+def _carried_over(corpus: Corpus, other: Corpus, split: str) -> Corpus:
     """A corpus to fit on, with the split of another to score on."""
-    split = settings.test_split
     if split not in other:
         remedy = "name one of them as test_split"
         raise name_not_found(f"split of corpus {other.name}", split, other.splits, remedy=remedy)
-    splits = {name: sentences for name, sentences in corpus.splits.items() if name != split}
-    language = corpus.language if corpus.language == other.language else None
-    notes = {**corpus.notes, "tested on": other.name}
-    name = f"{corpus.name} → {other.name}"
-    return replace(corpus, name=name, splits={**splits, split: other[split]}, language=language, notes=notes)
+    return replace(
+        corpus,
+        name=f"{corpus.name} → {other.name}",
+        splits={**{name: part for name, part in corpus.splits.items() if name != split}, split: other[split]},
+        language=corpus.language if corpus.language == other.language else None,
+        notes={**corpus.notes, "tested on": other.name},
+    )
 
 
 def _request(
-    experiment: Experiment,
-    model: ModelSettings,
-    corpus: CorpusSettings,
-    tasks: tuple[TaskSettings, ...],
-    finder: Finder,
+    experiment: Experiment, model: ModelSettings, corpus: CorpusSettings, tasks: tuple[TaskSettings, ...]
 ) -> ProbeRequest:
     return ProbeRequest(
         tasks=tuple(task.name for task in tasks),
@@ -346,6 +338,6 @@ def _request(
         train_split=corpus.train_split,
         test_split=corpus.test_split,
         max_items=corpus.items,
-        configs={finder.probe(task.name).task: task.configs for task in tasks if task.configs},
+        configs={get_probe(task.name).task: task.configs for task in tasks if task.configs},
         **{name: getattr(model, name) for name in model.shared_fields()},
     )

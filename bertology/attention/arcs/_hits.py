@@ -14,6 +14,7 @@ from bertology.attention._ratios import Integers, Scope
 from bertology.attention._statistic import ClusterSums, MapBatch, PerBatch, SumsStatistic
 from bertology.attention._texts import Units
 from bertology.attention.arcs._questions import WAYS, Arcs, Candidates, TextTrees
+from bertology.encoders.batching import padded
 from bertology.measures import spanning_arborescences
 
 _APART = 4.0
@@ -150,10 +151,8 @@ class CandidateHits(SumsStatistic):
         (windows, rows, columns, questions), is_right, of_window, is_in = self._questions(units)
         weights = batch.maps[windows, :, rows, columns]  # [candidate, head]
         best = torch.full((2, len(of_window), n_heads), -1.0, device=weights.device)
-        for right, largest in zip((False, True), best, strict=True):
-            which = is_right == right
-            places = questions[which][:, None].expand(-1, n_heads)
-            largest.scatter_reduce_(0, places, weights[which], "amax")
+        for largest, which in zip(best, (~is_right, is_right), strict=True):
+            largest.scatter_reduce_(0, questions[which][:, None].expand(-1, n_heads), weights[which], "amax")
         hits = (best[1] > best[0]).float()  # [question, head]
         over = torch.zeros(len(units), n_heads, is_in.shape[1], device=weights.device)
         over.index_add_(0, of_window, hits[:, :, None] * is_in[:, None])
@@ -227,13 +226,10 @@ def _trees_shown(units: Units, trees: TextTrees) -> _Trees:
         if len(words) and is_shown.all() and places.counts[of_window].all():
             shown.append((window, at, *trees.parents(sentence)))
     n_words = max((len(at) for _, at, _, _ in shown), default=0)
-    columns, parents = (np.full((len(shown), n_words), fill, dtype=np.int64) for fill in (0, -1))
-    is_real = np.zeros((len(shown), n_words), dtype=bool)
-    for row, (_, at, of_tree, _) in enumerate(shown):
-        columns[row, : len(at)], parents[row, : len(at)], is_real[row, : len(at)] = at, of_tree, True
-    windows = torch.tensor([window for window, *_ in shown], dtype=torch.long)
-    roots = np.array([root for *_, root in shown], dtype=np.int64)
-    return _Trees(windows, torch.from_numpy(columns), parents, roots, is_real)
+    windows, roots = (torch.tensor([tree[part] for tree in shown], dtype=torch.long) for part in (0, 3))
+    columns = torch.from_numpy(padded([at for _, at, _, _ in shown], n_words, 0))
+    parents = padded([of_tree for _, _, of_tree, _ in shown], n_words, -1)
+    return _Trees(windows, columns, parents, roots.numpy(), padded([at >= 0 for _, at, _, _ in shown], n_words, False))
 
 
 def _between(maps: Tensor, trees: _Trees) -> NDArray[np.float32]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from bertology.activations import Progress, read_words, silent
 from bertology.attention._pass import stream_maps
-from bertology.attention._ratios import Floats, HeadRatios, Integers, Scope, text_ratios
+from bertology.attention._ratios import HeadRatios, Scope, text_ratios
 from bertology.attention._statistic import HeadStatistic, MapBatch
 from bertology.attention.arcs._hits import Places, check_level
 from bertology.attention.arcs._questions import TextTrees
@@ -81,7 +83,7 @@ def crossfit_attention_parser(
     settings = settings or ParserSettings()
     if min(settings.most_sentences, settings.batch_sentences, settings.max_epochs, settings.patience) < 1:
         raise FitError("most_sentences, batch_sentences, max_epochs and patience should be at least 1")
-    examples = _read(encoder, sentences, trees, settings, on_long, layers=layers, progress=progress)
+    examples = _read(encoder, sentences, trees, settings, layers=layers, on_long=on_long, progress=progress)
     if len(examples) < _FEWEST:
         raise CorpusError(f"{len(examples)} sentences with a tree to parse: give at least {_FEWEST}")
     scores = []
@@ -89,8 +91,7 @@ def crossfit_attention_parser(
         train = [one for place, one in enumerate(fitted_to) if place % 5]
         scores.append(_score(_fit(train, fitted_to[::5], settings), scored))
     right, n_words, of_sentence = (np.concatenate(parts) for parts in zip(*scores, strict=True))
-    groups = np.zeros(len(right), dtype=np.int64)
-    return text_ratios((name,), sentences, of_sentence, groups, right, n_words, metric="attention_uas")
+    return text_ratios((name,), sentences, of_sentence, np.zeros_like(right), right, n_words, metric="attention_uas")
 
 
 class _KeptMaps(HeadStatistic):
@@ -133,24 +134,14 @@ def _read(
     sentences: Sentences,
     trees: TextTrees,
     settings: ParserSettings,
-    on_long: str,
-    *,
-    layers: Sequence[int] | None = None,
-    progress: Progress = silent,
+    **reading: Any,
 ) -> list[_Example]:
-    """The sentences that are scored, those of like length together."""
+    """The sentences that are scored, those of like length together; ``reading`` is how :func:`stream_maps` reads."""
     some = trees.some(settings.most_sentences, seed=settings.seed)
     if not len(some.sentences):
         raise CorpusError("no tree to parse in the given text")
     drawn = Sentences(sentences[number] for number in some.sentences.tolist())
-    (maps_of,) = stream_maps(
-        encoder,
-        drawn,
-        [_KeptMaps],
-        layers=layers,
-        on_long=on_long,  # type: ignore[arg-type]
-        progress=progress,
-    ).results
+    (maps_of,) = stream_maps(encoder, drawn, [_KeptMaps], **reading).results
     # A word of no piece is in no map.
     lengths = np.diff(drawn.starts)
     whole = [number for number, maps in sorted(maps_of.items()) if maps.shape[-1] == lengths[number]]
@@ -227,14 +218,11 @@ def _forward(parser: _Parser, batch: list[_Example]) -> tuple[Tensor, Tensor]:
     lengths = torch.tensor([len(one.heads) for one in batch])
     longest = int(lengths.max())
     maps = torch.zeros(len(batch), batch[0].maps.shape[0], longest, longest)
-    heads = torch.full((len(batch), longest), -1, dtype=torch.long)
-    first = batch[0].vectors
-    vectors = None if first is None else torch.zeros(len(batch), longest, first.shape[-1])
-    for row, one in enumerate(batch):
-        n = len(one.heads)
-        maps[row, :, :n, :n], heads[row, :n] = one.maps.float(), one.heads
-        if vectors is not None and one.vectors is not None:
-            vectors[row, :n] = one.vectors
+    for into, one in zip(maps, batch, strict=True):
+        into[:, : len(one.heads), : len(one.heads)] = one.maps.float()
+    heads = pad_sequence([one.heads for one in batch], batch_first=True, padding_value=-1)
+    of_words = [one.vectors for one in batch if one.vectors is not None]
+    vectors = pad_sequence(of_words, batch_first=True) if of_words else None
     apart = ~(torch.arange(longest) < lengths[:, None])[:, None] | torch.eye(longest, dtype=torch.bool)
     return parser(maps, vectors).masked_fill(apart, -torch.inf), heads
 
@@ -250,12 +238,11 @@ def _loss(parser: _Parser, batch: list[_Example]) -> tuple[Tensor, int]:
 
 
 @torch.no_grad()
-def _score(parser: _Parser, examples: list[_Example]) -> tuple[Floats, Floats, Integers]:
+def _score(parser: _Parser, examples: list[_Example]) -> tuple[list[int], list[int], list[int]]:
     """``[sentence]`` words whose head is named, words with a head to name, and the number of the sentence."""
     right, n_words = [], []
     for batch in _batches(examples):
         scores, heads = _forward(parser, batch)
         right += ((scores.argmax(-1) == heads) & (heads >= 0)).sum(-1).tolist()
         n_words += (heads >= 0).sum(-1).tolist()
-    numbers = np.array([one.sentence for one in examples], dtype=np.int64)
-    return np.array(right, dtype=np.float64), np.array(n_words, dtype=np.float64), numbers
+    return right, n_words, [one.sentence for one in examples]

@@ -117,9 +117,8 @@ def offset_baseline(
     best = {chosen_on.names[group]: int(counts[:, group].argmax()) for group in np.unique(chosen_on.groups).tolist()}
     chosen = {name: offsets[best.get(name, overall)] for name in arcs.names}
     right = (arcs.answers - arcs.asked) == np.array([chosen[name] for name in arcs.names])[arcs.groups]
-    of_sentence = sentences.sentence_of_word[arcs.asked].astype(np.int64)
-    shares = right.astype(float), arcs.opens.astype(float)
-    return text_ratios(arcs.names, sentences, of_sentence, arcs.groups, *shares, metric=metric), chosen
+    of_sentence = sentences.sentence_of_word[arcs.asked]
+    return text_ratios(arcs.names, sentences, of_sentence, arcs.groups, right, arcs.opens, metric=metric), chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,8 +180,7 @@ def pick_baseline(candidates: Candidates, sentences: Sentences, *, pick: Pick, m
     order = np.lexsort((far, ranks, candidates.questions))
     right = candidates.is_right[order][candidates.starts[:-1]]
     numbers, groups = np.nonzero(candidates.is_in)
-    of_sentence = sentences.sentence_of_word[candidates.asked[numbers]].astype(np.int64)
-    shares = right[numbers].astype(float), np.ones(len(numbers))
+    of_sentence, shares = sentences.sentence_of_word[candidates.asked[numbers]], (right[numbers], np.ones(len(numbers)))
     return text_ratios(candidates.names, sentences, of_sentence, groups, *shares, metric=metric)
 
 
@@ -226,9 +224,7 @@ class TextTrees:
     @cached_property
     def is_asked(self) -> NDArray[np.bool_]:
         """``[sentence]`` whether its tree is scored."""
-        asked = np.zeros(len(self.starts) - 1, dtype=bool)
-        asked[self.sentences] = True
-        return asked
+        return np.isin(np.arange(len(self.starts) - 1), self.sentences)
 
     def words(self, sentence: int) -> Integers:
         """Places in the sentence of the words that count."""
@@ -254,10 +250,9 @@ def chain_baseline(
     """The score of joining each word that counts to the one at a fixed distance, from 1, a chain, to 3, whichever is
     best on another text: ratios of the whole text, the same for both ways of making edges; and the distance."""
     distance = 1 + int(np.argmax([sum(over for over, _ in _counts(chosen_on, d)) for d in (1, 2, 3)]))
-    over, under = np.array(list(_counts(trees, distance)), dtype=np.float64).reshape(-1, 2).T
-    groups = np.repeat(np.arange(len(WAYS)), len(over))
-    of_sentence = np.tile(trees.sentences, len(WAYS))
-    shares = [np.tile(values, len(WAYS)) for values in (over, under)]
+    counts = np.array(_counts(trees, distance), dtype=np.float64).reshape(-1, 2).T
+    groups = np.repeat(np.arange(len(WAYS)), counts.shape[1])
+    of_sentence, shares = np.tile(trees.sentences, len(WAYS)), np.tile(counts, len(WAYS))
     return text_ratios(WAYS, sentences, of_sentence, groups, *shares, metric=metric), distance
 
 
@@ -266,10 +261,8 @@ def next_word_baseline(trees: TextTrees, sentences: Sentences, *, metric: str) -
     a ratio with the name ``next word``."""
     asked = trees.scored & (trees.heads > 0) & trees.is_asked[sentences.sentence_of_word]
     places = np.arange(len(trees.heads)) - trees.starts[sentences.sentence_of_word]
-    right = asked & (trees.heads == places + 2)
-    groups, of_sentence = np.zeros(len(asked), dtype=np.int64), sentences.sentence_of_word.astype(np.int64)
-    shares = right.astype(float), asked.astype(float)
-    return text_ratios(("next word",), sentences, of_sentence, groups, *shares, metric=metric)
+    right, groups = asked & (trees.heads == places + 2), np.zeros(len(asked), dtype=np.int64)
+    return text_ratios(("next word",), sentences, sentences.sentence_of_word, groups, right, asked, metric=metric)
 
 
 def _counts(trees: TextTrees, distance: int) -> list[tuple[int, int]]:

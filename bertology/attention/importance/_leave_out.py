@@ -61,8 +61,7 @@ def leave_one_out(
         raise ModelError(f"ways to disable heads are {list(ways)}: give {' or '.join(known)}")
     heads = product(chosen, range(1, task.encoder.n_heads + 1))
     states = [Without(frozenset({head}), way) for way, head in product(ways, heads)]
-    scores = scores_without(task, [Without(), *states], progress=progress)
-    return _changes(scores, tuple(ways), chosen, "head")
+    return _changes(scores_without(task, [Without(), *states], progress=progress), tuple(ways), chosen, "head")
 
 
 def leave_one_layer_out(
@@ -95,8 +94,7 @@ def leave_one_layer_out(
     best = {layer: (layer, int(importance[layer - 1].argmax()) + 1) for layer in chosen}
     states = [Without(all_of[layer]) for layer in chosen]
     states += [Without(all_of[layer] - {best[layer]}) for layer in chosen]
-    scores = scores_without(task, [Without(), *states], progress=progress)
-    return _changes(scores, REDUCED, chosen, "layer")
+    return _changes(scores_without(task, [Without(), *states], progress=progress), REDUCED, chosen, "layer")
 
 
 def pruning_curves(
@@ -141,13 +139,13 @@ def pruning_curves(
     orders += [np.random.default_rng(seed).permutation(len(heads)) for seed in seeds]
     sizes = [round(step / n_steps * len(heads)) for step in range(n_steps + 1)]
     states = [Without(frozenset(heads[number] for number in order[:size])) for order in orders for size in sizes]
-    scores = scores_without(task, states, progress=progress)
+    bits, right, items = scores_without(task, states, progress=progress)
     percents = [f"{100 * step / n_steps:.3g} %" for step in range(n_steps + 1)]
     names = tuple(f"{order} {percent}" for order in ORDERS for percent in percents)
-    under = np.broadcast_to(scores.items, (len(names), 1, 1, task.n_clusters))
-    curves = [_curves(sums, len(orders), folds) for sums in (scores.bits, scores.right)]
+    under = np.broadcast_to(items, (len(names), 1, 1, task.n_clusters))
+    curves = [_curves(sums, len(orders), folds) for sums in (bits, right)]
     # The first state of every order is the whole model.
-    changes = [curve - sums[:1] for curve, sums in zip(curves, (scores.bits, scores.right), strict=True)]
+    changes = [curve - sums[:1] for curve, sums in zip(curves, (bits, right), strict=True)]
     return tuple(
         HeadRatios(names, (), over[:, None, None], under, metric=metric, unit="model")
         for metric, over in zip((*SCORES, *DELTAS), (*curves, *changes), strict=True)
@@ -186,18 +184,19 @@ def _check_importance(task: ScoredTask, importance: Floats) -> None:
 
 
 def _changes(
-    scores: TaskScores, names: tuple[str, ...], layers: tuple[int, ...], unit: Literal["head", "layer"]
+    scores: tuple[Floats, Floats, Floats],
+    names: tuple[str, ...],
+    layers: tuple[int, ...],
+    unit: Literal["head", "layer"],
 ) -> tuple[HeadRatios, HeadRatios]:
     """Changes of loss and score from the first state; the others are in order of names, layers and heads, if any."""
-    n_clusters = len(scores.items)
-    under = np.broadcast_to(scores.items, (len(names), 1, 1, n_clusters))
+    *sums, items = scores
+    under = np.broadcast_to(items, (len(names), 1, 1, len(items)))
     loss, score = (
-        (sums[1:] - sums[0]).reshape(len(names), len(layers), -1, n_clusters) for sums in (scores.bits, scores.right)
+        HeadRatios(names, layers, (of[1:] - of[0]).reshape(len(names), len(layers), -1, len(items)), under, delta, unit)
+        for of, delta in zip(sums, DELTAS, strict=True)
     )
-    return (
-        HeadRatios(names, layers, loss, under, DELTAS[0], unit),
-        HeadRatios(names, layers, score, under, DELTAS[1], unit),
-    )
+    return loss, score
 
 
 @dataclass(frozen=True)
@@ -209,17 +208,11 @@ class Without:
     way: Way = "off"
 
 
-@dataclass(frozen=True, eq=False)
-class TaskScores:
-    """Sums over the items of each cluster of sentences, for several states of a model."""
-
-    bits: Floats  # [state, cluster] loss
-    right: Floats  # [state, cluster] number of items on which the model was correct
-    items: Floats  # [cluster] number of items
-
-
-def scores_without(task: ScoredTask, states: Sequence[Without], *, progress: Progress = silent) -> TaskScores:
-    """Scores of a task with each of some sets of heads disabled, on the same items.
+def scores_without(
+    task: ScoredTask, states: Sequence[Without], *, progress: Progress = silent
+) -> tuple[Floats, Floats, Floats]:
+    """Scores of a task with each of some sets of heads disabled, on the same items: ``[state, cluster]`` the loss in
+    bits, and the number of items on which the model is correct; ``[cluster]`` the number of items.
 
     Each batch is read once by the whole model; then, for every state, only from the first layer with a disabled head,
     since nothing below has changed. A batch goes to a core.
@@ -254,7 +247,7 @@ def scores_without(task: ScoredTask, states: Sequence[Without], *, progress: Pro
     by_state = len(distinct), task.n_clusters
     loss, right, items = summed(task, [by_state, by_state, by_state[1:]], add, passes=len(distinct), progress=progress)
     place = [distinct.index(state) for state in states]
-    return TaskScores(bits=loss[place], right=right[place], items=items)
+    return loss[place], right[place], items
 
 
 @contextlib.contextmanager

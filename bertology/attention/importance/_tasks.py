@@ -14,7 +14,7 @@ from bertology.attention._pass import MOST_WORKERS, on_each_core
 from bertology.attention._ratios import Floats, Integers, Scope
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder, OnLong
-from bertology.encoders.batching import Batch, plan_batches
+from bertology.encoders.batching import Batch, padded, padded_inputs, plan_batches
 from bertology.encoders.masked_loss import SHARE, MaskedBatch, MaskedText
 from bertology.errors import CorpusError, ModelError
 
@@ -175,14 +175,11 @@ class SequenceClassifier(ScoredTask):
         self.batches = tuple(self._batch(planned) for planned in plan_batches(lengths))
 
     def _batch(self, planned: Batch) -> TaskBatch:
-        ids = torch.full((len(planned.windows), planned.length), self.encoder.pad_id)
-        mask, types = torch.zeros_like(ids), torch.zeros_like(ids)
-        for row, text in enumerate(planned.windows.tolist()):
-            length = len(self._ids[text])
-            ids[row, :length], mask[row, :length] = torch.tensor(self._ids[text]), 1
-            if self._types is not None:
-                types[row, :length] = torch.tensor(self._types[text])
-        padding, segments = mask if planned.is_padded else None, None if self._types is None else types
+        texts = planned.windows.tolist()
+        ids, padding = padded_inputs([self._ids[text] for text in texts], planned, self.encoder.pad_id)
+        segments: Tensor | None = None
+        if self._types is not None:
+            segments = torch.from_numpy(padded([self._types[text] for text in texts], planned.length, 0))
         gold = self._labels[torch.from_numpy(planned.windows)]
 
         def ask(encoder: Encoder) -> Answers:

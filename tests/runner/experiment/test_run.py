@@ -21,11 +21,11 @@ from bertology.runner import (
     RunSummary,
     Shard,
     estimate,
-    fewest_cells,
     resolve_work,
     run_experiment,
     run_probes,
 )
+from bertology.runner._work import fewest_cells
 from bertology.runner.experiment import load_experiment
 
 Scores = Callable[[Path], pa.Table]
