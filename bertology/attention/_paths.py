@@ -63,22 +63,18 @@ class _Kept(HeadStatistic):
     """The maps themselves: ``finish`` returns numbers of words, maps and norms, each ``[layer, …]`` or None."""
 
     def __init__(self, scope: Scope) -> None:
-        self._words: list[int] = []
-        self._maps: list[Floats] = []
-        self._norms: list[Floats] = []
+        self._layers: list[tuple[list[int], Floats, Floats | None]] = []
 
     def update(self, batch: MapBatch) -> None:
-        self._words = batch.units.word[0].tolist()
-        self._maps.append(batch.maps[0].double().cpu().numpy())
-        if batch.norms is not None:
-            self._norms.append(batch.norms.between[0].double().cpu().numpy())
+        norms = None if batch.norms is None else batch.norms.between[0].double().cpu().numpy()
+        self._layers.append((batch.units.word[0].tolist(), batch.maps[0].double().cpu().numpy(), norms))
 
     def merge(self, other: _Kept) -> None:
-        self._words, self._maps = self._words or other._words, self._maps + other._maps
-        self._norms += other._norms
+        self._layers += other._layers
 
     def finish(self) -> tuple[list[int], Floats, Floats | None]:
-        return self._words, np.stack(self._maps), np.stack(self._norms) if self._norms else None
+        words, maps, norms = zip(*self._layers, strict=True)
+        return words[0], np.stack(maps), None if norms[0] is None else np.stack(norms)
 
 
 def attention_rollout(maps: ArrayLike, *, residual: float = 0.5) -> Floats:

@@ -73,14 +73,10 @@ class Units:
 class Inputs:
     """A batch of windows as the model takes it, and how pieces become units."""
 
-    ids: Tensor
-    """``[sentence, piece]``"""
-    mask: Tensor | None
-    """``[sentence, piece]`` None where nothing is padded."""
-    types: Tensor | None
-    """``[sentence, piece]`` token types; None where all are 0."""
-    member: Tensor | None
-    """``[sentence, unit, piece]`` 1 where a piece belongs to a unit; None at piece level."""
+    ids: Tensor  # [sentence, piece]
+    mask: Tensor | None  # [sentence, piece] None where nothing is padded
+    types: Tensor | None  # [sentence, piece] token types; None where all are 0
+    member: Tensor | None  # [sentence, unit, piece] 1 where a piece belongs to a unit; None at piece level
     units: Units
     bands: Bands
     """Runs of units, and the pieces that belong to any of them: in long texts ``member`` is nothing but a band of ones,
@@ -198,8 +194,8 @@ class MapText:
     def _pair_up(self) -> None:
         self._middle, self._segments = _pair_form(self._encoder)
         more = len(self._middle) - self._n_prefix - self._n_suffix
-        most = self._encoder.max_pieces - more
-        self._second, self.n_apart = _neighbours(self.pieces, self.windows, len(self._sentences), most=most)
+        most, n_sentences = self._encoder.max_pieces - more, len(self._sentences)
+        self._second, self.n_apart = _neighbours(self.pieces, self.windows, n_sentences, most=most)
         firsts, seconds = (np.array([*part], dtype=np.int64) for part in (self._second, self._second.values()))
         self.lengths[firsts] += self.lengths[seconds] + more
         self.windows = np.setdiff1d(self.windows, seconds)

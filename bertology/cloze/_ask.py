@@ -345,12 +345,12 @@ def _candidates(
     """The candidates that can be scored, ``[layer, word]`` log-probabilities and ranks, and those without a score."""
     words = tuple(dict.fromkeys(word.strip() if isinstance(word, str) else word for word in prompt.candidates))
     scores = ask(encoder, [Prompt(prompt.text, words)], layers=layers, form=form, ranks=form == "one_piece")
-    unscored = {excluded.candidate for excluded in scores.excluded}
-    kept = [number for number, word in enumerate(words) if word not in unscored]
+    reasons = {excluded.candidate: excluded.reason for excluded in scores.excluded}
+    kept = [number for number, word in enumerate(words) if word not in reasons]
     if not kept:
-        reasons = "; ".join(f"{quoted(excluded.candidate)} {excluded.reason}" for excluded in scores.excluded)
-        raise ClozeError(f"no candidate is left: {reasons}")
-    scored = [words[number] for number in kept]
+        listed = "; ".join(f"{quoted(word)} {reason}" for word, reason in reasons.items())
+        raise ClozeError(f"no candidate is left: {listed}")
+    scored = (words[number] for number in kept)
     spelled = (word if isinstance(word, str) else spell_pieces(encoder, [word])[0] for word in scored)
     ranks = None if scores.ranks is None else scores.ranks_of(0)[:, kept]
     return tuple(spelled), scores.of(0)[:, kept], ranks, scores.excluded

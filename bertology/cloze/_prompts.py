@@ -5,6 +5,7 @@ Whatever does not fit is refused with a reason, never cut.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -136,20 +137,17 @@ class ClozeScores:
         return self.top_ids[:, masks], self.top_values[:, masks]
 
 
-def encode(encoder: Encoder, texts: Sequence[str], *, bare: bool = False) -> list[Any]:
-    """Texts in pieces, ``tokenizers.Encoding`` objects, with special tokens around them unless ``bare``."""
-    broken = next((text for text in texts if any("\ud800" <= letter <= "\udfff" for letter in text)), None)
+def encode(encoder: Encoder, texts: Sequence[str] | Sequence[tuple[str, str]], *, bare: bool = False) -> list[Any]:
+    """Texts, or pairs of them, in pieces: ``tokenizers.Encoding`` objects, with special tokens unless ``bare``."""
+    single = itertools.chain.from_iterable((text,) if isinstance(text, str) else text for text in texts)
+    broken = next((text for text in single if any("\ud800" <= letter <= "\udfff" for letter in text)), None)
     if broken is not None:
         raise ClozeError(f"{broken!a}: half of a surrogate pair in it, which is no character: read the source as UTF-8")
-    return list(plain_tokenizer(encoder).encode_batch(list(texts), add_special_tokens=not bare))
-
-
-def plain_tokenizer(encoder: Encoder) -> Any:
-    """The tokenizer behind an encoder, which neither pads nor truncates: whoever calls it with either leaves it so."""
     backend: Any = encoder.tokenizer.backend_tokenizer
+    # Whoever called it with either left it so.
     backend.no_padding()
     backend.no_truncation()
-    return backend
+    return list(backend.encode_batch(list(texts), add_special_tokens=not bare))
 
 
 def encode_each(encoder: Encoder, texts: Sequence[str]) -> Iterator[Any]:
@@ -198,12 +196,9 @@ def masked_copies(
 class Answer:
     """A word at the place of a mask, in pieces."""
 
-    pieces: tuple[int, ...]
-    """Vocabulary numbers; none where there is a reason."""
-    words: tuple[int, ...]
-    """Of each piece, the number of its word: words are what the tokenizer splits a text into before it cuts pieces."""
-    reason: str = ""
-    """Why it cannot be scored; empty if it can."""
+    pieces: tuple[int, ...]  # vocabulary numbers
+    words: tuple[int, ...]  # of each piece the number of its word, as the tokenizer splits a text before it cuts pieces
+    reason: str = ""  # why it cannot be scored, without pieces; empty if it can
 
 
 class AnswerReader:
@@ -212,7 +207,6 @@ class AnswerReader:
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        self._tokenizer: Any = encoder.tokenizer
         self._special = frozenset(encoder.tokenizer.all_special_ids)
         self._known: dict[tuple[str, str], Answer] = {}
 
@@ -237,7 +231,7 @@ class AnswerReader:
         pieces, words = tuple(encoding.ids[len(head) :]), tuple(encoding.word_ids[len(head) :])
         if not pieces:
             return Answer((), (), "the tokenizer maps it to nothing")
-        if self._tokenizer.unk_token_id in pieces:
+        if self._encoder.tokenizer.unk_token_id in pieces:
             return Answer((), (), "not in the vocabulary: it has characters that the tokenizer does not know")
         if self._special & set(pieces):
             return Answer((), (), "it spells a special token")
@@ -245,7 +239,7 @@ class AnswerReader:
 
     def several_pieces(self, answer: Answer) -> str:
         """Why an answer of several pieces has no place in the distribution at one mask."""
-        shown = " ".join(self._tokenizer.convert_ids_to_tokens(list(answer.pieces)))
+        shown = " ".join(self._encoder.tokenizer.convert_ids_to_tokens(list(answer.pieces)))
         return f"not in the vocabulary: {len(answer.pieces)} pieces ({shown})"
 
 
@@ -271,13 +265,10 @@ def vocabulary_ids(
         ``[entry]`` vocabulary numbers, ascending, each once; and the words that are no single piece, with the reason.
     """
     reader = AnswerReader(encoder)
-    entries, excluded = set(), []
-    for number, (word, answer) in enumerate(zip(words, reader.read(before, words), strict=True)):
-        reason = answer.reason or (reader.several_pieces(answer) if len(answer.pieces) > 1 else "")
-        if reason:
-            excluded.append(Excluded(number, word, reason))
-        else:
-            entries.add(answer.pieces[0])
+    answers = reader.read(before, words)
+    reasons = [one.reason or (reader.several_pieces(one) if len(one.pieces) > 1 else "") for one in answers]
+    entries = {answer.pieces[0] for answer, reason in zip(answers, reasons, strict=True) if not reason}
+    excluded = (Excluded(number, words[number], reason) for number, reason in enumerate(reasons) if reason)
     return np.array(sorted(entries), dtype=np.int64), tuple(excluded)
 
 

@@ -32,12 +32,9 @@ class Questions:
     """
 
     def __init__(self) -> None:
-        self.inputs: list[Integers] = []
-        """Distinct ones, special tokens included."""
-        self.slots: list[int] = []
-        """``[term]`` number of the answer that it is part of."""
-        self.masks: list[tuple[int, int]] = []
-        """Places whose best entries are wanted, each with the number of its mask."""
+        self.inputs: list[Integers] = []  # distinct ones, special tokens included
+        self.slots: list[int] = []  # [term] number of the answer that it is part of
+        self.masks: list[tuple[int, int]] = []  # places whose best entries are wanted, each with the number of its mask
         self.n_texts = 0
         self._known: dict[bytes, int] = {}
         self._places: dict[tuple[int, int], int] = {}
@@ -84,15 +81,11 @@ class Wanted:
     """What is taken from the distribution at each place."""
 
     layers: tuple[int, ...]
-    normalized: bool = True
-    """Log-probabilities; logits if not, which saves the sum over the vocabulary."""
+    normalized: bool = True  # log-probabilities; logits if not, which saves the sum over the vocabulary
     ranks: bool = False
-    top: int = 0
-    """Number of the best entries."""
-    vocabulary: Integers | None = None
-    """``[entry]`` ascending: the entries that the distribution is over; all when left out."""
-    pieces: int | None = None
-    """Pieces in a batch; as suits the device when left out."""
+    top: int = 0  # number of the best entries
+    vocabulary: Integers | None = None  # [entry] ascending: those that the distribution is over; None for all
+    pieces: int | None = None  # in a batch; None for as many as suit the device
 
 
 def chosen_layers(encoder: Encoder, layers: Sequence[int] | None) -> tuple[int, ...]:
@@ -104,21 +97,14 @@ def chosen_layers(encoder: Encoder, layers: Sequence[int] | None) -> tuple[int, 
 class Read:
     """What was taken from the distributions."""
 
-    values: Floats
-    """``[layer, term]``"""
-    ranks: Integers
-    """``[layer, term]``; 0 unless requested."""
-    top_ids: Integers
-    """``[layer, place, k]``"""
-    top_values: Floats
-    """``[layer, place, k]``"""
+    values: Floats  # [layer, term]
+    ranks: Integers  # [layer, term]; 0 unless requested
+    top_ids: Integers  # [layer, place, k]
+    top_values: Floats  # [layer, place, k]
 
 
 def read_questions(encoder: Encoder, questions: Questions, wanted: Wanted) -> Read:
-    """Read all inputs, in batches of about the same length.
-
-    Memory is that of a batch, of a few million logits and of what is returned.
-    """
+    """Read all inputs, in batches of about the same length; memory is that of a batch and of a few million logits."""
     n_layers, places, terms = len(wanted.layers), questions.places, questions.terms
     read = Read(
         values=np.empty((n_layers, len(terms))),

@@ -16,9 +16,9 @@ from bertology.cloze._prompts import (
     Floats,
     Integers,
     check_form,
+    encode,
     encode_each,
     masked_copies,
-    plain_tokenizer,
     too_long,
 )
 from bertology.cloze._read import Questions, Wanted, chosen_layers, question_batches, read_questions
@@ -110,13 +110,13 @@ def pseudo_log_likelihood(
         progress.advance(questions.n_texts)
     progress.finish()
     numbers = [distinct[text] for text in sentences]
-    lengths = np.array([len(ids) for ids in cut.ids])
-    starts = np.cumsum(lengths) - lengths
-    places = np.concatenate([np.arange(starts[number], starts[number] + lengths[number]) for number in numbers])
+    lengths = [len(ids) for ids in cut.ids]
+    starts = np.cumsum([0, *lengths])
+    places = np.concatenate([np.arange(starts[number], starts[number + 1]) for number in numbers])
     return SentenceScores(
         layers=wanted.layers,
         form=form,
-        piece_starts=np.cumsum([0, *lengths[numbers]]),
+        piece_starts=np.cumsum([0, *(lengths[number] for number in numbers)]),
         piece_ids=np.array([entry for number in numbers for entry in cut.ids[number]], dtype=np.int64),
         piece_log_probs=np.concatenate(log_probs, axis=1)[:, places],
         n_unknown=np.array([cut.ids[number].count(cut.unknown_id) for number in numbers], dtype=np.int64),
@@ -132,23 +132,19 @@ class _Cut:
         self._encoder, self._form = encoder, form
         self.unknown_id = encoder.tokenizer.unk_token_id
         self._special = frozenset(encoder.tokenizer.all_special_ids) - {self.unknown_id}
-        self.ids: list[list[int]] = []
-        """Of each sentence, without special tokens; empty where there is a reason."""
-        self.reasons: list[str] = []
-        """Of each sentence, why it has no score; empty if it has one."""
+        self.ids: list[list[int]] = []  # of each sentence, without special tokens; empty where there is a reason
+        self.reasons: list[str] = []  # of each sentence, why it has no score; empty if it has one
 
     def add(self, questions: Questions, encoding: Any) -> None:
         """Add a sentence's masked copies, terms in the order of pieces."""
         encoder = self._encoder
         pieces = range(encoder.n_prefix, len(encoding.ids) - encoder.n_suffix)
-        inside = slice(pieces.start, pieces.stop)
-        reason = self._unfit(encoding.ids[inside]) or too_long(encoder, len(encoding.ids))
+        ids, words = (every[pieces.start : pieces.stop] for every in (encoding.ids, encoding.word_ids))
+        reason = self._unfit(ids) or too_long(encoder, len(encoding.ids))
         self.reasons.append(reason)
-        self.ids.append([] if reason else encoding.ids[inside])
-        if not reason:
-            words = encoding.word_ids[inside]
-            for copy in masked_copies(encoding.ids, pieces, words, encoder.mask_id, self._form):
-                questions.term(*copy)
+        self.ids.append([] if reason else ids)
+        for copy in () if reason else masked_copies(encoding.ids, pieces, words, encoder.mask_id, self._form):
+            questions.term(*copy)
 
     def _unfit(self, ids: Sequence[int]) -> str:
         if not ids:
@@ -193,7 +189,7 @@ def next_sentence(
         raise ClozeError("no pair of sentences: give at least one")
     wanted = chosen_layers(encoder, layers)
     head = encoder.next_sentence_head
-    encodings = plain_tokenizer(encoder).encode_batch(list(pairs))
+    encodings = encode(encoder, pairs)
     reasons = [too_long(encoder, len(encoding.ids)) for encoding in encodings]
     kept = np.array([number for number, reason in enumerate(reasons) if not reason], dtype=np.int64)
     log_probs = np.full((len(wanted), len(pairs), 2), np.nan)

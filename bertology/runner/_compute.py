@@ -49,9 +49,7 @@ class Context:
     """What holds for all units of a run."""
 
     run: Path
-    """The run's folder."""
     device: str
-    """Where fits are computed and models read."""
     wait: bool = False
     """Wait for other processes that are at a unit; otherwise ``busy`` is its outcome."""
     is_pending: Callable[[Unit], bool] = lambda _: True
@@ -63,9 +61,13 @@ class Context:
 
 def compute_units(units: Sequence[Unit], context: Context) -> list[Outcome | Exception]:
     """Compute units that stand :func:`together`, if no one has; a failure of one does not stop the others."""
-    done: dict[str, Outcome | Exception] = {}
+    done, mine = dict[str, Outcome | Exception](), list[Unit]()
     with contextlib.ExitStack() as locks:
-        if mine := [unit for unit in units if len(units) > 1 and _is_free(unit, context.run, locks)]:
+        for unit in units if len(units) > 1 else ():
+            with contextlib.suppress(Timeout):
+                locks.enter_context(RunFolder(context.run).lock(unit.key, wait=False))
+                mine += [] if finished(context.run, unit) else [unit]
+        if mine:
             done = {unit.key: outcome for unit, outcome in _in_one_pass(mine, context)}
     # Nobody waits for a unit while holding others, so that two runs cannot wait for each other.
     return [done.get(unit.key) or compute_unit(unit, context) for unit in units]
@@ -88,15 +90,6 @@ def compute_unit(unit: Unit, context: Context) -> Outcome | Exception:
             return "computed"
     except Timeout:
         return "busy"
-
-
-def _is_free(unit: Unit, run: Path, locks: contextlib.ExitStack) -> bool:
-    """Whether a unit is still to be computed, and no other process computes it: then its lock is taken."""
-    try:
-        locks.enter_context(RunFolder(run).lock(unit.key, wait=False))
-    except Timeout:
-        return False
-    return not finished(run, unit)
 
 
 def _in_one_pass(units: Sequence[Unit], context: Context) -> Iterator[tuple[Unit, Outcome | Exception]]:

@@ -95,10 +95,9 @@ class Plan:
     @cached_property
     def baselines(self) -> tuple[BaselineCells, ...]:
         """The baselines asked for, by task, on what the model can read."""
-        every = [(of_all, of_all.probe) for of_all in self.baselines_of_all]
         return tuple(
-            self._baselines_of(probe, *family_of(probe).unreadable(self.pair, probe)) if of_all.cells else of_all
-            for of_all, probe in every
+            self._baselines_of(one.probe, *family_of(one.probe).unreadable(self.pair, one.probe)) if one.cells else one
+            for one in self.baselines_of_all
         )
 
     @cached_property
@@ -198,12 +197,10 @@ class Unit:
 
     @property
     def probe(self) -> Probe:
-        """The probe of the task."""
         return self.part.probe if isinstance(self.part, BaselineCells) else self.part[0].probe
 
     @property
     def family(self) -> Family:
-        """The family that answers the probe."""
         return family_of(self.probe)
 
     @property
@@ -218,15 +215,12 @@ class Unit:
 
     @property
     def weights(self) -> tuple[Weights, ...]:
-        """The weights that are read."""
         return tuple(group.weights for group in self.draws)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """What is computed."""
-        if isinstance(self.part, BaselineCells):
-            return tuple(self.part.cells.values())
-        return tuple(cell for group in self.part for cell in group.cells)
+        of_baselines = self.part.cells.values() if isinstance(self.part, BaselineCells) else ()
+        return (*of_baselines, *(cell for group in self.draws for cell in group.cells))
 
     @cached_property
     def key(self) -> str:

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from bertology.activations import Progress, read_words, silent
 from bertology.attention._pass import stream_maps
-from bertology.attention._ratios import HeadRatios, Scope, text_ratios
+from bertology.attention._ratios import HeadRatios, Integers, Scope, text_ratios
 from bertology.attention._statistic import HeadStatistic, MapBatch
 from bertology.attention.arcs._hits import Places, check_level
 from bertology.attention.arcs._questions import TextTrees
@@ -238,11 +238,11 @@ def _loss(parser: _Parser, batch: list[_Example]) -> tuple[Tensor, int]:
 
 
 @torch.no_grad()
-def _score(parser: _Parser, examples: list[_Example]) -> tuple[list[int], list[int], list[int]]:
+def _score(parser: _Parser, examples: list[_Example]) -> tuple[Integers, Integers, Integers]:
     """``[sentence]`` words whose head is named, words with a head to name, and the number of the sentence."""
     right, n_words = [], []
     for batch in _batches(examples):
         scores, heads = _forward(parser, batch)
         right += ((scores.argmax(-1) == heads) & (heads >= 0)).sum(-1).tolist()
         n_words += (heads >= 0).sum(-1).tolist()
-    return right, n_words, [one.sentence for one in examples]
+    return np.array(right), np.array(n_words), np.array([one.sentence for one in examples])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -43,8 +43,6 @@ class PatternClassifier:
     Trained on synthetic maps; the model card (``benchmarks/head_patterns/README.md``) has its scores on real maps.
     """
 
-    kind: ClassifierKind
-    """``features``: logistic regression on measured features; ``cnn``: a small convolutional network on pictures."""
     temperature: float
     """Divides the logits, so that probabilities are calibrated on real maps."""
     bias: tuple[float, ...]
@@ -96,7 +94,6 @@ def load_classifier(kind: ClassifierKind = "features", *, folder: Path = WEIGHTS
     if record["features"] != list(FEATURES) or record["patterns"] != list(PATTERNS):
         raise ModelError(f"{folder / RECORD}: trained on other features than this version measures: train again")
     return PatternClassifier(
-        kind=kind,
         temperature=float(record["temperature"][kind]),
         bias=tuple(record["bias"][kind]),
         confidence=float(record["confidence"]),
@@ -114,10 +111,11 @@ def _of_features(weights: dict[str, Tensor]) -> Logits:
 
 
 def _of_pictures(weights: dict[str, Tensor]) -> Logits:
-    on_processor = _network(weights, torch.device("cpu"))
+    network = PatternNetwork().eval()
+    network.load_state_dict(weights)
 
     def logits(maps: Tensor, layout: Layout) -> Tensor:
-        network = on_processor if maps.device.type == "cpu" else _network(weights, maps.device)
+        network.to(maps.device)
         n_heads = maps.shape[1]
 
         def compute(maps: Tensor, layout: Layout) -> Tensor:
@@ -127,12 +125,6 @@ def _of_pictures(weights: dict[str, Tensor]) -> Logits:
         return torch.cat(_in_parts(compute, maps, layout, step=max(1, _PICTURES_TOGETHER // n_heads)))
 
     return logits
-
-
-def _network(weights: dict[str, Tensor], device: torch.device) -> PatternNetwork:
-    network = PatternNetwork().to(device).eval()
-    network.load_state_dict(weights)
-    return network
 
 
 def pictures(maps: Tensor, layout: Layout) -> Tensor:
@@ -217,10 +209,10 @@ class PatternShares(SumsStatistic):
     ) -> None:
         if scope.level != "piece":
             raise BertologyError("patterns are of maps between pieces: read them at level 'piece'")
-        self._classifier = load_classifier(classifier)
-        self._confidence = self._classifier.confidence if confidence is None else confidence
-        if not 0 <= self._confidence <= 1:
-            raise BertologyError(f"confidence {self._confidence:g}: give a probability, 0 to 1")
+        trained = load_classifier(classifier)
+        self._classifier = trained if confidence is None else replace(trained, confidence=confidence)
+        if not 0 <= self._classifier.confidence <= 1:
+            raise BertologyError(f"confidence {self._classifier.confidence:g}: give a probability, 0 to 1")
         super().__init__(ClusterSums(scope, self.names, shared=True, metric="pattern_share"))
         self._layout = PerBatch(Layout.of_units)
 
@@ -228,6 +220,6 @@ class PatternShares(SumsStatistic):
         units = batch.units
         layout = self._layout(units)
         counted = (layout.lengths >= SHORTEST_MAP) & layout.rows.any(-1)  # [text]
-        classes = assigned(self._classifier.probabilities(batch.maps, layout), confidence=self._confidence)
-        over = torch.nn.functional.one_hot(classes, len(self.names)) * counted[:, None, None]
+        classes = self._classifier.classes(batch.maps, layout)
+        over = nn.functional.one_hot(classes, len(self.names)) * counted[:, None, None]
         self._sums[0].add(batch.layer, units, over, counted[:, None].expand(-1, len(self.names)))

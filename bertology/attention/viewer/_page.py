@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -30,44 +29,34 @@ _PARTS = "start maps pens pictures strokes tiles model heads word stage controls
 _SCRIPTS = tuple(f"{_HERE}{name}.js" for name in _PARTS.split())
 
 
-def render_page(payload: Payload) -> str:
-    """The whole page; it makes no request, and its content security policy allows none."""
+def render_page(values: dict[str, Any], maps: dict[str, str]) -> str:
+    """The whole page of a :func:`payload`; it makes no request, and its content security policy allows none."""
     style = "\n".join(asset(name) for name in _STYLES)
     script = "\n".join(asset(name) for name in _SCRIPTS)
     theme = asset(_THEME)
-    text = " ".join(payload.values["texts"])
+    text = " ".join(values["texts"])
     # Last in the page, after the script: what is seen first is drawn while they are still being read.
-    maps = "\n".join(
-        f'<script type="text/plain" id="map-{name}">{content}</script>' for name, content in payload.maps.items()
-    )
+    parts = (f'<script type="text/plain" id="map-{name}">{content}</script>' for name, content in maps.items())
     return fill(
         asset(_HERE + "page.html"),
         {
             "policy": policy(style, theme, script),
             "title": escape(f"Attention: {text[:60]}{'…' if len(text) > 60 else ''}"),
-            "texts": "".join(f"<q>{escape(one)}</q> " for one in payload.values["texts"]),
-            "model": escape(payload.values["model"]),
+            "texts": "".join(f"<q>{escape(one)}</q> " for one in values["texts"]),
+            "model": escape(values["model"]),
             "version": escape(__version__),
             "style": style,
             "theme": theme,
-            "data": embedded_json(payload.values),
+            "data": embedded_json(values),
             "script": script,
-            "maps": maps,
+            "maps": "\n".join(parts),
         },
     )
 
 
-@dataclass(frozen=True)
-class Payload:
-    """Everything of a page but its looks."""
-
-    values: dict[str, Any]
-    maps: dict[str, str]
-    """Base64 of packed maps (:func:`pack`), by ``level-weights-layer``."""
-
-
-def payload(reading: AttentionReading, *, level: Level, weights: Weights) -> Payload:
-    """The payload of a reading, of which ``level`` and ``weights`` are shown first.
+def payload(reading: AttentionReading, *, level: Level, weights: Weights) -> tuple[dict[str, Any], dict[str, str]]:
+    """Everything of a page but its looks, ``level`` and ``weights`` shown first: values, and base64 of packed maps
+    (:func:`pack`) by ``level-weights-layer``.
 
     A page holds both levels and all weights that were read where nothing has to be left out of them; for longer
     sentences only the given level and weights, with the strongest weights of every row.
@@ -98,18 +87,14 @@ def payload(reading: AttentionReading, *, level: Level, weights: Weights) -> Pay
         "isPart": len(sets) < len(every),
         "leftOut": list(reading.given.left_out),
     }
-    return Payload(values, maps)
+    return values, maps
 
 
 def _units(reading: AttentionReading, level: Level) -> dict[str, Any]:
     units = reading.units(level)
     place = {word: number for number, word in reversed(list(enumerate(units.word)))}
-    return {
-        "labels": list(units.labels),
-        "special": [int(special) for special in units.special],
-        "segment": list(units.segment),
-        "arcs": _arcs(reading.sentences, place),
-    }
+    shown = {"labels": list(units.labels), "special": list(map(int, units.special)), "segment": list(units.segment)}
+    return {**shown, "arcs": _arcs(reading.sentences, place)}
 
 
 def _arcs(sentences: tuple[Sentence, ...], place: dict[int, int]) -> list[list[Any]]:
@@ -145,7 +130,7 @@ def pack(maps: Maps, *, kept: int) -> tuple[bytes, float]:
     rows = maps.reshape(-1, n_units)
     scale = rows.max(1)
     total = rows.sum(1, dtype=np.float64).astype(np.float32)
-    parts: list[bytes] = [scale.astype("<f4").tobytes()]
+    parts = [scale.astype("<f4").tobytes()]
     if kept < n_units:
         columns = np.sort(np.argpartition(-rows, kept - 1, axis=1)[:, :kept], axis=1)
         rows = np.take_along_axis(rows, columns, axis=1)

@@ -34,15 +34,10 @@ class ShownUnits:
     """Words or pieces, special ones in their places, as they are shown."""
 
     labels: tuple[str, ...]
-    """How each is written."""
     special: tuple[bool, ...]
-    """Whether each is a special piece."""
-    segment: tuple[int, ...]
-    """0 or 1: the first sentence or the second; special pieces close the sentence before them."""
-    word: tuple[int, ...]
-    """Number of the word, through the sentences, that each is or belongs to; −1 for special pieces."""
-    spans: tuple[tuple[int, int], ...]
-    """First piece of each, and the end of its pieces."""
+    segment: tuple[int, ...]  # 0 or 1: the sentence of each; special pieces close the one before them
+    word: tuple[int, ...]  # number of its word through the sentences; −1 for special pieces
+    spans: tuple[tuple[int, int], ...]  # first piece of each, and the end of its pieces
 
     @classmethod
     def of(cls, units: Iterable[tuple[tuple[int, int], int, str]], encoding: Any) -> ShownUnits:
@@ -63,14 +58,11 @@ class Input:
     """One input to the model."""
 
     ids: tuple[int, ...]
-    types: tuple[int, ...] | None
-    """Token types, where the model takes them and they are not all 0."""
+    types: tuple[int, ...] | None  # None where the model takes none, or all are 0
     words: ShownUnits
     pieces: ShownUnits
-    left_out: tuple[str, ...]
-    """Words for which the tokenizer makes no piece."""
-    gaps: tuple[int, ...]
-    """Pieces between those of one word that belong to none: white space."""
+    left_out: tuple[str, ...]  # words for which the tokenizer makes no piece
+    gaps: tuple[int, ...]  # pieces between those of one word that belong to none: white space
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +71,6 @@ class AttentionReading:
 
     sentences: tuple[Sentence, ...]
     model: str
-    family: str
     init: str
     heads: Mapping[int, tuple[int, ...]]
     """Heads by layer, both from 1."""
@@ -173,7 +164,6 @@ def read_attention(
     return AttentionReading(
         sentences=tuple(sentences),
         model=encoder.name,
-        family=encoder.family,
         init=encoder.init,
         heads=chosen,
         given=given,
@@ -248,9 +238,8 @@ def lay_out(encoder: Encoder, sentences: Sequence[Sentence]) -> Input:
     # Where two words share a piece, it belongs to the first of them.
     for (first, last), number, _ in reversed(words):
         of_piece[first:last] = [-1 if place in gaps else number for place in range(first, last)]
-    single = [
-        ((place, place + 1), word, _label(encoder, encoding, sentences, place)) for place, word in enumerate(of_piece)
-    ]
+    labels = (_label(encoder, encoding, sentences, place) for place in range(len(of_piece)))
+    single = [((place, place + 1), *unit) for place, unit in enumerate(zip(of_piece, labels, strict=True))]
     specials = [unit for unit, of in zip(single, encoding.sequence_ids, strict=True) if of is None]
     highest = max(encoding.type_ids)
     return Input(
@@ -281,8 +270,7 @@ def _label(encoder: Encoder, encoding: Any, sentences: Sequence[Sentence], place
     # A mere word-boundary mark is given the character after it as its own.
     if number is None or token.startswith("##") or token in (encoder.tokenizer.unk_token, "▁"):
         return token
-    low, high = encoding.offsets[place]
-    text = str(sentences[number].text)
+    (low, high), text = encoding.offsets[place], sentences[number].text
     surface: str = text[low:high]
     if not surface.strip():
         return token

@@ -38,7 +38,7 @@ class AttentionView:
     @cached_property
     def html(self) -> str:
         """The page as text."""
-        return render_page(payload(self.reading, level=self.level, weights=self.weights))
+        return render_page(*payload(self.reading, level=self.level, weights=self.weights))
 
     def save(self, path: str | Path) -> Path:
         """Write the page as one HTML file that needs no other file and no network.

@@ -34,11 +34,10 @@ from bertology.runner.engines._dask_tasks import (
     compute,
     look_afresh,
     missing_shards,
-    unpack,
     write_shard,
 )
 from bertology.runner.engines._local import Engine, Outcomes, in_telling_order, portions
-from bertology.runner.engines._sending import Transport
+from bertology.runner.engines._sending import Transport, unpack
 
 _AGAIN_S = 1.0
 _Entry = tuple[Weights, str]

@@ -36,8 +36,7 @@ class _Cluster:
     where: Any
     name: str
     patience_s: float
-    first_patience_s: float
-    """Until there has been a worker."""
+    first_patience_s: float  # until there has been a worker
     most_workers: int = 1
 
 
@@ -45,7 +44,10 @@ class _Cluster:
 def open_pool(choice: ClusterChoice, *, jobs: int, run: Path, echo: Callable[[str], None]) -> Iterator[Pool]:
     """The workers that were chosen, or so many ``jobs`` of this machine, while in the ``with`` block."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_quiet())
+        # Without dask's own log: it replaces lost workers itself, and a lost scheduler is an error of one line.
+        logger = logging.getLogger("distributed")
+        stack.callback(logger.setLevel, logger.level)
+        logger.setLevel(logging.CRITICAL + 1)
         cluster = stack.enter_context(_cluster(choice, jobs, run))
         try:
             timeout = min(CONNECT_S, choice.patience_s or CONNECT_S)
@@ -66,17 +68,15 @@ class Pool:
     def __init__(self, client: Client, cluster: _Cluster, echo: Callable[[str], None]) -> None:
         self._client, self._cluster, self._echo = client, cluster, echo
         self._handlers: dict[str, tuple[Future, Handler]] = {}
-        self._on_gpu: set[str] = set()
+        self._on_gpu: set[str] = set()  # keys of tasks that only a worker with a GPU takes
         self._done: SimpleQueue[Future] = SimpleQueue()
         self._had_workers = False
         self._looked = self._alive = time.monotonic()
         self._n_threads = 0
-        # Whether there are workers that declare a GPU, by the resource of that name.
-        self._has_gpus = False
+        self._has_gpus = False  # whether workers declare a GPU, by the resource of that name
 
     @property
     def outstanding(self) -> int:
-        """Tasks that are not done."""
         return len(self._handlers)
 
     @property
@@ -137,7 +137,6 @@ class Pool:
         yield handler, value
 
     def cancel(self) -> None:
-        """Give up what is not done yet."""
         futures = [future for future, _ in self._handlers.values()]
         self._handlers.clear()
         self._on_gpu.clear()
@@ -215,18 +214,6 @@ def _cluster(choice: ClusterChoice, jobs: int, run: Path) -> Iterator[_Cluster]:
             ) as local,
         ):
             yield _Cluster(local, f"{jobs} processes of this machine", patience, patience, jobs)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without dask's own log: it replaces lost workers itself, and a lost scheduler is an error of one line."""
-    logger = logging.getLogger("distributed")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 def _line(error: BaseException) -> str:

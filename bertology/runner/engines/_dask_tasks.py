@@ -59,13 +59,6 @@ class MissingShards:
     notes: tuple[str, ...]
 
 
-def unpack(content: bytes) -> Splits:
-    """Sentences as they were sent: kept by dask on each worker that asked for them."""
-    splits = pickle.loads(content)
-    assert isinstance(splits, Splits)
-    return splits
-
-
 def compute(context: WorkerContext, units: Sequence[Unit], splits: Splits, wait: bool) -> list[Outcome | Exception]:
     """Compute units that stand together, whose plan comes without its sentences."""
     with _at_work(context) as device:

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from threading import Event
@@ -33,7 +32,7 @@ from bertology.runner._compute import (
 )
 from bertology.runner._folder import write_failure
 from bertology.runner._plan import Unit
-from bertology.runner.engines._sending import Sent, sending
+from bertology.runner.engines._sending import Sent, loaded, sending, splits_in
 
 Note = tuple[Progress, str]
 """A note, and the display that shows it."""
@@ -76,17 +75,17 @@ def _threads(n_threads: int) -> Engine:
             sharing = replace(context, side_by_side=max(1, min(n_threads, n_fits)))
             stopped, notes = Event(), [list[Note]() for _ in parts]
             with ThreadPoolExecutor(n_threads) as pool, one_thread():
-                displays = (partial(_InThread.of, context.progress, stopped, own) for own in notes)
-                jobs = (replace(sharing, progress=display) for display in displays)
-                futures = [pool.submit(_computed, part, one) for part, one in zip(parts, jobs, strict=True)]
+                displays = [_in_thread(context.progress, stopped, kept) for kept in notes]
+                jobs = [replace(sharing, progress=display) for display in displays]
+                futures = [pool.submit(_computed, *job) for job in zip(parts, jobs, strict=True)]
                 ended = zip(futures, notes, strict=True)
                 try:
                     for load in fits:
                         outcomes: dict[int, list[Outcome | Exception]] = {number: [] for number, _ in load}
-                        for future, own in itertools.islice(ended, len(_draw_by_draw(load))):
+                        for future, kept in itertools.islice(ended, len(_draw_by_draw(load))):
                             for number, outcome in future.result():
                                 outcomes[number].append(outcome)
-                            for display, text in own:
+                            for display, text in kept:
                                 display.note(text)
                         yield from ((number, _of_all(of_unit)) for number, of_unit in outcomes.items())
                 finally:
@@ -99,10 +98,8 @@ def _threads(n_threads: int) -> Engine:
 
 def _draw_by_draw(load: list[Numbered]) -> list[list[Numbered]]:
     """A unit as one unit for each draw of its weights; units that share a pass as they are."""
-    if len(load) > 1:
-        return [load]
-    ((number, unit),) = load
-    return [[(number, replace(unit, part=(group,)))] for group in unit.draws]
+    number, unit = load[0]
+    return [load] if len(load) > 1 else [[(number, replace(unit, part=(group,)))] for group in unit.draws]
 
 
 _BY_WEIGHT: tuple[Outcome, ...] = ("busy", "computed", "found")
@@ -118,16 +115,15 @@ class _Stopped(BaseException):
     """Ends a fit in a thread, when the run ends before it."""
 
 
+def _in_thread(progress: ProgressFor, stopped: Event, notes: list[Note]) -> ProgressFor:
+    return lambda label: _InThread(progress(label), stopped, notes)
+
+
 class _InThread(Progress):
     """The progress display of a job in a thread: it keeps notes for later, and ends the job once it is stopped."""
 
     def __init__(self, display: Progress, stopped: Event, notes: list[Note]) -> None:
         self._display, self._stopped, self._notes = display, stopped, notes
-
-    @classmethod
-    def of(cls, progress: ProgressFor, stopped: Event, notes: list[Note], label: str) -> _InThread:
-        """The display of the job with this label."""
-        return cls(progress(label), stopped, notes)
 
     def _shown(self) -> Progress:
         if self._stopped.is_set():
@@ -186,8 +182,7 @@ def _joblib(n_jobs: int) -> Engine:
 
 def portions(units: Sequence[Unit]) -> Iterator[list[Numbered]]:
     """Numbered units by plan: what one model reads of one corpus is read once, for all its tasks."""
-    for _, portion in groupby(enumerate(units), key=lambda numbered: id(numbered[1].plan)):
-        yield list(portion)
+    return (list(portion) for _, portion in groupby(enumerate(units), key=lambda numbered: id(numbered[1].plan)))
 
 
 def _with_vectors(
@@ -246,4 +241,5 @@ def in_telling_order(
 def _unpacked(
     load: Sequence[tuple[int, Sent]], run: Path, device: str, wait: bool
 ) -> list[tuple[int, Outcome | Exception]]:
-    return _computed([(number, unit.unpacked()) for number, unit in load], Context(run, device, wait))
+    units = [(number, loaded(unit, splits_in(file))) for number, (unit, file) in load]
+    return _computed(units, Context(run, device, wait))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -44,7 +44,7 @@ class Transport:
             self._light[id(plan)] = plan, replace(plan, pair=pair)
         return self._light[id(plan)][1]
 
-    def name(self, splits: Splits, keep: Callable[[str, bytes], None]) -> str:
+    def name(self, splits: Splits, keep: Callable[[str, bytes], object]) -> str:
         """A name for the content of ``splits``; ``keep`` is given name and content when it is asked for first."""
         key = tuple(id(read) for read in (*splits.by_name.values(), *splits.items.values()))
         if key not in self._packed:
@@ -55,21 +55,19 @@ class Transport:
         return self._packed[key][1]
 
 
-@dataclass(frozen=True)
-class Sent:
-    """A unit as it is sent to a process of this machine, which finds the sentences in a file."""
-
-    unit: Unit
-    file: Path
-
-    def unpacked(self) -> Unit:
-        """The unit, with its sentences."""
-        return loaded(self.unit, _splits_in(self.file))
+Sent = tuple[Unit, Path]
+"""A unit as it is sent to a process of this machine, without its sentences, and the file that has them."""
 
 
 @lru_cache(maxsize=1)
-def _splits_in(file: Path) -> Splits:
-    splits = pickle.loads(file.read_bytes())
+def splits_in(file: Path) -> Splits:
+    """What a file of :func:`sending` holds."""
+    return unpack(file.read_bytes())
+
+
+def unpack(content: bytes) -> Splits:
+    """Sentences as they were sent."""
+    splits = pickle.loads(content)
     assert isinstance(splits, Splits)
     return splits
 
@@ -80,11 +78,8 @@ def sending(run: Path) -> Iterator[Callable[[Unit], Sent]]:
     transport = Transport()
     with temporary_folder(run, "corpora") as folder:
 
-        def keep(name: str, content: bytes) -> None:
-            (folder / name).write_bytes(content)
-
         def send(unit: Unit) -> Sent:
-            name = transport.name(unit.plan.pair.splits, keep)
-            return Sent(replace(unit, plan=transport.light(unit.plan)), folder / name)
+            name = transport.name(unit.plan.pair.splits, lambda name, content: (folder / name).write_bytes(content))
+            return replace(unit, plan=transport.light(unit.plan)), folder / name
 
         yield send

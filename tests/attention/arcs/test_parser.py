@@ -34,7 +34,7 @@ def test_the_score_is_that_of_the_weights(
 ) -> None:
     loaded, heads = encoder("bert"), random_trees(sentences, 0)
     settings = ParserSettings(max_epochs=3)
-    examples = _read(loaded, *parsed(sentences, heads), settings, "skip")
+    examples = _read(loaded, *parsed(sentences, heads), settings, on_long="skip")
     parser = _fit(examples, examples, settings)
     up, down = parser.plain.detach().double().numpy().reshape(2, loaded.n_layers, loaded.n_heads)
     right, asked = np.zeros(len(sentences)), np.zeros(len(sentences))
@@ -104,7 +104,7 @@ def test_long_sentences_are_left_out(encoder: Callable[..., Encoder], sentences:
     n_windows = np.bincount(narrow.tokenize(sentences).window_sentence)
     n_whole = int((n_windows[text[1].sentences] == 1).sum())
     for on_long in ("skip", "window"):
-        assert len(_read(narrow, *text, FEW, on_long)) == n_whole < len(text[1].sentences)
+        assert len(_read(narrow, *text, FEW, on_long=on_long)) == n_whole < len(text[1].sentences)
 
 
 def test_nothing_to_parse(encoder: Callable[..., Encoder], sentences: Sentences) -> None:

@@ -91,7 +91,7 @@ def test_a_word_without_pieces_is_named(encoder: Encoder) -> None:
 def test_long_texts_keep_what_is_asked_for(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bertology.attention.viewer._page.MOST_CELLS", 100)
     reading = read_attention(encoder, [english_sentence(SENTENCE)], norms=True)
-    values = payload(reading, level="piece", weights="norm").values
+    values = payload(reading, level="piece", weights="norm")[0]
     assert list(values["sets"]) == ["piece-norm"]
     assert values["isPart"]
 
@@ -161,4 +161,4 @@ def test_maps_that_were_not_read(encoder: Encoder) -> None:
         reading.maps(1)
     with pytest.raises(BertologyError, match="weights='norm'"):
         reading.maps(2, weights="norm")
-    assert AttentionView(reading).html == render_page(payload(reading, level="word", weights="raw"))
+    assert AttentionView(reading).html == render_page(*payload(reading, level="word", weights="raw"))

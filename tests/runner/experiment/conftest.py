@@ -103,7 +103,6 @@ def hang_once(folder, name):
 def install(hooks, folder):
     real_fit, real_baselines = labels.fit, labels.write_baselines
     real_read = _extract.Extraction.read
-    real_unpack = _dask_tasks.unpack
     def fit(*args, **options):
         log(folder, "fits")
         if "hang_in_fit" in hooks:
