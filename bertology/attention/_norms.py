@@ -21,7 +21,6 @@ _FAMILIES = ("albert", "bert", "camembert", "distilbert", "electra", "mpnet", "r
 
 
 def knows_norms(family: str) -> bool:
-    """Whether norms can be computed for a family of models."""
     return family in _FAMILIES
 
 

@@ -96,7 +96,6 @@ def _terminable() -> Iterator[None]:
 
 
 def _run(arguments: list[str]) -> int:
-    """Run a command and return its exit status."""
     import typer
 
     from bertology.cli._app import UsageError, app

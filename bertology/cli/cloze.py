@@ -104,7 +104,6 @@ def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _left_out(reading: ClozeReading) -> list[str]:
-    """One line for the candidates that have no score, counted."""
     if not reading.excluded:
         return []
     n_excluded = len(reading.excluded)
@@ -116,7 +115,6 @@ def _left_out(reading: ClozeReading) -> list[str]:
 
 
 def _csv(reading: ClozeReading) -> str:
-    """A line a layer and word."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["layer", "word", "log_prob", "rank", "form"])
@@ -134,7 +132,6 @@ def _scores(reading: ClozeReading) -> list[list[tuple[str, float, int | None]]]:
 
 
 def _json(reading: ClozeReading) -> str:
-    """Everything, by layer."""
     layers = [
         {
             "layer": layer,

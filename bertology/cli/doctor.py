@@ -79,7 +79,6 @@ def _cache() -> str:
 
 
 def _loaded(components: Mapping[str, Registered[Any]]) -> str:
-    """The names of components, all of which can be imported."""
     for component in components.values():
         component.load()
     return ", ".join(sorted(components))

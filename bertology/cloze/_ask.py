@@ -123,8 +123,6 @@ class _Text:
 
 
 class _Asking:
-    """One call of :func:`ask`."""
-
     def __init__(self, encoder: Encoder, prompts: tuple[Prompt, ...], form: AnswerForm, wanted: Wanted) -> None:
         self._encoder, self._prompts, self._form, self._wanted = encoder, prompts, form, wanted
         self._answers = AnswerReader(encoder)

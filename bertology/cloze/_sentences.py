@@ -136,7 +136,6 @@ class _Cut:
         self.reasons: list[str] = []  # of each sentence, why it has no score; empty if it has one
 
     def add(self, questions: Questions, encoding: Any) -> None:
-        """Add a sentence's masked copies, terms in the order of pieces."""
         encoder = self._encoder
         pieces = range(encoder.n_prefix, len(encoding.ids) - encoder.n_suffix)
         ids, words = (every[pieces.start : pieces.stop] for every in (encoding.ids, encoding.word_ids))

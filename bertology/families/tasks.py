@@ -178,9 +178,6 @@ class CellGrid:
     column_identity: Mapping[int | None, Mapping[str, Any]] = field(default_factory=dict)
     """The same of single columns."""
 
-    def __len__(self) -> int:
-        return len(self.controls) * self.n_seeds * len(self.columns)
-
 
 @dataclass(frozen=True)
 class FitCells:

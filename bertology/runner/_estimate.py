@@ -29,8 +29,6 @@ _BYTES_A_PREDICTION = 6
 
 @dataclass(frozen=True)
 class PairEstimate:
-    """One model on one corpus."""
-
     model: str
     corpus: str
     layers: int

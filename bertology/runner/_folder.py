@@ -49,8 +49,6 @@ OF_CELLS = ("cells", "predictions", FITS, KEPT)
 
 @dataclass(frozen=True)
 class _Content:
-    """Fingerprints by name."""
-
     models: dict[str, str]
     corpora: dict[str, str]
 
@@ -138,7 +136,6 @@ class RunFolder:
         return record
 
     def experiment(self) -> Experiment:
-        """The experiment as it was resolved."""
         self.record()
         path = self.path / ASKED
         experiment = load_experiment(path)
@@ -213,7 +210,6 @@ def git_state() -> dict[str, Any] | None:
 
 
 def finished(run: Path, unit: Unit) -> bool:
-    """Whether all cells of a unit are there."""
     return all_finished(run, unit.cells)
 
 
@@ -242,7 +238,6 @@ def write_failure(run: Path, unit: Unit, error: Exception) -> None:
 
 
 def forget_failures(run: Path, cells: Iterable[Cell]) -> None:
-    """Take away the records of failures that have been mended."""
     for cell in cells:
         _failure_path(run, cell).unlink(missing_ok=True)
 

@@ -16,7 +16,6 @@ from bertology.families.request import Init, ProbeRequest, ReadoutConfig, parse_
 from bertology.families.tasks import (
     DRAWS,
     BaselineCells,
-    CellGrid,
     FitCells,
     FitGroup,
     Pair,
@@ -49,7 +48,6 @@ class Plan:
 
     @cached_property
     def fits_by_task(self) -> Mapping[tuple[Init, str], tuple[Draws, ...]]:
-        """The same by initialisation and task."""
         return {
             (init, probe.task): tuple(self._draws(probe, configs, init) for configs in self.configs_together(probe))
             for init in self.pair.inits
@@ -58,20 +56,13 @@ class Plan:
         }
 
     def _draws(self, probe: Probe, configs: Sequence[ReadoutConfig], init: Init) -> Draws:
-        draws = self.weights_of(probe, configs, init)
+        draws = [weights for weights in self.pair.fingerprints if weights.init == init]
+        if len(draws) > 1:
+            draws = draws[: family_of(probe).n_draws(self.pair, probe, configs)]
         return tuple(FitGroup(tuple(self._cells(probe, one, weights) for one in configs)) for weights in draws)
 
-    def weights_of(self, probe: Probe, configs: Sequence[ReadoutConfig], init: Init) -> tuple[Weights, ...]:
-        """The draws of weights of one initialisation that configurations fitted together are put to."""
-        every = tuple(weights for weights in self.pair.fingerprints if weights.init == init)
-        return every if len(every) == 1 else every[: family_of(probe).n_draws(self.pair, probe, configs)]
-
-    def grid_of(self, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
-        """The cells of a configuration on each draw of the weights of one initialisation."""
-        return family_of(probe).grid(self.pair, probe, config, init)
-
     def _cells(self, probe: Probe, config: ReadoutConfig, weights: Weights) -> FitCells:
-        pair, grid = self.pair, self.grid_of(probe, config, weights.init)
+        pair, grid = self.pair, family_of(probe).grid(self.pair, probe, config, weights.init)
         shared = {
             **self._task_identity(probe),
             "model_fingerprint": pair.fingerprints[weights],
@@ -224,12 +215,10 @@ class Unit:
 
     @cached_property
     def key(self) -> str:
-        """Hash of its cells."""
         return digest([canonical_json(sorted(cell.id for cell in self.cells))])
 
     @property
     def reads_vectors(self) -> bool:
-        """Whether it needs the stored vectors of the corpus."""
         return bool(self.draws) and self.family.reads_vectors
 
     @property
@@ -239,7 +228,6 @@ class Unit:
 
     @property
     def title(self) -> str:
-        """Its name in messages."""
         where = f"{self.probe.task} on {self.plan.pair.corpus.name}"
         if not self.draws:
             return f"{where}, baselines"

@@ -167,7 +167,6 @@ class _Session:
         self.device = device_of(self.options.engine, pending, device=device, cluster=self.options.cluster)
 
     def compute(self) -> None:
-        """Compute what is not there yet."""
         pending = [unit for unit in self._work.shard(self.options.shard) if self._is_pending(unit)]
         if not pending:
             return

@@ -54,7 +54,6 @@ class Shard:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all there is."""
         return self.of == 1
 
 
@@ -96,7 +95,7 @@ class Work:
 
     @cached_property
     def units_of_all(self) -> tuple[Unit, ...]:
-        """As :attr:`units` if all models can read every word, which this does not find out."""
+        """As :attr:`units` if all models can read every word, which is not looked up."""
         return self._units(self.part, reads_all=True)
 
     def shard(self, shard: Shard) -> tuple[Unit, ...]:
@@ -130,20 +129,10 @@ class Work:
         baselines = [plan.baselines[place.task] for (_, at), plan in self.pairs.items() if at == place.corpus]
         return len(baselines) == len(self.experiment.models) and all(one.unreadable for one in baselines)
 
-    @cached_property
+    @property
     def n_cells(self) -> int:
-        """How many cells this part has, without making them, if its models can read every word."""
-        n_cells = 0
-        for place in places_of(self.experiment, self.part):
-            plan = self.pairs[place.model, place.corpus]
-            if place.init is None:
-                n_cells += len(plan.baselines_of_all[place.task].cells)
-                continue
-            probe = plan.probes[place.task]
-            configs = plan.configs_together(probe)[place.config]
-            n_draws = len(plan.weights_of(probe, configs, place.init))
-            n_cells += n_draws * sum(len(plan.grid_of(probe, config, place.init)) for config in configs)
-        return n_cells
+        """How many cells this part has if its models can read every word."""
+        return sum(len(unit.cells) for unit in self.units_of_all)
 
     @property
     def content(self) -> dict[str, dict[str, str]]:

@@ -27,7 +27,6 @@ _MOST_SCORES = 1 << 19
 
 
 def check_level(scope: Scope) -> None:
-    """Refuse maps of pieces."""
     if scope.level != "word":
         raise ValueError('arcs join words: stream_maps(…, level="word")')
 
@@ -215,7 +214,6 @@ class _Trees:
 
 
 def _trees_shown(units: Units, trees: TextTrees) -> _Trees:
-    """The trees that the windows of a batch show whole."""
     places = Places(units)
     firsts = np.searchsorted(places.windows, np.arange(len(units) + 1))
     shown = []

@@ -209,7 +209,6 @@ def _fit(train: list[_Example], dev: list[_Example], settings: ParserSettings) -
 
 
 def _batches(examples: list[_Example], size: int = 32) -> Iterator[list[_Example]]:
-    """Neighbours, which are of like length."""
     return (examples[start : start + size] for start in range(0, len(examples), size))
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -184,10 +184,7 @@ def _check_importance(task: ScoredTask, importance: Floats) -> None:
 
 
 def _changes(
-    scores: tuple[Floats, Floats, Floats],
-    names: tuple[str, ...],
-    layers: tuple[int, ...],
-    unit: Literal["head", "layer"],
+    scores: TaskScores, names: tuple[str, ...], layers: tuple[int, ...], unit: Literal["head", "layer"]
 ) -> tuple[HeadRatios, HeadRatios]:
     """Changes of loss and score from the first state; the others are in order of names, layers and heads, if any."""
     *sums, items = scores
@@ -208,11 +205,16 @@ class Without:
     way: Way = "off"
 
 
-def scores_without(
-    task: ScoredTask, states: Sequence[Without], *, progress: Progress = silent
-) -> tuple[Floats, Floats, Floats]:
-    """Scores of a task with each of some sets of heads disabled, on the same items: ``[state, cluster]`` the loss in
-    bits, and the number of items on which the model is correct; ``[cluster]`` the number of items.
+class TaskScores(NamedTuple):
+    """Sums over the items of each cluster of sentences, for several states of a model."""
+
+    bits: Floats  # [state, cluster] loss
+    right: Floats  # [state, cluster] number of items on which the model was correct
+    items: Floats  # [cluster] number of items
+
+
+def scores_without(task: ScoredTask, states: Sequence[Without], *, progress: Progress = silent) -> TaskScores:
+    """Scores of a task with each of some sets of heads disabled, on the same items.
 
     Each batch is read once by the whole model; then, for every state, only from the first layer with a disabled head,
     since nothing below has changed. A batch goes to a core.
@@ -247,7 +249,7 @@ def scores_without(
     by_state = len(distinct), task.n_clusters
     loss, right, items = summed(task, [by_state, by_state, by_state[1:]], add, passes=len(distinct), progress=progress)
     place = [distinct.index(state) for state in states]
-    return loss[place], right[place], items
+    return TaskScores(loss[place], right[place], items)
 
 
 @contextlib.contextmanager

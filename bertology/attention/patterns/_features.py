@@ -70,7 +70,6 @@ class Layout:
 
     @classmethod
     def of_units(cls, units: Units) -> Layout:
-        """The layout of a batch at piece level."""
         lengths = torch.from_numpy(np.asarray(units.lengths)).to(units.word.device)
         inside = torch.arange(units.word.shape[1], device=units.word.device) < lengths[:, None]
         kinds = torch.where(inside, PIECE, PADDING)

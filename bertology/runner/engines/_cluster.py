@@ -142,7 +142,6 @@ class SlurmProfile(_Profile):
 
     @property
     def most_workers(self) -> int:
-        """How many workers there can be."""
         return self.jobs.maximum * (self.processes or self.cores)
 
     def cluster(self) -> SLURMCluster:

@@ -108,7 +108,6 @@ class _Stage:
         self._mark = uuid.uuid4().hex[:12]
 
     def outcomes(self) -> Outcomes:
-        """Send and receive until all is done."""
         more = True
         while True:
             # No further model is begun while there is enough to do, so that what is finished comes soon.
@@ -127,7 +126,6 @@ class _Stage:
                 return
 
     def stop(self) -> None:
-        """Give up what is out, and all locks."""
         self._pool.cancel()
         for extraction in self._open:
             extraction.locks.close()

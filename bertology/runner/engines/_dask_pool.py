@@ -85,7 +85,6 @@ class Pool:
         return 2 * max(self._n_threads, self._cluster.most_workers) + 2
 
     def wait(self) -> None:
-        """Wait for the first worker."""
         self._look()
         if not self._n_threads:
             self._echo(f"waiting for workers of {self._cluster.name}")

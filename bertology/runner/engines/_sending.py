@@ -66,7 +66,6 @@ def splits_in(file: Path) -> Splits:
 
 
 def unpack(content: bytes) -> Splits:
-    """Sentences as they were sent."""
     splits = pickle.loads(content)
     assert isinstance(splits, Splits)
     return splits

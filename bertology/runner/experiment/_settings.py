@@ -69,7 +69,6 @@ class ModelSettings(_Named):
 
     @classmethod
     def of(cls, request: ProbeRequest, *, title: str) -> ModelSettings:
-        """The model of a request, as the tables call it."""
         return cls(name=request.model, id=title, **{name: getattr(request, name) for name in cls.shared_fields()})
 
     @classmethod
@@ -110,7 +109,6 @@ class CorpusSettings(_Named):
 
     @classmethod
     def of(cls, request: ProbeRequest) -> CorpusSettings:
-        """The corpus of a request."""
         shared = {name: getattr(request, name) for name in ("train_split", "test_split", "columns", "annotate")}
         return cls(name=request.corpus, items=request.max_items, **shared)
 
@@ -147,7 +145,6 @@ class ReadoutSettings(_Named):
 
     @classmethod
     def of(cls, config: ReadoutConfig) -> ReadoutSettings:
-        """One readout configuration with its registered readout."""
         # A list would be a sweep over its values.
         settings = {k: [v] if isinstance(v, list | tuple) else v for k, v in config.settings.items()}
         shared = {name: getattr(config, name) for name in ("fraction", "codelength", "erase", "eraser", "layers")}
@@ -155,7 +152,6 @@ class ReadoutSettings(_Named):
 
     @property
     def configs(self) -> tuple[ReadoutConfig, ...]:
-        """Every combination."""
         fractions = self.fraction if isinstance(self.fraction, tuple) else (self.fraction,)
         layers = self.layers if isinstance(self.layers, tuple) else () if self.layers is None else (self.layers,)
         shared = {name: getattr(self, name) for name in ("codelength", "erase", "eraser")}
@@ -180,7 +176,6 @@ class TaskSettings(_Named):
 
     @property
     def configs(self) -> tuple[ReadoutConfig, ...]:
-        """Its readout configurations; empty where the task's own readout is taken."""
         chosen = self.readout if isinstance(self.readout, tuple) else (self.readout,)
         return tuple(config for one in chosen if one is not None for config in one.configs)
 
@@ -260,14 +255,12 @@ class Experiment(_Settings):
 
     @property
     def chosen_controls(self) -> tuple[str, ...]:
-        """The controls by name."""
         if isinstance(self.controls, str):
             return CONTROLS if self.controls == "all" else ()
         return self.controls
 
     @property
     def layer_spec(self) -> str:
-        """The layers as one text."""
         return ",".join(map(str, self.layers)) if isinstance(self.layers, tuple) else str(self.layers)
 
     def plain(self) -> dict[str, Any]:
