@@ -121,12 +121,8 @@ class Divergences(HeadStatistic):
 
 
 def divergences(rows: Tensor, weights: Tensor) -> Tensor:
-    """``[head, head]`` Jensen–Shannon divergences in nats, summed over rows, on the processor.
-
-    Args:
-        rows: ``[head, row, unit]`` attention of words by every head, whatever its sum.
-        weights: ``[row]`` how much each counts.
-    """
+    """``[head, head]`` Jensen–Shannon divergences in nats of ``[head, row, unit]`` attention, whatever its sum, summed
+    over rows, each of which counts ``[row]`` its weight; on the processor."""
     n_heads, n_rows, n_units = rows.shape
     far = n_heads // 2
     alone = torch.zeros(n_heads, dtype=torch.float64)

@@ -127,10 +127,8 @@ class Offsets(SumsStatistic):
 
 
 def weighted_sums(maps: Tensor, weights: Tensor) -> Tensor:
-    """``Σ_ij maps_ij · weights_ij``: ``[sentence, head, kind]`` of ``[sentence, kind, unit, unit]`` weights.
-
-    One matrix product reads the maps once, however many kinds there are.
-    """
+    """``Σ_ij maps_ij · weights_ij``: ``[sentence, head, kind]`` of ``[sentence, kind, unit, unit]`` weights, in one
+    product, which reads the maps once."""
     return torch.bmm(maps.flatten(2), weights.flatten(2).transpose(1, 2))
 
 

@@ -166,11 +166,8 @@ def checked_layers(encoder: Encoder, layers: Sequence[int] | None) -> tuple[int,
 
 
 class LayerMaps:
-    """Forward passes of an encoder, whose maps go to a callback layer by layer.
-
-    Hugging Face would gather the maps of all layers; here each is taken where its attention module returns it, so that
-    one layer's are in memory at a time. The pass ends with the deepest layer asked for.
-    """
+    """Forward passes of an encoder as far as the deepest layer asked for, whose maps go to a callback layer by layer:
+    each is taken where its attention module returns it, so that one layer's are in memory at a time."""
 
     def __init__(self, encoder: Encoder, *, layers: frozenset[int], norms: bool) -> None:
         self._encoder, self._layers, self._norms = encoder, layers, norms
@@ -224,11 +221,8 @@ class LayerMaps:
 
 @contextlib.contextmanager
 def taking_maps(encoder: Encoder, take: Callable[[int, tuple[Any, ...], int], Any]) -> Iterator[set[int]]:
-    """Call ``take`` in each block, with its number, where a module returns maps: with what it returns, and their place.
-
-    What ``take`` returns, unless None, replaces the output. Yields the blocks whose maps have been taken, to be cleared
-    before a further pass.
-    """
+    """Call ``take`` in each block where a module returns maps, with the block's number, the output and their place in
+    it; what it returns, unless None, replaces the output. Yields the blocks whose maps have been taken in a pass."""
     taken: set[int] = set()
 
     def hook(module: nn.Module, args: Any, output: Any) -> Any:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bertology.attention._ratios import Integers, Level
 from bertology.corpora import Sentences
-from bertology.encoders import Encoder, OnLong, Pieces
+from bertology.encoders import Encoder, OnLong
 from bertology.encoders.batching import Batch, padded, padded_inputs, pieces_in_batch, plan_batches
 from bertology.errors import CorpusError, ModelError
 
@@ -150,14 +150,9 @@ class _Window:
 
 
 class MapText:
-    """A text cut into windows, ready to be read for its maps.
+    """A text cut into windows, ready to be read for its maps; the arguments are those of :func:`stream_maps`.
 
-    With ``pairs``, the first sentence is read with the second, the third with the fourth, and so on, unless they are
-    too long for that. A pair goes by the window of its first sentence.
-
-    Raises:
-        CorpusError: there is nothing to read.
-        ModelError: a sentence is too long and ``on_long`` is ``"error"``; or the model takes no pairs.
+    A pair goes by the window of its first sentence.
     """
 
     def __init__(
@@ -178,7 +173,7 @@ class MapText:
         self.lengths = self.pieces.window_lengths.copy()
         """``[window]`` number of pieces; of the first windows of pairs that of the pair."""
         self._middle, self._segments = np.zeros(0, dtype=np.int64), (0, 0, 0)
-        self._second: dict[int, int] = {}
+        self._second: dict[int, int] = {}  # by the window of a first sentence that of the second
         self.n_apart = 0
         """Number of pairs that were too long, so that each sentence is read alone."""
         if pairs:
@@ -192,11 +187,19 @@ class MapText:
         return len(self._second)
 
     def _pair_up(self) -> None:
+        """Pair neighbours, so that no sentence is read twice. Where one of two has no window that is read, the other is
+        read alone; where they are too long, both are."""
         self._middle, self._segments = _pair_form(self._encoder)
         more = len(self._middle) - self._n_prefix - self._n_suffix
-        most, n_sentences = self._encoder.max_pieces - more, len(self._sentences)
-        self._second, self.n_apart = _neighbours(self.pieces, self.windows, n_sentences, most=most)
-        firsts, seconds = (np.array([*part], dtype=np.int64) for part in (self._second, self._second.values()))
+        n_sentences, of_window = len(self._sentences), self.pieces.window_sentence[self.windows]
+        window, n_windows = np.full(n_sentences, -1), np.bincount(of_window, minlength=n_sentences)
+        window[of_window] = self.windows
+        couples = np.arange(n_sentences // 2 * 2).reshape(-1, 2)  # [pair, 2]
+        couples = couples[(n_windows[couples] > 0).all(1)]
+        together = self.lengths[window[couples]].sum(1) + more <= self._encoder.max_pieces
+        fits = (n_windows[couples] == 1).all(1) & together
+        firsts, seconds = window[couples[fits]].T
+        self._second, self.n_apart = dict(zip(firsts.tolist(), seconds.tolist(), strict=True)), int((~fits).sum())
         self.lengths[firsts] += self.lengths[seconds] + more
         self.windows = np.setdiff1d(self.windows, seconds)
 
@@ -286,10 +289,8 @@ class MapText:
         return _Window(ids, np.zeros(len(ids), dtype=np.int64), pieces.window_gaps(number), words, first, last, is_read)
 
     def _read_whole(self) -> dict[int, tuple[Integers, Integers]]:
-        """First and last pieces of the words of each sentence in several windows, as if one window held them all.
-
-        A word's place is kept only for the window it is read from; as a column it is wanted in its neighbours too.
-        """
+        """First and last pieces of the words of each sentence in several windows, as if one window held them all: as a
+        column a word is wanted in more windows than the one that it is read from."""
         long = np.flatnonzero(np.bincount(self.pieces.window_sentence, minlength=len(self._sentences)) > 1)
         spans = {}
         for number in long.tolist():
@@ -359,19 +360,3 @@ def takes_types(encoder: Encoder, highest: int) -> bool:
     body: Any = encoder.model.body
     n_types = getattr(body.config, "type_vocab_size", 0) or 0
     return highest < n_types and "token_type_ids" in inspect.signature(body.forward).parameters
-
-
-def _neighbours(pieces: Pieces, read: Integers, n_sentences: int, *, most: int) -> tuple[dict[int, int], int]:
-    """Pairs of the first sentence and the second, the third and the fourth, and so on, so that none is read twice: the
-    window of the second sentence by that of the first; and the number of pairs of more than ``most`` pieces.
-
-    Where one of two has no window that is ``read``, the other is read alone; where they are too long, both are.
-    """
-    of_window = pieces.window_sentence[read]
-    window, n_windows = np.full(n_sentences, -1), np.bincount(of_window, minlength=n_sentences)
-    window[of_window] = read
-    couples = np.arange(n_sentences // 2 * 2).reshape(-1, 2)  # [pair, 2]
-    couples = couples[(n_windows[couples] > 0).all(1)]
-    together = pieces.window_lengths[window[couples]].sum(1) <= most
-    fits = (n_windows[couples] == 1).all(1) & together
-    return dict(window[couples[fits]].tolist()), int((~fits).sum())

@@ -104,9 +104,8 @@ def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _left_out(reading: ClozeReading) -> list[str]:
-    if not reading.excluded:
+    if not (n_excluded := len(reading.excluded)):
         return []
-    n_excluded = len(reading.excluded)
     reasons = [f"{excluded.candidate}: {excluded.reason}" for excluded in reading.excluded[:_MOST_TOLD]]
     more = [f"and {n_excluded - _MOST_TOLD} more"] if n_excluded > _MOST_TOLD else []
     hint = " (--form within_word_l2r scores several pieces)" if reading.form == "one_piece" else ""

@@ -110,10 +110,8 @@ def verify(run: Run) -> None:
     from bertology.runner import verify_run
 
     problems = verify_run(run)
-    for line in problems:
-        typer.echo(line)
     count = f"{len(problems)} problem{'s' * (len(problems) != 1)}" if problems else "as it was written"
-    typer.echo(f"{run}: {count}")
+    typer.echo("\n".join([*problems, f"{run}: {count}"]))
     raise typer.Exit(1 if problems else 0)
 
 
@@ -131,10 +129,9 @@ def rerun(
 
     out = out or run.with_name(f"{real_path(run).name}-again")
     repeated = runner.rerun(run, out, options=runner.RunOptions(jobs=jobs))
-    for line in repeated.moved[:_MOST_LINES]:
+    n_more = len(repeated.moved) - _MOST_LINES
+    for line in [*repeated.moved[:_MOST_LINES], *([f"… and {n_more} more"] if n_more > 0 else [])]:
         typer.echo(line)
-    if len(repeated.moved) > _MOST_LINES:
-        typer.echo(f"… and {len(repeated.moved) - _MOST_LINES} more")
     moved = f"{len(repeated.moved):,} moved" if repeated.moved else "none moved"
     typer.echo(f"{repeated.n_scores:,} scores compared, {moved} ({repeated.summary.wall_s:.1f} s); in {out}")
     raise typer.Exit(1 if repeated.moved else 0)

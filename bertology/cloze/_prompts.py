@@ -176,11 +176,8 @@ def mask_places(encoder: Encoder, prompt: Prompt, ids: Sequence[int]) -> list[in
 def masked_copies(
     ids: Sequence[int], pieces: range, words: Sequence[int | None], mask_id: int, form: AnswerForm
 ) -> Iterator[tuple[list[int], int, int]]:
-    """A text once for each of some pieces in a row, with that piece masked: the inputs of a pseudo-log-likelihood.
-
-    ``words`` are the numbers of these pieces' words: the form ``within_word_l2r`` masks the later pieces of the same
-    word too. Yields the vocabulary numbers of an input, the piece that is scored, and the entry that belongs there.
-    """
+    """A text once for each of some pieces in a row, with that piece masked and, for ``within_word_l2r``, the later
+    pieces of the same of ``words``: the input, the piece that is scored, and the entry that belongs there."""
     for place, piece in enumerate(pieces):
         copy = list(ids)
         copy[piece] = mask_id

@@ -26,10 +26,7 @@ Text = TypeVar("Text")
 
 
 class Questions:
-    """Inputs with masks, places in them and vocabulary entries at those places, until there are enough to be read.
-
-    Equal inputs are one, and so are equal places.
-    """
+    """Distinct inputs with masks, distinct places in them and vocabulary entries at those places, to be read together."""
 
     def __init__(self) -> None:
         self.inputs: list[Integers] = []  # distinct ones, special tokens included

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +84,7 @@ class Examples:
 
 
 def word_examples(
-    sentences: Sentences, labels: Sequence[str | None] | NDArray[np.int32], values: tuple[str, ...] | None = None
+    sentences: Sentences, labels: Sequence[str | None] | NDArray[np.integer[Any]], values: tuple[str, ...] | None = None
 ) -> Examples:
     """One item for each word that has a label.
 
@@ -103,7 +103,7 @@ def word_examples(
         other = next((label for label in labels if not isinstance(label, str | None)), None)
         if other is not None:
             raise CorpusError(f"label {other!r} is no text: give str, or None for words that are not asked about")
-        labels, values = _coded(list(labels))
+        labels, values = coded(list(labels))
     codes = np.asarray(labels, dtype=np.int64)
     words = np.flatnonzero(codes >= 0)
     spans = np.stack([words, words + 1], axis=1)[:, None, :]
@@ -127,16 +127,15 @@ def layer_examples(sentences: Sentences, layer: str) -> Examples:
 def mapped_examples(sentences: Sentences, layer: str, mapping: Mapping[str, str | None]) -> Examples:
     """One item for each word whose value in ``layer`` maps to a label; other words are not asked about."""
     annotation = sentences.layers[layer]
-    codes, labels = _coded([mapping.get(value) for value in annotation.values])
+    codes, labels = coded([mapping.get(value) for value in annotation.values])
     # A code of −1 (no value) reads the last place of the table, which is −1.
-    table = np.append(codes, np.int32(-1))
-    return word_examples(sentences, table[annotation.codes], labels)
+    return word_examples(sentences, np.append(codes, -1)[annotation.codes], labels)
 
 
-def _coded(labels: Sequence[str | None]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+def coded(labels: Sequence[str | None]) -> tuple[Integers, tuple[str, ...]]:
     """The place of each label among the distinct ones, −1 for None; and the distinct ones, in order."""
     code_of = {label: code for code, label in enumerate(dict.fromkeys(label for label in labels if label is not None))}
-    codes = np.array([-1 if label is None else code_of[label] for label in labels], dtype=np.int32)
+    codes = np.array([-1 if label is None else code_of[label] for label in labels], dtype=np.int64)
     return codes, tuple(code_of)
 
 
@@ -157,11 +156,11 @@ def pair_examples(
         labels: ``[item]``
         skipped: how many pairs were left out, by reason.
     """
-    codes, values = _coded(labels)
+    codes, values = coded(labels)
     words = np.stack([first, second], axis=1).astype(np.int64)
     spans = np.stack([words, words + 1], axis=2)
     clusters = sentences.sentence_of_word[first].astype(np.int64)
-    return Examples(spans, codes.astype(np.int64), values, clusters, dict(skipped or {}))
+    return Examples(spans, codes, values, clusters, dict(skipped or {}))
 
 
 def target_examples(
@@ -195,11 +194,9 @@ def target_examples(
         raise CorpusError(f"layer {quoted(layer)} {problem}: give one kind of target")
     several, pairs = forms.pop()
     if spans is not None and pairs != (spans == 2):
-        if spans == 2:
-            mistake, remedy = "one span a target where two are", "span1 and span2"
-        else:
-            mistake, remedy = "two spans a target where one is", "span1 alone"
-        raise CorpusError(f"layer {quoted(layer)} has {mistake} asked about: give targets with {remedy}")
+        mistakes = {1: "two spans a target where one is", 2: "one span a target where two are"}
+        remedy = {1: "span1 alone", 2: "span1 and span2"}[spans]
+        raise CorpusError(f"layer {quoted(layer)} has {mistakes[spans]} asked about: give targets with {remedy}")
     renamed = [(number, target, _renamed(target, label)) for number, target in numbered]
     kept = [(number, target, labels) for number, target, labels in renamed if labels is not None]
     starts, clusters = sentences.starts, np.array([number for number, _, _ in kept], dtype=np.int64)

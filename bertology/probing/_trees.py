@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bertology.corpora import Sentences, WordLayer
 from bertology.errors import CorpusError, listed
 from bertology.measures import RELATION, UNSCORED, check_tree, tree_depths
-from bertology.probing._examples import Examples, Integers
+from bertology.probing._examples import Examples, Integers, coded
 
 _SHORTEST = 3
 # The tags that are punctuation, by layer: of the Penn treebank those that the authors leave out.
@@ -121,11 +121,11 @@ def tree_examples(sentences: Sentences, asks: Literal["distances", "depths", "ar
         trees.append(_written(map(str, marks), scored[first:last]))
         kept.append(number)
     places = np.array(kept, dtype=np.int64)
-    values = {tree: code for code, tree in enumerate(dict.fromkeys(trees))}
+    codes, values = coded(trees)
     return TreeExamples(
         spans=np.stack([sentences.starts[places], sentences.starts[places + 1]], axis=1)[:, None, :].astype(np.int64),
-        codes=np.array([values[tree] for tree in trees], dtype=np.int64),
-        values=tuple(values),
+        codes=codes,
+        values=values,
         clusters=places,
         skipped=dict(skipped),
         asks=asks,

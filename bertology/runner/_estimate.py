@@ -35,16 +35,12 @@ class PairEstimate:
     n_cells: int
     n_finished: int
     n_failed: int
-    problems: tuple[str, ...]
-    """Tasks that cannot be computed on this corpus, and why."""
-    vectors: int
-    """Bytes of vectors that it reads."""
-    vectors_missing: int
-    """Bytes of those that are not in the store yet."""
+    problems: tuple[str, ...]  # tasks that cannot be computed on this corpus, and why
+    vectors: int  # bytes of vectors that it reads
+    vectors_missing: int  # bytes of those that are not in the store yet
     reading_flops: float
     fitting_flops: float
-    memory: float
-    """Bytes that a fit takes."""
+    memory: float  # bytes that a fit takes
     result_bytes: float
 
 

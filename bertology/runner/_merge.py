@@ -30,8 +30,7 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
     """
     folders = [RunFolder(run) for run in runs]
     records = [folder.record() for folder in folders]
-    _check_alike(folders, records)
-    content = _content(folders, records)
+    content = _merged_content(folders, records)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BertologyError(f"{out} is not empty: {_REMEDY}")
     rows: dict[_Key, ResultRow] = {}
@@ -56,23 +55,19 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
     return results
 
 
-def _check_alike(folders: Sequence[RunFolder], records: Sequence[Mapping[str, Any]]) -> None:
-    first = folders[0].experiment()
-    for folder, record in zip(folders[1:], records[1:], strict=True):
-        one, other = first.plain(), folder.experiment().plain()
-        differing = ", ".join(sorted(key for key in one if one[key] != other[key]))
-        if differing:
-            where = f"{folders[0].path} and {folder.path}"
-            raise BertologyError(f"{where} are not of one experiment: they differ in {differing}")
-        if record["bertology"] != records[0]["bertology"]:
-            raise _made_of_different("versions of bertology", folders[0], folder)
-
-
-def _content(folders: Sequence[RunFolder], records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Fingerprints of all models and corpora; each part knows those that it was made of."""
+def _merged_content(folders: Sequence[RunFolder], records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Fingerprints of all models and corpora of the parts of one experiment; raises where they are not."""
+    first, one = folders[0], folders[0].experiment().plain()
     content: dict[str, dict[str, str]] = {"models": {}, "corpora": {}}
     owners: dict[tuple[str, str], RunFolder] = {}
     for folder, record in zip(folders, records, strict=True):
+        other = folder.experiment().plain()
+        differing = ", ".join(sorted(key for key in one if one[key] != other[key]))
+        if differing:
+            where = f"{first.path} and {folder.path}"
+            raise BertologyError(f"{where} are not of one experiment: they differ in {differing}")
+        if record["bertology"] != records[0]["bertology"]:
+            raise _made_of_different("versions of bertology", first, folder)
         for kind, fingerprints in content.items():
             for name, fingerprint in record["content"][kind].items():
                 owner = owners.setdefault((kind, name), folder)

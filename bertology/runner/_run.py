@@ -255,10 +255,8 @@ def _write_tables(work: Work, folder: RunFolder, session: _Session, wall: float)
 
 
 def _with_other_parts(work: Work, part: Results, before: Results, cells: Collection[str]) -> Results:
-    """The results of one part, which has these cells, put to those of others that are in the same folder already.
-
-    Which cells other parts have is not known here, since that would take the content of all models.
-    """
+    """The results of one part, which has these cells, put to those of other parts that the folder has already: which
+    cells those have is not known here, since that would take the content of all models."""
     models = {row.model for row in part.rows}
     others = [row for row in before.rows if row.cell_id not in cells or row.model not in models]
     rows = in_order(work.experiment, (*part.rows, *others))

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from bertology._files import shortened
 from bertology._inputs import is_numeral
@@ -28,6 +29,8 @@ from bertology.runner.experiment._settings import (
 
 # How far from even a cut may be, in shares of a part, to keep a model in one piece.
 _NEAR = 0.1
+_SHARED = ("seeds", "random_draws", "device")
+"""Fields that a request has under the same name as an experiment."""
 
 
 @dataclass(frozen=True)
@@ -261,17 +264,9 @@ def work_of_plan(plan: Plan, *, name: str) -> Work:
         TaskSettings(name=task, readout=tuple(ReadoutSettings.of(config) for config in plan.configs_of(probe)))
         for task, probe in zip(dict.fromkeys(request.tasks), plan.probes, strict=True)
     )
-    experiment = Experiment(
-        name=name,
-        models=(ModelSettings.of(request, title=pair.source.name),),
-        corpora=(CorpusSettings.of(request),),
-        tasks=tasks,
-        layers=request.layers,
-        seeds=request.seeds,
-        controls=request.controls,  # type: ignore[arg-type]
-        random_draws=request.random_draws,
-        device=request.device,
-    )
+    models, corpora = (ModelSettings.of(request, title=pair.source.name),), (CorpusSettings.of(request),)
+    shared: dict[str, Any] = {name: getattr(request, name) for name in (*_SHARED, "layers", "controls")}
+    experiment = Experiment(name=name, models=models, corpora=corpora, tasks=tasks, **shared)
     return Work(experiment, Shard(), {(0, 0): plan}, is_request=True)
 
 
@@ -320,13 +315,11 @@ def _request(
         model_id=model.title,
         corpus=corpus.name,
         layers=experiment.layer_spec,
-        seeds=experiment.seeds,
         controls=experiment.chosen_controls,
-        device=experiment.device,
-        random_draws=experiment.random_draws,
         train_split=corpus.train_split,
         test_split=corpus.test_split,
         max_items=corpus.items,
         configs={get_probe(task.name).task: task.configs for task in tasks if task.configs},
+        **{name: getattr(experiment, name) for name in _SHARED},
         **{name: getattr(model, name) for name in model.shared_fields()},
     )

@@ -255,11 +255,7 @@ def scores_without(task: ScoredTask, states: Sequence[Without], *, progress: Pro
 @contextlib.contextmanager
 def uniform_heads(encoder: Encoder, heads: frozenset[Head]) -> Iterator[None]:
     """Replace the attention of some heads by the same weight for every piece but padding, in passes inside the block
-    (Kovaleva et al. 2019, section 4.4).
-
-    The output of such a head is the mean of its values, the same for every piece; so the values are read, and their
-    mean replaces what the head would have computed.
-    """
+    (Kovaleva et al. 2019, section 4.4): the output of such a head is the mean of its values."""
     check_gates(dict.fromkeys(heads, 1.0), n_layers=encoder.n_layers, n_heads=encoder.n_heads)
     n_heads = encoder.n_heads
     state: dict[str, Tensor | None] = {"mask": None, "values": None}

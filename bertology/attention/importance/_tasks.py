@@ -73,11 +73,8 @@ def summed(
     passes: int,
     progress: Progress,
 ) -> list[Floats]:
-    """Sums of these shapes over all batches of a task, a batch a core.
-
-    ``add`` adds to them what a batch comes to with an encoder that no other thread uses; it takes so many ``passes``,
-    each of which it counts. A :class:`ModelError` where heads are gated already: the model would not be measured as it
-    is.
+    """Sums of these shapes over all batches of a task, a batch a core: ``add`` adds what a batch comes to with an
+    encoder that no other thread uses, and counts its ``passes``. A :class:`ModelError` where heads are gated already.
     """
     if task.encoder.is_gated:
         raise ModelError("heads are gated already: measure them outside gated_heads")

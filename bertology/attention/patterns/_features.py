@@ -257,10 +257,8 @@ def _blocks(maps: Tensor, layout: Layout) -> Tensor:
 
 
 def _heights(maps: Tensor, layout: Layout) -> Tensor:
-    """What columns, lines and squares stand out by in the logarithm, in which a faint one seen in all rows counts.
-
-    Weights are relative to even ones, and each row's mean is taken off them: a height is a mean ratio's logarithm.
-    """
+    """What columns, lines and squares stand out by in the logarithm, in which a faint one seen in all rows counts:
+    logarithms of weights relative to even ones, each row's mean taken off."""
     # A constant in the logarithm changes no height; this one makes padding count as nothing.
     logs = (maps * (layout.lengths / _LEAST)[:, None, None, None]).log1p_()
     n_rows, n_columns = layout.rows.sum(-1)[:, None].clamp_min(1), layout.lengths[:, None]

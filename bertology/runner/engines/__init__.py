@@ -30,11 +30,8 @@ def device_of(name: EngineName, units: Sequence[Unit], *, device: str, cluster: 
 def open_engine(
     name: EngineName, *, jobs: int | None, device: str, cluster: ClusterChoice, run: Path, echo: Callable[[str], None]
 ) -> Iterator[Engine]:
-    """The engine of that name, while in the ``with`` block.
-
-    ``threads`` are for a few fits, which processes would take longer to start than to compute; ``serial`` shows a
-    failure where it happens. Without ``jobs`` there are as many as processors, or one where a GPU computes.
-    """
+    """The engine of that name, while in the ``with`` block; without ``jobs`` there are as many as processors, or one
+    where a GPU computes."""
     n_processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     n_jobs = jobs or (n_processors if device == "cpu" else 1)
     if name == "dask":

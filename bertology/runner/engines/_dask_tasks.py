@@ -40,8 +40,7 @@ class WorkerContext:
 
     run: Path
     cache: Path
-    token: str
-    """Name of a file in both folders, by which a worker knows that they are those of the run."""
+    token: str  # name of a file in both folders, by which a worker knows that they are those of the run
     device: str
     version: str = __version__
 
@@ -50,12 +49,9 @@ class WorkerContext:
 class MissingShards:
     """What there is of one split's vectors."""
 
-    entry: Entry | None
-    """Not whole; ``None`` where all vectors are in the store."""
-    pieces: tuple[int, ...]
-    """Of each shard, how many pieces of text it is computed from."""
-    checksums: tuple[str | None, ...]
-    """Of each shard, ``None`` where it has to be written."""
+    entry: Entry | None  # not whole; None where all vectors are in the store
+    pieces: tuple[int, ...]  # [shard] number of pieces of text that it is computed from
+    checksums: tuple[str | None, ...]  # [shard] None where it has to be written
     notes: tuple[str, ...]
 
 
