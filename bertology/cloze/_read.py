@@ -26,7 +26,7 @@ Text = TypeVar("Text")
 
 
 class Questions:
-    """Distinct inputs with masks, distinct places in them and vocabulary entries at those places, to be read together."""
+    """Distinct inputs with masks, distinct places in them, and vocabulary entries there, to be read together."""
 
     def __init__(self) -> None:
         self.inputs: list[Integers] = []  # distinct ones, special tokens included

@@ -136,7 +136,8 @@ class Plan:
         asked = self.pair.request.configs_of(probe.task)
         configs = family_of(probe).configs(probe, asked, self.pair.shape)
         keys = [one.key for one in configs]
-        for doubled in (one for one in configs if keys.count(one.key) > 1):
+        doubled = next((one for one in configs if keys.count(one.key) > 1), None)
+        if doubled is not None:
             settings = "".join(f" {name}={value}" for name, value in doubled.changes.items())
             raise BertologyError(f"task {probe.task} is read twice by {doubled.readout}{settings}: name each way once")
         return configs
