@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -49,17 +49,20 @@ class Plan:
     @cached_property
     def fits_by_task(self) -> Mapping[tuple[Init, str], tuple[Draws, ...]]:
         return {
-            (init, probe.task): tuple(self._draws(probe, configs, init) for configs in self.configs_together(probe))
+            (init, probe.task): self._fits_of(probe, init)
             for init in self.pair.inits
             for probe in self.probes
             if init == self.pair.request.init or family_of(probe).asks_random_weights(probe)
         }
 
-    def _draws(self, probe: Probe, configs: Sequence[ReadoutConfig], init: Init) -> Draws:
-        draws = [weights for weights in self.pair.fingerprints if weights.init == init]
-        if len(draws) > 1:
-            draws = draws[: family_of(probe).n_draws(self.pair, probe, configs)]
-        return tuple(FitGroup(tuple(self._cells(probe, one, weights) for one in configs)) for weights in draws)
+    def _fits_of(self, probe: Probe, init: Init) -> tuple[Draws, ...]:
+        family, fits = family_of(probe), list[Draws]()
+        every = [weights for weights in self.pair.fingerprints if weights.init == init]
+        for configs in family.fitted_together(probe, self.configs_of(probe)):
+            draws = every if len(every) == 1 else every[: family.n_draws(self.pair, probe, configs)]
+            groups = ([self._cells(probe, config, weights) for config in configs] for weights in draws)
+            fits.append(tuple(FitGroup(tuple(cells)) for cells in groups))
+        return tuple(fits)
 
     def _cells(self, probe: Probe, config: ReadoutConfig, weights: Weights) -> FitCells:
         pair, grid = self.pair, family_of(probe).grid(self.pair, probe, config, weights.init)
@@ -142,10 +145,6 @@ class Plan:
             raise BertologyError(f"task {probe.task} is read twice by {doubled.readout}{settings}: name each way once")
         return configs
 
-    def configs_together(self, probe: Probe) -> tuple[tuple[ReadoutConfig, ...], ...]:
-        """The same, in the groups in which they are fitted."""
-        return family_of(probe).fitted_together(probe, self.configs_of(probe))
-
 
 def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Finder | None = None) -> Plan:
     """Resolve every name in a request; imports no torch for a model that is on this machine.
@@ -219,6 +218,7 @@ class Unit:
 
     @property
     def reads_vectors(self) -> bool:
+        """Whether it needs the stored vectors of the corpus."""
         return bool(self.draws) and self.family.reads_vectors
 
     @property

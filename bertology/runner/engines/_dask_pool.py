@@ -67,8 +67,8 @@ class Pool:
 
     def __init__(self, client: Client, cluster: _Cluster, echo: Callable[[str], None]) -> None:
         self._client, self._cluster, self._echo = client, cluster, echo
-        self._handlers: dict[str, tuple[Future, Handler]] = {}
-        self._on_gpu: set[str] = set()  # keys of tasks that only a worker with a GPU takes
+        # By key, with whether only a worker that has a GPU takes the task.
+        self._handlers: dict[str, tuple[Future, Handler, bool]] = {}
         self._done: SimpleQueue[Future] = SimpleQueue()
         self._had_workers = False
         self._looked = self._alive = time.monotonic()
@@ -106,9 +106,7 @@ class Pool:
         resources = {"GPU": 1} if on_gpu and self._has_gpus else None
         with self._guarded():
             future = self._client.submit(function, *args, key=f"{name}-{self._client.id}", resources=resources)
-        self._handlers[future.key] = future, handler
-        if resources:
-            self._on_gpu.add(future.key)
+        self._handlers[future.key] = future, handler, resources is not None
         future.add_done_callback(self._done.put)
 
     def received(self) -> Iterator[tuple[Handler, Any]]:
@@ -131,14 +129,11 @@ class Pool:
                 # Its worker was lost before the result was fetched: dask computes it again.
                 future.add_done_callback(self._done.put)
                 return
-        _, handler = self._handlers.pop(future.key)
-        self._on_gpu.discard(future.key)
-        yield handler, value
+        yield self._handlers.pop(future.key)[1], value
 
     def cancel(self) -> None:
-        futures = [future for future, _ in self._handlers.values()]
+        futures = [future for future, *_ in self._handlers.values()]
         self._handlers.clear()
-        self._on_gpu.clear()
         if futures and self._client.status == "running":
             with contextlib.suppress(OSError, TimeoutError):
                 self._client.cancel(futures)
@@ -168,11 +163,12 @@ class Pool:
         self._n_threads = sum(worker["nthreads"] for worker in workers)
         self._has_gpus = any(worker["resources"].get("GPU") for worker in workers)
         # Tasks that were sent when there were GPUs are of no use to workers without.
-        if self._n_threads and (self._has_gpus or not self._on_gpu):
+        waits_for_gpu = any(on_gpu for *_, on_gpu in self._handlers.values())
+        if self._n_threads and (self._has_gpus or not waits_for_gpu):
             self._alive, self._had_workers = self._looked, True
         patience = self._cluster.patience_s if self._had_workers else self._cluster.first_patience_s
         if self._looked - self._alive > patience:
-            kind = " with a GPU" if self._on_gpu else ""
+            kind = " with a GPU" if waits_for_gpu else ""
             raise BertologyError(
                 f"no worker{kind} of {self._cluster.name} for {patience:.0f} s: start some, such as `dask worker "
                 f"{self._client.scheduler.address} --nthreads 1`, or wait longer by --patience; {_KEPT}"

@@ -145,6 +145,7 @@ class ReadoutSettings(_Named):
 
     @classmethod
     def of(cls, config: ReadoutConfig) -> ReadoutSettings:
+        """One readout configuration with its registered readout."""
         # A list would be a sweep over its values.
         settings = {k: [v] if isinstance(v, list | tuple) else v for k, v in config.settings.items()}
         shared = {name: getattr(config, name) for name in ("fraction", "codelength", "erase", "eraser", "layers")}
@@ -152,6 +153,7 @@ class ReadoutSettings(_Named):
 
     @property
     def configs(self) -> tuple[ReadoutConfig, ...]:
+        """Every combination."""
         fractions = self.fraction if isinstance(self.fraction, tuple) else (self.fraction,)
         layers = self.layers if isinstance(self.layers, tuple) else () if self.layers is None else (self.layers,)
         shared = {name: getattr(self, name) for name in ("codelength", "erase", "eraser")}
