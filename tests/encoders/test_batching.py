@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertology.encoders.batching import join_batches, pieces_in_batch, plan_batches
+from bertology.encoders.batching import Batch, join_batches, padded, padded_inputs, pieces_in_batch, plan_batches
 
 
 @given(st.lists(st.integers(3, 600), min_size=1, max_size=300), st.integers(16, 4096))
@@ -54,3 +54,14 @@ def test_joined_batches_keep_the_order_of_windows(lengths: list[int], pieces: in
 def test_batches_are_larger_on_an_accelerator() -> None:
     assert pieces_in_batch("cpu") == pieces_in_batch(torch.device("cpu")) == 1024
     assert pieces_in_batch("cuda:0") == pieces_in_batch(torch.device("cuda")) > 1024
+
+
+def test_rows_are_padded_and_masked() -> None:
+    rows = [[4, 5, 6], [7]]
+    ids, mask = padded_inputs(rows, Batch(np.arange(2), 3, True), 9)
+    assert mask is not None
+    assert (ids.tolist(), mask.tolist()) == ([[4, 5, 6], [7, 9, 9]], [[1, 1, 1], [1, 0, 0]])
+    _, nothing = padded_inputs(rows[:1], Batch(np.arange(1), 3, False), 9)
+    assert nothing is None
+    table = padded([np.array([True]), np.zeros(0, dtype=bool)], 2, False)
+    assert (table.dtype, table.tolist()) == (np.bool_, [[True, False], [False, False]])
