@@ -15,7 +15,6 @@ from bertology.corpora import Corpus
 from bertology.errors import BertologyError, cut, quoted
 from bertology.families.contract import family_of
 from bertology.families.request import Init, ProbeRequest
-from bertology.probing import get_probe
 from bertology.results import ResultRow
 from bertology.runner._finder import Finder, find_corpus, prompts_corpus, splits_read
 from bertology.runner._plan import Plan, Unit, make_plan
@@ -197,8 +196,8 @@ def _all_places(experiment: Experiment) -> Iterator[Place]:
 
 def in_order(experiment: Experiment, rows: Iterable[ResultRow]) -> tuple[ResultRow, ...]:
     """Rows in the order in which an experiment names its models and tasks."""
-    models = {model.title: place for place, model in enumerate(experiment.models)}
-    tasks = {get_probe(task.name).task: place for place, task in enumerate(experiment.tasks)}
+    finder, models = Finder(), {model.title: place for place, model in enumerate(experiment.models)}
+    tasks = {finder.probe(task.name).task: place for place, task in enumerate(experiment.tasks)}
 
     def place(row: ResultRow) -> tuple[int, str, int, str]:
         if row.task not in tasks:
@@ -211,11 +210,11 @@ def in_order(experiment: Experiment, rows: Iterable[ResultRow]) -> tuple[ResultR
 
 def fewest_cells(experiment: Experiment) -> int:
     """How many cells an experiment has at least, known before any model or corpus is looked at."""
-    layers = len(experiment.layers) if isinstance(experiment.layers, tuple) else 1
+    layers, finder = len(experiment.layers) if isinstance(experiment.layers, tuple) else 1, Finder()
     of_a_model = sum(
         family_of(probe).fewest_columns(probe, config, layers=layers, seeds=experiment.seeds)
         for _, tasks in _tasks_by_corpus(experiment)
-        for task, probe in ((task, get_probe(task.name)) for task in tasks)
+        for task, probe in ((task, finder.probe(task.name)) for task in tasks)
         for config in task.configs or (None,)
     )
     return len(experiment.models) * of_a_model
@@ -249,7 +248,7 @@ def resolve_work(
         raise BertologyError(f"two corpora are called {quoted(doubled)}: give each an id of its own")
     plans = {}
     for model, corpus in pairs:
-        request = _request(experiment, experiment.models[model], *by_corpus[corpus])
+        request = _request(experiment, experiment.models[model], *by_corpus[corpus], finder)
         plans[model, corpus] = make_plan(request, corpus=corpora[corpus], finder=finder)
     work = Work(experiment, part, plans)
     if not agreed:
@@ -307,7 +306,11 @@ def _carried_over(corpus: Corpus, other: Corpus, split: str) -> Corpus:
 
 
 def _request(
-    experiment: Experiment, model: ModelSettings, corpus: CorpusSettings, tasks: tuple[TaskSettings, ...]
+    experiment: Experiment,
+    model: ModelSettings,
+    corpus: CorpusSettings,
+    tasks: tuple[TaskSettings, ...],
+    finder: Finder,
 ) -> ProbeRequest:
     return ProbeRequest(
         tasks=tuple(task.name for task in tasks),
@@ -319,7 +322,7 @@ def _request(
         train_split=corpus.train_split,
         test_split=corpus.test_split,
         max_items=corpus.items,
-        configs={get_probe(task.name).task: task.configs for task in tasks if task.configs},
+        configs={finder.probe(task.name).task: task.configs for task in tasks if task.configs},
         **{name: getattr(experiment, name) for name in _SHARED},
         **{name: getattr(model, name) for name in model.shared_fields()},
     )
