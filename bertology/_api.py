@@ -15,7 +15,7 @@ from bertology._memory import explained_shortage
 from bertology._names import short_names
 from bertology.activations import BarProgress, silent
 from bertology.corpora import Corpus, load_corpus
-from bertology.errors import ModelError
+from bertology.errors import CorpusError, ModelError
 from bertology.families.models import compare_models
 from bertology.families.request import CONTROLS, parse_controls, parse_names
 from bertology.results import Results
@@ -73,6 +73,8 @@ def probe(
     """
     if not isinstance(corpus, str | Path):
         corpus = load_corpus(corpus, columns=settings.pop("columns", None))
+        if settings.get("annotate"):
+            raise CorpusError(f"annotate labels a file of raw text, not {corpus.name}; annotate_text takes a text")
     show = sys.stderr.isatty() if progress is None else progress
     names = [_name_of(one) for one in (model if isinstance(model, list) else [model])]
     short = short_names(names)

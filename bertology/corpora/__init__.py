@@ -1,7 +1,8 @@
-"""Annotated sentences from files, from treebanks by name, and from spaCy.
+"""Annotated sentences from files, from treebanks by name, and from data in memory.
 
-:func:`load_corpus` reads a corpus by name or path (``_named.py``, to be read first); each reader is a module of
-:mod:`bertology.corpora.formats`. A :class:`Corpus` has named splits, each a :class:`Sentences`.
+:func:`load_corpus` reads a corpus by name or path (``_named.py``, to be read first), or makes it of an object
+(``_memory.py``); each reader is a module of :mod:`bertology.corpora.formats`. A :class:`Corpus` has named splits, each
+a :class:`Sentences`.
 """
 
 from bertology.corpora._corpus import Corpus

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
 from bertology.corpora import Sentence, load_corpus, write_conllu
@@ -90,3 +93,51 @@ def test_universal_ner(real_data):
     )
     treebank = load_corpus(real_data("ud_english_ewt") / "en_ewt-ud-dev.conllu")["dev"]
     assert {s.id for s in corpus["dev"]} == {s.id for s in treebank}
+
+
+def _glue(path: Path, **options: Any) -> pd.DataFrame:
+    return pd.read_csv(path, sep="\t", quoting=csv.QUOTE_NONE, encoding="utf-8-sig", dtype=str, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "texts", "label"),
+    [
+        ("sst2", None, ["sentence"], "label"),
+        ("rte", None, ["sentence1", "sentence2"], "label"),
+        ("mrpc", "text=#1 String,text2=#2 String,label=Quality", ["#1 String", "#2 String"], "Quality"),
+    ],
+)
+def test_a_table_of_glue_is_read_whole(name: str, columns: str | None, texts: list[str], label: str, real_data):
+    corpus = load_corpus(real_data(name), columns=columns)
+    for split, sentences in corpus.splits.items():
+        frame = _glue(real_data(name) / f"{split}.tsv")
+        whole = frame[texts].agg(" ".join, axis=1).map(lambda text: " ".join(text.split()))
+        assert [sentences.text(number) for number in range(len(sentences))] == whole.tolist()
+        targets = [target for _, (target,) in sentences.targets(label)]
+        assert [target.label for target in targets] == frame[label].tolist()
+        for sentence, target in list(zip(sentences, targets, strict=True))[:200]:
+            ends = [target.span1, *([target.span2] if target.span2 else [])]
+            assert [end for _, end in ends] == [*(first for first, _ in ends[1:]), len(sentence)]
+            parts = [sentence.text[sentence.spans[first][0] : sentence.spans[last - 1][1]] for first, last in ends]
+            assert parts == [" ".join(text.split()) for text in frame.loc[int(sentence.id), texts]]
+
+
+def test_a_table_without_names_of_columns_and_splits_by_path(real_data):
+    paths = {"train": real_data("cola/train.tsv"), "dev": real_data("cola/val.tsv"), "test": real_data("cola/dev.tsv")}
+    corpus = load_corpus(paths, columns="text=4,label=2", name="CoLA")
+    assert len(corpus["train"]) + len(corpus["dev"]) == 8551
+    frame = _glue(paths["test"], header=None)
+    assert [target.label for _, (target,) in corpus["test"].targets("2")] == frame[1].tolist()
+
+
+def test_words_in_context_are_those_that_wic_asks_about(real_data):
+    frame = _glue(real_data("wic/dev/dev.data.txt"), names=["lemma", "pos", "at", "a", "b"])
+    frame[["i", "j"]] = frame["at"].str.split("-", expand=True)
+    frame["same"] = real_data("wic/dev/dev.gold.txt").read_text().split()
+    sentences = load_corpus({"test": frame}, columns="text=a,text2=b,at=i,at2=j,label=same")["test"]
+    for (_, row), sentence in zip(frame.iterrows(), sentences, strict=True):
+        (target,) = sentence.targets["same"]
+        for text, place, (first, last) in ((row.a, row.i, target.span1), (row.b, row.j, target.span2)):
+            word = sentence.text[sentence.spans[first][0] : sentence.spans[last - 1][1]]
+            assert word == text.split()[int(place)]
+        assert target.label == row.same

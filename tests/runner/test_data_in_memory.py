@@ -53,6 +53,11 @@ def test_columns_that_are_wrong_are_named(tiny_bert: Path, frame: pd.DataFrame) 
         probe("pos", model=tiny_bert, corpus=frame.rename(columns={"words": "w"}))
 
 
+def test_a_corpus_in_memory_is_not_annotated(tiny_bert: Path, frame: pd.DataFrame) -> None:
+    with pytest.raises(CorpusError, match="annotate labels a file of raw text, not data in memory"):
+        probe("pos", model=tiny_bert, corpus=frame, columns=COLUMNS, annotate="en_core_web_sm")
+
+
 def test_plain_texts_are_read_as_their_sentences(tiny_bert: Path) -> None:
     encoder = load_encoder(str(tiny_bert), attention="eager")
     texts = ["the dogs chased the cats", "the cats saw it"]
