@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bertology.corpora import Corpus, Sentence, load_corpus
     from bertology.encoders import Encoder, load_encoder
     from bertology.families.models import compare_models
+    from bertology.probing import register_probe
     from bertology.results import Results, read_results
 
 __getattr__, __dir__ = lazy_attributes(__name__)
@@ -31,4 +32,5 @@ __all__ = [
     "load_encoder",
     "probe",
     "read_results",
+    "register_probe",
 ]

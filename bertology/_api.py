@@ -15,20 +15,24 @@ from bertology._memory import explained_shortage
 from bertology._names import short_names
 from bertology.activations import BarProgress, silent
 from bertology.corpora import Corpus, load_corpus
-from bertology.errors import CorpusError, ModelError
+from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.families.models import compare_models
 from bertology.families.request import CONTROLS, parse_controls, parse_names
+from bertology.probing import Probe, known_probe
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
 
+Asked = str | Probe | type[Probe]
+"""The name of a probe, the probe itself, or its class."""
+
 
 @explained_system_errors()
 @explained_shortage("this probe")
 def probe(
-    task: str | Sequence[str] = "pos",
+    task: Asked | Sequence[Asked] = "pos",
     *,
     model: str | Path | Encoder | tuple[Any, Any] | list[Any] = "pocket",
     corpus: Any = "pocket",
@@ -46,7 +50,8 @@ def probe(
 
     Args:
         task: the name of a probe, or several, in a sequence or with commas: ``pos``, ``feats:Number`` …
-            (``bertology tasks`` lists them).
+            (``bertology tasks`` lists them); or a :class:`~bertology.probing.Probe` of your own, alone or among names,
+            which is known by its name from then on, as by :func:`~bertology.register_probe`.
         model: ``pocket``, a folder in Hugging Face layout, a hub id, an :class:`~bertology.Encoder`, or a transformers
             model and its tokenizer, ``(model, tokenizer)``; or a list of such, which are compared with each other.
         corpus: the name or path of a corpus, a :class:`~bertology.Corpus`, or data in memory: a DataFrame, a data set
@@ -81,7 +86,7 @@ def probe(
     if not names or len(short) < len(names):
         raise ModelError("model: give different models, each once" if names else "model: give at least one")
     request = ProbeRequest(
-        tasks=parse_names(task),
+        tasks=_named(task),
         model=names[0],
         corpus=corpus.name if isinstance(corpus, Corpus) else str(corpus),
         layers=layers if isinstance(layers, str) else ",".join(map(str, layers)),
@@ -114,3 +119,15 @@ def _name_of(model: Any) -> str:
     from bertology.encoders import model_name  # imports torch
 
     return model_name(model)
+
+
+def _named(task: Asked | Sequence[Asked]) -> tuple[str, ...]:
+    """The names of tasks; probe objects among them become known by theirs."""
+    several = task.split(",") if isinstance(task, str) else task
+    asked = several if isinstance(several, Sequence) else [several]
+    probes = {place: known_probe(one) for place, one in enumerate(asked) if not isinstance(one, str)}
+    names = [probes[place].task if place in probes else str(one) for place, one in enumerate(asked)]
+    doubled = next((probe.task for probe in probes.values() if names.count(probe.task) > 1), None)
+    if doubled is not None:
+        raise BertologyError(f"task {doubled} is asked for twice: give each probe a task of its own")
+    return parse_names(names)

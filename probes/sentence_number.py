@@ -8,7 +8,9 @@ Kiela (2018), *SentEval*.
 from dataclasses import dataclass
 
 from bertology.corpora import Sentences
-from bertology.probing import Examples, ProbeFamily, RepresentationProbe, target_examples
+from bertology.probing import Examples, ProbeFamily, RepresentationProbe
+
+from ._columns import sentence_column
 
 _QUESTION = "How much of a number of each sentence can be predicted from its vector?"
 _REFERENCE = "ridge regression; Conneau & Kiela 2018"
@@ -32,7 +34,7 @@ class SentenceNumber(RepresentationProbe):
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every sentence that has a number in the column."""
-        return target_examples(sentences, self.column, spans=1)
+        return sentence_column(sentences, self.column)
 
 
 PROBE = ProbeFamily(

@@ -9,7 +9,9 @@ brain)*, who take ridge regression, too.
 from dataclasses import dataclass
 
 from bertology.corpora import Sentences
-from bertology.probing import Examples, ProbeFamily, RepresentationProbe, layer_examples
+from bertology.probing import Examples, ProbeFamily, RepresentationProbe
+
+from ._columns import word_column
 
 _QUESTION = "How much of a number of each word can be predicted from its vector?"
 _REFERENCE = "ridge regression, as Toneva & Wehbe 2019"
@@ -33,7 +35,7 @@ class WordNumber(RepresentationProbe):
 
     def examples(self, sentences: Sentences) -> Examples:
         """Every word that has a number in the column."""
-        return layer_examples(sentences, self.column)
+        return word_column(sentences, self.column)
 
 
 PROBE = ProbeFamily(

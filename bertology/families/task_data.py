@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bertology._files import canonical_json, digest
 from bertology.corpora import Sentences
-from bertology.errors import CorpusError, FitError, quoted
+from bertology.errors import CorpusError, FitError, cut, quoted
 from bertology.families.splits import Splits
 from bertology.measures import control_labels
-from bertology.probing import Examples, Probe, RepresentationProbe, TreeExamples
+from bertology.probing import Examples, Probe, RepresentationProbe, TreeExamples, is_installed, settings_of
 
 Integers = NDArray[np.int64]
 Labels = NDArray[np.int64] | NDArray[np.bool_]
@@ -143,7 +144,25 @@ def task_data(probe: Probe, splits: Splits) -> TaskData:
     """
     if not isinstance(probe, RepresentationProbe):
         raise FitError(f"task {probe.task} puts texts to the model: its items have no vectors that could be read")
-    return splits.prepared(("task data", probe.task, probe.version), lambda: TaskData.of(probe, splits))
+    return splits.prepared(("task data", *_key(probe)), lambda: TaskData.of(probe, splits))
+
+
+def items_fingerprint(probe: Probe, splits: Splits) -> str:
+    """Hash of the items of a probe in every split, and of what it leaves out; raises as :func:`task_data`."""
+
+    def parts() -> Iterator[bytes]:
+        for split, examples in task_data(probe, splits).items.items():
+            for name, value in sorted(vars(examples).items()):
+                yield f"{split} {name}".encode()
+                plain = dict(value) if isinstance(value, Mapping) else value
+                yield plain.tobytes() if isinstance(plain, np.ndarray) else canonical_json(plain)
+
+    return splits.prepared(("items fingerprint", *_key(probe)), lambda: digest(parts()))
+
+
+def _key(probe: Probe) -> tuple[object, ...]:
+    """Distinguishes the items of a probe: a process of a cluster keeps splits longer than a notebook its class."""
+    return type(probe), probe.task, probe.version, settings_of(probe)
 
 
 def _forms_of(examples: Examples, sentences: Sentences) -> tuple[Integers, Sequence[str]]:
@@ -176,12 +195,26 @@ def _without_words(examples: Examples, skipped: Mapping[int, str]) -> Examples:
 
 
 def _ask(probe: RepresentationProbe, split: str, sentences: Sentences) -> Examples:
+    where = f"task {probe.task}, {split} split"
     try:
         examples = probe.examples(sentences)
     except CorpusError as error:
-        raise CorpusError(f"task {probe.task}, {split} split: {error}") from error
+        raise CorpusError(f"{where}: {error}") from error
+    except Exception as error:
+        if is_installed(probe):
+            raise
+        kind = type(error).__name__
+        raise FitError(f"{where}: {type(probe).__name__}.examples() failed ({kind}: {cut(str(error))})") from error
+    if not isinstance(examples, Examples):
+        problem = f"{type(probe).__name__}.examples() returned {quoted(examples)}"
+        raise FitError(f"{where}: {problem}; it should return Examples, such as those of word_examples")
     if not len(examples):
         raise CorpusError(f"task {probe.task}: the {split} split has no item; give a corpus that has some")
+    starts, ends, clusters = examples.spans[..., 0], examples.spans[..., 1], examples.clusters
+    if starts.min() < 0 or (starts >= ends).any() or ends.max() > sentences.n_words:
+        raise FitError(f"{where}: spans should be of one word or more, from 0 to {sentences.n_words}, end exclusive")
+    if clusters.min() < 0 or clusters.max() >= len(sentences):
+        raise FitError(f"{where}: clusters should be numbers of sentences, 0 to {len(sentences) - 1}")
     return examples
 
 

@@ -10,7 +10,7 @@ from bertology.errors import BertologyError
 from bertology.families.contract import Family
 from bertology.families.request import ReadoutConfig
 from bertology.families.tasks import FitCells, Pair
-from bertology.probing import Probe
+from bertology.probing import Probe, is_installed, source_fingerprint
 from bertology.readouts import readout_kind
 
 
@@ -43,6 +43,11 @@ class UnfittedFamily(Family):
     def main_metric(self, cells: FitCells, control: str) -> str:
         """The first of the task."""
         return cells.probe.scores[0].name
+
+
+def own_source(probe: Probe) -> dict[str, Any]:
+    """What guards the cells of a probe that is not installed: a hash of its source; nothing for an installed one."""
+    return {} if is_installed(probe) else {"source_fingerprint": source_fingerprint(probe)}
 
 
 def own_readout(probe: Probe, asked: Sequence[ReadoutConfig], readout: str, *, about: str) -> tuple[ReadoutConfig, ...]:

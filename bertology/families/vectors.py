@@ -13,10 +13,10 @@ from bertology.families.contract import Family, SplitName, one_by_one
 from bertology.families.request import ReadoutConfig
 from bertology.families.rows import baseline_columns, cell_rows, corpus_columns
 from bertology.families.scoring import Counts, score_baselines
-from bertology.families.task_data import TRAIN_MEMORY
+from bertology.families.task_data import TRAIN_MEMORY, items_fingerprint
 from bertology.families.tasks import BaselineCells, FitGroup, Job, Pair, Reasons, Scoring, Tables, Windows
 from bertology.measures import Metric
-from bertology.probing import Probe, RepresentationProbe
+from bertology.probing import Probe, RepresentationProbe, is_installed
 from bertology.readouts import readout_kind
 
 
@@ -99,8 +99,10 @@ class VectorFamily(Family):
         return True
 
     def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
-        """Fingerprints of all splits."""
-        return {f"{name}_fingerprint": split.fingerprint for name, split in pair.splits.by_name.items()}
+        """Fingerprints of all splits; of a probe that is not installed, whose version guards nothing, of its items."""
+        identity = {f"{name}_fingerprint": split.fingerprint for name, split in pair.splits.by_name.items()}
+        own = {} if is_installed(probe) else {"items_fingerprint": items_fingerprint(probe, pair.splits)}
+        return {**identity, **own}
 
     def fewest_columns(self, probe: Probe, config: ReadoutConfig | None, *, layers: int, seeds: int) -> int:
         """A score for each layer and seed; one for each seed with mixtures of all layers."""

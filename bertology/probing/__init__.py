@@ -1,16 +1,18 @@
 """What a probe is, and the probes that are installed."""
 
 from bertology.probing._cloze import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe, LeftOut
-from bertology.probing._contract import Probe, ProbeFamily, RepresentationProbe
+from bertology.probing._contract import Probe, ProbeFamily, RepresentationProbe, SentenceProbe
 from bertology.probing._examples import (
     Examples,
     layer_examples,
     mapped_examples,
     pair_examples,
+    sentence_examples,
     target_examples,
     word_examples,
 )
 from bertology.probing._heads import AttentionProbe, GateProbe, HeadBaseline, HeadProbe, Windows
+from bertology.probing._own import is_installed, known_probe, register_probe, settings_of, source_fingerprint
 from bertology.probing._registry import get_probe, registered_probes
 from bertology.probing._trees import TreeExamples, scored_words, tree_examples
 
@@ -28,14 +30,21 @@ __all__ = [
     "Probe",
     "ProbeFamily",
     "RepresentationProbe",
+    "SentenceProbe",
     "TreeExamples",
     "Windows",
     "get_probe",
+    "is_installed",
+    "known_probe",
     "layer_examples",
     "mapped_examples",
     "pair_examples",
+    "register_probe",
     "registered_probes",
     "scored_words",
+    "sentence_examples",
+    "settings_of",
+    "source_fingerprint",
     "target_examples",
     "tree_examples",
     "word_examples",

@@ -85,6 +85,13 @@ class RepresentationProbe(Probe):
         """
 
 
+class SentenceProbe(RepresentationProbe):
+    """A question put to whole sentences, or to pairs of texts.
+
+    A text rarely comes twice, so that the label that a form has most often in train is no baseline; the lexical one is.
+    """
+
+
 @dataclass(frozen=True)
 class ProbeFamily:
     """Probes that differ by an argument after a colon: ``feats:Number``, ``feats:Tense``."""

@@ -100,14 +100,39 @@ def word_examples(
         counts = f"{len(labels):,} labels for {sentences.n_words:,} words"
         raise CorpusError(f"{counts}: give one for each word, None for words that are not asked about")
     if values is None:
-        other = next((label for label in labels if not isinstance(label, str | None)), None)
-        if other is not None:
-            raise CorpusError(f"label {other!r} is no text: give str, or None for words that are not asked about")
-        labels, values = coded(list(labels))
+        labels, values = coded(_texts(list(labels)))
     codes = np.asarray(labels, dtype=np.int64)
     words = np.flatnonzero(codes >= 0)
     spans = np.stack([words, words + 1], axis=1)[:, None, :]
     return Examples(spans, codes[words], values, sentences.sentence_of_word[words].astype(np.int64))
+
+
+def sentence_examples(sentences: Sentences, labels: Sequence[str | None]) -> Examples:
+    """One item for each sentence that has a label: all of its words.
+
+    Args:
+        sentences: the split.
+        labels: ``[sentence]`` labels, ``None`` for sentences not asked about.
+
+    Raises:
+        CorpusError: there is not one label for each sentence, or one is no text.
+    """
+    if len(labels) != len(sentences):
+        counts = f"{len(labels):,} labels for {len(sentences):,} sentences"
+        raise CorpusError(f"{counts}: give one for each, None for sentences that are not asked about")
+    codes, values = coded(_texts(list(labels)))
+    places = np.flatnonzero((codes >= 0) & (np.diff(sentences.starts) > 0))
+    spans = np.stack([sentences.starts[places], sentences.starts[places + 1]], axis=1)[:, None, :]
+    n_empty = int((codes >= 0).sum()) - len(places)
+    skipped = {"sentence without words": n_empty} if n_empty else {}
+    return Examples(spans.astype(np.int64), codes[places].astype(np.int64), values, places, skipped)
+
+
+def _texts(labels: list[Any]) -> list[str | None]:
+    other = next((label for label in labels if not isinstance(label, str | None)), None)
+    if other is not None:
+        raise CorpusError(f"label {other!r} is no text: give str, or None for what is not asked about")
+    return labels
 
 
 def layer_examples(sentences: Sentences, layer: str) -> Examples:

@@ -27,6 +27,8 @@ def _check_name(entry: RegisteredProbe, probe: Probe) -> None:
 
 
 _REGISTRY = Registry[Probe | ProbeFamily]("probe", "bertology.probes", "pos.v1", _checked)
+OF_PROCESS: dict[str, Probe] = {}
+"""Probes made known to this process alone, by task."""
 
 
 def registered_probes() -> Mapping[str, RegisteredProbe]:
@@ -37,7 +39,7 @@ def registered_probes() -> Mapping[str, RegisteredProbe]:
 def get_probe(name: str) -> Probe:
     """The probe called ``name``: ``pos`` (the newest), ``pos.v1`` (that version), ``feats:Number`` (with argument).
 
-    ``-`` and ``_`` are the same.
+    Those that are installed, and those of :func:`register_probe`. ``-`` and ``_`` are the same.
 
     Raises:
         NameNotFoundError: no such probe; the message names the nearest ones.
@@ -47,7 +49,11 @@ def get_probe(name: str) -> Probe:
     plain, argument = before.strip().lower().replace("-", "_"), after.strip()
     newest = _REGISTRY.newest(plain)
     if newest is None:
-        tasks = {entry.stem for entry in registered_probes().values()}
+        for known in OF_PROCESS.values():
+            stem, _, own = known.task.partition(":")
+            if plain in (stem, f"{stem}.v{known.version}") and argument == own:
+                return known
+        tasks = {entry.stem for entry in registered_probes().values()} | {*OF_PROCESS}
         raise name_not_found("task", before.strip(), tasks, remedy="`bertology tasks` lists them")
     component = newest.load()
     if isinstance(component, Probe):

@@ -52,7 +52,7 @@ def test_places_are_read_off_the_embeddings_and_noise_is_not(corpus: Corpus) -> 
 def test_labels_that_are_no_numbers_are_named(corpus: Corpus) -> None:
     with pytest.raises(BertologyError, match="task word_number:tags: label 'a' is no finite number"):
         probe("word_number:tags", corpus=corpus, layers="0", progress=False)
-    with pytest.raises(BertologyError, match="no word has a label in layer 'nothing'"):
+    with pytest.raises(BertologyError, match="no word has a label in column 'nothing'"):
         probe("word_number:nothing", corpus=corpus, layers="0", progress=False)
     with pytest.raises(BertologyError, match="is about numbers"):
         probe("word_number:place", corpus=corpus, layers="0", readout="linear", progress=False)

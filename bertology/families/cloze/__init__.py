@@ -29,7 +29,7 @@ from bertology.families.tasks import (
     Windows,
     n_draws,
 )
-from bertology.families.unfitted import UnfittedFamily, own_readout
+from bertology.families.unfitted import UnfittedFamily, own_readout, own_source
 from bertology.probing import ClozeItems, ClozeProbe, Probe
 
 
@@ -74,7 +74,7 @@ class _Cloze(UnfittedFamily):
         return n_draws(pair, _words_read(pair, probe), is_quick=True)
 
     def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
-        return {"items_fingerprint": _items_of(pair, probe).fingerprint}
+        return {"items_fingerprint": _items_of(pair, probe).fingerprint, **own_source(probe)}
 
     def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer; with the texts without what decides, where there are such, on the model that is asked about."""

@@ -26,7 +26,7 @@ from bertology.families.tasks import (
     Tables,
     Windows,
 )
-from bertology.families.unfitted import UnfittedFamily, own_readout
+from bertology.families.unfitted import UnfittedFamily, own_readout, own_source
 from bertology.probing import AttentionProbe, GateProbe, HeadProbe, Probe
 
 
@@ -59,7 +59,7 @@ class _Heads(UnfittedFamily):
 
     def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
         names = self.splits_read(probe)
-        return {f"{name}_fingerprint": pair.splits.by_name[name].fingerprint for name in names}
+        return {f"{name}_fingerprint": pair.splits.by_name[name].fingerprint for name in names} | own_source(probe)
 
     def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer that has heads; with gates also the whole model, as ever more of its heads are off."""

@@ -27,10 +27,15 @@ from bertology.families.tasks import (
 )
 from bertology.families.vectors import VectorFamily, checked_configs, training_memory, vector_identity
 from bertology.measures import Metric
-from bertology.probing import Probe, RepresentationProbe, get_probe
+from bertology.probing import Probe, RepresentationProbe, SentenceProbe, get_probe, is_installed
 from bertology.readouts import readout_kind
 
-_BASELINES = {"words": ("majority", "word_majority"), "spans": ("majority", "word_majority", "lexical")}
+_BASELINES = {
+    "words": ("majority", "word_majority"),
+    "spans": ("majority", "word_majority", "lexical"),
+    "sentences": ("majority", "lexical"),
+}
+_READS = ("words", "spans")
 # Passes over the training data that a fit takes, roughly.
 _PASSES = 100
 
@@ -39,11 +44,11 @@ class _Labels(VectorFamily):
     """Can a label of a word or span be read off its vectors, and in which layer?"""
 
     def answers(self, probe: Probe) -> bool:
-        return isinstance(probe, RepresentationProbe) and readout_kind(probe.readout).reads in _BASELINES
+        return isinstance(probe, RepresentationProbe) and readout_kind(probe.readout).reads in _READS
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
         assert isinstance(probe, RepresentationProbe)
-        configs = checked_configs(probe, asked, about="labels", reads=tuple(_BASELINES), width=shape.dim)
+        configs = checked_configs(probe, asked, about="labels", reads=_READS, width=shape.dim)
         for config in configs:
             if config.codelength == "variational" and not readout_kind(str(config.readout)).has_posterior:
                 remedy = "take readout bayes, or online"
@@ -71,7 +76,11 @@ class _Labels(VectorFamily):
             mixed[layer] = {"mixed_layers": [below for below in layers if layer is None or below <= layer]}
         identity = vector_identity(pair)
         if config.erase is not None:
-            identity["erased_version"] = get_probe(config.erase).version
+            erased = get_probe(config.erase)
+            if not is_installed(erased):
+                problem = f"{config.erase} is known to this process alone"
+                raise BertologyError(f"task {probe.task}: {problem}; only an installed task can be erased")
+            identity["erased_version"] = erased.version
         with_control = "control_task" in pair.request.controls and init == pair.request.init
         controls = ("none", "control_task") if with_control else ("none",)
         return CellGrid(controls, pair.request.seeds, columns, layers, identity, mixed)
@@ -79,7 +88,8 @@ class _Labels(VectorFamily):
     def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
         """The most frequent label, that of the word's form, and of spans what their words tell."""
         assert isinstance(probe, RepresentationProbe)
-        return tuple(name for name in _BASELINES[readout_kind(probe.readout).reads] if name in controls)
+        of = "sentences" if isinstance(probe, SentenceProbe) else readout_kind(probe.readout).reads
+        return tuple(name for name in _BASELINES[of] if name in controls)
 
     def compute_group(self, group: FitGroup, job: Job) -> None:
         """Fit its readouts, of which there is one."""

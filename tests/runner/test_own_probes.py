@@ -1,0 +1,266 @@
+"""Probes that are not installed: asked for as objects or by name, with every engine, and never mistaken for others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from bertology import Corpus, Results, probe, register_probe
+from bertology.corpora import Sentences
+from bertology.errors import BertologyError, CorpusError, FitError
+from bertology.families.request import ReadoutConfig
+from bertology.probing import (
+    AttentionProbe,
+    ClozeItem,
+    ClozeItems,
+    ClozeProbe,
+    Examples,
+    GateProbe,
+    Probe,
+    RepresentationProbe,
+    tree_examples,
+    word_examples,
+)
+from bertology.probing._registry import OF_PROCESS
+from bertology.runner import ProbeRequest, make_plan
+from bertology.runner._plan import Plan
+from bertology_probes.head_statistics import PROBE as HEAD_STATISTICS
+from tests.runner.conftest import fits_of
+from tests.test_house import fenced
+
+
+@pytest.fixture(autouse=True)
+def nothing_registered() -> Iterator[None]:
+    with patch.dict(OF_PROCESS, clear=True):
+        yield
+
+
+class Letter(RepresentationProbe):
+    """Does a word have a letter in it?"""
+
+    task, version = "letter", 1
+    question, reference = "Does the word have the letter?", "nobody, never"
+    readout, metrics = "linear.v2", ("accuracy",)
+
+    def __init__(self, letter: str = "e") -> None:
+        self.letter = letter
+
+    def examples(self, sentences: Sentences) -> Examples:
+        return word_examples(sentences, [str(self.letter in word) for one in sentences for word in one.words])
+
+
+@pytest.fixture
+def corpus(planted: Callable[..., Corpus]) -> Corpus:
+    return planted("upos", ("NOUN", "VERB"), signal=True)
+
+
+@pytest.fixture
+def ask(tiny_bert: Path, corpus: Corpus) -> Callable[..., Results]:
+    def run(task: Any, **settings: Any) -> Results:
+        return probe(task, model=tiny_bert, corpus=corpus, layers="0", **{"controls": "none", **settings})
+
+    return run
+
+
+def test_an_object_is_asked_alone_and_among_names(ask: Callable[..., Results]) -> None:
+    alone = ask(Letter(), controls="majority,word_majority,control_task")
+    assert alone.view().tables[0].lines[0].main.value > 0.95
+    assert {row.control for row in alone.rows} == {"none", "majority", "word_majority", "control_task"}
+    both = ask(["pos", Letter()])
+    assert [table.task for table in both.view().tables] == ["pos", "letter"]
+    by_name = {row.task: row.cell_id for row in both.rows}
+    assert by_name["letter"] in {row.cell_id for row in alone.rows}
+    assert {row.cell_id for row in ask("letter,pos").rows} == set(by_name.values())
+
+
+def test_models_are_compared_by_it(ask: Callable[..., Results], tiny_bert: Path) -> None:
+    results = probe(Letter(), model=[tiny_bert, "pocket"], corpus="pocket", layers="0", controls="none")
+    families = {row.family for row in results.comparisons}
+    assert any(name.startswith("letter on pocket: models at each layer by accuracy") for name in families)
+
+
+def test_two_objects_of_one_task_are_refused(ask: Callable[..., Results]) -> None:
+    for both in ([Letter("a"), Letter("e")], [Letter, "letter"]):
+        with pytest.raises(BertologyError, match="task letter is asked for twice: give each probe a task of its own"):
+            ask(both)
+
+
+def cells_of(model: Path, corpus: Corpus, own: Probe, **settings: Any) -> set[str]:
+    request = ProbeRequest(tasks=(own.task,), model=str(model), corpus=corpus.name, controls=("majority",), **settings)
+    with patch.dict(OF_PROCESS, {own.task: own}):
+        plan = make_plan(request, corpus=corpus)
+        return _cells(plan)
+
+
+def _cells(plan: Plan) -> set[str]:
+    fitted = {cell.id for cells in fits_of(plan) for cell in cells.cells.values()}
+    return fitted | {cell.id for one in plan.baselines for cell in one.cells.values()}
+
+
+def test_an_edited_probe_never_meets_old_cells(tiny_bert: Path, corpus: Corpus, ask: Callable[..., Results]) -> None:
+    first = cells_of(tiny_bert, corpus, Letter("e"))
+    assert first == cells_of(tiny_bert, corpus, Letter("e"))
+    assert not first & cells_of(tiny_bert, corpus, Letter("a"))
+
+    class Edited(Letter):
+        def examples(self, sentences: Sentences) -> Examples:
+            labels = [str("e" in word) for one in sentences for word in one.words]
+            # In one split alone one label is another.
+            return word_examples(sentences, [None if len(sentences) == 40 else labels[0], *labels[1:]])
+
+    assert not first & cells_of(tiny_bert, corpus, Edited())
+    before, after = (ask(Letter(letter)).rows[0] for letter in "ea")
+    n_a = sum("a" in word for one in corpus["test"] for word in one.words)
+    assert before.predictions_sha256 != after.predictions_sha256
+    assert ask(Letter("a"), controls="majority").rows[-1].value == pytest.approx(max(n_a, 240 - n_a) / 240)
+
+
+def test_identities_of_installed_probes_have_nothing_more(tiny_bert: Path, corpus: Corpus) -> None:
+    plan = make_plan(ProbeRequest(tasks=("pos",), model=str(tiny_bert), controls=()), corpus=corpus)
+    assert not {"items_fingerprint", "source_fingerprint"} & set(next(iter(fits_of(plan)[0].cells.values())).identity)
+
+
+@dataclass(frozen=True)
+class Depths(RepresentationProbe):
+    asks: Literal["depths", "distances"] = "depths"
+    task = "own_depths"
+    version = 1
+    question = reference = "?"
+    readout = "structural.v1"
+    metrics = ("root_accuracy",)
+
+    def examples(self, sentences: Sentences) -> Examples:
+        return tree_examples(sentences, self.asks)
+
+
+def test_trees_are_guarded_by_their_items(tiny_bert: Path, tiny_corpus: Path) -> None:
+    from bertology import load_corpus
+
+    corpus = load_corpus(str(tiny_corpus))
+    assert not cells_of(tiny_bert, corpus, Depths()) & cells_of(tiny_bert, corpus, Depths("distances"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Colours(ClozeProbe):
+    answer: str = "red"
+    task = "colours"
+    version = 1
+    question = reference = "?"
+    metrics = ("p_at_1",)
+    asks = "answers"
+
+    def items(self, source: str) -> ClozeItems:
+        return ClozeItems((ClozeItem("1", "1", "1", "the dog is {mask} .", answer=self.answer),))
+
+
+class Statistics(type(HEAD_STATISTICS)):  # type: ignore[misc]
+    task = "own_statistics"
+
+
+def test_probes_of_texts_and_heads_are_guarded_by_their_source(tiny_bert: Path, corpus: Corpus, tmp_path: Path) -> None:
+    assert not cells_of(tiny_bert, corpus, Colours()) & cells_of(tiny_bert, corpus, Colours(answer="blue"))
+    assert issubclass(Statistics, AttentionProbe | GateProbe)
+    own = Statistics()
+    first = cells_of(tiny_bert, corpus, own)
+    assert first == cells_of(tiny_bert, corpus, own)
+    (tmp_path / "edited.py").write_text("another source")
+    with patch("bertology.probing._own.inspect.getfile", lambda kind: str(tmp_path / "edited.py")):
+        assert not first & cells_of(tiny_bert, corpus, own)
+    namespace: dict[str, Any] = {"Statistics": Statistics, "__name__": "typed"}
+    exec("class Typed(Statistics): task = 'typed'", namespace)
+    with pytest.raises(BertologyError, match=r"task typed: the source of Typed cannot be read; define it in a file"):
+        cells_of(tiny_bert, corpus, namespace["Typed"]())
+
+
+def answering(answer: Callable[[Sentences], Any]) -> Probe:
+    class Answering(Letter):
+        def examples(self, sentences: Sentences) -> Any:
+            return answer(sentences)
+
+    return Answering()
+
+
+def at(first: int, last: int, cluster: int = 0) -> Callable[[Sentences], Examples]:
+    spans = np.array([[[0, 1]], [[first, last]]])
+    return lambda _: Examples(spans, np.array([0, 1]), ("a", "b"), np.array([0, cluster]))
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda sentences: word_examples(sentences, ["a"]), "train split: 1 labels for 300 words: give one for each"),
+        (lambda _: 1 / 0, r"train split: Answering.examples\(\) failed \(ZeroDivisionError: division by zero\)"),
+        (lambda _: None, r"train split: Answering.examples\(\) returned None; it should return Examples, such as"),
+        (at(3, 3), "train split: spans should be of one word or more, from 0 to 300, end exclusive"),
+        (at(299, 301), "train split: spans should be of one word or more, from 0 to 300, end exclusive"),
+        (at(-1, 2), "train split: spans should be of one word or more, from 0 to 300, end exclusive"),
+        (at(1, 2, 50), "train split: clusters should be numbers of sentences, 0 to 49"),
+        (lambda _: Examples(np.zeros((1, 1, 2)), np.zeros(2), (), np.zeros(1)), "train split: .*of different lengths"),
+    ],
+)
+def test_mistakes_of_examples_are_one_line(ask: Callable[..., Results], answer: Any, message: str) -> None:
+    with pytest.raises((CorpusError, FitError), match=f"^task letter, {message}") as caught:
+        ask(answering(answer))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_task_of_this_process_is_not_erased(ask: Callable[..., Results]) -> None:
+    register_probe(Letter)
+    with pytest.raises(BertologyError, match="task pos: letter is known to this process alone; only an installed"):
+        ask("pos", configs={"pos": (ReadoutConfig(erase="letter"),)})
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+import bertology
+from bertology.probing import RepresentationProbe, word_examples
+from bertology.runner import RunOptions, run_experiment
+from bertology.runner.experiment import Experiment
+
+@bertology.register_probe
+class Letter(RepresentationProbe):
+    task, version = "letter", 1
+    question, reference = "Does the word have an e?", "own"
+    readout, metrics = "linear.v2", ("accuracy",)
+
+    def examples(self, sentences):
+        return word_examples(sentences, [str("e" in word) for one in sentences for word in one.words])
+
+if __name__ == "__main__":
+    model, corpus, out, engine = sys.argv[1:]
+    asked = Experiment(name="own", models=(model,), corpora=(corpus,), tasks=("letter",), layers="0-1",
+                       controls=("majority", "random"), random_draws=1)
+    summary = run_experiment(asked, Path(out), options=RunOptions(engine=engine, jobs=2))
+    assert not summary.failures, summary.failures
+"""
+
+
+def test_engines_give_the_same_for_a_class_of_a_script(
+    tiny_bert: Path, tiny_corpus: Path, tmp_path: Path, scores: Callable[[Path], Any], one_thread: dict[str, str]
+) -> None:
+    script = tmp_path / "own.py"
+    script.write_text(SCRIPT)
+    for engine in ("serial", "joblib"):
+        command = [sys.executable, script, tiny_bert, tiny_corpus, tmp_path / engine, engine]
+        environment = {**one_thread, "BERTOLOGY_CACHE": str(tmp_path / "cache")}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+    assert scores(tmp_path / "serial").equals(scores(tmp_path / "joblib"))
+
+
+def test_the_class_of_the_readme_finds_nouns_above_the_embeddings() -> None:
+    (block,) = [block for block in fenced("README.md", "python") if "register_probe" in block]
+    assert "\nbertology.probe(" in block
+    namespace: dict[str, Any] = {}
+    exec(block.replace("\nbertology.probe(", "\ntable = bertology.probe("), namespace)
+    layers = [line.main.value for line in namespace["table"].view().tables[0].lines]
+    assert layers[0] < 0.93 < 0.96 < max(layers), layers
