@@ -56,19 +56,21 @@ def sentence_tasks(corpus: Corpus, *, tasks: Collection[str] = SENTENCE_TASKS, s
 
     - ``length``: words in six bins (5–8, 9–12, 13–16, 17–20, 21–25, 26–28), equally many of each.
     - ``words``: which of up to 1,000 words the sentence holds, exactly once and none of the others: of nouns, verbs,
-      adjectives and adverbs the most frequent of train, one for each 100 of its sentences.
+      adjectives and adverbs the most frequent of train, one for each 100 of its sentences, none over thrice as
+      often as the median.
     - ``depth``: how deep the tree is, in phrases over a word, or else in dependencies from the root: the three adjacent
       depths that leave most sentences when each length has equally many of each depth, so that length predicts nothing.
     - ``top``: the sequence of phrases (and words) just below the whole sentence, or else of relations below the root
-      with ``root`` in its place: the 19 most frequent of train, and OTHER, each at most thrice as often as the median.
+      with ``root`` in its place: the 19 most frequent of train, and OTHER, none over thrice as often as the median.
     - ``tense``: whether the main verb, finite and no auxiliary, is present or past.
     - ``subject_number``, ``object_number``: whether the noun that is the root's subject or object is plural.
-    - ``shift``: whether two adjacent words (not the first, no punctuation) have changed places.
+    - ``shift``: whether two adjacent words (not the first, no punctuation) have changed places, in texts without
+      quotes.
     - ``odd_word``: whether a noun or verb was replaced by another of the same tag and features, at least 5 and half to
       twice as frequent, whose bigrams with its neighbours occur as often by a factor of 2 (counts plus one, the
       sentence itself not counted).
-    - ``coordination``: whether the two clauses of a coordination at the top have changed places; as many sentences with
-      the longer clause first for each label.
+    - ``coordination``: whether the two clauses of a coordination at the top have changed places, in texts without
+      quotes and brackets; for each label as many sentences with the longer clause first as with the shorter one.
 
     Labels of the tasks of two classes are equally frequent in each split, by leaving out what is too much. In
     ``tense`` and the numbers no form of the word asked about is in two splits, to which sentences of all splits are

@@ -11,6 +11,7 @@ from bertology.corpora._sentence import Sentence
 from bertology.corpora.sentence_tasks._items import Item, Row, Rows
 
 _QUOTES = frozenset('"“”„«»')
+_MARKS = _QUOTES | frozenset("()[]")
 _RAREST, _FACTOR = 5, 2
 _VOWELS = frozenset("aeiou")
 _Piece = tuple[int, int, str | None]
@@ -179,7 +180,7 @@ def coordination(rows: Rows) -> list[Item]:
 
 def _clauses(row: Row) -> _Clauses | None:
     """The root's clause and the one clause joined to it by a conjunction, where they make up the sentence."""
-    joined = [] if row.root is None else row.below(row.root, "conj")
+    joined = [] if row.root is None or _MARKS & set(row.sentence.text) else row.below(row.root, "conj")
     if row.root is None or len(joined) != 1 or not (row.is_clause(row.root) and row.is_clause(joined[0])):
         return None
     inside = sorted(row.descendants(joined[0]))

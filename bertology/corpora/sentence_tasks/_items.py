@@ -7,12 +7,13 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
+from statistics import median
 
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._sentence import Sentence, Target
 
 _FEWEST_WORDS, _MOST_WORDS = 5, 28
-_RAREST_LABEL = 0.05
+_RAREST_LABEL, _AT_MOST = 0.05, 3
 _CLAUSE_LEVEL = ("nsubj", "csubj", "expl")
 
 
@@ -141,6 +142,18 @@ class Rows:
             if label in labels:
                 group.sort(key=lambda item: self.draw(task, item.sentence.text))
                 kept += group[: most[split]]
+        return kept
+
+    def capped(self, items: Iterable[Item], task: str) -> list[Item]:
+        """In each split at most thrice as many items of a label as of the label in the middle."""
+        groups: dict[str, dict[str, list[Item]]] = {split: defaultdict(list) for split in self.splits}
+        for item in items:
+            groups[item.split][item.label].append(item)
+        kept = []
+        for by_label in filter(None, groups.values()):
+            most = int(_AT_MOST * median(map(len, by_label.values())))
+            for group in by_label.values():
+                kept += sorted(group, key=lambda item: self.draw(task, item.sentence.text))[:most]
         return kept
 
     def halves(self, rows: Collection[Row], task: str, change: Callable[[Row], Sentence], label: str) -> list[Item]:

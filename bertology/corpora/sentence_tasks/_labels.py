@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from statistics import median
 
 from bertology.corpora.sentence_tasks._items import Item, Row, Rows, bare
 
@@ -12,7 +11,7 @@ _BINS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))
 _CONTENT = ("NOUN", "VERB", "ADJ", "ADV")
 _MOST_VOCABULARY, _SENTENCES_A_WORD = 1000, 100
 _N_DEPTHS = 3
-_N_TOPS, _AT_MOST = 19, 3
+_N_TOPS = 19
 _TENSES = {"Pres": "present", "Past": "past"}
 _NUMBERS = {"Sing": "singular", "Plur": "plural"}
 
@@ -38,7 +37,7 @@ def words(rows: Rows) -> list[Item]:
         held = [form for form in map(str.lower, row.sentence.words) if form in vocabulary]
         if len(held) == 1:
             items.append(Item(row.split, bare(row), held[0]))
-    return items
+    return rows.capped(items, "words")
 
 
 def depth(rows: Rows) -> list[Item]:
@@ -81,16 +80,8 @@ def top(rows: Rows) -> list[Item]:
     found = [(row, sequence) for row in rows if (sequence := _sequence(row))]
     counts = Counter(sequence for row, sequence in found if row.split == "train")
     frequent = sorted(counts, key=lambda sequence: (-counts[sequence], sequence))[:_N_TOPS]
-    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row, sequence in found:
-        groups[row.split, sequence if sequence in frequent else "OTHER"].append(row)
-    items = []
-    for split in rows.splits:
-        most = _AT_MOST * median(len(groups[split, sequence]) for sequence in frequent) if frequent else 0
-        for label in (*frequent, "OTHER"):
-            kept = rows.drawn(groups[split, label], "top")[: max(1, int(most))]
-            items += [Item(split, bare(row), label) for row in kept]
-    return items
+    labels = ((row, sequence if sequence in frequent else "OTHER") for row, sequence in found)
+    return rows.capped((Item(row.split, bare(row), label) for row, label in labels), "top")
 
 
 def _sequence(row: Row) -> str:
