@@ -137,11 +137,7 @@ def file_sha256(path: Path) -> str:
 
 
 def read_json(path: Path, *, what: str, form: Any = Any, remedy: str = "delete it and run again") -> Any:
-    """The JSON in ``path`` as a value of type ``form``, of which dataclasses are made as well.
-
-    Raises:
-        BertologyError: the file is missing, broken or of another form; names it as ``what``, and the place in it.
-    """
+    """The JSON in ``path`` as a value of type ``form``, such as a dataclass; errors name it as ``what``."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:

@@ -31,12 +31,7 @@ class NotJson(ValueError):  # noqa: N818 - turned into an error with its place b
 
 
 def parsed_json(text: str) -> Any:
-    """The value that a text of JSON holds.
-
-    Raises:
-        NotJson: it is no JSON, is nested too deeply, or holds half of a surrogate pair, ``NaN``, ``Infinity`` or a
-            number of over 4300 digits.
-    """
+    """The value that a text of JSON holds, or a :class:`NotJson` with what is wrong with it."""
     try:
         value = json.loads(text, parse_constant=_refused_constant)
         if "\\u" in text:
@@ -84,10 +79,7 @@ def opened(
     """A regular file given by the user, opened for reading bytes.
 
     Devices, pipes and sockets are refused before they are read: they may never end, or give other content each time.
-
-    Raises:
-        BertologyError: there is no such file (``missing`` is the remedy), or it is not regular or cannot be read; of
-            the kind ``error``.
+    Errors are of the kind ``error``; ``missing`` is the remedy where there is no such file.
     """
     try:
         mode = path.stat().st_mode

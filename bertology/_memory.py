@@ -39,13 +39,10 @@ def _trim() -> Callable[[int], int] | None:
 
 @contextlib.contextmanager
 def explained_shortage(doing: str, *, needed: int | None = None, remedy: str = REMEDY) -> Iterator[None]:
-    """Turn an out-of-memory error of any library into a :class:`ShortMemoryError` with a remedy.
+    """Turn an out-of-memory error of any library into a :class:`ShortMemoryError` on ``doing`` something.
 
-    Args:
-        doing: what takes the memory, as the message begins.
-        needed: bytes, where they are known: the message compares them with what was free before. Otherwise it has how
-            much was asked for last, where the error has it, and what is left.
-        remedy: what takes less.
+    The message compares the bytes ``needed``, where they are known, with what was free before; otherwise it has how
+    much was requested last, where the error has it, and what is left.
     """
     before = None if needed is None else _free_memory()
     try:

@@ -29,13 +29,8 @@ def policy(style: str, *scripts: str) -> str:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """The template with ``{{name}}`` replaced by the value of that name.
-
-    In one pass, so that what is put in is never taken for a place to put something.
-
-    Raises:
-        KeyError: the template asks for what is not in ``values``.
-    """
+    """The template with each ``{{name}}`` replaced by the value of that name, which must be there."""
+    # In one pass, so that what is put in is never taken for a place to put something.
     pieces = template.split("{{")
     return pieces[0] + "".join(values[name] + rest for name, _, rest in (part.partition("}}") for part in pieces[1:]))
 

@@ -221,10 +221,7 @@ def _text(text: str, place: Place) -> str:
 
 
 def checked(model: type[Model], written: Written, *, known: Callable[[Keys], Sequence[str]] | None = None) -> Model:
-    """Settings from a file as a pydantic model, or an error that names file, line and key.
-
-    By ``known`` the valid keys next to an unknown one are given from its path.
-    """
+    """Settings as a pydantic model, or an error with file, line and key; ``known`` are the keys valid at a path."""
     try:
         return model.model_validate(written.plain())
     except ValidationError as error:
@@ -339,10 +336,6 @@ def checked_settings(settings: Mapping[str, Any], kind: Any, *, owner: str, fixe
     """Settings validated by the types of a dataclass, ``kind``; lists become tuples where it has tuples.
 
     Messages call it by its ``owner``: ``readout linear.v1``. Its fields in ``fixed`` are no settings.
-
-    Raises:
-        NameNotFoundError: it has no such setting.
-        FitError: a setting has the wrong type.
     """
     known = [field.name for field in fields(kind) if field.name not in fixed] if is_dataclass(kind) else []
     for name in settings:

@@ -25,11 +25,7 @@ _BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16", "bf16"})
 
 
 def choose_device(device: str = "auto") -> torch.device:
-    """The device to compute on: as asked, or for ``"auto"`` a CUDA GPU, else Apple's, else the processor.
-
-    Raises:
-        ModelError: there is no such device on this machine.
-    """
+    """The device to compute on: as named, or for ``"auto"`` a CUDA GPU, else Apple's, else the processor."""
     if device == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -83,11 +79,7 @@ class Workers:
     """As many threads as torch may use, while in the ``with`` block; one on an accelerator, which has its own.
 
     Inside the block, torch computes each operation on the thread that asks for it; if there are more threads than
-    ``most``, on an equal share of them.
-
-    Args:
-        device: where the tensors are.
-        most: how many workers there may be at most, where each needs memory of its own.
+    ``most``, the greatest number of workers that there is memory for, on an equal share of them.
     """
 
     def __init__(self, device: torch.device, *, most: int | None = None) -> None:

@@ -111,11 +111,7 @@ def parse(
 
 
 def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeReading:
-    """The tree that a probe finds in a sentence, from the vectors ``[word, dim]`` of its words.
-
-    Raises:
-        FitError: the probe knows no distances, or the vectors are of another width.
-    """
+    """The tree that a probe of distances finds in a sentence, from the vectors ``[word, dim]`` of its words."""
     distances, depths = probe.distances(vectors), probe.depths(vectors)
     if distances is None:
         raise FitError(
@@ -127,15 +123,14 @@ def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeRead
     else:  # without a treebank's tags, words of punctuation are known by their characters
         scored = tuple(any(unicodedata.category(letter)[0] != "P" for letter in word) for word in sentence.words)
     edges = spanning_trees(distances[None], scored)[0]
-    heads = None
+    heads = named = None
     if depths is not None and any(scored):
         root = int(np.argmin(np.where(scored, depths, np.inf)))
         heads = rooted(edges, root, n_words=len(sentence))
-    named = None
-    if heads is not None and relations is not None:
-        # The root has a relation of its own, words in no edge have none.
-        both = zip(heads, relations, strict=True)
-        named = tuple(None if head < 0 else relation if head else "root" for head, relation in both)
+        if relations is not None:
+            # The root has a relation of its own, words in no edge have none.
+            both = zip(heads, relations, strict=True)
+            named = tuple(None if head < 0 else relation if head else "root" for head, relation in both)
     gold_relations = sentence.layers.get(_RELATION)
     return TreeReading(
         words=sentence.words,

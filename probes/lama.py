@@ -104,13 +104,13 @@ class Paraphrases(ClozeProbe):
         found, unasked = read_pararel(source)
         # No blind text: patterns that begin with the object have none, and items of a fact are compared as a whole.
         items = tuple(
-            ClozeItem(f"{fact.id}:{number}", fact.id, fact.relation, text, answer=fact.answer)
+            ClozeItem(f"{fact.id}:{number}", fact.id, fact.group, text, answer=fact.answer)
             for fact in found
             for number, text in enumerate(fact.texts, start=1)
         )
         objects: dict[str, dict[str, None]] = {}
         for fact in found:
-            objects.setdefault(fact.relation, {})[fact.answer] = None
+            objects.setdefault(fact.group, {})[fact.answer] = None
         vocabularies = {relation: tuple(words) for relation, words in objects.items()}
         return ClozeItems(items, _left_out(unasked), vocabularies, clusters="facts")
 

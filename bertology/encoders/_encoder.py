@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bertology.corpora import Texts
-from bertology.encoders._faster import pack_if_faster, states_at
+from bertology.encoders._faster import can_pack, pack, states_at
 from bertology.encoders._heads import MaskedHead, NextSentenceHead, for_head, load_next_sentence_head
 from bertology.encoders._labelled import LabelledSignals
 from bertology.encoders._modules import LoadedModel, check_finite, run_to_layers
@@ -85,8 +85,9 @@ class Encoder(LabelledSignals):
         Raises:
             ModelError: heads are gated.
         """
-        twin = self.twin()
-        pack_if_faster(twin.model.body)
+        twin, weight = self.twin(), next(self.model.body.parameters())
+        if can_pack(weight.device, weight.dtype):
+            pack(twin.model.body)
         return twin
 
     @property
@@ -161,13 +162,7 @@ class Encoder(LabelledSignals):
         """The mask token."""
         return str(self.tokenizer.convert_ids_to_tokens(self.mask_id))
 
-    def tokenize(
-        self,
-        sentences: Texts,
-        *,
-        on_long: OnLong = "window",
-        max_pieces: int | None = None,
-    ) -> Pieces:
+    def tokenize(self, sentences: Texts, *, on_long: OnLong = "window", max_pieces: int | None = None) -> Pieces:
         """Tokenise sentences as natural text, and align words to pieces by character offsets.
 
         A piece that straddles two words belongs to both, one of white space alone (or a mere word-boundary mark) to

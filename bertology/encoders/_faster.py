@@ -23,7 +23,6 @@ from bertology.encoders._modules import LoadedModel, run_to_layers
 
 _MOST_PLACES_A_ROW = 4
 _LEAST_PIECES_A_PLACE = 4
-_AfterProduct = Literal["none", "gelu"]
 
 
 @dataclass(frozen=True)
@@ -51,9 +50,11 @@ def states_at(
     Where that block cannot be taken apart (:func:`_can_be_narrow`) it is run at all pieces, with the same result up to
     rounding. ``positions [place, 2]`` are row and piece.
     """
-    deepest = max(layers)
+    deepest, n_places, ids = max(layers), len(positions), inputs["input_ids"]
     rows, columns = positions.unbind(-1)
-    if not _can_be_narrow(model, deepest, family) or not _are_few(positions, inputs["input_ids"]):
+    # Few enough for each to have a copy of its row's hidden states, and to gain by it.
+    are_few = n_places <= _MOST_PLACES_A_ROW * len(ids) and n_places * _LEAST_PIECES_A_PLACE <= ids.numel()
+    if not (are_few and _can_be_narrow(model, deepest, family)):
         states = run_to_layers(model.body, model.blocks, inputs, layers)
         return {layer: state[rows, columns] for layer, state in states.items()}
     states = run_to_layers(model.body, model.blocks, inputs, layers - {deepest} | {deepest - 1})
@@ -93,12 +94,6 @@ def _is_hooked(body: nn.Module, block: nn.Module) -> bool:
         if module is not block:
             hooks += [*module._forward_pre_hooks.values(), *module._forward_hooks.values()]
     return not all(getattr(hook, "__module__", "").startswith("transformers.") for hook in hooks)
-
-
-def _are_few(positions: Tensor, ids: Tensor) -> bool:
-    """Whether places are few enough for each to have a copy of its row's hidden states, and to gain by it."""
-    n_places = len(positions)
-    return n_places <= _MOST_PLACES_A_ROW * len(ids) and n_places * _LEAST_PIECES_A_PLACE <= ids.numel()
 
 
 def _block_at(parts: _Parts, hidden: Tensor, mask: Tensor | None, positions: Tensor, n_heads: int) -> Tensor:
@@ -161,13 +156,6 @@ def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
     )
 
 
-def pack_if_faster(body: nn.Module) -> None:
-    """:func:`pack`, where :func:`can_pack` allows."""
-    first = next(body.parameters())
-    if can_pack(first.device, first.dtype):
-        pack(body)
-
-
 def pack(body: nn.Module) -> None:
     """Pack the weights of all linear maps in ``body``, which must share no module with another encoder.
 
@@ -183,7 +171,7 @@ def pack(body: nn.Module) -> None:
             module.__dict__["forward"] = _packed(module, "none")
 
 
-def _packed(linear: nn.Linear, after: _AfterProduct) -> Callable[[Tensor], Tensor]:
+def _packed(linear: nn.Linear, after: Literal["none", "gelu"]) -> Callable[[Tensor], Tensor]:
     """``linear`` as a function that holds only tensors, so that copies of the module share it."""
     multiply: Any = torch.ops.mkldnn._linear_pointwise
     with torch.inference_mode(mode=False):

@@ -37,9 +37,7 @@ class MaskedHead:
     def __init__(self, model: Any) -> None:
         self._model = model
         last = model.get_output_embeddings()
-        self._last: nn.Linear | None = last if isinstance(last, nn.Linear) else None
-        if self._last is not None and not self._is_apart(self._last):
-            self._last = None
+        self._last: nn.Linear | None = last if isinstance(last, nn.Linear) and self._is_apart(last) else None
 
     @property
     def n_entries(self) -> int:
@@ -87,13 +85,10 @@ class MaskedHead:
 
 
 def head_logits(model: Any, hidden: Tensor) -> Tensor:
-    """``[place, vocabulary]`` logits of the masked-LM head of ``model`` for ``[place, dim]`` states of its last layer.
-
-    The model's own forward runs with a body that returns ``hidden``, so that the head is exactly the model's in every
-    family.
-    """
+    """``[place, vocabulary]`` logits of a masked-LM head for ``[place, dim]`` states of the last layer of its model."""
     from transformers.modeling_outputs import BaseModelOutput
 
+    # The model's own forward, with a body that returns ``hidden``: the head is exactly the model's in every family.
     with _forward_replaced(model.base_model, lambda *_, **__: BaseModelOutput(last_hidden_state=hidden[None])):
         logits: Tensor = model(input_ids=hidden.new_zeros((1, len(hidden))).long(), return_dict=True).logits
     return logits[0]
@@ -109,11 +104,7 @@ def _forward_replaced(module: nn.Module, forward: Callable[..., Any]) -> Iterato
 
 
 def for_head(model: LoadedModel, hidden: Tensor, *, layer: int, family: str) -> Tensor:
-    """Hidden states of ``layer`` as the masked-LM head expects them: past the model's final norm, where it has one.
-
-    Raises:
-        ModelError: it is not known whether this family has such a norm.
-    """
+    """Hidden states of ``layer`` as the masked-LM head expects them: past the model's final norm, where it has one."""
     n_layers = len(model.blocks)
     if layer < n_layers and family not in _FINAL_NORM:
         raise ModelError(
@@ -135,11 +126,7 @@ class NextSentenceHead:
 
     @torch.inference_mode()
     def log_probs(self, hidden: Tensor, *, layer: int) -> Tensor:
-        """``[text, 2]`` natural log-probabilities that it follows, that it does not; of ``[text, piece, dim]`` states.
-
-        Raises:
-            SignalError: logits that are not finite.
-        """
+        """``[text, 2]`` ln of the probabilities that it follows, that it does not, of ``[text, piece, dim]`` states."""
         logits: Tensor = self.modules["classifier"](self.modules["pooler"](hidden))
         check_finite("next-sentence logits", {layer: logits}, name=self.name, model=self.modules)
         return logits.float().log_softmax(-1)
@@ -148,11 +135,7 @@ class NextSentenceHead:
 def load_next_sentence_head(
     source: ModelSource, config: Any, init: Init, seed: int, *, dtype: torch.dtype, device: str
 ) -> NextSentenceHead:
-    """The head in a model's weights, or a fresh one where the model's own weights are fresh.
-
-    Raises:
-        ModelError: the architecture has none, or the weights do not.
-    """
+    """The head in a model's weights, which must be there, or a fresh one where the model's own weights are fresh."""
     from transformers import AutoModelForNextSentencePrediction
     from transformers.models.auto.modeling_auto import MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING
 

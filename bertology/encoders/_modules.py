@@ -73,11 +73,7 @@ def no_parameters_learn(module: nn.Module) -> None:
 
 
 def find_blocks(body: nn.Module, *, n_layers: int, family: str) -> list[nn.Module]:
-    """The blocks in the order in which they run; ALBERT's shared block appears once for every time it runs.
-
-    Raises:
-        ModelError: no list of ``n_layers`` modules is found in the model.
-    """
+    """The blocks in the order in which they run; ALBERT's shared block appears once for every time it runs."""
     if family == "albert":
         return _albert_blocks(body)
     lists = [
@@ -96,11 +92,7 @@ def find_blocks(body: nn.Module, *, n_layers: int, family: str) -> list[nn.Modul
 
 
 def check_unfamiliar(body: Any, blocks: list[nn.Module], *, family: str) -> None:
-    """For a family not known to be supported, compare states read block by block with the model's own output.
-
-    Raises:
-        ModelError: the two differ, or the model does not output its hidden states.
-    """
+    """Raise for a family not known to be supported whose states differ from its own output when read by block."""
     if family in _FAMILIAR:
         return
     remedy = f"{family} models ({type(body).__name__}) are not supported"
@@ -154,21 +146,13 @@ def run_to_layers(
 def check_finite(
     what: str, signals: Mapping[int, Tensor], *, name: str, model: nn.Module, by_head: bool = False
 ) -> None:
-    """Check that a signal holds no NaN or infinity, from which later steps would compute scores like any other.
+    """Raise a SignalError where a signal holds NaN or infinity, from which later steps would compute scores.
 
-    The sum of a signal is NaN or infinite where one of its values is, so that a finite signal costs one reduction.
-
-    Args:
-        what: the kind of signal, in the plural, for the message.
-        signals: by layer; with ``by_head``, ``[batch, head, …]``.
-        name: of the model, for the message.
-        model: the modules that computed them; their weights are searched for the cause.
-        by_head: name the head as well.
-
-    Raises:
-        SignalError: a signal is not finite; the first layer, and with ``by_head`` its first head, is named.
+    The message names ``what`` the signals are, the model by its ``name``, the first such layer and, ``by_head`` of
+    ``[batch, head, …]`` signals, its first head; the weights of ``model`` are searched for the cause.
     """
     with torch.no_grad():
+        # A sum is NaN or infinite where one of the values is, so that a finite signal costs one reduction.
         sums = torch.stack([signal.sum(dtype=torch.float32) for signal in signals.values()])
         if bool(sums.isfinite().all()):
             return
@@ -183,8 +167,7 @@ def check_finite(
 
 def _cause(model: nn.Module) -> str:
     """Why a signal is not finite, and what to do."""
-    weight = damaged_weight(model)
-    if weight is not None:
+    if (weight := damaged_weight(model)) is not None:
         return refused_weight(weight)
     dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
     if dtype != "float32":

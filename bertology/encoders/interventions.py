@@ -26,23 +26,18 @@ Change = Callable[[Tensor], Tensor]
 """From hidden states ``[batch, piece, dim]`` of one layer to other ones of the same shape and type."""
 
 # Where a block's attention has its output projection and its projection to the values, by family.
+_BERT = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
 _PROJECTIONS: dict[str, tuple[str, str | None]] = {
+    **dict.fromkeys(_BERT, ("attention.output.dense", "attention.self.value")),
+    **dict.fromkeys(("bart", "mbart"), ("self_attn.out_proj", "self_attn.v_proj")),
+    **dict.fromkeys(("mt5", "t5"), ("layer.0.SelfAttention.o", "layer.0.SelfAttention.v")),
     "albert": ("attention.dense", "attention.value"),
-    "bart": ("self_attn.out_proj", "self_attn.v_proj"),
-    "bert": ("attention.output.dense", "attention.self.value"),
-    "camembert": ("attention.output.dense", "attention.self.value"),
     "deberta": ("attention.output.dense", None),
     "deberta-v2": ("attention.output.dense", "attention.self.value_proj"),
     "distilbert": ("attention.out_lin", "attention.v_lin"),
-    "electra": ("attention.output.dense", "attention.self.value"),
     "gpt2": ("attn.c_proj", None),
-    "mbart": ("self_attn.out_proj", "self_attn.v_proj"),
     "modernbert": ("attn.Wo", None),
     "mpnet": ("attention.attn.o", "attention.attn.v"),
-    "mt5": ("layer.0.SelfAttention.o", "layer.0.SelfAttention.v"),
-    "roberta": ("attention.output.dense", "attention.self.value"),
-    "t5": ("layer.0.SelfAttention.o", "layer.0.SelfAttention.v"),
-    "xlm-roberta": ("attention.output.dense", "attention.self.value"),
 }
 
 
@@ -91,7 +86,7 @@ def head_projection(block: nn.Module, family: str) -> nn.Module:
         ModelError: it is not known where this family has it.
     """
     if family not in _PROJECTIONS:
-        raise ModelError(f"heads of {family} models cannot be gated: it is known for {', '.join(_PROJECTIONS)}")
+        raise ModelError(f"heads of {family} models cannot be gated: it is known for {', '.join(sorted(_PROJECTIONS))}")
     return block.get_submodule(_PROJECTIONS[family][0])
 
 
@@ -103,7 +98,7 @@ def value_projection(block: nn.Module, family: str) -> nn.Module:
     """
     path = _PROJECTIONS.get(family, (None, None))[1]
     if path is None:
-        known = ", ".join(name for name, (_, value) in _PROJECTIONS.items() if value)
+        known = ", ".join(name for name, (_, value) in sorted(_PROJECTIONS.items()) if value)
         raise ModelError(
             f"heads of {family} models cannot be made to attend to everything alike: where values are projected is "
             f"known for {known}; gate them instead"

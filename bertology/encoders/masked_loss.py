@@ -149,10 +149,7 @@ class MaskedBatch:
 class MaskedText:
     """A text with some of its words masked, in batches: the same words whatever is done to the model.
 
-    Arguments are those of :func:`masked_lm_loss`.
-
-    Raises:
-        ModelError: no masked-LM head, a share outside 0…1, or no word to mask.
+    Arguments and errors are those of :func:`masked_lm_loss`.
     """
 
     def __init__(self, encoder: Encoder, sentences: Sentences, *, share: float, seed: int, on_long: OnLong) -> None:

@@ -120,6 +120,11 @@ class ClozeItems:
     def __len__(self) -> int:
         return len(self.items)
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups in the order in which they come."""
+        return tuple(dict.fromkeys(item.group for item in self.items))
+
     @cached_property
     def reasons(self) -> Mapping[str, int]:
         """How many were left out, by reason."""

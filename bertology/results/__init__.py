@@ -23,13 +23,7 @@ from bertology.results.tables.predictions import (
     write_head_sums,
     write_predictions,
 )
-from bertology.results.tables.rows import (
-    ComparisonRow,
-    ResultRow,
-    comparison_rows,
-    reading_of,
-    score_of,
-)
+from bertology.results.tables.rows import ComparisonRow, ResultRow, comparison_rows, reading_of, score_of
 from bertology.results.tables.store import read_result_rows
 
 __all__ = [

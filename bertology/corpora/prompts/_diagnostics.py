@@ -7,7 +7,7 @@ Kuperberg (2008).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -130,57 +130,45 @@ def _cells(line: str) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in line.rstrip("\r\n").split("\t"))
 
 
-_Row = tuple[str, dict[str, str]]
-"""Where it stands, and its cells by column."""
 T = TypeVar("T")
 Item = TypeVar("Item", PragmaticItem, RoleItem, NegationItem)
 
 
-def _items(file: Path | None, columns: Sequence[str], make: Callable[[_Row], Item]) -> tuple[Item, ...]:
-    if file is None:
-        return ()
+def _items(file: Path | None, columns: Sequence[str], make: Callable[[str, dict[str, str]], Item]) -> tuple[Item, ...]:
+    """The items of a file, each made of the place of its row and the cells by column."""
     items: dict[str, Item] = {}
-    for row in _rows(file, columns):
-        item = make(row)
+    for number, line in enumerate(text_lines(file) if file else (), 1):
+        if number == 1 or not line.strip():
+            continue
+        where, cells = f"{file}:{number}", _cells(line)
+        if len(cells) != len(columns):
+            due = f"{len(columns)} were due ({', '.join(columns)}), parted by tabs"
+            raise CorpusError(f"{where}: {len(cells)} columns where {due}")
+        row = dict(zip(columns, cells, strict=True))
+        if empty := next((column for column in columns if not row[column]), ""):
+            raise CorpusError(f"{where}: nothing in column {empty}; write it there")
+        item = make(where, row)
         if item.id in items:
-            raise CorpusError(f"{row[0]}: a second item {quoted(item.id)}; give each a name of its own")
+            raise CorpusError(f"{where}: a second item {quoted(item.id)}; give each a name of its own")
         items[item.id] = item
-    if not items:
+    if file and not items:
         raise CorpusError(f"{file}: no item in it, only column names; give the whole file")
     return tuple(items.values())
 
 
-def _rows(file: Path, columns: Sequence[str]) -> Iterator[_Row]:
-    for number, line in enumerate(text_lines(file), 1):
-        if number == 1 or not line.strip():
-            continue
-        cells = _cells(line)
-        if len(cells) != len(columns):
-            raise CorpusError(
-                f"{file}:{number}: {len(cells)} columns where {len(columns)} were due ({', '.join(columns)}), "
-                "parted by tabs"
-            )
-        row = dict(zip(columns, cells, strict=True))
-        empty = next((column for column in columns if not row[column]), None)
-        if empty is not None:
-            raise CorpusError(f"{file}:{number}: nothing in column {empty}; write it there")
-        yield f"{file}:{number}", row
-
-
-def _one_of(row: _Row, column: str, known: Mapping[str, T]) -> T:
-    where, cells = row
+def _one_of(where: str, cells: Mapping[str, str], column: str, known: Mapping[str, T]) -> T:
     if cells[column] not in known:
         raise CorpusError(f"{where}: {quoted(cells[column])} in column {column}; it should be {' or '.join(known)}")
     return known[cells[column]]
 
 
-def _pragmatic(row: _Row) -> PragmaticItem:
-    name, first, second, expected, within, between, _ = row[1].values()
-    return PragmaticItem(name, first, second, expected, within, between, _one_of(row, "constraint", _CONSTRAINTS))
+def _pragmatic(where: str, cells: Mapping[str, str]) -> PragmaticItem:
+    name, first, second, expected, within, between, _ = cells.values()
+    constraint = _one_of(where, cells, "constraint", _CONSTRAINTS)
+    return PragmaticItem(name, first, second, expected, within, between, constraint)
 
 
-def _role(row: _Row) -> RoleItem:
-    where, cells = row
+def _role(where: str, cells: Mapping[str, str]) -> RoleItem:
     if not cells["item"].endswith(("-a", "-b")):
         raise CorpusError(f"{where}: item {quoted(cells['item'])}; write a number and -a, or -b for the roles reversed")
     expected = tuple(word.strip() for word in cells["expected"].split("|") if word.strip())
@@ -189,10 +177,9 @@ def _role(row: _Row) -> RoleItem:
     return RoleItem(cells["item"], cells["context"], expected, cells["target"])
 
 
-def _negation(row: _Row) -> NegationItem:
-    cells = row[1]
+def _negation(where: str, cells: Mapping[str, str]) -> NegationItem:
     natural = "licensing" in cells
     name = f"{'natural' if natural else 'simple'}-{cells['item']}"
-    licensed = _one_of(row, "licensing", _LICENSED) if natural else None
+    licensed = _one_of(where, cells, "licensing", _LICENSED) if natural else None
     affirmative, negated, if_affirmative, if_negated = (cells[column] for column in _SIMPLE[1:])
     return NegationItem(name, affirmative, negated, if_affirmative, if_negated, licensed)

@@ -73,6 +73,8 @@ class LamaFact:
     """The prompt, with ``{mask}`` for the object."""
     blind: str = ""
     """The prompt with ``{mask}`` for the subject, too, if it comes from a template that has the subject first."""
+    texts: tuple[str, ...] = ()
+    """Of ParaRel the prompts of different wording, one for each pattern of the relation, at least two."""
 
 
 def read_relations(path: str | Path) -> Mapping[str, LamaRelation]:
@@ -196,21 +198,7 @@ _FACTS, _PATTERNS = "trex_lms_vocab", "pattern_data/graphs_json"
 _PARAREL_LAYOUT = f"give ParaRel's data folder, with {_FACTS} and {_PATTERNS}, or a file of {_FACTS}"
 
 
-@dataclass(frozen=True, slots=True)
-class ParaphrasedFact:
-    """A fact as several prompts of different wording whose mask is its object."""
-
-    id: str
-    """Relation and line."""
-    relation: str
-    """``P19``."""
-    subject: str
-    answer: str
-    texts: tuple[str, ...]
-    """One for each pattern of the relation, at least two; ``{mask}`` stands for the object."""
-
-
-def read_pararel(path: str | Path) -> tuple[tuple[ParaphrasedFact, ...], tuple[Unasked, ...]]:
+def read_pararel(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[Unasked, ...]]:
     """The facts of ParaRel, each in all patterns of its relation, and items that cannot be scored.
 
     These are facts of relations with fewer than two patterns (the paper leaves these relations out, too), with empty
@@ -227,7 +215,7 @@ def read_pararel(path: str | Path) -> tuple[tuple[ParaphrasedFact, ...], tuple[U
     files = [path] if path.is_file() else sorted((root / _FACTS).glob("*.jsonl"))
     if not files:
         raise CorpusError(f"{root / _FACTS}: no facts in it; {_PARAREL_LAYOUT}")
-    facts: list[ParaphrasedFact] = []
+    facts: list[LamaFact] = []
     unasked: list[Unasked] = []
     for file in files:
         relation = file.name.removesuffix(".jsonl")
@@ -235,7 +223,7 @@ def read_pararel(path: str | Path) -> tuple[tuple[ParaphrasedFact, ...], tuple[U
         for number, plain in json_objects(file):
             subject, answer = (text_field(plain, field, f"{file}:{number}") for field in ("sub_label", "obj_label"))
             texts = tuple(prompt_of(pattern, subject) for pattern in patterns)
-            fact = ParaphrasedFact(f"{relation}:{number}", relation, subject, answer, texts)
+            fact = LamaFact(f"{relation}:{number}", relation, subject, answer, texts[0] if texts else "", texts=texts)
             if trouble := _trouble(fact):
                 unasked.append(Unasked(fact.id, relation, trouble))
             else:
@@ -268,12 +256,12 @@ def _patterns(file: Path) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _trouble(fact: ParaphrasedFact) -> str:
+def _trouble(fact: LamaFact) -> str:
     if len(fact.texts) < 2:
         return "relation without a pattern" if not fact.texts else "relation with a single pattern"
     if not fact.subject:
         return "subject without a label"
-    return mask_trouble(fact.texts[0]) if fact.answer else "object without a label"
+    return mask_trouble(fact.text) if fact.answer else "object without a label"
 
 
 _PRIMES = {"high_ranked": "high-ranked", "low_ranked": "low-ranked", "random": "random"}
@@ -283,31 +271,17 @@ _PRIMED_LAYOUT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PrimedFact:
-    """A fact as a prompt, and the same prompt negated or after a misleading word."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrimedFact(LamaFact):
+    """A fact as a prompt, and the same prompt negated or after a misleading word; its group is set and relation."""
 
-    id: str
-    """Set, relation, and the line of the first file that has it."""
     set: str
     """``T-REx``, ``Google-RE``, ``SQuAD``, ``ConceptNet``; else the name of the folder."""
-    relation: str
-    """``P19``, ``place_of_birth``; empty where the whole set is one file of that name."""
-    subject: str
-    """Empty where the set has none (SQuAD)."""
-    answer: str
-    text: str
-    """The prompt, with ``{mask}`` for the object."""
     negated: str
     """The same, negated; empty where the source has none."""
     misprimed: Mapping[str, str]
     """The same after a wrong word and a question mark, by how that was chosen: ``high-ranked``, ``low-ranked``,
     ``random``; empty where the source does not state it."""
-
-    @property
-    def group(self) -> str:
-        """Set and relation, as tables show them."""
-        return f"{self.set} {self.relation}".strip()
 
 
 def read_primed(path: str | Path) -> tuple[tuple[PrimedFact, ...], tuple[Unasked, ...]]:
@@ -335,7 +309,7 @@ def read_primed(path: str | Path) -> tuple[tuple[PrimedFact, ...], tuple[Unasked
             if trouble:
                 unasked.append(Unasked(":".join((fact.id, *fact.misprimed)), fact.group, trouble))
                 continue
-            key = (fact.set, fact.relation, fact.text, fact.answer)
+            key = (fact.set, fact.group, fact.text, fact.answer)
             facts[key] = _merged(facts[key], fact, where) if key in facts else fact
     return tuple(facts.values()), tuple(unasked)
 
@@ -358,13 +332,13 @@ def _primed_facts(file: Path) -> Iterator[tuple[str, PrimedFact, str]]:
         )
         fact = PrimedFact(
             ":".join(part for part in (name, relation, str(number)) if part),
-            name,
-            relation,
+            f"{name} {relation}".strip(),
             "" if subject == stem else subject,  # SQuAD's file calls every subject by its own name
             answer,
             text,
-            negated,
-            {kind: misprimed} if misprimed else {},
+            set=name,
+            negated=negated,
+            misprimed={kind: misprimed} if misprimed else {},
         )
         troubles = (mask_trouble(text) for text in (fact.text, fact.negated, *fact.misprimed.values()) if text)
         yield where, fact, next(filter(None, troubles), "") if answer else "object without a label"

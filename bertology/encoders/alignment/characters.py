@@ -15,11 +15,7 @@ _UNLIMITED = np.iinfo(np.int64).max
 
 
 def code_points(text: str) -> NDArray[np.uint32]:
-    """``[character]`` the code points of a text.
-
-    Raises:
-        UnicodeEncodeError: it has half of a surrogate pair in it.
-    """
+    """``[character]`` the code points of a text; a UnicodeEncodeError where it has half of a surrogate pair in it."""
     return np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
 
 
@@ -52,9 +48,7 @@ def _space_table() -> Flags:
 
 
 def words_to_pieces(
-    words: tuple[Integers, Integers],
-    pieces: tuple[Integers, Integers],
-    owns: Flags,
+    words: tuple[Integers, Integers], pieces: tuple[Integers, Integers], owns: Flags
 ) -> tuple[Integers, Integers]:
     """The range of pieces that share characters with each word.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,6 @@ from bertology.encoders.alignment.characters import (
 from bertology.errors import CorpusError, ModelError, quoted
 
 Ids = NDArray[np.int32]
-Value = TypeVar("Value", bound=np.generic)
 
 OnLong = Literal["window", "error", "skip"]
 """Treatment of a sentence longer than the model takes: overlapping windows, an error, or its words are skipped."""
@@ -268,41 +267,40 @@ def _laid_out(
 ) -> Pieces:
     """The columns of windows in the order of their sentences; ``window [word]`` refers to the order of ``start``."""
     order = np.lexsort((start, sentence))
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    sentence, start = sentence[order], start[order]
+    rank, sentence, start = np.argsort(order), sentence[order], start[order]
     length = np.minimum(aligned.n_pieces[sentence], reader.capacity)
-    prefix, suffix = reader.prefix, reader.suffix
+    special = np.append(reader.prefix, reader.suffix)
+    source = _window_sources(start, length, len(aligned.ids), len(reader.prefix), len(reader.suffix))
     placed = np.flatnonzero(window >= 0)
     word_window = np.full(len(window), -1, dtype=np.int32)
     word_first, word_last = np.zeros((2, len(window)), dtype=np.int32)
     word_window[placed] = rank[window[placed]]
-    shift = len(prefix) - start[word_window[placed]]
+    shift = len(reader.prefix) - start[word_window[placed]]
     word_first[placed] = aligned.first[placed] + shift
     word_last[placed] = aligned.last[placed] + shift
     unknown = np.append(0, np.cumsum(aligned.ids == (-1 if reader.unknown_id is None else reader.unknown_id)))
     return Pieces(
-        ids=_lay_out(aligned.ids, start, length, prefix, suffix),
-        window_starts=np.append(0, np.cumsum(length + len(prefix) + len(suffix))),
+        ids=np.append(aligned.ids, special)[source],
+        window_starts=np.append(0, np.cumsum(length + len(special))),
         window_sentence=sentence.astype(np.int32),
         word_window=word_window,
         word_first=word_first,
         word_last=word_last,
-        gaps=_lay_out(aligned.gaps, start, length, np.zeros_like(prefix), np.zeros_like(suffix)),
+        gaps=np.append(aligned.gaps, np.zeros_like(special, dtype=bool))[source],
         skipped=skipped,
         pad_id=reader.pad_id,
         n_unknown=int(np.sum(unknown[aligned.last[placed]] > unknown[aligned.first[placed]])),
     )
 
 
-def _lay_out(values: NDArray[Value], start: Integers, length: Integers, prefix: Ids, suffix: Ids) -> NDArray[Value]:
-    """Windows of ``length`` pieces from ``start`` on, each between prefix and suffix, one after the other."""
-    n_prefix, n_suffix = len(prefix), len(suffix)
+def _window_sources(start: Integers, length: Integers, n_pieces: int, n_prefix: int, n_suffix: int) -> Integers:
+    """Which piece stands at each place of windows of ``length`` pieces from ``start`` on, prefix and suffix around.
+
+    The special ones are numbered from ``n_pieces`` on.
+    """
     ends = np.cumsum(length + n_prefix + n_suffix)
-    begins = ends - length - n_prefix - n_suffix
-    out = np.empty(int(ends[-1]) if len(ends) else 0, dtype=values.dtype)
-    out[begins[:, None] + np.arange(n_prefix)] = prefix
-    out[ends[:, None] - n_suffix + np.arange(n_suffix)] = suffix
-    within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
-    out[np.repeat(begins + n_prefix, length) + within] = values[np.repeat(start, length) + within]
-    return out
+    window = np.repeat(np.arange(len(length)), length + n_prefix + n_suffix)
+    place = np.arange(len(window)) - (ends - length - n_suffix)[window]  # in the text; below 0 in the prefix
+    after = place - length[window]  # in the suffix, from 0 on
+    special = n_pieces + n_prefix + np.where(place < 0, place, after)
+    return np.where((place < 0) | (after >= 0), special, start[window] + place)

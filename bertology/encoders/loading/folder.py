@@ -21,11 +21,7 @@ _REMEDY = "give a folder written by save_pretrained (config.json, tokenizer.json
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The content of ``config.json``.
-
-    Raises:
-        ModelError: there is none, it is not a JSON object, or a field that decides what is loaded has a wrong type.
-    """
+    """The content of ``config.json``, in which the fields that decide what is loaded have their types."""
     path = folder / "config.json"
     try:
         config = read_model_json(path)
@@ -43,12 +39,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def read_model_json(path: Path) -> Any:
-    """The content of one of a model's JSON files.
-
-    Raises:
-        ModelError: it is not readable as JSON.
-        OSError: it cannot be read.
-    """
+    """The content of one of a model's JSON files."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
         canonical_json(value)
@@ -69,11 +60,7 @@ _FIELDS: dict[str, tuple[type, str]] = {
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
-    """The files that hold the weights: safetensors where there are any, else PyTorch's, shards in name order.
-
-    Raises:
-        ModelError: there are none, or one that the index names is missing.
-    """
+    """The files that hold the weights: safetensors where there are any, else PyTorch's, shards in name order."""
     for stem, ending in (("model", "safetensors"), ("pytorch_model", "bin")):
         single, index = folder / f"{stem}.{ending}", folder / f"{stem}.{ending}.index.json"
         if single.is_file():
@@ -101,9 +88,6 @@ def check_safetensors(path: Path) -> int:
 
     The header is read as bytes: opening the file with its library maps all of it, which takes as much address space as
     the model, before it is known how much there is.
-
-    Raises:
-        ModelError: its length is not that in its header, or it has no readable header.
     """
     broken = f"{path}: not a whole safetensors file"
     size = path.stat().st_size
@@ -124,11 +108,7 @@ def check_safetensors(path: Path) -> int:
 
 
 def tokenizer_files(folder: Path) -> tuple[Path, ...]:
-    """The files of the tokenizer, in a fixed order.
-
-    Raises:
-        ModelError: none of them holds a vocabulary.
-    """
+    """The files of the tokenizer, of which one must hold a vocabulary, in a fixed order."""
     files = tuple(folder / name for name in TOKENIZER_FILES if (folder / name).is_file())
     if all(path.name in _NO_VOCABULARY for path in files):
         raise ModelError(f"{folder}: no tokenizer (tokenizer.json, vocab.txt …); save the model's tokenizer beside it")

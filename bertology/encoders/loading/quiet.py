@@ -26,14 +26,10 @@ def quiet_loading() -> Iterator[None]:
 
 @contextlib.contextmanager
 def one_line(what: str, *, remedy: str) -> Iterator[None]:
-    """Turn the errors that a library raises for a model's files into one line.
+    """Turn the errors that a library raises for a model's files into a ModelError of one line, but not lack of memory.
 
     Each architecture validates in its own way, broken files show as errors of every kind, and the tokenizers library
-    raises bare exceptions and panics. Errors for lack of memory pass unchanged. ``what`` names the file or folder, and
-    what cannot be done with it.
-
-    Raises:
-        ModelError: something was raised.
+    raises bare exceptions and panics. ``what`` names the file or folder, and what cannot be done with it.
     """
     try:
         yield

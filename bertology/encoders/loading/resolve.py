@@ -70,7 +70,8 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
             raise ModelError(
                 f"model {name} has no revisions ({quoted(revision)} was asked for): only models of the hub do"
             )
-        return ModelSource(name, _pocket_folder() if name == POCKET else path)
+        # By name, so that no model but the embedded one needs that package.
+        return ModelSource(name, import_module("bertology.pocket").model_folder() if name == POCKET else path)
     if path.is_file():
         raise ModelError(f"{name} is a file: give the folder it lies in")
     if name.startswith((".", "/", "~")) or "\\" in name or name.count("/") > 1:
@@ -82,11 +83,7 @@ def resolve_model(name: str, *, revision: str | None = None) -> ModelSource:
 
 
 def keep_source(source: ModelSource) -> None:
-    """Let :func:`resolve_model` find a model in memory by its name, in this process.
-
-    Raises:
-        ModelError: the name is that of a folder, or of the embedded model.
-    """
+    """Let :func:`resolve_model` find a model in memory by its name, which must be no other's, in this process."""
     if source.name == POCKET or not _HUB_ID.fullmatch(source.name) or Path(source.name).is_dir():
         raise ModelError(f"a model in memory cannot be called {quoted(source.name)}: give letters, digits, - and _")
     _KEPT[source.name] = source
@@ -96,17 +93,8 @@ def _unknown(name: str, why: str) -> NameNotFoundError:
     return name_not_found("model", name, _KNOWN, remedy=f"{why}; {_LIST}")
 
 
-def _pocket_folder() -> Path:
-    # By name, so that no model but the embedded one needs that package.
-    return Path(import_module("bertology.pocket").model_folder())
-
-
 def _fetch(name: str, revision: str | None) -> Path:
-    """The folder of the files of a hub model.
-
-    Weights in safetensors are preferred; pickled ones are taken where there are no others. With ``HF_HUB_OFFLINE`` set
-    only the cache is used.
-    """
+    """The folder of the files of a hub model: weights in safetensors, pickled ones where there are no others."""
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
     try:

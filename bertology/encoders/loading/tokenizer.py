@@ -21,11 +21,7 @@ _DEFAULT_LENGTH = 512
 
 
 def load_tokenizer(source: ModelSource, *, trust_remote_code: bool = False) -> Any:
-    """The model's fast tokenizer, set never to truncate or pad.
-
-    Raises:
-        ModelError: it cannot be loaded, or is a slow one, which gives no character offsets.
-    """
+    """The model's tokenizer, set never to truncate or pad; it must be a fast one, which gives character offsets."""
     from transformers import AutoTokenizer
 
     with one_line(f"{source.folder}: its tokenizer cannot be loaded", remedy="save it again"):
@@ -41,11 +37,7 @@ def load_tokenizer(source: ModelSource, *, trust_remote_code: bool = False) -> A
 
 
 def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pieces: int | None) -> PieceReader:
-    """The :class:`PieceReader` of a tokenizer and its model, after checking that they belong together.
-
-    Raises:
-        ModelError: the vocabulary does not fit the weights, has no plain word, or ``max_pieces`` is out of range.
-    """
+    """The :class:`PieceReader` of a tokenizer and its model, after checking that they belong together."""
     backend = tokenizer.backend_tokenizer
     with one_line(f"{source.folder}: its tokenizer cannot be used", remedy="save it again"):
         _check_vocabulary(source, tokenizer, body)
@@ -59,11 +51,13 @@ def piece_reader(source: ModelSource, tokenizer: Any, body: nn.Module, *, max_pi
         )
     if max_pieces is not None and not lowest <= max_pieces <= limit:
         raise ModelError(f"max_pieces {max_pieces}: model {source.name} takes {lowest} to {limit}")
+    steps = f"{backend.normalizer!r} {backend.pre_tokenizer!r}"
+    has_marks = _BOUNDARY in steps or "Metaspace" in steps
     return PieceReader(
         backend=backend,
         prefix=np.array(prefix, dtype=np.int32),
         suffix=np.array(suffix, dtype=np.int32),
-        marker_ids=_marker_ids(backend),
+        marker_ids=_ids_made_of(_BOUNDARY if has_marks else "", backend),
         space_ids=_space_ids(backend),
         unknown_id=_unknown_id(tokenizer),
         pad_id=int(tokenizer.pad_token_id or 0),
@@ -118,12 +112,6 @@ def _special_tokens(source: ModelSource, backend: Any, tokenizer: Any) -> tuple[
     raise ModelError(f"{source.folder}: its tokenizer maps every plain word to nothing; save the model's own tokenizer")
 
 
-def _marker_ids(backend: Any) -> Ids:
-    """Pieces made of SentencePiece's word-boundary mark alone."""
-    steps = f"{backend.normalizer!r} {backend.pre_tokenizer!r}"
-    return _ids_made_of(_BOUNDARY if _BOUNDARY in steps or "Metaspace" in steps else "", backend)
-
-
 def _ids_made_of(characters: str, backend: Any) -> Ids:
     """Pieces that are spelled by these characters alone."""
     pieces = backend.get_vocab().items() if characters else ()
@@ -131,10 +119,7 @@ def _ids_made_of(characters: str, backend: Any) -> Ids:
 
 
 def _space_ids(backend: Any) -> Ids:
-    """Pieces of a byte-level vocabulary that are made of ASCII white space alone.
-
-    RoBERTa's tokenizer takes white space off the characters of its pieces, so that these are left with none.
-    """
+    """Pieces of a byte-level vocabulary that are made of ASCII white space alone."""
     # Byte-level vocabularies spell a byte up to that of the space as the character 256 places further.
     spelled = "".join(chr(256 + ord(space)) for space in " \t\n\r\x0b\x0c")
     return _ids_made_of(spelled if "ByteLevel" in repr(backend.pre_tokenizer) else "", backend)

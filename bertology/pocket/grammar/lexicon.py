@@ -115,12 +115,11 @@ def make_verb(parts: list[str], novelty: str | None) -> Verb:
 
 
 def _make_noun(entry: str, kind: str, novelty: str | None) -> Noun:
-    lemma, _, plural = entry.partition("/")
+    lemma, slash, stated = entry.partition("/")
     singular = Word(lemma, lemma, "NOUN", "NN", "Number=Sing", novelty=novelty)
-    if "/" in entry and not plural:
-        return Noun(lemma, kind, singular, None)
-    spelled = plural or with_s(lemma)
-    return Noun(lemma, kind, singular, Word(spelled, lemma, "NOUN", "NNS", "Number=Plur", novelty=novelty))
+    plural = stated if slash else with_s(lemma)
+    word = Word(plural, lemma, "NOUN", "NNS", "Number=Plur", novelty=novelty) if plural else None
+    return Noun(lemma, kind, singular, word)
 
 
 def _make_frames(line: str, novelty: str | None) -> Iterator[Frame]:
@@ -156,10 +155,6 @@ def _ranked(entries: Iterable[str], reach: Reach) -> Iterator[tuple[str, str | N
             yield entry, novelty, 12 * weight
         elif reach == "all" and novelty == "held":
             yield entry, novelty, weight
-
-
-def _adjective(form: str, novelty: str | None) -> Word:
-    return Word(form, form, "ADJ", "JJ", "Degree=Pos", novelty=novelty)
 
 
 def _adverb(form: str, novelty: str | None) -> Word:
@@ -206,7 +201,9 @@ class Lexicon:
             kind: Menu((f, weight) for f, weight in frames if kind in f.objects and f.pattern == "transitive")
             for kind in KINDS
         }
-        self.adjectives = Menu((_adjective(e, n), w) for e, n, w in _ranked(ADJECTIVES, reach))
+        self.adjectives = Menu(
+            (Word(e, e, "ADJ", "JJ", "Degree=Pos", novelty=n), w) for e, n, w in _ranked(ADJECTIVES, reach)
+        )
         self.adverbs = {
             use: Menu((_adverb(e, n), w) for e, n, w in _ranked(listed.split(), reach))
             for use, listed in _ADVERBS.items()

@@ -144,18 +144,16 @@ class Nominals:
     def coordination(self, kind: str, depth: int) -> Nominal:
         """*the dog and the cat*, *Anna, Tom and the cook*."""
         dice = self.dice
-        conjuncts = [self._conjunct(kind, depth) for _ in range(3 if dice.chance(0.2) else 2)]
+        conjuncts = [
+            self.name() if kind == "person" and dice.chance(0.5) else self.common(kind, min(depth, 0))
+            for _ in range(3 if dice.chance(0.2) else 2)
+        ]
         first, *middle, last = (conjunct.tree for conjunct in conjuncts)
         parts = [Part("conj", phrase(None, Part("punct", fw.COMMA), head(tree))) for tree in middle]
         parts.append(Part("conj", phrase(None, Part("cc", fw.AND), head(last))))
         referent = self.scene.new_referent()
         tree = Phrase("NP", (head(first), *parts), referent=referent)
         return self.scene.remember(Nominal(tree, PLURAL, kind, None, referent))
-
-    def _conjunct(self, kind: str, depth: int) -> Nominal:
-        if kind == "person" and self.dice.chance(0.5):
-            return self.name()
-        return self.common(kind, min(depth, 0))
 
     def common(self, kind: str, depth: int, *, owner: Nominal | None = None, number: Number | None = None) -> Nominal:
         """A phrase around a common noun: determiner, adjectives, noun, prepositional phrase or relative clause."""

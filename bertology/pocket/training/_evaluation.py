@@ -64,7 +64,9 @@ def evaluate(
     model.train(False)
     with torch.inference_mode():
         masked, following = _held_out_accuracy(model, held_out, n_batches)
-        right = _agreement(model, tokenizer, agreement)
+        scored = zip(agreement, _mask_logits(model, tokenizer, [item.text for item in agreement]), strict=True)
+        forms = ((logits, piece_id(tokenizer, item.good), piece_id(tokenizer, item.bad)) for item, logits in scored)
+        right = [bool(logits[good] > logits[bad]) for logits, good, bad in forms]
         recalled = _facts(model, tokenizer, facts)
     model.train(was_training)
     across = [hit for item, hit in zip(agreement, right, strict=True) if item.n_attractors]
@@ -98,13 +100,6 @@ def _held_out_accuracy(model: BertForPreTraining, held_out: Examples, n_batches:
         nexts = output.seq_relationship_logits.argmax(-1).cpu().numpy()
         following.append((nexts == batch.next_labels)[batch.next_labels != IGNORED])
     return float(np.concatenate(masked).mean()), float(np.concatenate(following).mean())
-
-
-def _agreement(model: BertForPreTraining, tokenizer: Tokenizer, items: Sequence[AgreementItem]) -> list[bool]:
-    scored = zip(items, _mask_logits(model, tokenizer, [item.text for item in items]), strict=True)
-    return [
-        bool(logits[piece_id(tokenizer, item.good)] > logits[piece_id(tokenizer, item.bad)]) for item, logits in scored
-    ]
 
 
 def longest_prompt(tokenizer: Tokenizer, agreement: Sequence[AgreementItem], facts: Sequence[Fact]) -> int:
@@ -154,10 +149,8 @@ def model_card(settings: PretrainSettings, evaluation: Evaluation, *, vocabulary
     return template.format(
         schedule=", ".join(f"{rate:.3g} (step {step})" for step, rate in settings.learning_rates),
         **settings.model_dump(),
+        **asdict(evaluation),
         pieces=vocabulary_size,
-        masked=evaluation.masked_accuracy,
-        following=evaluation.next_sentence_accuracy,
-        across=evaluation.agreement_across_attractors,
         agreement_rows=agreement_rows,
         fact_rows=fact_rows,
     )

@@ -76,8 +76,7 @@ class PretrainSettings(BaseModel):
     salience_from: Whole = 4000
     """The step from which that holds."""
     learning_rates: tuple[tuple[Whole, Share], ...] = Field(
-        default=((0, 0.0), (300, 1.2e-3), (20000, 1.2e-3), (36000, 0.0)),
-        min_length=1,
+        default=((0, 0.0), (300, 1.2e-3), (20000, 1.2e-3), (36000, 0.0)), min_length=1
     )
     """Steps and the learning rate there; in between it is interpolated."""
     weight_decay: Share = 0.01

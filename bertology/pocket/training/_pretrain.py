@@ -162,8 +162,9 @@ class Trainer:
         """Take one step; returns the loss, which must be finite."""
         import torch
 
+        steps, rates = zip(*self.settings.learning_rates, strict=True)
         for group in self.optimizer.param_groups:
-            group["lr"] = self._learning_rate()
+            group["lr"] = float(np.interp(self.step + 1, steps, rates))
         if self.settings.dropout:
             torch.manual_seed(self.settings.seed + self.step)  # so that a resumed run drops the same units
         loss = pretraining_loss(self.model, self.examples.batch(self.step))
@@ -178,10 +179,6 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         self.step += 1
         return value
-
-    def _learning_rate(self) -> float:
-        steps, rates = zip(*self.settings.learning_rates, strict=True)
-        return float(np.interp(self.step + 1, steps, rates))
 
     def save(self, path: Path) -> None:
         """Write the state for resuming; the order of examples and their masks depend on the step only."""

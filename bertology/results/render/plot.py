@@ -28,11 +28,7 @@ _PANEL = (6.4, 4.2)
 _SMALL_PANEL = (4.6, 3.5)
 _LABEL_GAP = 0.062
 _MOST_TICKS = 13
-_FORMATS = {
-    "png": {"Software": None},
-    "svg": {"Date": None},
-    "pdf": {"CreationDate": None},
-}
+_FORMATS = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
 class LayerFigure(Figure):
@@ -121,8 +117,8 @@ def figure_bytes(figure: Figure, ending: Literal["png", "svg", "pdf"]) -> bytes:
 
 def _draw(ax: Axes, table: LayerTable) -> None:
     scale = 100.0 if is_fraction(table.metric) else 1.0
-    layers = [line.layer for line in table.lines if line.main is not None]
-    if not layers:
+    main = {line.layer: line.main for line in table.lines if line.main is not None}
+    if not main:
         raise ResultsError(f"task {table.task}: there are no scores to draw")
     labels = []
     for name, field, color, marker in (
@@ -135,18 +131,13 @@ def _draw(ax: Axes, table: LayerTable) -> None:
             _, y = _draw_line(ax, scores, scale, color=color, marker=marker, markersize=4, linewidth=1.2, zorder=3)
             of_another = field == "control_task" and table.metric != table.control_metric
             labels.append(_Label(y[-1], f"{name} ({table.control_metric})" if of_another else name, color))
-    labels.append(_draw_probe(ax, table, scale))
-    _style(ax, table, layers)
-    labels += _draw_baselines(ax, table, scale)
-    _place_labels(ax, labels)
-
-
-def _draw_probe(ax: Axes, table: LayerTable, scale: float) -> _Label:
-    scores = {line.layer: line.main for line in table.lines if line.main is not None}
-    x, y = _draw_line(ax, scores, scale, color=BLUE, linewidth=1.8, zorder=4)
+    x, y = _draw_line(ax, main, scale, color=BLUE, linewidth=1.8, zorder=4)
     filled = [BLUE if line.in_best_set else "white" for line in table.lines if line.main is not None]
     ax.scatter(x, y, s=34, c=filled, edgecolors=BLUE, linewidths=1.4, zorder=5)
-    return _Label(y[-1], "own head" if answers_itself(table.about) else "probe", BLUE, bold=True)
+    labels.append(_Label(y[-1], "own head" if answers_itself(table.about) else "probe", BLUE, bold=True))
+    _style(ax, table, list(main))
+    labels += _draw_baselines(ax, table, scale)
+    _place_labels(ax, labels)
 
 
 def _draw_line(

@@ -104,7 +104,7 @@ def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int],
     chosen = chosen_items(wrong, most_items)
     ids = [predictions[0].item_ids[item] for item in chosen.tolist()]
     corpus, split = entry.table.about.corpus_fingerprint, entry.table.about.split
-    text = texts.of(corpus, split)
+    text = texts.splits.get((corpus, split))
     return {
         "layers": layers,
         "labels": labels,
@@ -118,7 +118,7 @@ def label_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int],
         "pred": pred[:, chosen].tolist(),
         "places": [_place(text, item, sentences) for item in ids],
         "seed": seed,
-        "noText": "" if text else texts.reason(corpus),
+        "noText": "" if text else texts.reasons.get(corpus) or "the corpus was not found",
     }
 
 

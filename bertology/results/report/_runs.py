@@ -224,14 +224,6 @@ class SentenceTexts:
     """By fingerprint of the corpus: why its sentences are not shown."""
     allowed: bool = True
 
-    def of(self, fingerprint: str, split: str) -> SplitText | None:
-        """The words of a split, if they were found."""
-        return self.splits.get((fingerprint, split))
-
-    def reason(self, fingerprint: str) -> str:
-        """Why sentences of a corpus are not shown."""
-        return self.reasons.get(fingerprint) or "the corpus was not found"
-
 
 def find_sentences(
     runs: Sequence[Run], *, corpora: Sequence[str] = (), columns: str | None = None, with_text: bool = True

@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bertology._names import short_names
-from bertology.measures import (
-    METRICS,
-    RELATION,
-    UNSCORED,
-    CountKind,
-    count_labels,
-    label_scores,
-    read_edges,
-    read_root,
-)
+from bertology.measures import METRICS, RELATION, UNSCORED, CountKind, count_labels, label_scores, read_edges, read_root
 from bertology.results.tables.predictions import Predictions, split_sets
 from bertology.results.tables.rows import ResultRow, chances_of, reading_of, sort_key
 from bertology.results.views.across import group_names

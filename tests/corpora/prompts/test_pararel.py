@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bertology.corpora.prompts import Unasked, read_pararel
-from bertology.corpora.prompts._lama import ParaphrasedFact
+from bertology.corpora.prompts._lama import LamaFact
 from bertology.errors import CorpusError
 
 FACT = {"sub_label": "Ada", "obj_label": "London", "uuid": "1"}
@@ -36,7 +36,7 @@ def root(tmp_path: Path) -> Path:
 def test_a_fact_is_put_into_every_pattern(root: Path, below: str) -> None:
     facts, unasked = read_pararel(root / below)
     texts = ("Ada was born in {mask}.", "{mask} is where Ada comes from.")
-    assert facts == (ParaphrasedFact("P19:1", "P19", "Ada", "London", texts),)
+    assert facts == (LamaFact("P19:1", "P19", "Ada", "London", texts[0], texts=texts),)
     assert unasked == ()
 
 
@@ -93,7 +93,7 @@ def test_the_published_facts(real_data) -> None:
         ("P31", "relation without a pattern"): 879,
         ("P527", "relation without a pattern"): 922,
     }
-    patterns = {fact.relation: len(fact.texts) for fact in facts}
+    patterns = {fact.group: len(fact.texts) for fact in facts}
     # As many as the paper has (section 3.1).
     assert (len(patterns), sum(patterns.values())) == (38, 328)
     assert sum(len(fact.texts) for fact in facts) == 224_010

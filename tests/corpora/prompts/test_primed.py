@@ -42,7 +42,7 @@ def test_a_fact_with_several_primes_is_one_fact(folder: Path) -> None:
         PrimedFact(
             id="T-REx:P19:1",
             set="T-REx",
-            relation="P19",
+            group="T-REx P19",
             subject="Ada",
             answer="London",
             text="Ada was born in {mask} .",

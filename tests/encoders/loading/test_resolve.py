@@ -40,7 +40,7 @@ def test_a_folder_has_no_revisions(tiny: Tiny) -> None:
 
 
 def test_the_embedded_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(resolve, "_pocket_folder", lambda: tmp_path)
+    monkeypatch.setattr("bertology.pocket.model_folder", lambda: tmp_path)
     assert resolve_model("pocket") == ModelSource("pocket", tmp_path, None)
 
 
