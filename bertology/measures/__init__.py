@@ -27,14 +27,7 @@ from bertology.measures._comparisons import (
     selectivity,
 )
 from bertology.measures._metric import CountKind, Metric, head_metric
-from bertology.measures._metrics import (
-    METRICS,
-    count_labels,
-    find_metric,
-    grouped_macro_f1,
-    label_scores,
-    micro_f1,
-)
+from bertology.measures._metrics import METRICS, count_labels, find_metric, grouped_macro_f1, label_scores, micro_f1
 from bertology.measures._number_scores import count_numbers, mean_numbers
 from bertology.measures._ratios import RatioIntervals, bootstrap_ratio, ratio_intervals
 from bertology.measures._tree_scores import RELATION, UNSCORED, count_trees, read_edges, read_heads, read_root

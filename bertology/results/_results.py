@@ -19,14 +19,7 @@ from bertology.results.tables.predictions import FITS, PredictionFolder, Predict
 from bertology.results.tables.rows import ComparisonRow, Control, ResultRow, sort_key
 from bertology.results.tables.store import read_comparison_rows, read_result_rows, rows_to_pandas, write_results
 from bertology.results.views.across import group_tables
-from bertology.results.views.frames import (
-    confusion,
-    group_scores,
-    per_label_scores,
-    score_frame,
-    tally_of,
-    tree_items,
-)
+from bertology.results.views.frames import confusion, group_scores, per_label_scores, score_frame, tally_of, tree_items
 from bertology.results.views.grid import named
 from bertology.results.views.heads import head_tables, step_tables
 from bertology.results.views.items import item_frame
