@@ -212,6 +212,7 @@ class _Asking:
             excluded += [Excluded(number, word, self._reasons[slot]) for word, slot in pairs if slot in self._reasons]
         slot = np.array([slot for _, slots in self._of_prompts for slot in slots], dtype=np.int64)
         mask = np.array([mask for text, _ in self._of_prompts for mask in text.masks], dtype=np.int64)
+        entries = [entry for entry in np.unique(self._top_ids).tolist() if entry >= 0]
         return ClozeScores(
             prompts=self._prompts,
             layers=self._wanted.layers,
@@ -225,6 +226,7 @@ class _Asking:
             top_values=self._top_values[:, mask],
             excluded=tuple(excluded),
             n_inputs=self._n_inputs,
+            top_words=dict(zip(entries, spell_pieces(self._encoder, entries), strict=True)),
         )
 
 

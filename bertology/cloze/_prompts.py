@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -19,6 +19,8 @@ from bertology._names import name_not_found
 from bertology.errors import ClozeError, quoted
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from bertology.encoders import Encoder
 
 Floats = NDArray[np.float64]
@@ -120,6 +122,34 @@ class ClozeScores:
     """Candidates and prompts without a score, whose values are NaN."""
     n_inputs: int
     """Number of different inputs that the model read."""
+    top_words: Mapping[int, str] = field(default_factory=dict)
+    """How the entries of ``top_ids`` are written."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A line for each layer and candidate of a prompt, or each of the best entries where it has no candidates.
+
+        Columns are ``prompt`` (its number), ``text``, ``mask`` (its number in the text), ``layer``, ``candidate``,
+        ``log_prob`` (or ``logit``), ``rank`` (missing unless ranks were requested), and ``reason`` where it has no score.
+        """
+        import pandas as pd
+
+        reasons = {(one.item, one.candidate): one.reason for one in self.excluded}
+        lines: list[tuple[Any, ...]] = []
+        for number, prompt in enumerate(self.prompts):
+            ids, best = self.top_of(number)
+            about, whole = (number, prompt.text), reasons.get((number, None))
+            for place, layer in enumerate(self.layers):
+                for one, word in enumerate(prompt.candidates):
+                    at = int(self.candidate_starts[number]) + one
+                    rank = None if self.ranks is None or not self.ranks[place, at] else int(self.ranks[place, at])
+                    reason = whole or reasons.get((number, word))
+                    lines.append((*about, prompt.asked, layer, word, float(self.values[place, at]), rank, reason))
+                for mask, rank in () if prompt.candidates else np.ndindex(ids.shape[1:]):
+                    entry = self.top_words.get(int(ids[place, mask, rank]))
+                    lines.append((*about, mask, layer, entry, float(best[place, mask, rank]), rank + 1, whole))
+        value = "log_prob" if self.normalized else "logit"
+        names = ["prompt", "text", "mask", "layer", "candidate", value, "rank", "reason"]
+        return pd.DataFrame(lines, columns=names).astype({"rank": "Int64"})
 
     def of(self, prompt: int) -> Floats:
         """``[layer, candidate]`` the values of one prompt's candidates, in its order."""

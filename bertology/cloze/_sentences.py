@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 
+from bertology._names import name_not_found
 from bertology.activations import Progress, silent
 from bertology.cloze._prompts import (
     AnswerForm,
@@ -19,6 +20,7 @@ from bertology.cloze._prompts import (
     encode,
     encode_each,
     masked_copies,
+    spell_pieces,
     too_long,
 )
 from bertology.cloze._read import Questions, Wanted, chosen_layers, question_batches, read_questions
@@ -26,6 +28,8 @@ from bertology.encoders.batching import padded, padded_inputs, pieces_in_batch, 
 from bertology.errors import ClozeError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from bertology.encoders import Encoder
 
 
@@ -47,6 +51,36 @@ class SentenceScores:
     excluded: tuple[Excluded, ...]
     n_inputs: int
     """Number of different inputs that the model read."""
+    sentences: tuple[str, ...]
+    pieces: tuple[str, ...]
+    """``[piece]`` how each is written."""
+
+    def to_pandas(self, by: Literal["sentence", "piece"] = "sentence") -> pd.DataFrame:
+        """A line for each layer and sentence, or each of its pieces.
+
+        Columns are ``sentence`` (its number), ``text``, ``layer``, of pieces ``place`` (from 1) and ``piece``,
+        ``log_prob`` in nats (of sentences the sum over pieces, next to their number ``n_pieces``), and ``reason`` where
+        a sentence has no score.
+
+        Raises:
+            NameNotFoundError: ``by`` is neither.
+        """
+        import pandas as pd
+
+        if by not in ("sentence", "piece"):
+            raise name_not_found("unit of scores", by, ("sentence", "piece"))
+        reasons = {one.item: one.reason for one in self.excluded}
+        lines: list[tuple[Any, ...]] = []
+        for number, text in enumerate(self.sentences):
+            first, last = self.piece_starts[number : number + 2].tolist()
+            for layer, values, total in zip(self.layers, self.piece_log_probs, self.totals[:, number], strict=True):
+                about = (number, text, layer)
+                if by == "sentence":
+                    lines.append((*about, last - first, float(total), reasons.get(number)))
+                else:
+                    lines += [(*about, k - first + 1, self.pieces[k], float(values[k])) for k in range(first, last)]
+        more = ["n_pieces", "log_prob", "reason"] if by == "sentence" else ["place", "piece", "log_prob"]
+        return pd.DataFrame(lines, columns=["sentence", "text", "layer", *more])
 
     @property
     def n_pieces(self) -> Integers:
@@ -113,15 +147,19 @@ def pseudo_log_likelihood(
     lengths = [len(ids) for ids in cut.ids]
     starts = np.cumsum([0, *lengths])
     places = np.concatenate([np.arange(starts[number], starts[number + 1]) for number in numbers])
+    ids = [entry for number in numbers for entry in cut.ids[number]]
+    written = dict(zip(distinct_ids := sorted(set(ids)), spell_pieces(encoder, distinct_ids), strict=True))
     return SentenceScores(
         layers=wanted.layers,
         form=form,
         piece_starts=np.cumsum([0, *(lengths[number] for number in numbers)]),
-        piece_ids=np.array([entry for number in numbers for entry in cut.ids[number]], dtype=np.int64),
+        piece_ids=np.array(ids, dtype=np.int64),
         piece_log_probs=np.concatenate(log_probs, axis=1)[:, places],
         n_unknown=np.array([cut.ids[number].count(cut.unknown_id) for number in numbers], dtype=np.int64),
         excluded=_excluded([cut.reasons[number] for number in numbers]),
         n_inputs=n_inputs,
+        sentences=tuple(sentences),
+        pieces=tuple(written[entry] for entry in ids),
     )
 
 
