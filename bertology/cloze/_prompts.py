@@ -129,7 +129,7 @@ class ClozeScores:
         """A line for each layer and candidate of a prompt, or each of the best entries where it has no candidates.
 
         Columns are ``prompt`` (its number), ``text``, ``mask`` (its number in the text), ``layer``, ``candidate``,
-        ``log_prob`` (or ``logit``), ``rank`` (missing unless ranks were requested), and ``reason`` where it has no score.
+        ``log_prob`` (or ``logit``), ``rank`` (missing unless it was requested), and ``reason`` where it has no score.
         """
         import pandas as pd
 
