@@ -21,6 +21,7 @@ from bertology.families.request import CONTROLS, parse_controls, parse_names
 from bertology.probing import Probe, known_probe
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
+from bertology.runner.experiment import readout_configs
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -65,7 +66,9 @@ def probe(
         out: a folder to keep the run in; the cache when left out. Of several models each has a folder of its own there.
         progress: whether to draw a bar; by default, if standard error is a terminal.
         settings: further fields of :class:`bertology.runner.ProbeRequest`, such as ``dtype``, ``pooling``,
-            ``random_draws``, ``readout``, ``on_long``, ``device``, ``test_split``, ``columns`` or ``annotate``.
+            ``random_draws``, ``on_long``, ``device``, ``test_split``, ``columns`` or ``annotate``; ``readout``, names
+            with commas, or a mapping as in an experiment file, ``{"name": "mlp", "settings": {"hidden": [16, 64]}}``;
+            ``pool``, of sentences and other spans ``"mean,cls"`` or any of ``mean``, ``max``, ``last`` and ``cls``.
 
     Returns:
         The scores of every layer with their controls and 95 % intervals: shows as a table in a notebook; has
@@ -80,6 +83,8 @@ def probe(
         corpus = load_corpus(corpus, columns=settings.pop("columns", None))
         if settings.get("annotate"):
             raise CorpusError(f"annotate labels a file of raw text, not {corpus.name}; annotate_text takes a text")
+    if not isinstance(settings.get("readout"), str | None):
+        settings["readout"] = readout_configs(settings["readout"])
     show = sys.stderr.isatty() if progress is None else progress
     names = [_name_of(one) for one in (model if isinstance(model, list) else [model])]
     short = short_names(names)

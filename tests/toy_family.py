@@ -44,7 +44,8 @@ class NormProbe(Probe):
 
 
 class Norms(Family):
-    reads_vectors = True
+    def signals(self, configs):
+        return ("words",)
 
     def answers(self, probe):
         return isinstance(probe, NormProbe)

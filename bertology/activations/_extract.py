@@ -49,7 +49,7 @@ def extract(
     layers: Sequence[int],
     progress: Progress = silent,
 ) -> Entry:
-    """The word vectors of ``sentences`` at ``layers``, from the store or extracted into it.
+    """The vectors of the words of ``sentences``, or of their first tokens, at ``layers``, from the store or extracted.
 
     A killed extraction continues at its first missing shard; damaged shards are detected by their checksums and
     computed again; of two processes that need the same entry one writes and the other waits.
@@ -140,7 +140,7 @@ class Extraction:
             recipe=recipe,
             layers=layers,
             dim=encoder.dim,
-            n_words=sentences.n_words,
+            n_words=self._reader.n_vectors,
             shards=tuple((shard_name(number), len(words), "") for number, (_, words) in enumerate(self._shards)),
             index_checksum="",
             skipped=self._reader.skipped,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._memory import is_out_of_memory, shortage
+from bertology.activations._store import CLS
 from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders import LabelledArray, OnLong, Pooling, WordPooling, layers_from_end
 from bertology.encoders.batching import Batch, pieces_in_batch, plan_batches
@@ -28,17 +29,19 @@ def read_words(encoder: Encoder, sentences: Texts, *, layers: Sequence[int], poo
         encoder: the model.
         sentences: the text: sentences, or plain texts, each of which is one; long ones are read in windows.
         layers: 0 for the embeddings, 1…L for the blocks.
-        pooling: of a word's pieces: ``mean``, ``first`` or ``last``.
+        pooling: of a word's pieces: ``mean``, ``first`` or ``last``; or ``cls``, the vectors ``[layer, sentence, dim]``
+            of the first special tokens.
 
     Raises:
-        ModelError: a word has no pieces, and so no vector.
+        ModelError: a word has no pieces, and so no vector; or there is no special token before the text.
     """
     sentences = as_sentences(sentences)
     reader = WindowReader(encoder, sentences, pooling=pooling)
     if reader.skipped:
         _, _, form, reason = reader.skipped[0]
-        raise ModelError(f"word {quoted(form)} has no vector ({reason}): leave it out, or take another model")
-    vectors = torch.empty(len(layers), sentences.n_words, encoder.dim)
+        what = "sentence" if pooling == CLS else "word"
+        raise ModelError(f"{what} {quoted(form)} has no vector ({reason}): leave it out, or take another model")
+    vectors = torch.empty(len(layers), reader.n_vectors, encoder.dim)
     for batch in plan_batches(reader.lengths, pieces=pieces_in_batch(encoder.device)):
         words = reader.words_in(batch)
         of_batch = torch.empty(len(layers), len(words), encoder.dim)
@@ -70,6 +73,7 @@ def labelled_vectors(
 class WindowReader:
     """Tokenises sentences once and reads batches of their windows, from several threads at a time if wanted.
 
+    With the pooling ``cls``, the first special token of a sentence takes the place of its words throughout.
     A batch that does not fit into memory is read in halves, and so is every later one.
     """
 
@@ -88,8 +92,11 @@ class WindowReader:
         self._free: SimpleQueue[Encoder] = SimpleQueue()
         for each in (encoder, *(encoder.twin() for _ in range(n_threads - 1))):
             self._free.put(each)
-        self._pooling, self._notify = cast(Pooling, pooling), notify
-        self._pieces = encoder.tokenize(sentences, on_long=cast(OnLong, on_long))
+        tokenize = encoder.first_tokens if pooling == CLS else encoder.tokenize
+        self._pooling, self._notify = cast(Pooling, "first" if pooling == CLS else pooling), notify
+        self._pieces = tokenize(sentences, on_long=cast(OnLong, on_long))
+        self.n_vectors = self._pieces.n_words
+        """Number of words, or of sentences, those without a vector included."""
         self.lengths = self._pieces.window_lengths
         """``[window]`` pieces in each window, special ones included."""
         self.skipped = tuple((int(s.word), s.sentence_id, s.form, s.reason) for s in self._pieces.skipped)

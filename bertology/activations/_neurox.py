@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from bertology._files import digest_file, explained_write_errors, parse_json, shortened
 from bertology.activations._store import (
+    CLS,
     Entry,
     Manifest,
     OpenShard,
@@ -44,12 +45,15 @@ def export_neurox(entry: Entry, sentences: Sentences, path: Path) -> None:
     """Write the stored vectors of some sentences as a NeuroX-style HDF5 file, in place of an existing one.
 
     Raises:
-        StoreError: the entry is of another text, or some words have no vector, which the format cannot express.
+        StoreError: the entry is of another text, not of words, or some words have no vector, which the format cannot
+            express.
         BertologyError: h5py is not installed.
     """
     h5py = _h5py()
     if entry.manifest.recipe.text_fingerprint != sentences.text_fingerprint:
         raise StoreError(f"{entry.folder.name} holds the vectors of another text: give the sentences it was read from")
+    if entry.manifest.recipe.pooling == CLS:
+        raise StoreError(f"{entry.folder.name} holds one vector a sentence, where the format has words: give another")
     if (entry.place < 0).any():
         word = int(np.flatnonzero(entry.place[:, 0] < 0)[0])
         of_sentence = sentences.id(int(sentences.sentence_of_word[word]))

@@ -37,6 +37,8 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 INDEX = "words.parquet"
 StoredType = Literal["float16", "float32"]
+CLS = "cls"
+"""In the place of how a word's pieces are pooled: an entry of the first special tokens, one vector a sentence."""
 _MOST_DIM = 1 << 24
 _NAME = re.compile(r"[0-9a-f]{20}-[0-9a-f]{8}")
 _LAYER = "layer_{:02d}"
@@ -53,6 +55,8 @@ class Recipe:
     model_fingerprint: str
     text_fingerprint: str
     pooling: str = "mean"
+    """Of a word's pieces; or ``cls``, the vectors of the first special tokens: then sentences take the place of words
+    in the entry, its index and its manifest."""
     compute_dtype: str = "float32"
     stored_dtype: StoredType = "float16"
     on_long: str = "window"

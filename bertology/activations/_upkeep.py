@@ -14,7 +14,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from bertology._files import explained_write_errors
-from bertology.activations._store import MANIFEST, Entry, is_entry_name, is_own_file, open_entry, store_folder
+from bertology.activations._store import CLS, MANIFEST, Entry, is_entry_name, is_own_file, open_entry, store_folder
 from bertology.errors import BertologyError
 
 _SECONDS_A_DAY = 86400
@@ -56,7 +56,10 @@ class StoreStatus:
             return "unfinished; the run that needs it goes on with it"
         manifest, recipe = self.entry.manifest, self.entry.manifest.recipe
         layers = ",".join(map(str, manifest.layers))
-        return f"{manifest.model}: layers {layers}, {manifest.n_words:,} words, {recipe.pooling}, {recipe.stored_dtype}"
+        what = "sentences" if recipe.pooling == CLS else "words"
+        return (
+            f"{manifest.model}: layers {layers}, {manifest.n_words:,} {what}, {recipe.pooling}, {recipe.stored_dtype}"
+        )
 
     def problems(self) -> list[str]:
         """Missing or altered files; none for an unfinished entry, whose shards are checked on resuming."""

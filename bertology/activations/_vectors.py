@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -199,3 +199,28 @@ class SpanVectors(_StoredItems[SpanChunk]):
         places = np.searchsorted(words, spans)
         items = torch.from_numpy(self._order[first:last])
         return SpanChunk(items, vectors, torch.from_numpy(places)), vectors.nbytes
+
+
+class PooledVectors(_StoredItems[tuple[Tensor, Tensor]]):
+    """One vector for each item of spans, in chunks as those of :class:`WordVectors`, and kept as they are.
+
+    Args:
+        spans: the items.
+        pool: makes ``[layer, m, span * dim]`` vectors of the items of a chunk.
+        memory: bytes of pooled chunks to keep.
+    """
+
+    def __init__(
+        self, spans: SpanVectors, pool: Callable[[SpanChunk], Tensor], *, memory: int = DEFAULT_MEMORY
+    ) -> None:
+        super().__init__(spans._entry, spans.layers, memory)
+        self.n_items, self.dim = spans.n_items, spans.dim * spans.n_spans
+        self._spans, self._pool = spans, pool
+
+    def _cuts(self) -> Iterator[tuple[int, int]]:
+        return self._spans._cuts()
+
+    def _read(self, first: int, last: int) -> tuple[tuple[Tensor, Tensor], int]:
+        chunk, _ = self._spans._read(first, last)
+        vectors = self._pool(chunk)
+        return (chunk.items, vectors), vectors.nbytes

@@ -35,6 +35,9 @@ def probe(
     readout: Annotated[
         str | None, typer.Option(help="Readouts, with commas, instead of the task's own: linear,mlp,edge_mix.")
     ] = None,
+    pool: Annotated[
+        str, typer.Option(help="A sentence's or span's vector, with commas: mean, max or last of words, cls.")
+    ] = "mean",
     pooling: Annotated[str, typer.Option(help="A word's vector from its pieces': mean, first or last.")] = "mean",
     dtype: Annotated[str, typer.Option(help="The model computes in float32, bfloat16 or float16.")] = "float32",
     store_dtype: Annotated[str, typer.Option(help="Vectors are kept in float16 or float32.")] = "float16",
@@ -76,6 +79,7 @@ def probe(
         controls=parse_controls(controls),
         random_draws=int(random_draws) if random_draws.isdecimal() else random_draws,  # type: ignore[arg-type]
         readout=readout,
+        pool=pool,
         pooling=pooling,
         dtype=dtype,
         stored_dtype=store_dtype,

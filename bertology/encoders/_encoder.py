@@ -181,6 +181,14 @@ class Encoder(LabelledSignals):
         reader = self._reader if max_pieces is None else replace(self._reader, max_pieces=max_pieces)
         return reader.tokenize(sentences, on_long=on_long)
 
+    def first_tokens(self, sentences: Texts, *, on_long: OnLong = "window") -> Pieces:
+        """The first special token of each sentence (``[CLS]`` of BERT), which takes the place of words in the pieces.
+
+        Only the first window of a sentence is kept. A sentence without pieces, or left out as too long, is skipped.
+        Arguments and errors are those of :meth:`tokenize`; a ModelError, too, where there is no such token.
+        """
+        return self._reader.first_tokens(sentences, on_long=on_long)
+
     def hidden_states(
         self,
         input_ids: Tensor,

@@ -25,6 +25,7 @@ from bertology.families.tasks import (
     Pair,
     Reasons,
     Scoring,
+    Signal,
     Tables,
     Windows,
 )
@@ -47,10 +48,9 @@ class Family(ABC):
     def answers(self, probe: Probe) -> bool:
         """Whether the probe is of this kind; it is of exactly one family's."""
 
-    @property
     @abstractmethod
-    def reads_vectors(self) -> bool:
-        """Whether it needs the stored hidden states of the corpus, which are extracted before anything is computed."""
+    def signals(self, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
+        """The stored vectors of the corpus that readout configurations read, extracted before anything is computed."""
 
     @abstractmethod
     def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:

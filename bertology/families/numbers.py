@@ -11,6 +11,7 @@ import numpy as np
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, FitError, quoted
 from bertology.families.cells import Stopwatch, versions, write_cell
+from bertology.families.item_vectors import check_pools, readable, vectors_of
 from bertology.families.items import ItemColumns, Problem, counts_of, weights_of
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import ByControl, scored_tables, selectivity_rows
@@ -27,7 +28,6 @@ from bertology.families.tasks import (
     Scoring,
     Tables,
     n_draws,
-    skipped_words,
 )
 from bertology.families.vectors import VectorFamily, checked_configs, vector_identity
 from bertology.measures import Metric, count_numbers, mean_numbers
@@ -57,8 +57,10 @@ class Numbers(VectorFamily):
         return configs
 
     def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """All labels are numbers."""
-        numbers_of(task_data(probe, pair.splits))
+        """All labels are numbers, of items that can be pooled."""
+        data = task_data(probe, pair.splits)
+        numbers_of(data)
+        check_pools(pair, data, configs)
 
     def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
         """Three where the corpus is small for the model."""
@@ -125,6 +127,7 @@ class Numbers(VectorFamily):
     def cost(self, pair: Pair, groups: Sequence[FitGroup]) -> Cost:
         """One pass over the training items for products of all features."""
         data, n_layers = task_data(groups[0].probe, pair.splits), len(pair.layers)
+        check_pools(pair, data, [member.config for group in groups for member in group.members])
         weightings = sum(pair.request.seeds for group in groups for _ in group.members)
         flops = 2.0 * len(data.train) * pair.shape.dim**2 * n_layers * weightings
         return Cost(flops, 16.0 * n_layers * pair.shape.dim**2 * pair.request.seeds, len(data.test))
@@ -158,12 +161,11 @@ def _fit(cells: FitCells, job: Job) -> None:
 
     watch = Stopwatch()
     problems = list(dict.fromkeys(Problem(control, seed) for control, seed, _ in cells.cells))
-    data = task_data(cells.probe, job.pair.splits)
-    data = data.without({split: skipped_words(entry) for split, entry in job.entries.items()})
+    data = readable(cells, task_data(cells.probe, job.pair.splits), job)
     numbers, fraction = numbers_of(data), cells.config.fraction
     values = {split: np.stack([numbers[_codes(data, problem, split)] for problem in problems]) for split in data.items}
     weights = np.stack([weights_of(data, problem.seed, fraction, True) for problem in problems]).astype(np.float64)
-    sources = {split: _source(cells, data, job, split) for split in data.items}
+    sources = {split: vectors_of(cells, data, job, split) for split in data.items}
     readout = make_readout(cells.readout, **cells.config.settings)
     assert isinstance(readout, RidgeRegression)
     own_task = tuple(problems.index(Problem("none", problem.seed)) for problem in problems)
@@ -200,16 +202,6 @@ def _codes(data: TaskData, problem: Problem, split: str) -> Any:
     if problem.control == "none":
         return data.items[split].codes
     return data.control(split, seed=problem.seed)
-
-
-def _source(cells: FitCells, data: TaskData, job: Job, split: str) -> Any:
-    from bertology.activations import SpanVectors, WordVectors
-    from bertology.readouts import pooled
-
-    examples, entry = data.items[split], job.entries[split]
-    if examples.are_words:
-        return WordVectors(entry, examples.words, layers=cells.layers_read, memory=0)
-    return pooled(SpanVectors(entry, examples.spans, layers=cells.layers_read, memory=0))
 
 
 def _counts(data: TaskData, **how: Any) -> dict[str, Any]:

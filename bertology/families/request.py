@@ -35,8 +35,14 @@ class ReadoutConfig:
     """``random``: as many directions are taken out, but any."""
     layers: str | None = None
     """Some of the layers that are read, such as ``3`` or ``0-2,-1``; all of them when left out."""
+    pool: str = "mean"
+    """The vector that a readout of single vectors has of a sentence, or another span of words: their ``mean`` or
+    ``max`` (in each dimension), the ``last`` word's; or of whole sentences ``cls``, the hidden state of the special
+    token before the text."""
 
     def __post_init__(self) -> None:
+        if self.pool not in POOLS:
+            raise name_not_found("pool", self.pool, POOLS)
         if not 0 < self.fraction <= 1:
             raise BertologyError(f"fraction of the training data is {self.fraction}; it should be over 0 and at most 1")
 
@@ -50,6 +56,8 @@ class ReadoutConfig:
             changes["codelength"] = self.codelength
         if self.erase is not None:
             changes |= {"erase": self.erase, "eraser": self.eraser}
+        if self.pool != "mean":
+            changes["pool"] = self.pool
         return changes
 
     @property
@@ -68,24 +76,27 @@ def sweep(
     settings: Mapping[str, Any],
     *,
     fractions: Sequence[float] = (1.0,),
+    pools: Sequence[str] = ("mean",),
     **more: Any,
 ) -> tuple[ReadoutConfig, ...]:
-    """Every combination of settings that are given as lists, and of fractions.
+    """Every combination of settings that are given as lists, of fractions and of pools.
 
     Args:
         readout: a registered readout; the task's own when None.
         settings: values, or lists of values to try one after the other.
         fractions: shares of the training data.
+        pools: vectors of a span, as :attr:`ReadoutConfig.pool`.
         more: further fields of :class:`ReadoutConfig`, the same for all.
     """
     names = sorted(settings)
     values = [settings[name] if isinstance(settings[name], list | tuple) else [settings[name]] for name in names]
     return tuple(
-        ReadoutConfig(readout, dict(zip(names, chosen, strict=True)), fraction, **more)
-        for *chosen, fraction in itertools.product(*values, fractions)
+        ReadoutConfig(readout, dict(zip(names, chosen, strict=True)), fraction, pool=pool, **more)
+        for *chosen, fraction, pool in itertools.product(*values, fractions, pools)
     )
 
 
+POOLS = ("mean", "max", "last", "cls")
 Control = Literal[
     "majority", "word_majority", "lexical", "linear_chain", "random", "control_task", "blind", "offset", "nearest",
     "head_match", "rule", "mean", "word_mean",
@@ -131,8 +142,10 @@ class ProbeRequest:
     seeds: int = 1
     """Seed 0 is the training split as it is; each further seed draws as many of its sentences with replacement."""
     controls: tuple[str, ...] = CONTROLS
-    readout: str | None = None
-    """Registered readouts, with commas, instead of the probe's own."""
+    readout: str | tuple[ReadoutConfig, ...] | None = None
+    """Registered readouts, with commas, instead of the probe's own; or readout configurations."""
+    pool: str | Sequence[str] = "mean"
+    """Vectors of sentences and other spans, with commas or in a sequence: ``mean``, ``max``, ``last``, ``cls``."""
     pooling: str = "mean"
     dtype: str = "float32"
     stored_dtype: str = "float16"
@@ -167,6 +180,13 @@ class ProbeRequest:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise name_not_found(name.replace("_", " "), getattr(self, name), choices)
+        for pool in parse_names(self.pool) or ("",):
+            if pool not in POOLS:
+                raise name_not_found("pool", pool, POOLS)
+        if self.pool != "mean" and isinstance(self.readout, tuple):
+            raise BertologyError(
+                "pool is given twice: leave it out next to a readout that is a mapping, or write it there"
+            )
         for control in self.controls:
             if control not in CONTROLS:
                 raise name_not_found("control", control, CONTROLS)
@@ -182,8 +202,10 @@ class ProbeRequest:
 
     def configs_of(self, task: str) -> tuple[ReadoutConfig, ...]:
         """The readout configurations of a task, at least one."""
-        names = parse_names(self.readout) if self.readout else (None,)
-        return self.configs.get(task) or tuple(ReadoutConfig(name) for name in names)
+        if chosen := self.configs.get(task) or (self.readout if isinstance(self.readout, tuple) else None):
+            return chosen
+        names = parse_names(self.readout) if isinstance(self.readout, str) and self.readout else (None,)
+        return tuple(ReadoutConfig(name, pool=pool) for name in names for pool in parse_names(self.pool))
 
 
 def parse_layers(spec: str | Sequence[int], n_layers: int) -> tuple[int, ...]:

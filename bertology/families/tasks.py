@@ -34,6 +34,8 @@ Windows = Mapping[str, NDArray[np.int64]]
 """By split the window that each word is read from, −1 where there is none."""
 Reasons = Mapping[int, str]
 """Words of a split that have no vector, by number, and why."""
+Signal = Literal["words", "cls"]
+"""Stored vectors of a corpus: of its words, or of the special token before each sentence."""
 CellKey = tuple[str, int, int | None]
 """Control, seed and layer; the layer is None for a score that belongs to no single layer."""
 
@@ -77,17 +79,21 @@ class Pair:
             raise BertologyError(f"readout {config.title} {problem}: name it in layers too")
         return chosen
 
-    def recipe(self, weights: Weights, sentences: Sentences) -> Recipe:
+    def recipe(self, weights: Weights, sentences: Sentences, signal: Signal = "words") -> Recipe:
         """What decides the stored vectors of a split."""
         return Recipe(
             model_fingerprint=self.fingerprints[weights],
             text_fingerprint=sentences.text_fingerprint,
-            pooling=self.request.pooling,
+            pooling=self.request.pooling if signal == "words" else signal,
             compute_dtype=self.request.dtype,
             stored_dtype=self.request.stored_dtype,  # type: ignore[arg-type]
             on_long=self.request.on_long,
             max_pieces=self.request.max_pieces,
         )
+
+    def check_cls(self) -> None:
+        """Raise unless the model puts a special token before the text, as its tokenizer shows."""
+        self._reader.first_tokens(Sentences())
 
     def called(self, weights: Weights) -> str:
         """What a progress display calls the model with these weights."""
@@ -132,14 +138,15 @@ class Pair:
 
     def _tokenized(self, splits: Sequence[str]) -> dict[str, Pieces]:
         """Splits as pieces of the model, whose weights are not loaded."""
-        if not splits:
-            return {}
+        on_long: Literal["skip", "window"] = "skip" if self.request.on_long == "skip" else "window"
+        return {name: self._reader.tokenize(self.splits.by_name[name], on_long=on_long) for name in splits}
+
+    @cached_property
+    def _reader(self) -> Any:
         from bertology.encoders import load_reader
 
-        request = self.request
-        on_long: Literal["skip", "window"] = "skip" if request.on_long == "skip" else "window"
-        reader = load_reader(self.source, trust_remote_code=request.trust_remote_code, max_pieces=request.max_pieces)
-        return {name: reader.tokenize(self.splits.by_name[name], on_long=on_long) for name in splits}
+        code, most = self.request.trust_remote_code, self.request.max_pieces
+        return load_reader(self.source, trust_remote_code=code, max_pieces=most)
 
 
 def skipped_words(entry: Entry) -> Reasons:
@@ -255,10 +262,15 @@ class Job:
     progress: Progress
     get_encoder: Callable[[], Encoder]
     """The model with the weights of the groups, loaded when it is first needed."""
-    entries: Mapping[str, Entry] = field(default_factory=dict)
-    """By split the stored vectors; empty for families that read none."""
+    stored: Mapping[Signal, Mapping[str, Entry]] = field(default_factory=dict)
+    """By signal and split the stored vectors that the family reads."""
     side_by_side: int = 1
     """Fits that run at once in this process, and share the memory for vectors."""
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """By split the stored vectors of words."""
+        return self.stored["words"]
 
 
 @dataclass(frozen=True)

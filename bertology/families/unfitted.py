@@ -9,7 +9,7 @@ from typing import Any
 from bertology.errors import BertologyError
 from bertology.families.contract import Family
 from bertology.families.request import ReadoutConfig
-from bertology.families.tasks import FitCells, Pair
+from bertology.families.tasks import FitCells, Pair, Signal
 from bertology.probing import Probe, is_installed, source_fingerprint
 from bertology.readouts import readout_kind
 
@@ -17,10 +17,9 @@ from bertology.readouts import readout_kind
 class UnfittedFamily(Family):
     """A family that reads a signal of the running model and fits nothing to it: seeds change no score."""
 
-    @property
-    def reads_vectors(self) -> bool:
+    def signals(self, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
         """Nothing is stored: the model runs when cells are computed."""
-        return False
+        return ()
 
     def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
         """Each by itself."""
@@ -62,8 +61,8 @@ def own_readout(probe: Probe, asked: Sequence[ReadoutConfig], readout: str, *, a
         if named not in (readout, readout.rpartition(".")[0]):
             problem = f"is about {about}, which {readout_kind(named).name} cannot read"
             raise BertologyError(f"task {probe.task} {problem}; leave the readout out, or take {readout}")
-        if config.codelength or config.erase or config.fraction != 1:
-            consequence = "there is no share of training data, no codelength and nothing to erase"
+        if config.codelength or config.erase or config.fraction != 1 or config.pool != "mean":
+            consequence = "there is no share of training data, no codelength, and nothing to erase or pool"
             raise BertologyError(f"task {probe.task}: nothing is fitted to it, so that {consequence}")
     for config in asked:
         probe.with_settings(config.settings)

@@ -14,7 +14,7 @@ from bertology.families.request import ReadoutConfig
 from bertology.families.rows import baseline_columns, cell_rows, corpus_columns
 from bertology.families.scoring import Counts, score_baselines
 from bertology.families.task_data import TRAIN_MEMORY, items_fingerprint
-from bertology.families.tasks import BaselineCells, FitGroup, Job, Pair, Reasons, Scoring, Tables, Windows
+from bertology.families.tasks import BaselineCells, FitGroup, Job, Pair, Reasons, Scoring, Signal, Tables, Windows
 from bertology.measures import Metric
 from bertology.probing import Probe, RepresentationProbe, is_installed
 from bertology.readouts import readout_kind
@@ -63,10 +63,9 @@ class VectorFamily(Family):
     def task_metrics(self, probe: Probe) -> tuple[Metric, ...]:
         """What the task and its baselines are counted for."""
 
-    @property
-    def reads_vectors(self) -> bool:
-        """Hidden states are extracted first."""
-        return True
+    def signals(self, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
+        """Vectors of words, but where the special token before the text is read."""
+        return tuple(dict.fromkeys("cls" if config.pool == "cls" else "words" for config in configs))
 
     def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:
         """All three."""

@@ -18,8 +18,9 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Chunk = TypeVar("Chunk")
 Value = TypeVar("Value")
-PlainPooling = Literal["first", "last", "mean", "endpoints"]
-"""Poolings of a span without parameters; ``endpoints`` is the first word's vector followed by the last word's."""
+PlainPooling = Literal["first", "last", "mean", "max", "endpoints"]
+"""Poolings of a span without parameters; ``max`` is taken in each dimension, ``endpoints`` is the
+first word's vector followed by the last word's."""
 
 CHUNK_ITEMS = 2048
 """Items handed out at once: a few megabytes a layer, which stay in the processor's cache."""
@@ -252,7 +253,7 @@ def pooled(source: SpanSource, *, pooling: PlainPooling = "mean") -> FeatureSour
 
     Args:
         source: the spans; the vectors of two spans follow each other.
-        pooling: ``mean`` over a span's words, its ``first`` or ``last`` word, or both ``endpoints`` in a row.
+        pooling: ``mean`` or ``max`` over a span's words, its ``first`` or ``last``, or both ``endpoints`` in a row.
 
     Raises:
         FitError: there is no such pooling.
@@ -262,10 +263,15 @@ def pooled(source: SpanSource, *, pooling: PlainPooling = "mean") -> FeatureSour
 
     def chunks() -> Iterator[tuple[Tensor, Tensor]]:
         for chunk in source.chunks():
-            yield chunk.items, _pooled_words(chunk, pooling).flatten(2)
+            yield chunk.items, pool_spans(chunk, pooling)
 
     dim = source.dim * source.n_spans * (2 if pooling == "endpoints" else 1)
     return Derived(source.n_layers, source.n_items, dim, source.layers, chunks)
+
+
+def pool_spans(chunk: SpanChunk, pooling: str) -> Tensor:
+    """``[layer, m, part * dim]`` the pooled vectors of each item of a chunk, in a row; see :func:`pooled`."""
+    return _pooled_words(chunk, pooling).flatten(2)
 
 
 def pooled_parts(source: SpanSource, pooling: PlainPooling) -> SpanSource:
@@ -281,7 +287,7 @@ def pooled_parts(source: SpanSource, pooling: PlainPooling) -> SpanSource:
     return DerivedSpans(source.n_layers, source.n_items, source.dim, source.layers, chunks, n_spans)
 
 
-def _pooled_words(chunk: SpanChunk, pooling: PlainPooling) -> Tensor:
+def _pooled_words(chunk: SpanChunk, pooling: str) -> Tensor:
     """``[layer, m, part, dim]`` the spans of a chunk pooled; a span has two parts for ``endpoints``, else one."""
     starts, ends = chunk.spans[:, :, 0], chunk.spans[:, :, 1]
     if pooling == "endpoints":
@@ -291,6 +297,10 @@ def _pooled_words(chunk: SpanChunk, pooling: PlainPooling) -> Tensor:
     if pooling == "last":
         return chunk.words[:, ends - 1]
     rows, owners = span_rows(chunk.spans.flatten(0, 1))
+    if pooling == "max":
+        lengths: list[int] = (ends - starts).flatten().tolist()
+        highest = [words.amax(1) for words in torch.split(chunk.words[:, rows], lengths, dim=1)]
+        return torch.stack(highest, dim=1).view(len(chunk.words), *starts.shape, -1)
     sums = chunk.words.new_zeros(len(chunk.words), starts.numel(), chunk.words.shape[2])
     sums.index_add_(1, owners, chunk.words[:, rows])
     means = sums / (ends - starts).view(1, -1, 1)

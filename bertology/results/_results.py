@@ -16,7 +16,7 @@ from bertology.results._view import View
 from bertology.results.fitted import FittedProbe
 from bertology.results.tables.joined import joined_rows, parts_of
 from bertology.results.tables.predictions import FITS, PredictionFolder, Predictions, write_predictions
-from bertology.results.tables.rows import ComparisonRow, Control, ResultRow, sort_key
+from bertology.results.tables.rows import ComparisonRow, Control, ResultRow, param_of, sort_key
 from bertology.results.tables.store import read_comparison_rows, read_result_rows, rows_to_pandas, write_results
 from bertology.results.views.across import group_tables
 from bertology.results.views.frames import confusion, group_scores, per_label_scores, score_frame, tally_of, tree_items
@@ -55,6 +55,7 @@ class Results:
     def only(self, **values: Any) -> Results:
         """The results whose rows have these values, such as ``only(task="pos", model="pocket")``.
 
+        Besides columns, ``pool`` chooses by the vector of a sentence or span that readouts were fitted to.
         Baselines, which belong to no model, stay whatever is asked of the model; those of what one model reads stay
         with that model.
 
@@ -63,7 +64,7 @@ class Results:
         """
         columns = ResultRow.__dataclass_fields__
         for name in values:
-            if name not in columns:
+            if name not in (*columns, "pool"):
                 raise name_not_found("column of the results", name, columns)
         if values.get("model") is not None:
             # As tables name it, or as the rows do.
@@ -287,7 +288,9 @@ class Results:
             first = [row for row in first if row.model is not None] or first
         cells = sorted({row.cell_id for row in first if not draws or row.init_seed in (None, min(draws))})
         if len(cells) > 1:
-            raise ResultsError(f"task {task}, layer {layer}: {len(cells)} cells fit; choose one by model=… or corpus=…")
+            raise ResultsError(
+                f"task {task}, layer {layer}: {len(cells)} cells fit; choose one by model=…, corpus=… or pool=…"
+            )
         return next(row for row in first if row.cell_id == cells[0])
 
     def _predictions_of(self, task: str, layer: int | None, **chosen: Any) -> Predictions:
@@ -377,5 +380,7 @@ _OF_A_MODEL = frozenset({"model", "model_fingerprint", "init", "init_seed", "poo
 def _fits(row: ResultRow, name: str, value: Any) -> bool:
     # Baselines of what one model reads name that model, and no weights or reading of it.
     is_baseline = row.init is None and row.readout is None
+    if name == "pool":
+        return is_baseline or param_of(row, "settings", {}).get("pool", "mean") == value
     of_no_model = row.model is None or (is_baseline and name != "model")
     return (of_no_model and name in _OF_A_MODEL) or getattr(row, name) == value

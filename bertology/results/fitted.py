@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from bertology.encoders import Encoder
+    from bertology.readouts import FeatureSource
 
 BETWEEN_SPANS = " | "
 Items = Literal["words", "sentences", "pairs", "spans"]
@@ -108,16 +109,21 @@ class FittedProbe:
     def _read(self, texts: Any, places: Any, model: Any) -> tuple[dict[str, list[str]], Tensor]:
         """The columns that tell items apart, and their scores ``[item, class]``."""
         from bertology.activations import read_words
-        from bertology.readouts import ArraySpans, kept_scores, pooled
+        from bertology.readouts import ArrayFeatures, ArraySpans, kept_scores, pooled
 
         sentences, of_items = self._items(texts, places)
         encoder, origin = self._encoder(model), self.origin
-        vectors = read_words(encoder, Sentences(sentences), layers=(origin.layer,), pooling=origin.pooling)
+        pool = origin.settings.get("pool", "mean")
+        pooling = pool if pool == "cls" else origin.pooling
+        vectors = read_words(encoder, Sentences(sentences), layers=(origin.layer,), pooling=pooling)
         if origin.stored_dtype == "float16":  # as the vectors were that it was fitted to
             vectors = vectors.half().float()
         starts = np.cumsum([0, *map(len, sentences)])
         spans = [[(first + starts[n], last + starts[n]) for first, last in item] for n, item in of_items]
-        features = pooled(ArraySpans(vectors, np.array(spans, dtype=np.int64)))
+        if pool == "cls":
+            features: FeatureSource = ArrayFeatures(vectors)
+        else:
+            features = pooled(ArraySpans(vectors, np.array(spans, dtype=np.int64)), pooling=pool)
         scores = vectors.new_empty(len(spans), len(origin.labels))
         for items, chunk in features.chunks():
             scores[items] = kept_scores(self.tensors, chunk[0])

@@ -18,7 +18,7 @@ from filelock import Timeout
 from bertology._memory import give_back_freed_memory
 from bertology.activations import Entry, Progress, silent
 from bertology.families.cells import all_finished
-from bertology.families.tasks import BaselineCells, FitGroup, Job, Pair, Weights
+from bertology.families.tasks import BaselineCells, FitGroup, Job, Pair, Signal, Weights
 from bertology.runner._folder import RunFolder, finished, forget_failures, write_failure
 from bertology.runner._plan import Unit
 
@@ -128,12 +128,11 @@ def _compute(unit: Unit, context: Context) -> None:
 def _job(unit: Unit, group: FitGroup | None, context: Context, label: str) -> Job:
     pair = unit.plan.pair
     weights = next(iter(pair.fingerprints)) if group is None else group.weights
-    entries = {}
-    if unit.reads_vectors:
-        entries = stored_splits(pair, weights, context.device)
+    stored = {signal: stored_splits(pair, weights, context.device, signal) for signal in unit.signals}
+    if stored:
         close_encoder()
     get_encoder = partial(open_encoder, pair, weights, context.device)
-    return Job(context.run, pair, context.device, context.progress(label), get_encoder, entries, context.side_by_side)
+    return Job(context.run, pair, context.device, context.progress(label), get_encoder, stored, context.side_by_side)
 
 
 def open_encoder(pair: Pair, weights: Weights, device: str) -> Encoder:
@@ -162,7 +161,9 @@ def close_encoder() -> None:
     give_back_freed_memory()
 
 
-def extract_splits(pair: Pair, weights: Weights, device: str, progress: ProgressFor) -> dict[str, Entry]:
+def extract_splits(
+    pair: Pair, weights: Weights, device: str, progress: ProgressFor, signal: Signal = "words"
+) -> dict[str, Entry]:
     """The stored vectors of every split, extracted where they are not stored yet."""
     from bertology.activations import extract
 
@@ -170,15 +171,15 @@ def extract_splits(pair: Pair, weights: Weights, device: str, progress: Progress
         split: extract(
             lambda: open_encoder(pair, weights, device),
             sentences,
-            recipe=pair.recipe(weights, sentences),
+            recipe=pair.recipe(weights, sentences, signal),
             layers=pair.layers,
-            progress=progress(f"{pair.called(weights)}, {split}"),
+            progress=progress(f"{pair.called(weights)}, {split}{'' if signal == 'words' else f', {signal}'}"),
         )
         for split, sentences in pair.splits.by_name.items()
     }
 
 
-def stored_splits(pair: Pair, weights: Weights, device: str) -> dict[str, Entry]:
+def stored_splits(pair: Pair, weights: Weights, device: str, signal: Signal) -> dict[str, Entry]:
     """The same, where the vectors have been extracted and compared with their checksums by this run.
 
     Comparing them for each unit would read all of them twice. Should someone have deleted them since, they are
@@ -186,9 +187,9 @@ def stored_splits(pair: Pair, weights: Weights, device: str) -> dict[str, Entry]
     """
     entries = {}
     for split, sentences in pair.splits.by_name.items():
-        entry = pair.recipe(weights, sentences).find(pair.layers)
+        entry = pair.recipe(weights, sentences, signal).find(pair.layers)
         if entry is None:
-            return extract_splits(pair, weights, device, lambda _: silent)
+            return extract_splits(pair, weights, device, lambda _: silent, signal)
         entries[split] = entry
     return entries
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from bertology._memory import size_in_words
 from bertology._names import short_names
+from bertology.corpora import Sentences
 from bertology.errors import BertologyError
-from bertology.families.contract import family_of
-from bertology.families.tasks import PIECES_A_WORD, Cost, Pair
+from bertology.families.tasks import PIECES_A_WORD, Cost, Pair, Signal
 from bertology.runner._compute import together
 from bertology.runner._folder import RunFolder, failure_of, finished
 from bertology.runner._plan import Plan, Unit
@@ -116,20 +116,14 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
     failed = [unit for unit in left if folder is not None and failure_of(folder, unit) is not None]
     costs, problems = _costs(pair, left)
     # Vectors are read for families that need them alone.
-    reads = any(family_of(probe).reads_vectors for probe in plan.probes)
-    draws = dict.fromkeys(weights for unit in units for weights in unit.weights)
-    n_words = sum(split.n_words for split in splits) if reads else 0
-    n_missing = sum(
-        split.n_words
-        for weights in (draws if reads else ())
-        for split in splits
-        if pair.recipe(weights, split).find(pair.layers) is None
-    )
+    needed = dict.fromkeys((weights, signal) for unit in units for weights in unit.weights for signal in unit.signals)
+    stored = [(split, signal, pair.recipe(weights, split, signal)) for weights, signal in needed for split in splits]
+    missing = [(split, signal) for split, signal, recipe in stored if recipe.find(pair.layers) is None]
     width = np.dtype(pair.request.stored_dtype).itemsize * len(pair.layers) * pair.shape.dim
     block = 24 * pair.shape.dim**2
     possible = [unit for unit in left if unit.probe.task in costs]
     n_predictions = sum(len(unit.cells) * costs[unit.probe.task][0].items for unit in possible)
-    is_fitted = any(unit.reads_vectors for unit in possible)
+    is_fitted = any(unit.signals for unit in possible)
     every_cost = [cost for of_task in costs.values() for cost in of_task]
     return PairEstimate(
         model=pair.source.name,
@@ -139,13 +133,19 @@ def _pair(plan: Plan, units: Sequence[Unit], folder: Path | None) -> PairEstimat
         n_finished=count(done),
         n_failed=count(failed),
         problems=problems,
-        vectors=n_words * width * len(draws),
-        vectors_missing=n_missing * width if left else 0,
-        reading_flops=n_missing * PIECES_A_WORD * block * max(pair.layers) if is_fitted else 0.0,
+        vectors=width * sum(_n_vectors(split, signal) for split, signal, _ in stored),
+        vectors_missing=width * sum(_n_vectors(*each) for each in missing) if left else 0,
+        reading_flops=sum(split.n_words for split, _ in missing) * PIECES_A_WORD * block * max(pair.layers)
+        if is_fitted
+        else 0.0,
         fitting_flops=float(sum(cost.flops for cost in every_cost)),
         memory=_LIBRARIES + max((cost.memory for cost in every_cost), default=0.0),
         result_bytes=float(_BYTES_A_PREDICTION * n_predictions),
     )
+
+
+def _n_vectors(split: Sentences, signal: Signal) -> int:
+    return split.n_words if signal == "words" else len(split)
 
 
 def _costs(pair: Pair, units: Sequence[Unit]) -> tuple[dict[str, list[Cost]], tuple[str, ...]]:

@@ -20,6 +20,7 @@ from bertology.families.tasks import (
     FitGroup,
     Pair,
     Reasons,
+    Signal,
     Weights,
     Windows,
     control_seeds,
@@ -217,9 +218,9 @@ class Unit:
         return digest([canonical_json(sorted(cell.id for cell in self.cells))])
 
     @property
-    def reads_vectors(self) -> bool:
-        """Whether it needs the stored vectors of the corpus."""
-        return bool(self.draws) and self.family.reads_vectors
+    def signals(self) -> tuple[Signal, ...]:
+        """The stored vectors of the corpus that it needs."""
+        return self.family.signals([cells.config for cells in self.draws[0].members]) if self.draws else ()
 
     @property
     def is_random_control(self) -> bool:

@@ -143,6 +143,35 @@ class PieceReader:
         aligned = _Aligned.joined([_align_chunk(sentences, self, low, high) for low, high in _chunks(sentences)])
         return _in_windows(sentences, self, aligned, on_long)
 
+    def first_tokens(self, sentences: Texts, *, on_long: OnLong = "window") -> Pieces:
+        """First special tokens of sentences in the place of words; see :meth:`Encoder.first_tokens`."""
+        if not len(self.prefix):
+            raise ModelError("the model has no special token before the text, so no cls: pool mean, max or last")
+        sentences = as_sentences(sentences)
+        pieces = self.tokenize(sentences, on_long=on_long)
+        found, first = np.unique(pieces.window_sentence, return_index=True)
+        kept = np.zeros(pieces.n_windows, dtype=bool)
+        kept[first] = True
+        is_piece = np.repeat(kept, pieces.window_lengths)
+        window = np.full(len(sentences), -1, dtype=np.int32)
+        window[found] = np.arange(len(found))
+        reasons = {int(sentences.sentence_of_word[one.word]): one.reason for one in pieces.skipped}
+        skipped = (
+            SkippedWord(number, sentences.id(number), sentences.text(number), reasons.get(number, _NOTHING))
+            for number in np.flatnonzero(window < 0).tolist()
+        )
+        return replace(
+            pieces,
+            ids=pieces.ids[is_piece],
+            window_starts=np.append(0, np.cumsum(pieces.window_lengths[kept])),
+            window_sentence=pieces.window_sentence[kept],
+            word_window=window,
+            word_first=np.zeros_like(window),
+            word_last=np.ones_like(window),
+            gaps=np.zeros(int(is_piece.sum()), dtype=bool),
+            skipped=tuple(skipped),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class _Aligned:

@@ -8,6 +8,7 @@ from typing import Any
 
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
+from bertology.families.item_vectors import check_pools
 from bertology.families.labels._fit import erased_data, fit, write_baselines
 from bertology.families.labels._rows import count, metrics_of, tables, with_accuracy
 from bertology.families.request import Init, ReadoutConfig
@@ -53,11 +54,18 @@ class _Labels(VectorFamily):
             if config.codelength == "variational" and not readout_kind(str(config.readout)).has_posterior:
                 remedy = "take readout bayes, or online"
                 raise BertologyError(f"task {probe.task}: {config.readout} has no variational code: {remedy}")
+            if config.pool != "mean" and readout_kind(str(config.readout)).reads == "spans":
+                problem = "reads all words of a span: leave pool out, or take readout linear or mlp"
+                raise BertologyError(f"task {probe.task}: {config.readout} {problem}")
+            if config.pool == "cls" and config.erase is not None:
+                problem = "what is erased is found in vectors of words, not in cls: pool mean, max or last"
+                raise BertologyError(f"task {probe.task}: {problem}")
         return configs
 
     def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """The corpus has the labels, and those of tasks that are to be erased."""
-        task_data(probe, pair.splits)
+        """The corpus has the labels, those of tasks that are to be erased, and items that can be pooled."""
+        data = task_data(probe, pair.splits)
+        check_pools(pair, data, configs)
         for task in dict.fromkeys(config.erase for config in configs if config.erase is not None):
             erased_data(task, pair.splits)
 
@@ -121,6 +129,7 @@ class _Labels(VectorFamily):
 
     def cost(self, pair: Pair, groups: Sequence[FitGroup]) -> Cost:
         data = task_data(groups[0].probe, pair.splits)
+        check_pools(pair, data, [member.config for group in groups for member in group.members])
         n_cells = sum(len(group.cells) for group in groups)
         flops = 4.0 * _PASSES * len(data.train) * pair.shape.dim * len(data.labels) * n_cells
         return Cost(flops, training_memory(pair, len(data.train)), len(data.test))

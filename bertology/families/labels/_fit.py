@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from bertology.activations import Entry
 from bertology.errors import FitError
 from bertology.families.cells import Stopwatch, versions, write_cell
+from bertology.families.item_vectors import fill_sentences, readable, vectors_of
 from bertology.families.items import ItemColumns, Problem, counts_of, labels_of, targets_of
 from bertology.families.labels._codelength import write_codes
 from bertology.families.splits import Splits
 from bertology.families.task_data import SPAN_MEMORY, TRAIN_MEMORY, TaskData, task_data
 from bertology.families.tasks import BaselineCells, FitCells, Job, Pair, skipped_words
 from bertology.measures import SpanWords, lexical_labels, majority, word_majority
-from bertology.probing import Examples, get_probe
+from bertology.probing import get_probe
 from bertology.readouts import readout_kind
 from bertology.results import FITS, FitOrigin, FittedProbe, Items
 
@@ -33,13 +34,12 @@ def fit(cells: FitCells, job: Job) -> None:
 
     watch = Stopwatch()
     problems = list(dict.fromkeys(Problem(control, seed) for control, seed, _ in cells.cells))
-    data = task_data(cells.probe, job.pair.splits)
-    data = data.without({split: skipped_words(entry) for split, entry in job.entries.items()})
+    data = readable(cells, task_data(cells.probe, job.pair.splits), job)
     erasure = _erasure(cells, data, job.entries, job.device) if cells.config.erase is not None else None
     memory = (SPAN_MEMORY if readout_kind(cells.readout).reads == "spans" else TRAIN_MEMORY) // job.side_by_side
     sources = {
-        split: _source(cells, items, job.entries[split], memory if split == "train" else 0, erasure)
-        for split, items in data.items.items()
+        split: vectors_of(cells, data, job, split, memory=memory if split == "train" else 0, erasure=erasure)
+        for split in data.items
     }
     if cells.config.codelength is not None:
         write_codes(cells, data, sources, job)
@@ -114,14 +114,11 @@ def _keep(
 
 def _kind_of(data: TaskData) -> Items:
     """Whether the items are words, whole sentences, halves of sentences, or other spans."""
-    train, starts = data.train, data.splits.train.starts
-    if train.are_words:
+    if data.train.are_words:
         return "words"
-    ends = np.stack([starts[train.clusters], starts[train.clusters + 1]], axis=1)
-    is_whole = bool((train.spans[:, [0, -1], [0, 1]] == ends).all())
-    if is_whole and train.n_spans == 2 and bool((train.spans[:, 0, 1] == train.spans[:, 1, 0]).all()):
-        return "pairs"
-    return "sentences" if is_whole and train.n_spans == 1 else "spans"
+    if not fill_sentences(data.train, data.splits.train):
+        return "spans"
+    return "pairs" if data.train.n_spans == 2 else "sentences"
 
 
 def write_baselines(baselines: BaselineCells, data: TaskData, run: Path) -> None:
@@ -227,22 +224,6 @@ def erased_data(task: str, splits: Splits) -> TaskData:
     if not erased.train.are_words or erased.train.is_multi_label:
         raise FitError(f"task {task} cannot be erased: its items are not words of one label each")
     return erased
-
-
-def _source(cells: FitCells, examples: Examples, entry: Entry, memory: int, erasure: Erasure | None) -> Any:
-    """The stored vectors of a split's items as the readout reads them: of words, or of all words in their spans."""
-    from bertology.activations import SpanVectors, WordVectors
-    from bertology.readouts import erased, pooled
-
-    reads_spans = readout_kind(cells.readout).reads == "spans"
-    if examples.are_words and not reads_spans:
-        words = WordVectors(entry, examples.words, layers=cells.layers_read, memory=memory)
-        return words if erasure is None else erased(words, erasure)
-    spans: Any = SpanVectors(entry, examples.spans, layers=cells.layers_read, memory=memory)
-    if erasure is not None:
-        spans = erased(spans, erasure)
-    # A readout of single vectors takes the mean of a span, of two spans one after the other.
-    return spans if reads_spans else pooled(spans)
 
 
 def _erasure(cells: FitCells, data: TaskData, entries: Mapping[str, Entry], device: str) -> Erasure:

@@ -46,8 +46,8 @@ class _Trees(VectorFamily):
         assert isinstance(probe, RepresentationProbe)
         configs = checked_configs(probe, asked, about="trees", reads=("trees",), width=shape.dim)
         for config in configs:
-            if config.codelength is not None or config.erase is not None:
-                problem = "trees have no codelength here, and nothing is erased before them"
+            if config.codelength is not None or config.erase is not None or config.pool != "mean":
+                problem = "trees have no codelength here, nothing is erased before them, and no words are pooled"
                 raise BertologyError(f"task {probe.task}: {problem}")
         return configs
 

@@ -86,6 +86,7 @@ def _layer_cell(line: LayerLine, name: str, metric: str) -> Cell:
 def _notes(table: LayerTable) -> Iterator[Note]:
     """What one must know to read the numbers."""
     about = table.about
+    is_cls = param_of(about, "settings", {}).get("pool") == "cls"
     if table.compared:
         yield BEST_NOTE
     yield Note("data", f"{about.corpus} {about.split}: {_counts(table)}")
@@ -93,7 +94,11 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         str(about.model),
         f"{about.n_layers} layers" if about.n_layers is not None else "",
         INITS[about.init or "pretrained"],
-        f"{about.pooling} of a word's pieces" if about.pooling else "",
+        "the special token before the text"
+        if is_cls
+        else f"{about.pooling} of a word's pieces"
+        if about.pooling
+        else "",
     ]
     yield Note("model", ", ".join(filter(None, parts)))
     trained = f"{',' * (',' in table.reading)} trained on {about.n_train:,} items"

@@ -23,12 +23,13 @@ from filelock import FileLock, Timeout
 from bertology._files import cache_folder, explained_write_errors
 from bertology._temporary import temporary_affixes
 from bertology.activations import Entry, Progress
-from bertology.families.tasks import Weights
+from bertology.families.tasks import Signal, Weights
 from bertology.runner._compute import Context, Numbered, Outcome, together
 from bertology.runner._folder import write_failure
 from bertology.runner._plan import Plan, Unit
 from bertology.runner.engines._dask_pool import Pool
 from bertology.runner.engines._dask_tasks import (
+    EntryKey,
     MissingShards,
     WorkerContext,
     compute,
@@ -40,8 +41,6 @@ from bertology.runner.engines._local import Engine, Outcomes, in_telling_order, 
 from bertology.runner.engines._sending import Transport, unpack
 
 _AGAIN_S = 1.0
-_Entry = tuple[Weights, str]
-"""Weights, and the split that was read with them."""
 
 
 @dataclass(eq=False)
@@ -51,12 +50,13 @@ class _Extraction:
     plan: Plan
     """Without its sentences."""
     draws: tuple[Weights, ...]
+    signals: tuple[Signal, ...]
     splits: Future
     lock_files: tuple[Path, ...]
     progress: Progress
     units: list[Numbered] = field(default_factory=list)
     locks: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    missing: dict[_Entry, tuple[Entry, tuple[int, ...], list[str | None]]] = field(default_factory=dict)
+    missing: dict[EntryKey, tuple[Entry, tuple[int, ...], list[str | None]]] = field(default_factory=dict)
     """Entries that are not whole, with pieces of text and checksum of each shard."""
     n_left: int = 0
     """Shards that are still to come."""
@@ -133,26 +133,27 @@ class _Stage:
 
     def _begin(self, portion: Sequence[Numbered]) -> None:
         """Send what needs no vectors; queue the extractions that the others need."""
-        extractions: dict[tuple[Weights, ...], _Extraction] = {}
+        extractions: dict[tuple[tuple[Weights, ...], tuple[Signal, ...]], _Extraction] = {}
         for load in together(portion):
             _, unit = load[0]
-            if not unit.reads_vectors:
+            if not unit.signals:
                 self._send(load)
                 continue
-            if unit.weights not in extractions:
-                extractions[unit.weights] = self._extraction(unit.plan, unit.weights)
-            extractions[unit.weights].units.append(load[0])
+            key = unit.weights, unit.signals
+            if key not in extractions:
+                extractions[key] = self._extraction(unit.plan, *key)
+            extractions[key].units.append(load[0])
         self._waiting.extend(extractions.values())
 
-    def _extraction(self, plan: Plan, draws: tuple[Weights, ...]) -> _Extraction:
+    def _extraction(self, plan: Plan, draws: tuple[Weights, ...], signals: tuple[Signal, ...]) -> _Extraction:
         pair, files = plan.pair, dict[Path, None]()
-        for weights, sentences in itertools.product(draws, pair.splits.by_name.values()):
-            recipe = pair.recipe(weights, sentences)
+        for weights, signal, sentences in itertools.product(draws, signals, pair.splits.by_name.values()):
+            recipe = pair.recipe(weights, sentences, signal)
             entry = recipe.find(pair.layers)
             layers = pair.layers if entry is None else entry.manifest.layers
             files[recipe.folder(layers).with_suffix(".lock")] = None
         progress = self._context.progress(f"{pair.called(draws[0])}, {pair.corpus.name}")
-        return _Extraction(self._transport.light(plan), draws, self._corpus(plan), tuple(files), progress)
+        return _Extraction(self._transport.light(plan), draws, signals, self._corpus(plan), tuple(files), progress)
 
     def _corpus(self, plan: Plan) -> Future:
         def keep(name: str, content: bytes) -> None:
@@ -168,9 +169,10 @@ class _Stage:
             return
         self._open.append(extraction)
         found = partial(self._write_missing, extraction)
-        self._submit(found, missing_shards, extraction.plan, extraction.draws, extraction.splits)
+        what = extraction.plan, extraction.draws, extraction.signals, extraction.splits
+        self._submit(found, missing_shards, *what)
 
-    def _write_missing(self, extraction: _Extraction, shards: dict[_Entry, MissingShards] | Exception) -> Outcomes:
+    def _write_missing(self, extraction: _Extraction, shards: dict[EntryKey, MissingShards] | Exception) -> Outcomes:
         if isinstance(shards, Exception):
             yield from self._failed(extraction, shards)
             return
@@ -188,12 +190,12 @@ class _Stage:
             for number in [number for number, checksum in enumerate(checksums) if checksum is None]:
                 extraction.n_left += 1
                 written = partial(self._written, extraction, entry, number)
-                what = extraction.plan, entry[0], extraction.splits, entry[1], written_to.manifest.layers, number
+                what = extraction.plan, entry, extraction.splits, written_to.manifest.layers, number
                 self._submit(written, write_shard, *what)
         if not extraction.n_left:
             yield from self._complete(extraction)
 
-    def _written(self, extraction: _Extraction, entry: _Entry, number: int, checksum: str | Exception) -> Outcomes:
+    def _written(self, extraction: _Extraction, entry: EntryKey, number: int, checksum: str | Exception) -> Outcomes:
         extraction.n_left -= 1
         if isinstance(checksum, Exception):
             yield from self._failed(extraction, checksum)

@@ -22,7 +22,7 @@ from bertology import __version__
 from bertology.activations import Entry, Progress, silent
 from bertology.errors import BertologyError
 from bertology.families.splits import Splits
-from bertology.families.tasks import Weights
+from bertology.families.tasks import Signal, Weights
 from bertology.runner._compute import Context, Outcome, close_encoder, compute_units, open_encoder
 from bertology.runner._plan import Plan, Unit
 from bertology.runner.engines._sending import loaded
@@ -30,6 +30,8 @@ from bertology.runner.engines._sending import loaded
 if TYPE_CHECKING:
     from bertology.activations import Extraction
 
+EntryKey = tuple[Weights, Signal, str]
+"""An entry of the store for a model and corpus: weights, signal and split."""
 _one_at_a_time = threading.Lock()
 """Threads of one process share the numbers of BLAS threads and the model that is open."""
 
@@ -61,23 +63,22 @@ def compute(context: WorkerContext, units: Sequence[Unit], splits: Splits, wait:
         _extractions.clear()
         close_encoder()
         units = [loaded(unit, splits) for unit in units]
-        for unit in [unit for unit in units if unit.reads_vectors]:
+        for unit in units:
             pair = unit.plan.pair
-            for weights, sentences in itertools.product(unit.weights, splits.by_name.values()):
-                look_afresh(pair.recipe(weights, sentences).folder(pair.layers))
+            for weights, sentences, signal in itertools.product(unit.weights, splits.by_name.values(), unit.signals):
+                look_afresh(pair.recipe(weights, sentences, signal).folder(pair.layers))
         outcomes = compute_units(units, Context(context.run, device, wait))
         return [_portable(outcome) if isinstance(outcome, Exception) else outcome for outcome in outcomes]
 
 
 def missing_shards(
-    context: WorkerContext, plan: Plan, draws: Sequence[Weights], splits: Splits
-) -> dict[tuple[Weights, str], MissingShards] | Exception:
-    """By weights and split which shards are missing. The locks of the entries are held by the process of the run."""
+    context: WorkerContext, plan: Plan, draws: Sequence[Weights], signals: Sequence[Signal], splits: Splits
+) -> dict[EntryKey, MissingShards] | Exception:
+    """Which shards of which entries are missing. The locks of the entries are held by the process of the run."""
     with _at_work(context) as device:
         try:
             return {
-                (weights, name): _missing(plan, weights, splits, name, device)
-                for weights, name in itertools.product(draws, splits.by_name)
+                key: _missing(plan, key, splits, device) for key in itertools.product(draws, signals, splits.by_name)
             }
         except Exception as error:
             return _portable(error)
@@ -86,16 +87,15 @@ def missing_shards(
 def write_shard(
     context: WorkerContext,
     plan: Plan,
-    weights: Weights,
+    key: EntryKey,
     splits: Splits,
-    split: str,
     layers: tuple[int, ...],
     number: int,
 ) -> str | Exception:
     """Write one shard, unless it is there; its checksum."""
     with _at_work(context) as device:
         try:
-            extraction = _opened(plan, weights, splits, split, layers, device)
+            extraction = _opened(plan, key, splits, layers, device)
             if (checksum := extraction.checksum(number)) is not None:
                 return checksum
             with extraction.workers:
@@ -105,28 +105,28 @@ def write_shard(
             return _portable(error)
 
 
-def _missing(plan: Plan, weights: Weights, splits: Splits, split: str, device: str) -> MissingShards:
+def _missing(plan: Plan, key: EntryKey, splits: Splits, device: str) -> MissingShards:
     from bertology.activations import Extraction
 
-    recipe, progress = plan.pair.recipe(weights, splits.by_name[split]), _Notes()
+    weights, signal, split = key
+    recipe, progress = plan.pair.recipe(weights, splits.by_name[split], signal), _Notes()
     entry = recipe.find(plan.pair.layers)
     layers = entry.manifest.layers if entry is not None else plan.pair.layers
     if Extraction.finished(recipe, layers, progress) is not None:
         return MissingShards(None, (), (), ())
-    extraction = _opened(plan, weights, splits, split, layers, device, progress)
+    extraction = _opened(plan, key, splits, layers, device, progress)
     checksums = tuple(extraction.prepare())
     return MissingShards(extraction.entry, extraction.pieces, checksums, tuple(progress.notes))
 
 
-_extractions: dict[str, Extraction] = {}
+_extractions: dict[tuple[int, str, tuple[int, ...]], Extraction] = {}
 """The texts of the open model, cut into shards."""
 
 
 def _opened(
     plan: Plan,
-    weights: Weights,
+    key: EntryKey,
     splits: Splits,
-    split: str,
     layers: tuple[int, ...],
     device: str,
     progress: Progress = silent,
@@ -134,14 +134,15 @@ def _opened(
     """The extraction of a split; the model is kept for its other shards and splits."""
     from bertology.activations import Extraction
 
+    weights, signal, split = key
     encoder, sentences = open_encoder(plan.pair, weights, device), splits.by_name[split]
-    recipe = plan.pair.recipe(weights, sentences)
-    key = f"{recipe.key} {layers} {id(encoder)}"
-    if key not in _extractions:
-        if len(_extractions) == len(splits.by_name):
-            _extractions.clear()  # those of another model
-        _extractions[key] = Extraction(encoder, sentences, recipe=recipe, layers=layers, progress=progress)
-    return _extractions[key]
+    recipe = plan.pair.recipe(weights, sentences, signal)
+    name = id(encoder), recipe.key, layers
+    if name not in _extractions:
+        for other in [other for other in _extractions if other[0] != id(encoder)]:
+            del _extractions[other]
+        _extractions[name] = Extraction(encoder, sentences, recipe=recipe, layers=layers, progress=progress)
+    return _extractions[name]
 
 
 class _Notes(Progress):

@@ -18,7 +18,7 @@ from typing import Literal
 from bertology._temporary import end_with_parent
 from bertology.activations import Progress
 from bertology.errors import BertologyError
-from bertology.families.tasks import Weights
+from bertology.families.tasks import Signal, Weights
 from bertology.runner._compute import (
     Context,
     Numbered,
@@ -65,8 +65,8 @@ def _threads(n_threads: int) -> Engine:
         for portion in portions(units):
             loads = together((yield from _with_vectors(portion, context)))
             # Hooks and gates belong to the one model that is open, so that its passes do not run side by side.
-            fits = [load for load in loads if load[0][1].reads_vectors]
-            for load in [load for load in loads if not load[0][1].reads_vectors]:
+            fits = [load for load in loads if load[0][1].signals]
+            for load in [load for load in loads if not load[0][1].signals]:
                 with all_threads() if load[0][1].draws else contextlib.nullcontext():
                     outcomes_of_load = _computed(load, context)
                 yield from outcomes_of_load
@@ -189,18 +189,19 @@ def _with_vectors(
     portion: Sequence[Numbered], context: Context
 ) -> Generator[tuple[int, Exception], None, list[Numbered]]:
     """Read what units need that are still pending, and return them; those whose model cannot be read are yielded."""
-    errors: dict[Weights, Exception | None] = {}
+    errors: dict[tuple[Weights, Signal], Exception | None] = {}
     ready = []
     for number, unit in [(number, unit) for number, unit in portion if context.is_pending(unit)]:
-        for weights in unit.weights if unit.reads_vectors else ():
-            if weights not in errors:
-                errors[weights] = None
+        needed = list(itertools.product(unit.weights, unit.signals))
+        for weights, signal in needed:
+            if (weights, signal) not in errors:
+                errors[weights, signal] = None
                 try:
-                    extract_splits(unit.plan.pair, weights, context.device, context.progress)
+                    extract_splits(unit.plan.pair, weights, context.device, context.progress, signal)
                 except Exception as error:  # a model that cannot be read is no bar to the others
-                    errors[weights] = error
-        failures = (failure for weights in unit.weights if (failure := errors.get(weights)) is not None)
-        if unit.reads_vectors and (failure := next(failures, None)) is not None:
+                    errors[weights, signal] = error
+        failure = next((failure for each in needed if (failure := errors[each]) is not None), None)
+        if failure is not None:
             write_failure(context.run, unit, failure)
             yield number, failure
         else:

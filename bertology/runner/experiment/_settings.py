@@ -14,6 +14,7 @@ from bertology.errors import cut, quoted
 from bertology.families.request import CONTROLS, Control, ProbeRequest, ReadoutConfig, sweep
 from bertology.measures import N_RESAMPLES
 
+Pool = Literal["mean", "max", "last", "cls"]
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -24,7 +25,7 @@ class _Settings(BaseModel):
 class _Named(_Settings):
     """Settings that may be written as a bare name."""
 
-    name: Text
+    name: Text | None
 
     @model_validator(mode="before")
     @classmethod
@@ -127,8 +128,8 @@ class CorpusSettings(_Named):
 class ReadoutSettings(_Named):
     """How a task is read off the vectors; lists make a sweep of every combination."""
 
-    name: Text
-    """A registered readout: `linear`, `mlp.v1`, `edge_mix`."""
+    name: Text | None = None
+    """A registered readout: `linear`, `mlp.v1`, `edge_mix`; the task's own when left out."""
     settings: Mapping[str, Any] = {}
     """The readout's own settings, such as `hidden: 64`; a list is a sweep over its values."""
     fraction: Share | tuple[Share, ...] = 1.0
@@ -142,13 +143,17 @@ class ReadoutSettings(_Named):
     """`random`: as many directions, but any; what it costs to lose that much of whatever kind."""
     layers: Annotated[int, Field(strict=True)] | Text | tuple[Annotated[int, Field(strict=True)], ...] | None = None
     """Only these of the experiment's layers: `3`, `0-2,-1` or a list; all of them when left out."""
+    pool: Pool | tuple[Pool, ...] = "mean"
+    """The vector of a sentence or other span of words: `mean` or `max` of its words, its `last` word; of whole
+    sentences `cls`, the special token before the text. A list is a sweep."""
 
     @classmethod
     def of(cls, config: ReadoutConfig) -> ReadoutSettings:
         """One readout configuration with its registered readout."""
         # A list would be a sweep over its values.
         settings = {k: [v] if isinstance(v, list | tuple) else v for k, v in config.settings.items()}
-        shared = {name: getattr(config, name) for name in ("fraction", "codelength", "erase", "eraser", "layers")}
+        names = ("fraction", "codelength", "erase", "eraser", "layers", "pool")
+        shared = {name: getattr(config, name) for name in names}
         return cls(name=str(config.readout), settings=settings, **shared)
 
     @property
@@ -158,7 +163,8 @@ class ReadoutSettings(_Named):
         layers = self.layers if isinstance(self.layers, tuple) else () if self.layers is None else (self.layers,)
         shared = {name: getattr(self, name) for name in ("codelength", "erase", "eraser")}
         layer_spec = ",".join(map(str, layers)) or None
-        return sweep(self.name, self.settings, fractions=fractions, layers=layer_spec, **shared)
+        pools = self.pool if isinstance(self.pool, tuple) else (self.pool,)
+        return sweep(self.name, self.settings, fractions=fractions, pools=pools, layers=layer_spec, **shared)
 
 
 class TaskSettings(_Named):

@@ -1,0 +1,104 @@
+"""The vectors of a task's items: of words, of spans whose words are pooled, of whole sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bertology.corpora import Sentences
+from bertology.errors import CorpusError
+from bertology.families.request import ReadoutConfig
+from bertology.families.task_data import TaskData
+from bertology.families.tasks import FitCells, Job, Pair, skipped_words
+from bertology.probing import Examples
+from bertology.readouts import readout_kind
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from bertology._spans import SpanChunk
+    from bertology.readouts import Erasure
+
+
+def check_pools(pair: Pair, data: TaskData, configs: Sequence[ReadoutConfig]) -> None:
+    """Raise unless the items of a task can be pooled as readout configurations have it.
+
+    Raises:
+        CorpusError: items are single words, or with ``cls`` not all words of their sentence.
+        ModelError: with ``cls``, the model puts no special token before the text.
+    """
+    for config in configs:
+        _check_pool(config, data)
+    if any(config.pool == "cls" for config in configs):
+        pair.check_cls()
+
+
+def _check_pool(config: ReadoutConfig, data: TaskData) -> None:
+    if config.pool == "mean":
+        return
+    if all(examples.are_words for examples in data.items.values()):
+        raise CorpusError(f"task {data.probe.task}: its items are single words, which are not pooled: leave pool out")
+    for split, examples in data.items.items():
+        if config.pool == "cls" and not fill_sentences(examples, data.splits.by_name[split]):
+            problem = "are not whole sentences, of which alone there is a cls: pool mean, max or last"
+            raise CorpusError(f"task {data.probe.task}: items of the {split} split {problem}")
+
+
+def fill_sentences(examples: Examples, sentences: Sentences) -> bool:
+    """Whether each item is all of its sentence, as one span or as two in a row."""
+    starts, spans = sentences.starts, examples.spans
+    ends = np.stack([starts[:-1], starts[1:]], axis=1)[examples.clusters]  # [item, 2]
+    are_in_a_row = (spans[:, 1:, 0] == spans[:, :-1, 1]).all()
+    return bool((spans[:, [0, -1], [0, 1]] == ends).all() and are_in_a_row)
+
+
+def readable(cells: FitCells, data: TaskData, job: Job) -> TaskData:
+    """The items of a task that a readout can be fitted to; the others are counted as skipped.
+
+    Whatever is pooled, they are those of which every word has a vector, so that scores are on the same items.
+
+    Raises:
+        CorpusError: they cannot be pooled, or there are none.
+    """
+    _check_pool(cells.config, data)
+    if cells.config.pool == "cls":
+        return data.without(job.pair.unreadable)
+    return data.without({split: skipped_words(entry) for split, entry in job.entries.items()})
+
+
+def vectors_of(
+    cells: FitCells, data: TaskData, job: Job, split: str, *, memory: int = 0, erasure: Erasure | None = None
+) -> Any:
+    """The stored vectors of a split's items as the readout reads them: one an item, or of all words in their spans.
+
+    Args:
+        cells: the readout configuration.
+        data: the items, see :func:`readable`.
+        job: what is stored.
+        split: ``train``, ``dev`` or ``test``.
+        memory: bytes of converted vectors that are kept between passes.
+        erasure: what is taken out of the vectors of words.
+    """
+    from bertology.activations import PooledVectors, SpanVectors, WordVectors
+    from bertology.readouts import erased, pool_spans
+
+    examples, layers, pooling = data.items[split], cells.layers_read, cells.config.pool
+    if pooling == "cls":
+        return WordVectors(job.stored["cls"][split], examples.clusters, layers=layers, memory=memory)
+    entry, reads_spans = job.entries[split], readout_kind(cells.readout).reads == "spans"
+    if examples.are_words and not reads_spans:
+        words = WordVectors(entry, examples.words, layers=layers, memory=memory)
+        return words if erasure is None else erased(words, erasure)
+    spans = SpanVectors(entry, examples.spans, layers=layers, memory=memory if reads_spans else 0)
+    if reads_spans:
+        return spans if erasure is None else erased(spans, erasure)
+
+    def pooled(chunk: SpanChunk) -> Tensor:
+        chunk = chunk if erasure is None else replace(chunk, words=erasure.erase(chunk.words))
+        return pool_spans(chunk, pooling)
+
+    # A readout of single vectors takes one of a span, and of two spans one after the other.
+    return PooledVectors(spans, pooled, memory=memory)
