@@ -60,9 +60,10 @@ def probe(
         layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output, 1…L the blocks.
         seeds: how many times to fit: once on the training split as it is, then on resamples of its sentences.
         controls: what the scores stand beside: ``majority``, ``word_majority``, of spans ``lexical`` (their words
-            without a vector), of trees ``linear_chain``, ``random`` (the encoder with random weights) and
-            ``control_task`` (Hewitt & Liang 2019), of texts ``blind``, of attention heads ``offset``, ``nearest``,
-            ``head_match`` and ``rule``, of numbers ``mean`` and ``word_mean``; or ``"all"``, or ``"none"``.
+            without a vector), of sentences ``length`` (the number of words alone), of trees ``linear_chain``,
+            ``random`` (the encoder with random weights) and ``control_task`` (Hewitt & Liang 2019), of texts ``blind``,
+            of attention heads ``offset``, ``nearest``, ``head_match`` and ``rule``, of numbers ``mean`` and
+            ``word_mean``; or ``"all"``, or ``"none"``.
         out: a folder to keep the run in; the cache when left out. Of several models each has a folder of its own there.
         progress: whether to draw a bar; by default, if standard error is a terminal.
         settings: further fields of :class:`bertology.runner.ProbeRequest`, such as ``dtype``, ``pooling``,

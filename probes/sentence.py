@@ -6,21 +6,22 @@ Conneau et al. (2018), *What you can cram into a single $&!#\* vector*: surface 
 :func:`bertology.corpora.sentence_tasks`: ``sentence_tasks:pocket``, ``sentence_tasks:path/to/treebank``.
 
 An item is a sentence, its vector the mean of its words' vectors; logistic regression is fitted on train, its
-regularisation chosen on dev. What to compare with: the most frequent label, and the same encoder with random weights.
+regularisation chosen on dev. What to compare with: the most frequent label, that of sentences with as many words
+(``length``), a logistic regression on words and bigrams (``lexical``), and the same encoder with random weights.
 """
 
 from dataclasses import dataclass
 
 from bertology.corpora import SENTENCE_TASKS, Sentences, sentence_target
 from bertology.errors import CorpusError
-from bertology.probing import Examples, ProbeFamily, RepresentationProbe, target_examples
+from bertology.probing import Examples, ProbeFamily, SentenceProbe, target_examples
 
 _QUESTION = "Which length, depth, tense, word order … does each sentence have?"
 _REFERENCE = "Conneau et al. 2018"
 
 
 @dataclass(frozen=True)
-class SentenceTask(RepresentationProbe):
+class SentenceTask(SentenceProbe):
     """Which label does each sentence have in one of the ten tasks?"""
 
     name: str

@@ -25,8 +25,8 @@ def probe(
     controls: Annotated[
         str,
         typer.Option(
-            help="all, none, or some of majority,word_majority,lexical,linear_chain,random,control_task,blind,offset,"
-            "nearest,head_match,rule,mean,word_mean."
+            help="all, none, or some of majority,word_majority,length,lexical,linear_chain,random,control_task,blind,"
+            "offset,nearest,head_match,rule,mean,word_mean."
         ),
     ] = "all",
     random_draws: Annotated[

@@ -34,12 +34,14 @@ def corpus() -> Corpus:
 
 
 def test_layers_beat_the_most_frequent_label_where_it_can_be_known(corpus: Corpus) -> None:
-    tasks = "sentence:length,sentence:subject_number,sentence:shift"
-    rows = probe(tasks, corpus=corpus, layers="0,2", controls="majority", progress=False).to_pandas()
+    tasks = "sentence:length,sentence:depth,sentence:subject_number,sentence:shift"
+    rows = probe(tasks, corpus=corpus, layers="0,2", controls="majority,length", progress=False).to_pandas()
     rows = rows[rows.metric == "accuracy"].set_index(["task", "control", "layer"]).value
     majority = {task: rows[task, "majority"].iloc[0] for task in tasks.split(",")}
     assert rows["sentence:length", "none", 0] > majority["sentence:length"] + 0.2
     assert rows["sentence:subject_number", "none", 2] > majority["sentence:subject_number"] + 0.2
+    assert rows["sentence:length", "length"].iloc[0] == 1
+    assert rows["sentence:depth", "length"].iloc[0] == pytest.approx(1 / 3)
     # a mean of vectors without context has no order
     assert abs(rows["sentence:shift", "none", 0] - 0.5) < 0.06
     assert rows["sentence:shift", "none", 2] > 0.8

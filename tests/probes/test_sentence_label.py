@@ -94,6 +94,7 @@ def test_baselines_are_those_of_texts(planted: Callable[..., Corpus], tiny_bert:
         ("none", "random"),
         ("control_task", "pretrained"),
         ("majority", None),
+        ("length", None),
         ("lexical", None),
     }
     lexical = next(row for row in found.rows if row.control == "lexical")

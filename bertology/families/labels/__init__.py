@@ -34,7 +34,7 @@ from bertology.readouts import readout_kind
 _BASELINES = {
     "words": ("majority", "word_majority"),
     "spans": ("majority", "word_majority", "lexical"),
-    "sentences": ("majority", "lexical"),
+    "sentences": ("majority", "length", "lexical"),
 }
 _READS = ("words", "spans")
 # Passes over the training data that a fit takes, roughly.

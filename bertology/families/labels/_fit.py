@@ -138,11 +138,17 @@ def write_baselines(baselines: BaselineCells, data: TaskData, run: Path) -> None
 
 
 def _most_frequent(data: TaskData, control: str) -> NDArray[Any]:
-    """The label most frequent in training: ``majority`` of all items, ``word_majority`` of those of the same form."""
+    """The label most frequent in training: of all items (``majority``), of those of the same form (``word_majority``)
+    or of as many words (``length``)."""
     train = data.train.codes
     if control == "majority":
         return np.repeat(majority(train)[None], len(data.test), axis=0)
-    train_words, test_words, n_words = data.word_forms()
+    if control == "length":
+        train_words, test_words = (np.diff(part.spans).sum(axis=(1, 2)) for part in (data.train, data.test))
+        n_words = int(train_words.max()) + 1
+        test_words = np.where(np.isin(test_words, train_words), test_words, -1)
+    else:
+        train_words, test_words, n_words = data.word_forms()
     return word_majority(train_words, train, test_words, n_words=n_words)
 
 

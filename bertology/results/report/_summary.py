@@ -18,6 +18,7 @@ from bertology.results.views.layers import LayerLine, LayerTable, Score
 _PERCENT = "\u00a0%"
 _BASELINES_IN_WORDS = {
     ("word_majority", False): "Majority by word form",
+    ("length", False): "Majority by number of words",
     ("word_mean", False): "The mean by word form",
     ("lexical", False): "A classifier that is given the words and their places, and no vector,",
     ("majority", True): "The most frequent answer of each group of this test, an oracle,",

@@ -23,6 +23,7 @@ Control = Literal[
     "none",
     "majority",
     "word_majority",
+    "length",
     "lexical",
     "linear_chain",
     "control_task",

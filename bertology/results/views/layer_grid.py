@@ -28,6 +28,7 @@ _FEW_RUNS = 5
 """Fewer runs than these are too few to estimate how much runs differ."""
 _BASELINE_NOTES = {
     "word_majority": Note("majority", "the label most frequent in training, of all words or of the same word form"),
+    "length": Note("length", "the label most frequent in training, of sentences with as many words"),
     "lexical": Note(
         "words",
         "a logistic regression on the spans' words and places: no vector, no context; layer 0 reads pieces, so it "

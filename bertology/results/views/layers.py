@@ -27,6 +27,7 @@ FALSE_DISCOVERY_RATE = 0.05
 BASELINES = {
     "majority": "majority",
     "word_majority": "word majority",
+    "length": "length alone",
     "lexical": "words alone",
     "linear_chain": "linear chain",
     "mean": "mean",

@@ -228,9 +228,9 @@ class Experiment(_Settings):
     """Fits: one on all of train, further ones on resamples of its sentences."""
     controls: Literal["all", "none"] | tuple[Control, ...] = "all"
     """What scores stand beside: `majority`, `word_majority`, of spans `lexical` (their words without a vector), of
-    trees `linear_chain`, `random` (a pretrained encoder with random weights), `control_task`; of texts `blind` (without
-    what decides); of attention heads `offset` (the word at a fixed place), and of mentions `nearest`, `head_match` (the
-    same word) and `rule`; of numbers `mean` and `word_mean`."""
+    sentences `length` (the number of words alone), of trees `linear_chain`, `random` (a pretrained encoder with random
+    weights), `control_task`; of texts `blind` (without what decides); of attention heads `offset` (the word at a fixed
+    place), and of mentions `nearest`, `head_match` (the same word) and `rule`; of numbers `mean` and `word_mean`."""
     random_draws: Literal["auto"] | Annotated[int, Field(strict=True, ge=1)] = "auto"
     """Draws of random weights that the control `random` is the mean of; `auto`: three where the text is read quickly
     and the fits are of single words, else one."""
