@@ -3,7 +3,7 @@ r"""Ten probing tasks of sentences: what of its form and structure can be read o
 Conneau et al. (2018), *What you can cram into a single $&!#\* vector*: surface (``length``, ``words``), syntax
 (``depth``, ``top``, ``shift``) and meaning (``tense``, ``subject_number``, ``object_number``, ``odd_word``,
 ``coordination``). The sentences are those of their files, or are made from a treebank by the rules of
-:func:`bertology.corpora.sentence_tasks`: ``sentence_tasks:pocket``, ``sentence_tasks:path/to/treebank``.
+:mod:`bertology.corpora.sentence_tasks`: ``sentence_tasks:pocket``, ``sentence_tasks:path/to/treebank``.
 
 An item is a sentence, its vector the mean of its words' vectors; logistic regression is fitted on train, its
 regularisation chosen on dev. What to compare with: the most frequent label, that of sentences with as many words
@@ -12,7 +12,8 @@ regularisation chosen on dev. What to compare with: the most frequent label, tha
 
 from dataclasses import dataclass
 
-from bertology.corpora import SENTENCE_TASKS, Sentences, sentence_target
+from bertology.corpora import Sentences
+from bertology.corpora.sentence_tasks import SENTENCE_TASKS, sentence_target
 from bertology.errors import CorpusError
 from bertology.probing import Examples, ProbeFamily, SentenceProbe, target_examples
 

@@ -14,10 +14,8 @@ from bertology.corpora._table_columns import no_columns
 from bertology.corpora.formats._words import english_sentence
 from bertology.corpora.formats.conllu_lines import write_conllu
 from bertology.corpora.formats.spacy_docs import annotate_text, from_docs, to_docs
-from bertology.corpora.sentence_tasks import SENTENCE_TASKS, sentence_target, sentence_tasks
 
 __all__ = [
-    "SENTENCE_TASKS",
     "Corpus",
     "MultiwordToken",
     "Sentence",
@@ -33,8 +31,6 @@ __all__ = [
     "known_corpora",
     "load_corpus",
     "no_columns",
-    "sentence_target",
-    "sentence_tasks",
     "to_docs",
     "write_conllu",
 ]

@@ -109,7 +109,7 @@ def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name
     Three options are part of the name:
 
     - ``sentence_tasks:ud:en_ewt``: sentences with the labels of ten probing tasks, made from a treebank by
-      :func:`sentence_tasks`.
+      :mod:`bertology.corpora.sentence_tasks`.
     - ``path/to/spr1#proto_roles``: the name of the targets of edge JSONL, which its files do not state.
     - ``path/to/UP_English-EWT+path/to/ud_english_ewt``: the targets of the first (Universal PropBank, Universal NER …)
       joined by ``sent_id`` to the words and annotation of the second (see :func:`join_corpora`).

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from bertology import Corpus, Sentence, load_corpus
-from bertology.corpora import SENTENCE_TASKS, Sentences, sentence_tasks
+from bertology.corpora import Sentences
+from bertology.corpora.sentence_tasks import SENTENCE_TASKS, sentence_tasks
 from bertology.errors import CorpusError, NameNotFoundError
 
 SPLITS = ("train", "dev", "test")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bertology import Corpus, Sentence, probe
-from bertology.corpora import SENTENCE_TASKS, Sentences, Target, load_corpus
+from bertology.corpora import Sentences, Target, load_corpus
+from bertology.corpora.sentence_tasks import SENTENCE_TASKS
 from bertology.errors import BertologyError, CorpusError, NameNotFoundError
 from bertology.probing import get_probe
 
