@@ -21,7 +21,7 @@ from bertology.families.request import CONTROLS, parse_controls, parse_names
 from bertology.probing import Probe, known_probe
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
-from bertology.runner.experiment import readout_configs
+from bertology.runner.experiment import Experiment
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
@@ -85,7 +85,7 @@ def probe(
         if settings.get("annotate"):
             raise CorpusError(f"annotate labels a file of raw text, not {corpus.name}; annotate_text takes a text")
     if not isinstance(settings.get("readout"), str | None):
-        settings["readout"] = readout_configs(settings["readout"])
+        settings["readout"] = Experiment.readout_configs(settings["readout"])
     show = sys.stderr.isatty() if progress is None else progress
     names = [_name_of(one) for one in (model if isinstance(model, list) else [model])]
     short = short_names(names)

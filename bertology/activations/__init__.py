@@ -16,7 +16,7 @@ from bertology.activations._upkeep import StoreStatus, prune_store, store_status
 if TYPE_CHECKING:
     from bertology.activations._extract import Extraction, extract
     from bertology.activations._forward import labelled_vectors, read_words
-    from bertology.activations._vectors import PooledVectors, SpanVectors, WordVectors
+    from bertology.activations._vectors import SpanVectors, WordVectors
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
@@ -24,7 +24,6 @@ __all__ = [
     "BarProgress",
     "Entry",
     "Extraction",
-    "PooledVectors",
     "Progress",
     "Recipe",
     "SpanVectors",

@@ -179,6 +179,10 @@ class SpanVectors(_StoredItems[SpanChunk]):
         self._order = np.lexsort((first[:, 1], first[:, 0]))
         self._spans = spans[self._order]
 
+    def pooled(self, pool: Callable[[SpanChunk], Tensor], *, memory: int = 0) -> _PooledVectors:
+        """Vectors ``[layer, m, span * dim]`` of items, by ``pool`` of chunks, kept up to ``memory`` bytes."""
+        return _PooledVectors(self, pool, memory=memory)
+
     def _cuts(self) -> Iterator[tuple[int, int]]:
         """``CHUNK_WORDS`` words at most, unless one item has more."""
         words = (self._spans[:, :, 1] - self._spans[:, :, 0]).sum(axis=1).cumsum()
@@ -201,7 +205,7 @@ class SpanVectors(_StoredItems[SpanChunk]):
         return SpanChunk(items, vectors, torch.from_numpy(places)), vectors.nbytes
 
 
-class PooledVectors(_StoredItems[tuple[Tensor, Tensor]]):
+class _PooledVectors(_StoredItems[tuple[Tensor, Tensor]]):
     """One vector for each item of spans, in chunks as those of :class:`WordVectors`, and kept as they are.
 
     Args:

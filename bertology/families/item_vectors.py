@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -17,9 +16,6 @@ from bertology.probing import Examples
 from bertology.readouts import readout_kind
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from bertology._spans import SpanChunk
     from bertology.readouts import Erasure
 
 
@@ -82,8 +78,8 @@ def vectors_of(
         memory: bytes of converted vectors that are kept between passes.
         erasure: what is taken out of the vectors of words.
     """
-    from bertology.activations import PooledVectors, SpanVectors, WordVectors
-    from bertology.readouts import erased, pool_spans
+    from bertology.activations import SpanVectors, WordVectors
+    from bertology.readouts import erased, pooled
 
     examples, layers, pooling = data.items[split], cells.layers_read, cells.config.pool
     if pooling == "cls":
@@ -92,13 +88,10 @@ def vectors_of(
     if examples.are_words and not reads_spans:
         words = WordVectors(entry, examples.words, layers=layers, memory=memory)
         return words if erasure is None else erased(words, erasure)
-    spans = SpanVectors(entry, examples.spans, layers=layers, memory=memory if reads_spans else 0)
-    if reads_spans:
-        return spans if erasure is None else erased(spans, erasure)
-
-    def pooled(chunk: SpanChunk) -> Tensor:
-        chunk = chunk if erasure is None else replace(chunk, words=erasure.erase(chunk.words))
-        return pool_spans(chunk, pooling)
-
+    # Where one vector is made of a span, it is what is kept.
+    of_words = memory if reads_spans or erasure is not None else 0
+    spans: Any = SpanVectors(entry, examples.spans, layers=layers, memory=of_words)
+    if erasure is not None:
+        spans = erased(spans, erasure)
     # A readout of single vectors takes one of a span, and of two spans one after the other.
-    return PooledVectors(spans, pooled, memory=memory)
+    return spans if reads_spans else pooled(spans, pooling=cast(Any, pooling), memory=memory)

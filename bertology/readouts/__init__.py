@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bertology.readouts._base import FitReport, FittedReadout, Predictions, Readout, Targets
     from bertology.readouts._erasure import Erasure, erased, fit_erasure, random_erasure
     from bertology.readouts._kept import gives_probabilities, kept_scores, kept_tensors, load_fit, save_fit
-    from bertology.readouts._sources import ArrayFeatures, ArraySpans, FeatureSource, pool_spans, pooled
+    from bertology.readouts._sources import ArrayFeatures, ArraySpans, FeatureSource, pooled
     from bertology.readouts.codelength._code import Codelength, online_codelength, variational_codelength
     from bertology.readouts.edge._readouts import EdgeReadout
     from bertology.readouts.linear._affine import FittedAffine
@@ -63,7 +63,6 @@ __all__ = [
     "load_fit",
     "make_readout",
     "online_codelength",
-    "pool_spans",
     "pooled",
     "random_erasure",
     "readout_kind",

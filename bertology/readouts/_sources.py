@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._spans import SpanChunk, check_spans
+from bertology.activations import SpanVectors
 from bertology.errors import FitError
 
 Floats = NDArray[np.float64]
@@ -248,12 +249,13 @@ def as_spans(source: AnySource) -> SpanSource:
     return DerivedSpans(source.n_layers, source.n_items, source.dim, source.layers, chunks, 1)
 
 
-def pooled(source: SpanSource, *, pooling: PlainPooling = "mean") -> FeatureSource:
+def pooled(source: SpanSource, *, pooling: PlainPooling = "mean", memory: int = 0) -> FeatureSource:
     """Spans pooled without parameters into one vector an item, so that any readout of single vectors can read them.
 
     Args:
         source: the spans; the vectors of two spans follow each other.
         pooling: ``mean`` or ``max`` over a span's words, its ``first`` or ``last``, or both ``endpoints`` in a row.
+        memory: bytes of pooled vectors of stored spans that are kept between passes.
 
     Raises:
         FitError: there is no such pooling.
@@ -261,17 +263,16 @@ def pooled(source: SpanSource, *, pooling: PlainPooling = "mean") -> FeatureSour
     if pooling not in get_args(PlainPooling):
         raise FitError(f"pooling is {pooling!r}: give {', '.join(get_args(PlainPooling))}")
 
+    n_parts = 2 if pooling == "endpoints" else 1
+    if memory and isinstance(source, SpanVectors) and n_parts == 1:
+        return source.pooled(lambda chunk: _pooled_words(chunk, pooling).flatten(2), memory=memory)
+
     def chunks() -> Iterator[tuple[Tensor, Tensor]]:
         for chunk in source.chunks():
-            yield chunk.items, pool_spans(chunk, pooling)
+            yield chunk.items, _pooled_words(chunk, pooling).flatten(2)
 
-    dim = source.dim * source.n_spans * (2 if pooling == "endpoints" else 1)
+    dim = source.dim * source.n_spans * n_parts
     return Derived(source.n_layers, source.n_items, dim, source.layers, chunks)
-
-
-def pool_spans(chunk: SpanChunk, pooling: str) -> Tensor:
-    """``[layer, m, part * dim]`` the pooled vectors of each item of a chunk, in a row; see :func:`pooled`."""
-    return _pooled_words(chunk, pooling).flatten(2)
 
 
 def pooled_parts(source: SpanSource, pooling: PlainPooling) -> SpanSource:

@@ -12,7 +12,6 @@ import torch
 
 from bertology.activations import (
     Entry,
-    PooledVectors,
     Recipe,
     SpanVectors,
     WordVectors,
@@ -24,7 +23,7 @@ from bertology.activations import (
 from bertology.corpora import Sentence, Sentences
 from bertology.encoders import Encoder, load_encoder
 from bertology.errors import ModelError, StoreError
-from bertology.readouts import ArraySpans, pool_spans, pooled
+from bertology.readouts import ArraySpans, pooled
 from tests.encoders.conftest import encoder as any_encoder
 from tests.encoders.conftest import tiny as tiny
 
@@ -147,7 +146,7 @@ def test_words_are_pooled_as_numpy_pools_them(
     numpy = {"mean": lambda of: of.mean(1), "max": lambda of: of.max(1), "last": lambda of: of[:, -1]}[pooling]
     expected = np.stack([np.concatenate([numpy(words[:, a:b]) for a, b in item], axis=1) for item in spans], axis=1)
     for memory in (0, 100_000, 1 << 30):
-        source = PooledVectors(SpanVectors(entry, spans, memory=0), lambda c: pool_spans(c, pooling), memory=memory)
+        source = pooled(SpanVectors(entry, spans, memory=0), pooling=pooling, memory=memory)  # type: ignore[arg-type]
         for _ in range(2):  # the second time some of them, or all, from memory
             found = np.empty((source.n_layers, source.n_items, source.dim), dtype=np.float32)
             for items, vectors in source.chunks():

@@ -31,7 +31,7 @@ from bertology.runner import (
     run_experiment,
     run_probes,
 )
-from bertology.runner.experiment import load_experiment, readout_configs
+from bertology.runner.experiment import Experiment, load_experiment
 from tests.encoders.conftest import save_model
 from tests.runner.conftest import fits_of
 
@@ -125,9 +125,8 @@ def test_several_make_a_sweep_and_the_mean_is_called_as_ever(
     asking: Callable[..., ProbeRequest], labelled: Corpus
 ) -> None:
     named = make_plan(asking(configs={}, readout="linear", pool="mean,max,cls"), corpus=labelled)
-    mapped = make_plan(
-        asking(configs={}, readout=readout_configs({"name": "linear", "pool": ["mean", "max", "cls"]})), corpus=labelled
-    )
+    pools = Experiment.readout_configs({"name": "linear", "pool": ["mean", "max", "cls"]})
+    mapped = make_plan(asking(configs={}, readout=pools), corpus=labelled)
     assert [cells.config.pool for cells in fits_of(named)] == ["mean", "max", "cls"]
     for cells, same in zip(fits_of(named), fits_of(mapped), strict=True):
         assert [cell.id for cell in cells.cells.values()] == [cell.id for cell in same.cells.values()]
@@ -203,9 +202,9 @@ def test_what_is_not_a_sentence_has_no_cls(
     with pytest.raises(BertologyError, match=r"pool .clss..*cls"):
         asking(pool="mean,clss")
     with pytest.raises(BertologyError, match="pool is given twice: leave it out next to"):
-        asking(readout=readout_configs({"pool": "max"}), pool="cls")
+        asking(readout=Experiment.readout_configs({"pool": "max"}), pool="cls")
     with pytest.raises(BertologyError, match=r"readout: .*pool"):
-        readout_configs({"name": "linear", "pool": "clss"})
+        Experiment.readout_configs({"name": "linear", "pool": "clss"})
 
 
 @pytest.mark.parametrize("family", ["gpt2"])

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel
 
 from bertology._files import real_path
 from bertology._inputs import exists
-from bertology._settings import Place, Written, changed, checked, parse_yaml, read_yaml, to_yaml
+from bertology._settings import Written, changed, checked, read_yaml
 from bertology.errors import BertologyError, cut_path
-from bertology.families.request import ReadoutConfig
 from bertology.runner.experiment._settings import (
     CorpusSettings,
     Experiment,
     ModelSettings,
     OutputSettings,
-    ReadoutSettings,
     StatisticsSettings,
     TaskSettings,
     experiment_schema,
 )
 
-__all__ = ["Experiment", "experiment_schema", "load_experiment", "readout_configs"]
+__all__ = ["Experiment", "experiment_schema", "load_experiment"]
 
 _INCLUDE = "include"
 _PARTS: dict[str, type[BaseModel]] = {
@@ -47,16 +44,6 @@ def load_experiment(path: str | Path, *, changes: Sequence[str] = ()) -> Experim
         BertologyError: no such file, or something in it is not as it should be; names file, line and key.
     """
     return checked(Experiment, changed(_with_includes(Path(path), ()), changes), known=_known)
-
-
-def readout_configs(given: Any) -> tuple[ReadoutConfig, ...]:
-    """What a file may say under ``readout`` of a task, a mapping or a list of them, as readout configurations.
-
-    >>> [config.pool for config in readout_configs({"name": "linear", "pool": ["mean", "cls"]})]
-    ['mean', 'cls']
-    """
-    written = parse_yaml(to_yaml({"name": "task", "readout": given}), Place("readout"))
-    return checked(TaskSettings, written, known=lambda _: list(ReadoutSettings.model_fields)).configs
 
 
 def _with_includes(path: Path, above: tuple[Path, ...]) -> Written:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_v
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from bertology._settings import Text, Truth, Whole
+from bertology._settings import Place, Text, Truth, Whole, checked, parse_yaml, to_yaml
 from bertology.errors import cut, quoted
 from bertology.families.request import CONTROLS, Control, ProbeRequest, ReadoutConfig, sweep
 from bertology.measures import N_RESAMPLES
@@ -270,6 +270,16 @@ class Experiment(_Settings):
     @property
     def layer_spec(self) -> str:
         return ",".join(map(str, self.layers)) if isinstance(self.layers, tuple) else str(self.layers)
+
+    @staticmethod
+    def readout_configs(given: Any) -> tuple[ReadoutConfig, ...]:
+        """What a file may say under ``readout`` of a task, a mapping or a list of them, as readout configurations.
+
+        >>> [config.pool for config in Experiment.readout_configs({"name": "linear", "pool": ["mean", "cls"]})]
+        ['mean', 'cls']
+        """
+        written = parse_yaml(to_yaml({"name": "task", "readout": given}), Place("readout"))
+        return checked(TaskSettings, written, known=lambda _: list(ReadoutSettings.model_fields)).configs
 
     def plain(self) -> dict[str, Any]:
         """What the file says, resolved: defaults written out, nothing included."""
