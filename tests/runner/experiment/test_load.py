@@ -98,7 +98,7 @@ def test_text_stays_text(text: str, value: object) -> None:
             "seeds: 2",
             "controls: [majorty]",
             8,
-            "controls[0]: should be majority, word_majority, lexical, linear_chain, random, control_task, ",
+            "controls[0]: should be majority, word_majority, length, lexical, linear_chain, random, control_task, ",
         ),
         ("seeds: 2", "controls: no", 8, "controls: should be all or none, not 'no': did you mean none?"),
         ("0-2", "[a]", 7, "layers[0]: should be a whole number, not 'a'"),
