@@ -47,8 +47,9 @@ LIMITS = {"lines": 43_000, "files": 270, "exported names": 300}
 """Of ``bertology/`` as a whole."""
 HEAVY = ("torch", "transformers", "spacy", "pandas", "matplotlib", "sklearn")
 
-# What has been reached while the packages are being rearranged: it only ever becomes less, and goes at the end.
-FOR_NOW = {"lines": 49_100, "files": 287, "exported names": 331}
+# What has been reached while the packages are being rearranged: it only ever becomes less, but for new capabilities.
+# Models, data and questions of one's own, sentences and numbers took 4,250 lines, 24 files and 32 names of it.
+FOR_NOW = {"lines": 47_450, "files": 278, "exported names": 328}
 
 
 def modules(*folders: str) -> list[Path]:
