@@ -85,6 +85,15 @@ def pixels(page):
     return drawn(page).evaluate("document.getElementById('canvas').toDataURL()")
 
 
+def until(page, holds):
+    """Wait until something holds: the content security policy of the page refuses the polling of ``wait_for_function``."""
+    for _ in range(200):
+        if holds():
+            return
+        page.wait_for_timeout(25)
+    pytest.fail("it does not come to hold within five seconds")
+
+
 def scrolled(page, top):
     """The page scrolled to a place, when that is drawn."""
     page.evaluate("top => { document.getElementById('stage').scrollTop = top; viewer.stage.redraw(); }", top)
@@ -166,7 +175,7 @@ def test_a_long_page_is_small_and_quickly_there(shown, files):
     tab(page, "heads")
     before = pixels(page)
     page.evaluate("document.getElementById('stage').scrollTop = 4000")
-    assert pixels(page) != before
+    until(page, lambda: pixels(page) != before)
     # The canvas is as large as what is in sight, however long the text.
     assert page.evaluate("canvas.height <= 2 * innerHeight")
 
@@ -193,7 +202,7 @@ def test_nothing_is_painted_again_where_one_has_been(shown):
     # Nor where only the room beside the lines changes.
     seen, place = pixels(page), page.evaluate("viewer.stage.seen().x")
     page.evaluate("document.querySelector('main').style.maxWidth = '1100px'")
-    page.wait_for_function(f"viewer.stage.seen().x < {place}")
+    until(page, lambda: page.evaluate("viewer.stage.seen().x") < place)
     assert pixels(page) == seen
     assert strokes(page) == before
     page.locator('#head-chips [data-head="2"]').press("Space")
@@ -306,7 +315,7 @@ def test_what_is_pointed_at_drops_no_other_picture(shown):
 def test_thumbnails_of_a_new_size_are_drawn_anew(shown):
     page = shown("all")
     page.set_viewport_size({"width": 1000, "height": 800})
-    page.wait_for_function("document.getElementById('canvas').clientWidth < 1000")
+    until(page, lambda: page.evaluate("document.getElementById('canvas').clientWidth") < 1000)
     assert pixels(page) == pixels(shown("all", width=1000))
 
 
