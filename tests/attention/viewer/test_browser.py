@@ -86,7 +86,7 @@ def pixels(page):
 
 
 def until(page, holds):
-    """Wait until something holds: the content security policy of the page refuses the polling of ``wait_for_function``."""
+    """Wait until something holds; ``wait_for_function`` polls by code that the page's security policy refuses."""
     for _ in range(200):
         if holds():
             return
