@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from itertools import zip_longest
+from typing import Annotated
 
 import typer
 
@@ -10,19 +15,33 @@ from bertology._registry import Component, Registered
 from bertology.corpora.prompts import MADE
 from bertology.errors import BertologyError
 
+_LEAST = 30
+"""Columns of a text, however narrow the terminal is."""
 
-def tasks() -> None:
-    """List the tasks there are."""
+
+def tasks(
+    name: Annotated[str | None, typer.Argument(help="Explain this task; without one all are listed.")] = None,
+) -> None:
+    """List the tasks there are, or explain one: what it asks, what it needs, its scores, controls and readouts."""
+    if name is not None:
+        from bertology.cli._task_page import task_page
+
+        _show(task_page(name))
+        return
     from bertology.probing import Probe, ProbeFamily, registered_probes
 
+    is_short = sys.stdout.isatty()
+
     def described(probe: Probe | ProbeFamily, version: int) -> tuple[str, str]:
-        text = f"{probe.question} ({probe.reference}; v{version})"
+        text = probe.question if is_short else f"{probe.question} ({probe.reference}; v{version})"
         if isinstance(probe, Probe):
             return "", text
         suffix = "[:…]" if probe.default is not None else ":…"
-        return suffix, f"{text}; … is {', '.join(probe.instances)}"
+        return suffix, text if is_short else f"{text}; … is {', '.join(probe.instances)}"
 
-    _show(_components(registered_probes(), described))
+    _show(_components(registered_probes(), described), is_cut=True)
+    if is_short:
+        typer.echo("\n`bertology tasks NAME` explains one")
 
 
 def readouts() -> None:
@@ -64,8 +83,14 @@ def corpora() -> None:
     _show([*known_corpora().items(), (MADE, "items made by stated rules, for the tasks numeracy and comparisons")])
 
 
-def _show(lines: Iterable[tuple[str, str]]) -> None:
-    lines = list(lines)
+def _show(lines: Iterable[tuple[str, str]], *, is_cut: bool = False) -> None:
+    """A line each; on a terminal, a text too long for it is continued below itself, or cut where it ``is_cut``."""
+    lines = [(name, " ".join(text.split())) for name, text in lines]
     width = max((len(name) for name, _ in lines), default=0)
+    room = max(_LEAST, shutil.get_terminal_size().columns - width - 2)
     for name, text in lines:
-        typer.echo(f"{name:<{width}}  {' '.join(text.split())}")
+        parts = [text]
+        if sys.stdout.isatty() and len(text) > room:
+            parts = [textwrap.shorten(text, room, placeholder=" …")] if is_cut else textwrap.wrap(text, room)
+        for label, part in zip_longest([name], parts, fillvalue=""):
+            typer.echo(f"{label:<{width}}  {part}")

@@ -47,6 +47,9 @@ def probe(
     max_items: Annotated[
         int | None, typer.Option(help="Of what cloze tasks ask, so many items of each group, drawn by lot.")
     ] = None,
+    sentences: Annotated[
+        int | None, typer.Option(help="At most so many sentences of each split, the first ones.")
+    ] = None,
     train_split: Annotated[str, typer.Option(help="Split to fit on.")] = "train",
     split: Annotated[str, typer.Option("--split", "--test-split", help="Split to score on.")] = "test",
     annotate: Annotated[
@@ -87,6 +90,7 @@ def probe(
         on_long=on_long,
         max_pieces=max_pieces,
         max_items=max_items,
+        sentences=sentences,
         train_split=train_split,
         test_split=split,
         annotate=annotate,

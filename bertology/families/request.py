@@ -156,6 +156,8 @@ class ProbeRequest:
     test_split: str = "test"
     max_items: int | None = None
     """Of what cloze tasks ask, so many items of each group, drawn by lot; all when left out."""
+    sentences: int | None = None
+    """At most so many sentences of each split, the first ones; all when left out."""
     columns: str | None = None
     """What the columns of column files hold: ``form,xpos,chunk``, ``_`` for one to leave out; or which columns of a
     table hold what: ``text=sentence,label=label``. Seen from the file when left out."""
@@ -192,7 +194,7 @@ class ProbeRequest:
                 raise name_not_found("control", control, CONTROLS)
         if not self.tasks:
             raise BertologyError("no task is asked for; `bertology tasks` lists them")
-        for name, least in (("seeds", 1), ("max_items", 1), ("max_pieces", 8)):
+        for name, least in (("seeds", 1), ("max_items", 1), ("sentences", 2), ("max_pieces", 8)):
             if (value := getattr(self, name)) is not None and value < least:
                 raise BertologyError(f"{name} is {value}; it should be at least {least}")
         if self.seeds > _MOST_SEEDS:

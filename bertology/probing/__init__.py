@@ -1,7 +1,7 @@
 """What a probe is, and the probes that are installed."""
 
 from bertology.probing._cloze import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe, LeftOut
-from bertology.probing._contract import Probe, ProbeFamily, RepresentationProbe, SentenceProbe
+from bertology.probing._contract import Probe, ProbeFamily, RepresentationProbe, SentenceProbe, labels_in
 from bertology.probing._examples import (
     Examples,
     layer_examples,
@@ -36,6 +36,7 @@ __all__ = [
     "get_probe",
     "is_installed",
     "known_probe",
+    "labels_in",
     "layer_examples",
     "mapped_examples",
     "pair_examples",

@@ -85,6 +85,15 @@ class RepresentationProbe(Probe):
         """
 
 
+def labels_in(probe: Probe, sentences: Sentences) -> tuple[str, ...]:
+    """The labels that a probe finds in some sentences; none where it asks for no labels.
+
+    Raises:
+        CorpusError: the sentences lack what it asks about.
+    """
+    return probe.examples(sentences).values if isinstance(probe, RepresentationProbe) else ()
+
+
 class SentenceProbe(RepresentationProbe):
     """A question put to whole sentences, or to pairs of texts.
 

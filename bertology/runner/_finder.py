@@ -102,6 +102,13 @@ def prompts_corpus(name: str, *, columns: str | None = None) -> Corpus:
     return Corpus(given_path(name).resolve().name if exists(name) else name, {})
 
 
+def first_sentences(corpus: Corpus, most: int | None) -> Corpus:
+    """A corpus with at most so many sentences of each split, the first ones; all of them where ``most`` is None."""
+    if most is None:
+        return corpus
+    return replace(corpus, splits={name: sentences[:most] for name, sentences in corpus.splits.items()})
+
+
 def find_corpus(name: str, *, annotate: str | None = None, columns: str | None = None) -> Corpus:
     """A corpus by name or path, ``columns`` those of column files; with ``annotate`` a text labelled by that pipeline.
 

@@ -27,7 +27,7 @@ from bertology.families.tasks import (
     fingerprint_of,
 )
 from bertology.probing import Probe
-from bertology.runner._finder import Finder
+from bertology.runner._finder import Finder, first_sentences
 
 # Of what was left out of a corpus so many places are listed; all are in Corpus.skipped.
 _LISTED = 5
@@ -164,7 +164,7 @@ def make_plan(request: ProbeRequest, *, corpus: Corpus | None = None, finder: Fi
     layers = parse_layers(request.layers, shape.n_layers)
     if corpus is not None and request.annotate:
         raise BertologyError("annotate labels a raw text file: name the file as the corpus, or leave annotate out")
-    corpus = corpus or finder.corpus(request, probes)
+    corpus = first_sentences(corpus or finder.corpus(request, probes), request.sentences)
     splits = finder.splits(corpus, probes, request)
     every = [Weights(init, request.init_seed if init != "pretrained" else 0)]
     if "random" in request.controls and init == "pretrained":

@@ -16,7 +16,7 @@ from bertology.errors import BertologyError, cut, quoted
 from bertology.families.contract import family_of
 from bertology.families.request import Init, ProbeRequest
 from bertology.results import ResultRow
-from bertology.runner._finder import Finder, find_corpus, prompts_corpus, splits_read
+from bertology.runner._finder import Finder, find_corpus, first_sentences, prompts_corpus, splits_read
 from bertology.runner._plan import Plan, Unit, make_plan
 from bertology.runner.experiment._settings import (
     CorpusSettings,
@@ -286,8 +286,7 @@ def _find(settings: CorpusSettings, tasks: Sequence[TaskSettings], finder: Finde
     if settings.test_on is not None:
         other = find_corpus(settings.test_on, annotate=settings.annotate, columns=settings.test_on_columns)
         corpus = _carried_over(corpus, other, settings.test_split)
-    if (most := settings.sentences) is not None:
-        corpus = replace(corpus, splits={name: sentences[:most] for name, sentences in corpus.splits.items()})
+    corpus = first_sentences(corpus, settings.sentences)
     return replace(corpus, name=settings.id) if settings.id else corpus
 
 

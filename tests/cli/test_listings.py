@@ -26,6 +26,79 @@ def test_tasks_one_line_each(bertology: Command) -> None:
     assert any(line.startswith("feats:… ") and line.endswith("; … is Number, Tense") for line in lines)
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_lists_fit_a_terminal(bertology: Command, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+
+    def shown(*command: str) -> list[str]:
+        terminal = Terminal()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", terminal)
+            assert bertology(*command).status == 0
+        lines = terminal.getvalue().splitlines()
+        assert max(map(len, lines)) <= width
+        return lines
+
+    *lines, empty, hint = shown("tasks")
+    assert len(lines) == len(registered_probes())
+    assert (empty, hint) == ("", "`bertology tasks NAME` explains one")
+    assert any(line.endswith(" …") for line in lines) == (width == 80)
+    models = shown("models")
+    assert [line.split()[0] for line in models if not line.startswith(" ")] == [*known_models()]
+    assert " ".join(" ".join(models).split()).count("hidden states and attention only") == 3
+    assert sum("paper " in line for line in shown("tasks", "sentence")) == 1
+
+
+def test_a_task_is_explained(bertology: Command) -> None:
+    def page(name: str) -> dict[str, str]:
+        outcome = bertology("tasks", name)
+        assert outcome.status == 0
+        return {line[:8].strip(): line[8:].strip() for line in outcome.out.splitlines()}
+
+    pos = page("pos")
+    assert pos["question"] == "Which universal part of speech does each word have?"
+    assert pos["about"] == "Every word with its upos label."
+    assert pos["corpus"] == "splits train, dev, test"
+    assert pos["labels"].startswith("14: ADJ, ADP, ")
+    assert pos["controls"] == "majority, word_majority, random, control_task"
+    assert {"linear (its own)", "mlp", "edge_mix"} <= set(pos["readouts"].split(", "))
+    assert "structural" not in pos["readouts"]
+    assert pos["paper"] == "Liu et al. 2019, §4"
+    assert pos["example"] == "bertology probe --task pos --corpus pocket"
+    # What needs an argument is explained by an example of it; what pocket lacks is named with the remedy.
+    number = bertology("tasks", "feats").out
+    assert "feats:Number, version 1" in number
+    assert "after a colon: UD feature, such as Number, Tense" in number
+    assert "--task feats:Tense " in bertology("tasks", "feats:Tense").out
+    sentences = bertology("tasks", "sentence:tense").out
+    assert "not pocket: train split: no sentence has a label for this task: give a treebank as sentence_" in sentences
+    assert page("sentence:tense")["example"].endswith("--corpus PATH")
+    assert page("lama")["controls"] == "majority, random, blind"
+    assert page("head_syntax")["controls"] == "random, offset"
+    assert page("structural-depth")["readouts"] == "structural (its own)"
+
+
+@pytest.mark.parametrize("name", sorted({entry.stem for entry in registered_probes().values()}))
+def test_every_task_has_a_page(bertology: Command, name: str) -> None:
+    lines = bertology("tasks", name).out.splitlines()
+    headings = [line.split("  ")[0] for line in lines if not line.startswith(" ")]
+    assert [one for one in headings if one not in ("labels", "controls")] == [
+        *("task", "question", "about", "corpus", "scores", "readouts", "paper", "example")
+    ]
+
+
+def test_an_unknown_task_is_answered_with_the_nearest(bertology: Command) -> None:
+    assert bertology("tasks", "poss").one_line() == (
+        "unknown task 'poss': did you mean pos or xpos or edge_pos?; `bertology tasks` lists them"
+    )
+    assert bertology("tasks", "pos:x").one_line().startswith("task 'pos' takes no argument")
+
+
 def test_a_broken_plugin_is_shown_and_hides_no_other(
     bertology: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,10 +231,6 @@ def test_pruning_without_a_terminal_needs_a_yes(bertology: Command, unfinished: 
 def test_pruning_at_a_terminal_asks(
     bertology: Command, unfinished: Path, monkeypatch: pytest.MonkeyPatch, answer: str, kept: bool
 ) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     asked = Terminal()
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
     monkeypatch.setattr(sys, "stderr", asked)

@@ -12,6 +12,8 @@ from bertology.encoders import Encoder
 from bertology.errors import ShortMemoryError
 from bertology.readouts import LinearReadout
 from bertology.results import Results
+from bertology.runner import rerun, resolve_work
+from bertology.runner.experiment import Experiment
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +76,27 @@ def test_mistakes_are_told_as_on_the_command_line(tiny_bert: Path, tiny_corpus: 
         bertology.probe("pos", model=tiny_bert, corpus=tiny_corpus, controls="sum")
     with pytest.raises(TypeError, match="modle"):
         bertology.probe("pos", modle="pocket")
+
+
+def test_the_first_sentences_of_each_split(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:
+    """As ``sentences`` of an experiment: the same cells, which are not those of the whole corpus."""
+    chosen: dict[str, Any] = {"model": tiny_bert, "layers": "0", "controls": "majority"}
+    found = bertology.probe("pos", corpus=tiny_corpus, sentences=15, out=tmp_path / "run", **chosen)
+    corpus = load_corpus(tiny_corpus)
+    assert {row.n_clusters for row in found.rows} == {15}
+    assert {row.n_train for row in found.rows} == {corpus["train"][:15].n_words}
+    data = {"name": str(tiny_corpus), "sentences": 15}
+    settings = {"models": [str(tiny_bert)], "tasks": ["pos"], "layers": 0, "controls": ["majority"]}
+    experiment = Experiment.model_validate({"name": "trial", "corpora": [data], **settings})
+    cells = {cell.id for unit in resolve_work(experiment).units for cell in unit.cells}
+    assert {row.cell_id for row in found.rows} == cells
+    whole = bertology.probe("pos", corpus=corpus, **chosen)
+    assert not cells & {row.cell_id for row in whole.rows}
+    assert {row.cell_id for row in bertology.probe("pos", corpus=corpus, sentences=15, **chosen).rows} == cells
+    with pytest.raises(BertologyError, match="sentences is 1; it should be at least 2"):
+        bertology.probe("pos", corpus=corpus, sentences=1, **chosen)
+    repeated = rerun(tmp_path / "run", tmp_path / "again")
+    assert not repeated.moved
 
 
 def test_names_of_the_package_are_found_when_used() -> None:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    field_validator,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from bertology._names import name_not_found
 from bertology._settings import Place, Text, Truth, Whole, checked, parse_yaml, to_yaml
 from bertology.errors import cut, quoted
-from bertology.families.request import CONTROLS, Control, ProbeRequest, ReadoutConfig, sweep
+from bertology.families.request import CONTROLS, Control, ProbeRequest, ReadoutConfig, parse_controls, sweep
 from bertology.measures import N_RESAMPLES
 
 Pool = Literal["mean", "max", "last", "cls"]
@@ -108,9 +117,11 @@ class CorpusSettings(_Named):
     items: Annotated[int, Field(strict=True, ge=1)] | None = None
     """Of what cloze tasks ask, at most so many items of each group, drawn by lot; all when left out."""
 
+    _SHARED: ClassVar = ("train_split", "test_split", "columns", "annotate", "sentences")
+
     @classmethod
     def of(cls, request: ProbeRequest) -> CorpusSettings:
-        shared = {name: getattr(request, name) for name in ("train_split", "test_split", "columns", "annotate")}
+        shared = {name: getattr(request, name) for name in cls._SHARED}
         return cls(name=request.corpus, items=request.max_items, **shared)
 
     @property
@@ -188,6 +199,22 @@ class TaskSettings(_Named):
         return tuple(config for one in chosen if one is not None for config in one.configs)
 
 
+def _controls(given: Any) -> Any:
+    """Controls in a text with commas, as on the command line, as their names; anything else as it is."""
+    if not isinstance(given, str) or given in ("all", "none"):
+        return given
+    names = parse_controls(given)
+    for name in names:
+        if name not in CONTROLS:
+            raise ValueError(str(name_not_found("control", name, ("all", "none", *CONTROLS))))
+    return names
+
+
+def _or_with_commas(schema: dict[str, Any]) -> None:
+    """Let editors take a text with commas where they take a list of controls."""
+    schema["anyOf"].append({"type": "string", "pattern": rf"^(\s*({'|'.join(CONTROLS)})\s*(,|$))+$"})
+
+
 class StatisticsSettings(_Settings):
     """How sure the scores are."""
 
@@ -226,11 +253,16 @@ class Experiment(_Settings):
     the embeddings, -1 the last layer."""
     seeds: Annotated[int, Field(strict=True, ge=1)] = 1
     """Fits: one on all of train, further ones on resamples of its sentences."""
-    controls: Literal["all", "none"] | tuple[Control, ...] = "all"
-    """What scores stand beside: `majority`, `word_majority`, of spans `lexical` (their words without a vector), of
-    sentences `length` (the number of words alone), of trees `linear_chain`, `random` (a pretrained encoder with random
-    weights), `control_task`; of texts `blind` (without what decides); of attention heads `offset` (the word at a fixed
-    place), and of mentions `nearest`, `head_match` (the same word) and `rule`; of numbers `mean` and `word_mean`."""
+    controls: Annotated[
+        Literal["all", "none"] | tuple[Control, ...],
+        BeforeValidator(_controls),
+        Field(json_schema_extra=_or_with_commas),
+    ] = "all"
+    """What scores stand beside, a list or a text with commas: `majority`, `word_majority`, of spans `lexical` (their
+    words without a vector), of sentences `length` (the number of words alone), of trees `linear_chain`, `random` (a
+    pretrained encoder with random weights), `control_task`; of texts `blind` (without what decides); of attention heads
+    `offset` (the word at a fixed place), and of mentions `nearest`, `head_match` (the same word) and `rule`; of numbers
+    `mean` and `word_mean`."""
     random_draws: Literal["auto"] | Annotated[int, Field(strict=True, ge=1)] = "auto"
     """Draws of random weights that the control `random` is the mean of; `auto`: three where the text is read quickly
     and the fits are of single words, else one."""

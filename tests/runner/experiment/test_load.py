@@ -11,6 +11,7 @@ import pytest
 
 from bertology._settings import Place, parse_yaml, to_yaml
 from bertology.errors import BertologyError
+from bertology.families.request import CONTROLS
 from bertology.runner.experiment import experiment_schema, load_experiment
 
 TEXT = """\
@@ -100,7 +101,8 @@ def test_text_stays_text(text: str, value: object) -> None:
             8,
             "controls[0]: should be majority, word_majority, length, lexical, linear_chain, random, control_task, ",
         ),
-        ("seeds: 2", "controls: no", 8, "controls: should be all or none, not 'no': did you mean none?"),
+        ("seeds: 2", "controls: no", 8, "controls: unknown control 'no': did you mean none or random?"),
+        ("seeds: 2", "controls: majority,randm", 8, "controls: unknown control 'randm': did you mean random?"),
         ("0-2", "[a]", 7, "layers[0]: should be a whole number, not 'a'"),
         ("seeds: 2", "seeds: 2\nseeds: 3", 9, "key 'seeds' is written twice (first in line 8)"),
         ("seeds: 2", "seeds: !!python/object/apply:os.system [ls]", 8, "tag !!python/object/apply:os.system is not"),
@@ -126,6 +128,22 @@ def test_what_is_wrong_is_one_line_with_its_place(
     assert message in told
     assert "\n" not in told
     assert told.startswith(f"{path}:{line}: " if line else str(path))
+
+
+def test_controls_with_commas_are_the_list_of_them(write: Callable[..., Path]) -> None:
+    """As on the command line, in files and in what editors check them by."""
+    listed = load_experiment(write(TEXT + "controls: [majority, word_majority, random]"))
+    for text in ("majority,word_majority,random", "majority, word-majority, random,"):
+        found = load_experiment(write(TEXT + f"controls: {text}"))
+        assert found == listed
+        assert found.plain()["controls"] == ["majority", "word_majority", "random"]
+    for special, expected in (("all", CONTROLS), ("none", ())):
+        assert load_experiment(write(TEXT + f"controls: {special}")).chosen_controls == expected
+    options = experiment_schema()["properties"]["controls"]["anyOf"]
+    (pattern,) = (option["pattern"] for option in options if "pattern" in option)
+    assert re.search(pattern, "majority, random")
+    assert not re.search(pattern, "majority, randm")
+    assert not re.search(pattern, "")
 
 
 def test_files_that_are_no_experiment(tmp_path: Path) -> None:
