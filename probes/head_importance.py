@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from bertology.corpora import Sentences
-from bertology.measures import head_metric
+from bertology.measures import sum_metric
 from bertology.probing import GateProbe
 
 if TYPE_CHECKING:
@@ -44,16 +44,16 @@ class HeadImportance(GateProbe):
     question = "What does the model lose, in restoring masked words, without each of its heads?"
     reference = "Michel et al. 2019"
     metrics = (
-        head_metric("importance", "mean |gradient| of the loss at the head's gate, over the layer's ℓ2 norm"),
-        head_metric("gradient_bits", "mean |gradient| of the loss at the head's gate"),
-        head_metric("delta_loss_bits", "loss of a masked word without the head, less that with it"),
-        head_metric(
+        sum_metric("importance", "mean |gradient| of the loss at the head's gate, over the layer's ℓ2 norm"),
+        sum_metric("gradient_bits", "mean |gradient| of the loss at the head's gate"),
+        sum_metric("delta_loss_bits", "loss of a masked word without the head, less that with it"),
+        sum_metric(
             "delta_accuracy", "masked words restored without the head, less those with it", higher_is_better=False
         ),
-        head_metric("loss_bits", "loss of a masked word with some heads off", higher_is_better=False),
-        head_metric("accuracy", "masked words restored with some heads off"),
-        head_metric("attention_gradient_bits", "mean |gradient| of the loss at an attention weight"),
-        head_metric("attention_effect_bits", "mean |gradient| of the loss at a gate on attention to a kind of piece"),
+        sum_metric("loss_bits", "loss of a masked word with some heads off", higher_is_better=False),
+        sum_metric("accuracy", "masked words restored with some heads off"),
+        sum_metric("attention_gradient_bits", "mean |gradient| of the loss at an attention weight"),
+        sum_metric("attention_effect_bits", "mean |gradient| of the loss at a gate on attention to a kind of piece"),
     )
     chooses = False
 

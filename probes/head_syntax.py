@@ -34,7 +34,7 @@ import numpy as np
 from bertology.attention import arcs
 from bertology.corpora import Sentences
 from bertology.errors import BertologyError
-from bertology.measures import head_metric
+from bertology.measures import sum_metric
 from bertology.probing import AttentionProbe, GateProbe, HeadBaseline, HeadProbe, ProbeFamily, Windows, tree_examples
 
 from ._dependency_arcs import Downward, dependency_arcs
@@ -79,7 +79,7 @@ class Relations(_OfSingleHeads):
     task = "head_syntax"
     question = _QUESTION
     reference = "Clark et al. 2019, §4.2"
-    metrics = (head_metric("relation_accuracy", "share of words whose maximum is the word that the relation joins"),)
+    metrics = (sum_metric("relation_accuracy", "share of words whose maximum is the word that the relation joins"),)
     baselines = ("offset",)
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
@@ -112,7 +112,7 @@ class Trees(_OfSingleHeads):
     task = "head_syntax:trees"
     question = "Do the edges that a head's weights make form the tree?"
     reference = "Htut et al. 2019, §3"
-    metrics = (head_metric("head_uuas", "share of undirected edges that the head finds, punctuation left out"),)
+    metrics = (sum_metric("head_uuas", "share of undirected edges that the head finds, punctuation left out"),)
     baselines = ("offset",)
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
@@ -145,7 +145,7 @@ class Coreference(_OfSingleHeads):
     task = "head_syntax:coreference"
     question = "Does a mention look at its antecedent more than at other mentions?"
     reference = "Clark et al. 2019, §4.3"
-    metrics = (head_metric("antecedent_accuracy", "share of mentions that look at an antecedent most"),)
+    metrics = (sum_metric("antecedent_accuracy", "share of mentions that look at an antecedent most"),)
     baselines = ("nearest", "head_match", "rule")
 
     def statistics(self, sentences: Sentences) -> Sequence[MakeStatistic]:
@@ -180,7 +180,7 @@ class Parser(GateProbe):
     version = 1
     question = "Do all heads together say which word hangs from which?"
     reference = "Clark et al. 2019, §5"
-    metrics = (head_metric("attention_uas", "share of words whose head is named, roots and punctuation left out"),)
+    metrics = (sum_metric("attention_uas", "share of words whose head is named, roots and punctuation left out"),)
     chooses = False
 
     def measure(

@@ -32,6 +32,7 @@ ORDER = (
     "readouts",
     "cloze",
     "attention",
+    "geometry",
     "results",
     "probing",
     "families",

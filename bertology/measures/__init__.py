@@ -26,7 +26,7 @@ from bertology.measures._comparisons import (
     over_runs,
     selectivity,
 )
-from bertology.measures._metric import CountKind, Metric, head_metric
+from bertology.measures._metric import CountKind, Metric, sum_metric
 from bertology.measures._metrics import METRICS, count_labels, find_metric, grouped_macro_f1, label_scores, micro_f1
 from bertology.measures._number_scores import count_numbers, mean_numbers
 from bertology.measures._ratios import RatioIntervals, bootstrap_ratio, ratio_intervals
@@ -69,7 +69,7 @@ __all__ = [
     "find_metric",
     "fraction_mask",
     "grouped_macro_f1",
-    "head_metric",
+    "sum_metric",
     "kl_from_uniform",
     "label_scores",
     "lexical_labels",

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 CountKind = Literal[
-    "labels", "edges", "roots", "arcs", "answers", "choices", "changes", "agreement", "heads", "numbers"
+    "labels", "edges", "roots", "arcs", "answers", "choices", "changes", "agreement", "sums", "numbers"
 ]
 """What is counted: labels of items; undirected edges, roots, or directed arcs with relations of trees; of a masked
 language model ranks of answers, choices between two, effects of a change of the text, or agreement of answers; sums
-over attention maps; numbers that are predicted."""
+over attention maps or vectors; numbers that are predicted."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +42,18 @@ class Metric:
         return self.function(counts, labels)
 
 
-def head_metric(name: str, description: str, *, higher_is_better: bool = True) -> Metric:
-    """A metric of attention heads: a ratio of two sums over sentences.
+def sum_metric(name: str, description: str, *, higher_is_better: bool = True) -> Metric:
+    """A metric of attention heads or of vectors: a ratio of two sums over sentences.
 
     Args:
         name: ends in its unit, ``_nats``, ``_bits`` or ``_words``, if values are no fractions.
         description: one line that states numerator and denominator.
-        higher_is_better: whether heads with high values are the ones of interest.
+        higher_is_better: whether high values are the ones of interest.
     """
-    return Metric(name, higher_is_better, description, _head_ratio, "heads")
+    return Metric(name, higher_is_better, description, _ratio_of_sums, "sums")
 
 
-def _head_ratio(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
+def _ratio_of_sums(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
     return ratio(counts[..., 0].sum(axis=-1), counts[..., 1].sum(axis=-1))
 
 

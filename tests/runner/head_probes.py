@@ -12,7 +12,7 @@ from bertology.activations import Progress
 from bertology.attention import HeadRatios
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
-from bertology.measures import Metric, head_metric
+from bertology.measures import Metric, sum_metric
 from bertology.probing import AttentionProbe, GateProbe, HeadBaseline, Windows
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class LooksAt(AttentionProbe):
     question: str = "At what does a head look?"
     reference: str = "Clark et al. (2019)"
     readout: str = "attention.v1"
-    metrics: tuple[Metric, ...] = (head_metric("attention_mass", "attention"), head_metric("distance", "in words"))
+    metrics: tuple[Metric, ...] = (sum_metric("attention_mass", "attention"), sum_metric("distance", "in words"))
     level: Literal["word", "piece"] = "word"
     pairs: bool = False
     norms: bool = False
@@ -66,7 +66,7 @@ class Lost(GateProbe):
     question: str = "What is lost?"
     reference: str = "Michel et al. (2019)"
     readout: str = "gates.v1"
-    metrics: tuple[Metric, ...] = (head_metric("lost_bits", "bits lost"),)
+    metrics: tuple[Metric, ...] = (sum_metric("lost_bits", "bits lost"),)
     chooses: bool = False
     times: float = 1.0
     steps: tuple[int, ...] = (10, 20)

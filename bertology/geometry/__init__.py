@@ -1,0 +1,31 @@
+"""Statistics of the vectors themselves, layer by layer, without anything fitted to labels.
+
+How contextual vectors are (``_contextuality.py``, to be read first), how many dimensions they use (``_spectrum.py``),
+which layers are alike (``_similarity.py``). All read a :class:`LayerVectors`, made of stored vectors or of arrays, and
+return :class:`LayerSums`: ratios of two sums over clusters, from which intervals and comparisons of layers follow.
+"""
+
+from bertology.geometry._contextuality import WordSample, contextuality, intra_sentence_similarity, variance_shares
+from bertology.geometry._similarity import layer_similarity, linear_cka, mutual_neighbours, procrustes, rsa
+from bertology.geometry._spectrum import effective_rank, iso_score, matrix_entropy, spectrum
+from bertology.geometry._sums import LayerSums, jackknife_sums
+from bertology.geometry._vectors import LayerVectors
+
+__all__ = [
+    "LayerSums",
+    "LayerVectors",
+    "WordSample",
+    "contextuality",
+    "effective_rank",
+    "intra_sentence_similarity",
+    "iso_score",
+    "jackknife_sums",
+    "layer_similarity",
+    "linear_cka",
+    "matrix_entropy",
+    "mutual_neighbours",
+    "procrustes",
+    "rsa",
+    "spectrum",
+    "variance_shares",
+]

@@ -1,0 +1,90 @@
+"""The vectors of some words of a text in every layer, read from the store layer by layer or in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bertology.activations import Entry, WordVectors
+from bertology.errors import ModelError
+
+Floats32 = NDArray[np.float32]
+_CHUNK = 2048
+
+
+class LayerVectors:
+    """Vectors ``[layer, word, dim]`` of chosen words, of which no more is in memory than is read at a time.
+
+    Args:
+        layers: numbers of the layers, 0 for the embeddings.
+        words: ``[word]`` numbers of the words in their text.
+        dim: width of a vector.
+        read: gives the vectors ``[layer, word, dim]`` of some layers, in chunks with the places ``[word]`` of their
+            words.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[int],
+        words: NDArray[np.int64],
+        dim: int,
+        read: Callable[[tuple[int, ...]], Iterator[tuple[NDArray[np.int64], Floats32]]],
+    ) -> None:
+        self.layers, self.words, self.dim = tuple(layers), words, dim
+        self._read = read
+
+    @classmethod
+    def stored(cls, entry: Entry, words: NDArray[np.int64], layers: Sequence[int]) -> LayerVectors:
+        """Of an entry of the store; words without a vector are left out of :attr:`words`."""
+        words = words[entry.place[words, 0] >= 0]
+
+        def read(chosen: tuple[int, ...]) -> Iterator[tuple[NDArray[np.int64], Floats32]]:
+            for items, vectors in WordVectors(entry, words, layers=chosen, memory=0).chunks():
+                yield items.numpy(), vectors.numpy()
+
+        return cls(layers, words, entry.manifest.dim, read)
+
+    @classmethod
+    def of_arrays(cls, vectors: ArrayLike, *, layers: Sequence[int] | None = None) -> LayerVectors:
+        """Of vectors ``[layer, word, dim]`` in memory; layers are numbered from 0 unless they are named.
+
+        Raises:
+            ValueError: another number of axes, or of layers.
+        """
+        array = np.asarray(vectors, dtype=np.float32)
+        numbers = range(len(array)) if layers is None else layers
+        if array.ndim != 3 or len(numbers) != len(array):
+            raise ValueError(f"vectors should be [layer, word, dim], with {len(numbers)} layers; not {array.shape}")
+        place = {layer: number for number, layer in enumerate(numbers)}
+
+        def read(chosen: tuple[int, ...]) -> Iterator[tuple[NDArray[np.int64], Floats32]]:
+            places = [place[layer] for layer in chosen]
+            for first in range(0, array.shape[1], _CHUNK):
+                part = array[places, first : first + _CHUNK]
+                yield np.arange(first, first + part.shape[1]), part
+
+        return cls(tuple(numbers), np.arange(array.shape[1]), array.shape[2], read)
+
+    def __len__(self) -> int:
+        """Number of words."""
+        return len(self.words)
+
+    def of(self, layer: int) -> Floats32:
+        """``[word, dim]`` vectors of one layer.
+
+        Raises:
+            ModelError: one of them is not finite.
+        """
+        whole = np.empty((len(self), self.dim), dtype=np.float32)
+        for items, vectors in self._read((layer,)):
+            whole[items] = vectors[0]
+        if not np.isfinite(whole).all():
+            n_words = int((~np.isfinite(whole).all(axis=1)).sum())
+            raise ModelError(f"layer {layer}: vectors of {n_words} words are not finite; give a model that computes them")
+        return whole
+
+    def chunks(self) -> Iterator[tuple[NDArray[np.int64], Floats32]]:
+        """All words once, in chunks: their places ``[m]`` and their vectors ``[layer, m, dim]``."""
+        return self._read(self.layers)

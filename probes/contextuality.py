@@ -1,0 +1,112 @@
+"""Contextuality: how much of a word's vector is the word, and how much its context?
+
+Ethayarajh (2019), *How Contextual are Contextualized Word Representations?*: the mean cosine of a word's occurrences
+(self-similarity), of a sentence's words to their mean, and the variance that one vector explains, each less what words
+at random show, since all vectors of a layer may lie in a narrow cone (anisotropy). Types occur in five sentences or
+more, one occurrence a sentence; punctuation is left out. A type and its baseline have the same number of occurrences and
+the same estimator, which the paper's do not.
+
+Besides: shares of the variance between types, between the tags of a type, and within; self-similarity in standardised
+dimensions (Timkey & van Schijndel 2021) and without the mean and the largest principal components (Mu & Viswanath 2018);
+IsoScore (Rudman et al. 2022), effective rank, matrix entropy, and what three rogue dimensions add to the mean cosine.
+Words are read as they are pooled, not piece by piece as in the paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology import geometry
+from bertology.corpora import Sentences
+from bertology.measures import sum_metric
+from bertology.probing import GeometryProbe
+
+from ._text_sample import is_punctuation, words_of_sentences
+
+if TYPE_CHECKING:
+    from bertology.geometry import LayerSums, LayerVectors
+
+_BANDS = ((5, 9), (10, 49), (50, None))
+_SECOND_TAG = 0.1
+"""Share of its occurrences from which on another tag than the most frequent one counts."""
+
+
+@dataclass(frozen=True)
+class Contextuality(GeometryProbe):
+    """How alike are the vectors of one word in different sentences?"""
+
+    most_words: int = 50_000
+    """Words of running text that are read at most: random sentences of a larger text."""
+    least_sentences: int = 5
+    """In which a word has to occur."""
+    task = "contextuality"
+    version = 1
+    question = "How much of a word's vector is the word, and how much its context?"
+    reference = "Ethayarajh 2019"
+    metrics = (
+        sum_metric("self_similarity_adjusted", "mean cosine of a word's occurrences, less that of words at random"),
+        sum_metric("self_similarity", "mean cosine of a word's occurrences, mean over words"),
+        sum_metric("anisotropy", "mean cosine of words at random", higher_is_better=False),
+        sum_metric("self_similarity_ratio", "(self-similarity − anisotropy) / (1 − anisotropy)"),
+        sum_metric("self_similarity_by_token", "self-similarity less anisotropy, words weighted by occurrences"),
+        sum_metric("self_similarity_standardised", "the same difference in standardised dimensions"),
+        sum_metric("self_similarity_without_top", "the same without the mean and the largest principal components"),
+        sum_metric("intra_sentence_similarity", "mean cosine of words with the mean of their sentence"),
+        sum_metric("intra_sentence_similarity_adjusted", "the same, less that of words at random"),
+        sum_metric("explainable_variance", "share of a word's variance on its first principal component"),
+        sum_metric("explainable_variance_adjusted", "the same, less that of as many words at random"),
+        sum_metric("variance_between_types", "share of variance between word types"),
+        sum_metric("variance_between_tags", "share of variance between the tags of a type"),
+        sum_metric("variance_within", "share of variance within the tags of a type"),
+        sum_metric("iso_score", "use of all dimensions, 0 to 1"),
+        sum_metric("effective_rank_dimensions", "(Σλ)² / Σλ² of the covariance"),
+        sum_metric("matrix_entropy_bits", "entropy of the spectrum of the covariance"),
+        sum_metric("rogue_share", "share of the mean cosine from three dimensions", higher_is_better=False),
+    )
+    compares_layers = False
+
+    def words(self, sentences: Sentences) -> NDArray[np.int64]:
+        """All words of random sentences."""
+        return words_of_sentences(sentences, self.most_words)
+
+    def statistics(self, vectors: LayerVectors, sentences: Sentences) -> Iterator[LayerSums]:
+        """By word type, by sentence, and of the whole."""
+        words, of_sentence = vectors.words, sentences.sentence_of_word[vectors.words]
+        types = np.where(is_punctuation(sentences, words), -1, sentences.forms.codes[words])
+        sample, _ = geometry.WordSample.of(types, of_sentence, least=self.least_sentences)
+        tags = sentences.layers["upos"].codes[words] if "upos" in sentences.layers else None
+        names = sentences.layers["upos"].values if tags is not None else ()
+        yield from geometry.contextuality(vectors, replace(sample, groups=_groups(sample, tags, names)))
+        yield from geometry.intra_sentence_similarity(vectors, of_sentence)
+        numbers = np.repeat(np.arange(len(sample.counts)), sample.counts)
+        own_tags = None if tags is None else tags[sample.places]
+        _, clusters = np.unique(of_sentence[sample.places], return_inverse=True)
+        yield from geometry.variance_shares(vectors, sample.places, numbers, own_tags, clusters)
+        yield from geometry.spectrum(vectors, of_sentence)
+
+
+def _groups(
+    sample: geometry.WordSample, tags: NDArray[np.int32] | None, names: tuple[str, ...]
+) -> dict[str, NDArray[np.bool_]]:
+    """Types by frequency, and where there are tags by their most frequent one and by whether they have several."""
+    counts = sample.counts
+    groups = {}
+    for least, most in _BANDS:
+        name = f"{least}–{most} sentences" if most else f"{least} sentences or more"
+        groups[name] = (counts >= least) & (counts <= (most or counts.max()))
+    if tags is not None:
+        shares = np.zeros((len(counts), len(names) + 1))
+        np.add.at(shares, (np.repeat(np.arange(len(counts)), counts), tags[sample.places]), 1.0)
+        shares = shares[:, :-1] / counts[:, None]  # the last is what has no tag
+        groups["one tag"] = (shares >= _SECOND_TAG).sum(axis=1) == 1
+        groups["several tags"] = (shares >= _SECOND_TAG).sum(axis=1) > 1
+        groups |= {name: shares.argmax(axis=1) == code for code, name in enumerate(names)}
+    return {name: which for name, which in groups.items() if which.sum() > 1}
+
+
+PROBE = Contextuality()

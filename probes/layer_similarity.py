@@ -1,0 +1,68 @@
+"""Likeness of layers: which of them hold the same geometry, and where does it change?
+
+Linear centred kernel alignment (Kornblith et al. 2019), debiased, of all pairs of layers, over the words of a text
+without special tokens; with the setting ``measures`` also orthogonal Procrustes, representational similarity (Abnar et
+al. 2019) and mutual nearest neighbours (Huh et al. 2024). The main score is likeness with the layer before, of those that
+are read; ``per_group`` has all pairs. Lan et al. (2020), figure 1: by what angle and how far a word moves from one layer
+to the next.
+
+A high likeness of two layers does not mean that the same can be read off them, nor does a low one mean that it cannot:
+CKA follows the few directions of largest variance (Davari et al. 2023; Ding et al. 2021).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology import geometry
+from bertology.corpora import Sentences
+from bertology.measures import Metric, sum_metric
+from bertology.probing import GeometryProbe
+
+from ._text_sample import words_of_sentences
+
+if TYPE_CHECKING:
+    from bertology.geometry import LayerSums, LayerVectors
+
+
+@dataclass(frozen=True)
+class LayerSimilarity(GeometryProbe):
+    """Which layers are alike?"""
+
+    most_words: int = 50_000
+    """Words of running text that are read at most: random sentences of a larger text."""
+    measures: str = "cka"
+    """Some of ``cka``, ``procrustes``, ``rsa`` and ``mutual_neighbours``, with commas between."""
+    task = "layer_similarity"
+    version = 1
+    question = "Which layers hold the same geometry, and where does it change?"
+    reference = "Kornblith et al. 2019"
+    compares_layers = True
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Likeness with the layer before and with each other one, by every measure; and how far words move."""
+        names = self.measures.replace(" ", "").split(",")
+        return (
+            *(sum_metric(f"{name}_previous", f"{name} with the layer read before") for name in names),
+            *(sum_metric(name, f"{name} with each other layer") for name in names),
+            sum_metric("cosine_previous", "mean cosine of a word's vectors in this layer and the one before"),
+            sum_metric("moved_previous", "mean distance of both, over the length in the one before"),
+        )
+
+    def words(self, sentences: Sentences) -> NDArray[np.int64]:
+        """All words of random sentences."""
+        return words_of_sentences(sentences, self.most_words)
+
+    def statistics(self, vectors: LayerVectors, sentences: Sentences) -> Iterator[LayerSums]:
+        """Of all pairs of the layers that are read."""
+        measures = self.measures.replace(" ", "").split(",")
+        return geometry.layer_similarity(vectors, sentences.sentence_of_word[vectors.words], measures=measures)
+
+
+PROBE = LayerSimilarity()
