@@ -3,13 +3,13 @@
 Ethayarajh (2019), *How Contextual are Contextualized Word Representations?*: the mean cosine of a word's occurrences
 (self-similarity), of a sentence's words to their mean, and the variance that one vector explains, each less what words
 at random show, since all vectors of a layer may lie in a narrow cone (anisotropy). Types occur in five sentences or
-more, one occurrence a sentence; punctuation is left out. A type and its baseline have the same number of occurrences and
-the same estimator, which the paper's do not.
+more, one occurrence a sentence; punctuation is left out. A type and its baseline have the same number of occurrences
+and the same estimator, which the paper's do not.
 
 Besides: shares of the variance between types, between the tags of a type, and within; self-similarity in standardised
-dimensions (Timkey & van Schijndel 2021) and without the mean and the largest principal components (Mu & Viswanath 2018);
-IsoScore (Rudman et al. 2022), effective rank, matrix entropy, and what three rogue dimensions add to the mean cosine.
-Words are read as they are pooled, not piece by piece as in the paper.
+dimensions (Timkey & van Schijndel 2021) and without the mean and the largest principal components (Mu & Viswanath
+2018); IsoScore (Rudman et al. 2022), effective rank, matrix entropy, and what three rogue dimensions add to the mean
+cosine. Words are read as they are pooled, not piece by piece as in the paper.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Linear centred kernel alignment (Kornblith et al. 2019), debiased, of all pairs of layers, over the words of a text
 without special tokens; with the setting ``measures`` also orthogonal Procrustes, representational similarity (Abnar et
-al. 2019) and mutual nearest neighbours (Huh et al. 2024). The main score is likeness with the layer before, of those that
-are read; ``per_group`` has all pairs. Lan et al. (2020), figure 1: by what angle and how far a word moves from one layer
-to the next.
+al. 2019) and mutual nearest neighbours (Huh et al. 2024). The main score is likeness with the layer before, of those
+that are read; the table by group has all pairs. Lan et al. (2020), figure 1: by what angle and how far a word moves
+from one layer to the next.
 
 A high likeness of two layers does not mean that the same can be read off them, nor does a low one mean that it cannot:
 CKA follows the few directions of largest variance (Davari et al. 2023; Ding et al. 2021).
@@ -47,10 +47,8 @@ class LayerSimilarity(GeometryProbe):
     @property
     def metrics(self) -> tuple[Metric, ...]:
         """Likeness with the layer before and with each other one, by every measure; and how far words move."""
-        names = self.measures.replace(" ", "").split(",")
         return (
-            *(sum_metric(f"{name}_previous", f"{name} with the layer read before") for name in names),
-            *(sum_metric(name, f"{name} with each other layer") for name in names),
+            *(sum_metric(name, f"{name} with the layer read before; by group with each other") for name in self._names),
             sum_metric("cosine_previous", "mean cosine of a word's vectors in this layer and the one before"),
             sum_metric("moved_previous", "mean distance of both, over the length in the one before"),
         )
@@ -61,8 +59,11 @@ class LayerSimilarity(GeometryProbe):
 
     def statistics(self, vectors: LayerVectors, sentences: Sentences) -> Iterator[LayerSums]:
         """Of all pairs of the layers that are read."""
-        measures = self.measures.replace(" ", "").split(",")
-        return geometry.layer_similarity(vectors, sentences.sentence_of_word[vectors.words], measures=measures)
+        return geometry.layer_similarity(vectors, sentences.sentence_of_word[vectors.words], measures=self._names)
+
+    @property
+    def _names(self) -> list[str]:
+        return self.measures.replace(" ", "").split(",")
 
 
 PROBE = LayerSimilarity()

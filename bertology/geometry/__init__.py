@@ -6,7 +6,16 @@ return :class:`LayerSums`: ratios of two sums over clusters, from which interval
 """
 
 from bertology.geometry._contextuality import WordSample, contextuality, intra_sentence_similarity, variance_shares
-from bertology.geometry._similarity import layer_similarity, linear_cka, mutual_neighbours, procrustes, rsa
+from bertology.geometry._similarity import (
+    layer_similarity,
+    linear_cka,
+    mutual_neighbours,
+    neuron_matching,
+    procrustes,
+    pwcca,
+    rsa,
+    svcca,
+)
 from bertology.geometry._spectrum import effective_rank, iso_score, matrix_entropy, spectrum
 from bertology.geometry._sums import LayerSums, jackknife_sums
 from bertology.geometry._vectors import LayerVectors
@@ -24,8 +33,11 @@ __all__ = [
     "linear_cka",
     "matrix_entropy",
     "mutual_neighbours",
+    "neuron_matching",
     "procrustes",
+    "pwcca",
     "rsa",
     "spectrum",
+    "svcca",
     "variance_shares",
 ]

@@ -6,6 +6,7 @@ formed: a layer takes time in proportion to its words.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -162,7 +163,7 @@ def _unit(vectors: Floats32, layer: int, *, may_vanish: bool = False) -> Floats3
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not may_vanish and not (lengths > 0).all():
         n_zero = int((lengths == 0).sum())
-        raise ModelError(f"layer {layer}: vectors of {n_zero} words are zero, so that they have no direction to compare")
+        raise ModelError(f"layer {layer}: vectors of {n_zero} words are zero: they have no direction to compare")
     return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
 
 
@@ -183,7 +184,7 @@ def explainable_variance(vectors: Floats32, starts: Integers) -> Floats:
     Of a group in which all vectors are the same it is 1: a single vector explains all of it.
     """
     shares = np.ones(len(starts) - 1)
-    for number, (first, last) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
+    for number, (first, last) in enumerate(itertools.pairwise(starts)):
         group = vectors[first : min(last, first + _MOST_FOR_VARIANCE)].astype(np.float64)
         group -= group.mean(axis=0)
         total = (group**2).sum()

@@ -198,9 +198,9 @@ def layer_similarity(
             the first 1,000 words.
 
     Yields:
-        For each measure ``<measure>_previous``, with the layer before in ``vectors.layers``, and ``<measure>`` with the
-        group ``layer k`` for each other layer k. Then ``cosine_previous`` and ``moved_previous``, ‖x − x′‖ / ‖x′‖, of a
-        word's vectors x and x′ in both (Lan et al. 2020, figure 1 shows angle and distance).
+        Each measure with the layer before in ``vectors.layers``, and by the group ``layer k`` with each other layer k.
+        Then ``cosine_previous`` and ``moved_previous``, ‖x − x′‖ / ‖x′‖, of a word's vectors x and x′ in both (Lan et
+        al. 2020, figure 1 shows angle and distance).
 
     Raises:
         NameNotFoundError: there is no such measure.
@@ -225,7 +225,7 @@ def layer_similarity(
         if len(layers) > 1:
             above, below = np.arange(1, len(layers)), np.arange(len(layers) - 1)
             kept = whole[above, below], influences[above, below]
-            yield jackknife_sums(f"{measure}_previous", layers[1:], *kept, "sentences")
+            yield jackknife_sums(measure, layers[1:], *kept, "sentences")
         for other, layer in enumerate(layers):
             places = [place for place in range(len(layers)) if place != other]
             if places:
@@ -243,7 +243,7 @@ def _products(vectors: LayerVectors) -> _Products:
     means = (totals / n_words).astype(np.float32)
     if not np.isfinite(means).all():
         layer = vectors.layers[int(np.flatnonzero(~np.isfinite(means).all(axis=1))[0])]
-        raise ModelError(f"layer {layer}: vectors are not finite; give a model that computes them")
+        raise ModelError(f"layer {layer}: vectors are not finite: compute in float32, or give another model")
     pairs = [(a, b) for a in range(n_layers) for b in range(a, n_layers)]
     cross = {pair: np.zeros((vectors.dim, vectors.dim), dtype=np.float32) for pair in pairs}
     norms = np.zeros((n_layers, n_words))

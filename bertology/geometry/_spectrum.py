@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -52,8 +53,8 @@ def spectrum(vectors: LayerVectors, sentences: NDArray[np.int64]) -> Iterator[La
     """Isotropy of all words of a text by layer.
 
     ``iso_score``, ``effective_rank_dimensions`` and ``matrix_entropy_bits`` are about the covariance of vectors;
-    ``rogue_share`` is the share of the mean cosine of pairs of words that the three dimensions contribute that contribute
-    most (Timkey & van Schijndel 2021). Intervals come from leaving out each of 20 blocks of neighbouring sentences.
+    ``rogue_share`` is what the three dimensions that contribute most to the mean cosine of pairs of words contribute to
+    it (Timkey & van Schijndel 2021). Intervals come from leaving out each of 20 blocks of neighbouring sentences.
 
     Args:
         vectors: of the words of a text.
@@ -88,7 +89,7 @@ def _leave_one_out_spectra(vectors: Floats32, bounds: NDArray[np.int64], layer: 
     """``[1 + block, dim]`` variances on principal components, of all words and without each block."""
     centred = vectors - vectors.mean(axis=0)
     sums, products, n = [], [], np.diff(bounds)
-    for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+    for first, last in itertools.pairwise(bounds):
         block = centred[first:last]
         sums.append(block.sum(axis=0, dtype=np.float64))
         products.append((block.T @ block).astype(np.float64))

@@ -82,7 +82,9 @@ class LayerVectors:
             whole[items] = vectors[0]
         if not np.isfinite(whole).all():
             n_words = int((~np.isfinite(whole).all(axis=1)).sum())
-            raise ModelError(f"layer {layer}: vectors of {n_words} words are not finite; give a model that computes them")
+            raise ModelError(
+                f"layer {layer}: vectors of {n_words} words are not finite; give a model that computes them"
+            )
         return whole
 
     def chunks(self) -> Iterator[tuple[NDArray[np.int64], Floats32]]:

@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-CountKind = Literal[
-    "labels", "edges", "roots", "arcs", "answers", "choices", "changes", "agreement", "sums", "numbers"
-]
+CountKind = Literal["labels", "edges", "roots", "arcs", "answers", "choices", "changes", "agreement", "sums", "numbers"]
 """What is counted: labels of items; undirected edges, roots, or directed arcs with relations of trees; of a masked
 language model ranks of answers, choices between two, effects of a change of the text, or agreement of answers; sums
 over attention maps or vectors; numbers that are predicted."""

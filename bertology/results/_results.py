@@ -18,7 +18,7 @@ from bertology.results.tables.joined import joined_rows, parts_of
 from bertology.results.tables.predictions import FITS, PredictionFolder, Predictions, write_predictions
 from bertology.results.tables.rows import ComparisonRow, Control, ResultRow, param_of, sort_key
 from bertology.results.tables.store import read_comparison_rows, read_result_rows, rows_to_pandas, write_results
-from bertology.results.views.across import group_tables
+from bertology.results.views.across import group_tables, statistic_tables
 from bertology.results.views.frames import confusion, group_scores, per_label_scores, score_frame, tally_of, tree_items
 from bertology.results.views.grid import named
 from bertology.results.views.heads import head_tables, step_tables
@@ -92,7 +92,7 @@ class Results:
         heads, steps = head_tables(rows), step_tables(rows)
         if not tables and not pipelines and not heads and not steps:
             raise ResultsError("there are no scores of any layer to show")
-        return View(tables, pipelines, group_tables(rows, tables), heads, steps)
+        return View(tables, pipelines, (*group_tables(rows, tables), *statistic_tables(rows, tables)), heads, steps)
 
     def scores(self) -> pd.DataFrame:
         """The scores of the tasks themselves: no controls, no baselines, no random weights beside pretrained ones.

@@ -87,7 +87,7 @@ class View(_Exports):
     pipelines: tuple[PipelineLine, ...] = ()
     """Of tasks that were read by mixtures of layers."""
     groups: tuple[GroupTable, ...] = ()
-    """Of tasks whose items are in groups."""
+    """Of tasks whose items are in groups, and of those that have further statistics of each layer."""
     head_tables: tuple[HeadTable, ...] = ()
     """Of tasks about attention heads."""
     step_tables: tuple[StepTable, ...] = ()
@@ -108,11 +108,12 @@ class View(_Exports):
 
     def _with_sources(self) -> Iterator[tuple[Grid, LayerTable | GroupTable | HeadTable | None]]:
         """All grids, those of layers, groups and heads with what they were made of."""
-        groups_of = {id(groups.table): groups for groups in self.groups}
+        groups_of: dict[int, list[GroupTable]] = {}
+        for groups in self.groups:
+            groups_of.setdefault(id(groups.table), []).append(groups)
         for table in self.tables:
             yield layer_grid(table), table
-            if groups := groups_of.get(id(table)):
-                yield group_grid(groups), groups
+            yield from ((group_grid(groups), groups) for groups in groups_of.get(id(table), ()))
         if len(self.overview) > 1:
             yield summary_grid(self.overview), None
         if self.pipelines:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,15 +21,8 @@ _Key = tuple[str, str]
 """Metric and group."""
 
 
-@dataclass(frozen=True)
-class _Counts:
-    """Clusters of each statistic, which differ from one to the next, as columns of rows."""
-
-    by_key: Mapping[_Key, int]
-
-    def of(self, row: ResultRow) -> ResultRow:
-        """A row with the clusters of its own statistic."""
-        return replace(row, n_clusters=self.by_key[row.metric, row.group or ""])
+_CLUSTERS = {"sentences": "sentences", "types": "word types", "blocks": "blocks of neighbouring sentences"}
+"""What is resampled, as tables call it."""
 
 
 def geometry_tables(family: Family, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
@@ -55,15 +49,26 @@ def geometry_tables(family: Family, draws: Sequence[FitCells], scoring: Scoring)
 
     plain = [{key: replace(column, by_group={}) for key, column in by_key.items()} for by_key in columns]
     tables = scored_tables(family, draws, plain, scoring, metrics=metrics, more=by_group)
-    counts = _Counts(
-        {
-            **{(name, ""): scores.n_clusters for name, scores in scored[0].scores.items()},
-            **{key: scores.n_clusters for key, scores in scored[0].by_group.items()},
-        }
-    )
+    n_clusters = {(name, ""): scores.n_clusters for name, scores in scored[0].scores.items()}
+    n_clusters |= {key: scores.n_clusters for key, scores in scored[0].by_group.items()}
+    kinds = _cluster_kinds(draws[0], scoring)
     # A statistic that is not defined for a layer, such as likeness with the layer before of the first, has no row.
-    rows = tuple(counts.of(row) for row in tables.rows if row.value is not None and np.isfinite(row.value))
-    return replace(tables, rows=rows)
+    rows = [row for row in tables.rows if row.value is not None and np.isfinite(row.value)]
+    return replace(tables, rows=tuple(_counted(row, n_clusters, kinds) for row in rows))
+
+
+def _cluster_kinds(cells: FitCells, scoring: Scoring) -> dict[_Key, str]:
+    """What each statistic is resampled over."""
+    every = [sums for cell in cells.cells.values() for sums in read_head_sums(scoring.run, cell.id)]
+    return {(sums.metric, sums.group): sums.unit for sums in every}
+
+
+def _counted(row: ResultRow, n_clusters: Mapping[_Key, int], kinds: Mapping[_Key, str]) -> ResultRow:
+    """A row with the clusters of its own statistic, which may be other ones than those of the next; types are items."""
+    key = row.metric, row.group or ""
+    params = json.dumps({**json.loads(row.params_json), "clusters": _CLUSTERS[kinds[key]]}, sort_keys=True)
+    n_items = n_clusters[key] if kinds[key] == "types" else row.n_items
+    return replace(row, n_items=n_items, n_clusters=n_clusters[key], params_json=params)
 
 
 def _scored(cells: FitCells, scoring: Scoring) -> Column:

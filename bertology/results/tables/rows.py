@@ -39,6 +39,8 @@ ATTENTION = frozenset({"attention", "gates"})
 """Readouts of attention heads, and of the model with heads closed."""
 OWN_HEADS = ATTENTION | {"masked_lm", "next_sentence"}
 """Readouts that are parts of the model itself, of which nothing is trained."""
+VECTORS = "vectors"
+"""The readout of statistics of vectors, to which nothing is fitted."""
 
 
 class _Row:
@@ -318,8 +320,13 @@ def answers_itself(row: ResultRow) -> bool:
 
 
 def clusters_of(row: ResultRow) -> str:
-    """What the clusters behind a row are: ``sentences``, or what a task that the model itself answers calls them."""
-    return str(param_of(row, "clusters", "clusters")) if answers_itself(row) else "sentences"
+    """What the clusters behind a row are: what its task calls them, ``sentences`` if it has no word for them."""
+    return str(param_of(row, "clusters", "clusters" if answers_itself(row) else "sentences"))
+
+
+def is_statistic(row: ResultRow) -> bool:
+    """Whether a row is a statistic of the vectors themselves, to which nothing was fitted."""
+    return row.readout == VECTORS
 
 
 def own_baselines(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bertology.errors import ResultsError
-from bertology.results.tables.rows import ResultRow, chances_of, reading_of
+from bertology.results.tables.rows import ResultRow, chances_of, is_statistic, reading_of
 from bertology.results.views.grid import (
     BEST_NOTE,
     Cell,
@@ -155,14 +155,21 @@ class GroupLine:
     """The table's main metric on the items of this group alone."""
     chance: float | None = None
     """How often choices would be right by chance; None where nothing is chosen."""
+    metric: str = ""
+    """What ``by_layer`` is of a statistic; empty of a group, whose metric is the table's main one."""
 
 
 @dataclass(frozen=True)
 class GroupTable:
-    """The groups behind one table of layers."""
+    """The groups behind one table of layers, or its further statistics."""
 
     table: LayerTable
     lines: tuple[GroupLine, ...]
+
+    @property
+    def are_statistics(self) -> bool:
+        """Whether lines are statistics and not groups."""
+        return any(line.metric for line in self.lines)
 
     @property
     def chances_differ(self) -> bool:
@@ -185,9 +192,25 @@ def group_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tup
     return tuple(groups)
 
 
+def statistic_tables(rows: Sequence[ResultRow], tables: Sequence[LayerTable]) -> tuple[GroupTable, ...]:
+    """All statistics behind those tables that are about the vectors themselves and have more than they show."""
+    found = []
+    for table in tables:
+        if not is_statistic(table.about):
+            continue
+        own = [row for row in rows if row.group is None and row.layer is not None and _key(row) == _key(table.about)]
+        names = [name for name in dict.fromkeys(row.metric for row in own) if name != table.metric]
+        lines = [_group_line([row for row in own if row.metric == name]) for name in names]
+        named = zip(lines, names, strict=True)
+        found.append(
+            GroupTable(table, tuple(replace(line, name=metric_title(name), metric=name) for line, name in named))
+        )
+    return tuple(one for one in found if one.lines)
+
+
 def group_table_of(groups: Sequence[GroupTable], task: str | None = None) -> GroupTable:
     """The one table of groups there is, or that of a task; a :class:`ResultsError` if it is none or several."""
-    of_task = [one for one in groups if task in (None, one.table.task)]
+    of_task = [one for one in groups if task in (None, one.table.task) and not one.are_statistics]
     if not of_task:
         which = "" if task is None else f" of task {task}"
         raise ResultsError(f"the items{which} do not stand in groups: there is nothing to show by group")
@@ -223,7 +246,7 @@ def group_grid(groups: GroupTable, *, most_layers: int | None = None) -> Grid:
     every = [line.layer for line in table.lines]
     most = min(len(every), most_layers or len(every))
     layers = [every[round(at * (len(every) - 1) / (most - 1))] for at in range(most)] if most > 1 else every[-1:]
-    counts = {"items": [count_cell(line.n_items) for line in groups.lines]}
+    counts = {} if groups.are_statistics else {"items": [count_cell(line.n_items) for line in groups.lines]}
     if any(line.n_skipped for line in groups.lines):
         counts["skipped"] = [count_cell(line.n_skipped) for line in groups.lines]
     if groups.chances_differ:
@@ -231,7 +254,8 @@ def group_grid(groups: GroupTable, *, most_layers: int | None = None) -> Grid:
         counts["chance"] = [score_cell(score, "accuracy") for score in scores]
     lines = []
     for line, *cells in zip(groups.lines, *counts.values(), strict=True):
-        cells += [score_cell(line.by_layer.get(at), table.metric, interval=at == layers[-1]) for at in layers]
+        metric = line.metric or table.metric
+        cells += [score_cell(line.by_layer.get(at), metric, interval=at == layers[-1]) for at in layers]
         lines.append(GridLine(line.name, tuple(cells)))
     notes = [
         Note("data", data_of(table.about)),
@@ -241,4 +265,8 @@ def group_grid(groups: GroupTable, *, most_layers: int | None = None) -> Grid:
     if left_out := len(every) - len(layers):
         notes.append(Note("layers", f"{left_out} more in the other formats, for want of room"))
     headers = (*counts, *map(str, layers))
+    if groups.are_statistics:
+        notes.append(Note("units", "fractions in percent; bits and numbers of dimensions as they are"))
+        title = f"{table.task} · further statistics by layer"
+        return Grid(title, headers, tuple(lines), tuple(notes), corner="Statistic")
     return Grid(table_title(table, " by group"), headers, tuple(lines), tuple(notes), corner="Group")

@@ -17,7 +17,7 @@ NOTHING = "–"
 _TITLES = {
     "macro_f1": "macro-F1",
     "micro_f1": "micro-F1",
-    **{name: name.upper() for name in ("uuas", "uas", "las", "mrr")},
+    **{name: name.upper() for name in ("uuas", "uas", "las", "mrr", "cka", "rsa")},
     "dspr": "DSpr",
     "nspr": "NSpr",
     "micro_mrr": "MRR micro",
@@ -26,7 +26,7 @@ _TITLES = {
 }
 _THREE_DECIMALS = frozenset({"dspr", "nspr", "mrr", "importance"})
 _NOT_FRACTIONS = frozenset({"codelength_bits", "compression", "distance"}) | _THREE_DECIMALS
-_UNITS = ("_bits", "_nats", "_words")
+_UNITS = ("_bits", "_nats", "_words", "_dimensions")
 """What numbers that are no fractions are counted in, as their metrics' names end."""
 _SMALL = 0.1
 """Numbers in units that are smaller have one more decimal."""

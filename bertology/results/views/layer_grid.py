@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from bertology.measures import CiMethod
-from bertology.results.tables.rows import answers_itself, chances_of, clusters_of, param_of
+from bertology.results.tables.rows import answers_itself, chances_of, clusters_of, is_statistic, param_of
 from bertology.results.views.grid import (
     BEST_NOTE,
     NOTHING,
@@ -104,8 +104,11 @@ def _notes(table: LayerTable) -> Iterator[Note]:
     yield Note("model", ", ".join(filter(None, parts)))
     trained = f"{',' * (',' in table.reading)} trained on {about.n_train:,} items"
     trained += f", mean of {table.n_seeds} seeds" if table.n_seeds > 1 else ""
-    own = ", the model's own head: nothing is trained"
-    yield Note("readout", f"{table.reading}{own if answers_itself(about) else trained}")
+    if is_statistic(about):
+        yield Note("readout", "none: statistics of the vectors themselves")
+    else:
+        own = ", the model's own head: nothing is trained"
+        yield Note("readout", f"{table.reading}{own if answers_itself(about) else trained}")
     for end, layers in table.path_ends.items():
         rises = f"dev accuracy still rises at the end of the path ({end}): {layers_named(layers)}"
         yield Note("strength", rises)
@@ -133,7 +136,8 @@ def _notes(table: LayerTable) -> Iterator[Note]:
 def _intervals(table: LayerTable) -> str:
     """How intervals of the main metric were made, what they are over and what they leave out."""
     own_head, code = answers_itself(table.about), "codelength" in param_of(table.about, "settings", {})
-    units = clusters_of(table.about) if own_head else "training sentences" if code else "test sentences"
+    fitted = "training sentences" if code else "test sentences"
+    units = clusters_of(table.about) if own_head or is_statistic(table.about) else fitted
     known: dict[str, str] = {
         CiMethod.BCA: f"bootstrap over {units}",
         CiMethod.RUNS_BCA: f"bootstrap over seeds × {units}",
@@ -148,7 +152,7 @@ def _intervals(table: LayerTable) -> str:
     over_seeds = any(method.startswith(CiMethod.RUNS_BCA) for method in table.ci_methods)
     if over_seeds and table.n_seeds < _FEW_RUNS:
         texts.append(f"{table.n_seeds} seeds say little of how much seeds differ")
-    not_over = [SEEDS] if not own_head and not over_seeds else []
+    not_over = [SEEDS] if not own_head and not over_seeds and not is_statistic(table.about) else []
     not_over += ["draws of random weights"] if table.about.init not in (None, "pretrained") else []
     if not_over and table.ci_methods and set(table.ci_methods) != {CiMethod.NONE}:
         texts.append(f"not over {' or '.join(not_over)}")

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bertology import load_corpus, probe
+from bertology.corpora import Corpus, Sentences
+from bertology.encoders import load_encoder
+from bertology.errors import BertologyError
+from bertology.families.request import ReadoutConfig
+from bertology.geometry import LayerVectors
+from bertology.probing import get_probe
+from bertology.runner import ProbeRequest, run_probes
+
+PROBE: Any = get_probe("contextuality")
+
+
+def small(n: int) -> Corpus:
+    """Sentences without contractions, in which a piece may belong to two words."""
+    text = [
+        sentence for sentence in load_corpus("pocket")["test"] if "'" not in sentence.text and "’" not in sentence.text
+    ]
+    return Corpus("small", {"test": Sentences(text[:n])})
+
+
+def without_positions(folder: Path) -> Any:
+    """The embedded model whose layer 0 knows no place: a word's vector there is the word."""
+    import torch
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    from bertology.pocket import model_folder
+
+    model = AutoModelForMaskedLM.from_pretrained(model_folder())
+    with torch.no_grad():
+        for name in ("position_embeddings", "token_type_embeddings"):
+            getattr(model.base_model.embeddings, name).weight.zero_()
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(model_folder()).save_pretrained(folder)
+    return str(folder)
+
+
+def test_without_positions_a_word_is_itself_at_layer_0(tmp_path: Path) -> None:
+    table = probe("contextuality", model=without_positions(tmp_path), layers="0,2", controls=(), corpus=small(150))
+    scores = table.scores().set_index(["metric", "layer"]).value
+    assert scores["self_similarity", 0] == pytest.approx(1, abs=1e-4)
+    assert scores["variance_within", 0] == pytest.approx(0, abs=1e-4)
+    assert scores["self_similarity", 2] < 0.95
+
+
+def test_words_of_several_tags_depend_on_context_more(tmp_path: Path) -> None:
+    """Above layer 0: what a word means is decided by its context, and the model knows its tags."""
+    table = probe("contextuality", layers="0,2", controls=())
+    groups = table.to_pandas().query("metric == 'self_similarity_adjusted' and group.notna()")
+    values = groups.set_index(["group", "layer"]).value
+    gap = {layer: values["one tag", layer] - values["several tags", layer] for layer in (0, 2)}
+    assert gap[2] > gap[0] + 0.05
+    scores = table.scores().set_index(["metric", "layer"]).value
+    assert scores["variance_between_tags", 2] > scores["variance_between_tags", 0] + 0.02
+    shares = [f"variance_{which}" for which in ("between_types", "between_tags", "within")]
+    assert sum(scores[name, 2] for name in shares) == pytest.approx(1, abs=1e-5)
+
+
+def test_rows_are_statistics_of_the_encoders_vectors(tiny_bert: Path) -> None:
+    text = load_corpus("pocket")["test"][:60]
+    request = ProbeRequest(tasks=("contextuality",), model=str(tiny_bert), controls=())
+    results = run_probes(request, corpus=Corpus("small", {"test": text}))
+    encoder = load_encoder(str(tiny_bert), device="cpu")
+    vectors = LayerVectors.of_arrays(encoder.vectors(text).values)
+    expected = {(one.metric, one.group): one.values for one in PROBE.statistics(vectors, text)}
+    rows = results.rows
+    assert {(row.metric, row.group or "") for row in rows} == set(expected)
+    for row in rows:
+        assert row.layer is not None
+        assert row.value == pytest.approx(expected[row.metric, row.group or ""][row.layer], abs=2e-3)
+    units = {row.metric: (row.n_items, row.n_clusters) for row in rows if row.group is None}
+    assert units["intra_sentence_similarity"][1] <= 60
+    assert units["self_similarity"][0] == units["self_similarity"][1]
+    assert units["iso_score"][1] == 20
+
+
+def test_sentences_of_a_large_text_are_drawn_whole() -> None:
+    text = load_corpus("pocket")["test"]
+    words = PROBE.with_settings({"most_words": 300}).words(text)
+    assert 250 < len(words) <= 300
+    chosen, counts = np.unique(text.sentence_of_word[words], return_counts=True)
+    assert (np.diff(text.starts)[chosen] == counts).all()
+
+
+def test_text_without_repetition_is_refused_by_name() -> None:
+    words = [f"word{number}" for number in range(60)]
+    text = load_corpus([" ".join(words[n : n + 2]) for n in range(0, 60, 2)])
+    with pytest.raises(BertologyError, match="contextuality: no word occurs in 5 sentences"):
+        probe("contextuality", corpus=text, controls=())
+
+
+def test_a_readout_is_refused() -> None:
+    request = ProbeRequest(tasks=("contextuality",), configs={"contextuality": (ReadoutConfig("mlp"),)})
+    with pytest.raises(BertologyError, match="is about the vectors themselves"):
+        run_probes(request, corpus=load_corpus("pocket"))
