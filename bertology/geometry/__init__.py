@@ -5,7 +5,13 @@ which layers are alike (``_similarity.py``). All read a :class:`LayerVectors`, m
 return :class:`LayerSums`: ratios of two sums over clusters, from which intervals and comparisons of layers follow.
 """
 
-from bertology.geometry._contextuality import WordSample, contextuality, intra_sentence_similarity, variance_shares
+from bertology.geometry._contextuality import (
+    WordSample,
+    contextuality,
+    intra_sentence_similarity,
+    self_similarity,
+    variance_shares,
+)
 from bertology.geometry._similarity import (
     layer_similarity,
     linear_cka,
@@ -37,6 +43,7 @@ __all__ = [
     "procrustes",
     "pwcca",
     "rsa",
+    "self_similarity",
     "spectrum",
     "svcca",
     "variance_shares",

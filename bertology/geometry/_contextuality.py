@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 
 from bertology.errors import CorpusError, ModelError
 from bertology.geometry._spectrum import top_directions
-from bertology.geometry._sums import Clusters, Floats, LayerSums
+from bertology.geometry._sums import Clusters, Floats, Integers, LayerSums
 from bertology.geometry._vectors import Floats32, LayerVectors
-
-Integers = NDArray[np.int64]
 
 _MOST = 1000
 """Occurrences of a type that are looked at (as Ethayarajh and Cai et al. do)."""
@@ -155,7 +153,7 @@ def _of_layer(vectors: Floats32, sample: WordSample, layer: int) -> dict[str, Fl
 
 
 def _projected(vectors: Floats32, directions: Floats32) -> Floats32:
-    return (vectors @ directions.T) @ directions
+    return np.asarray((vectors @ directions.T) @ directions)
 
 
 def _unit(vectors: Floats32, layer: int, *, may_vanish: bool = False) -> Floats32:
@@ -164,7 +162,7 @@ def _unit(vectors: Floats32, layer: int, *, may_vanish: bool = False) -> Floats3
     if not may_vanish and not (lengths > 0).all():
         n_zero = int((lengths == 0).sum())
         raise ModelError(f"layer {layer}: vectors of {n_zero} words are zero: they have no direction to compare")
-    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return np.asarray(np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0))
 
 
 def self_similarity(unit: Floats32, starts: Integers) -> Floats:
@@ -229,8 +227,8 @@ def intra_sentence_similarity(vectors: LayerVectors, sentences: Integers, *, see
 def _to_mean(vectors: Floats32, bounds: Integers, layer: int) -> Floats:
     """``[sentence]`` mean cosine of words with the mean of their sentence."""
     n = np.diff(bounds)
-    means = np.add.reduceat(vectors, bounds[:-1], axis=0) / n[:, None].astype(np.float32)
-    means = _unit(means, layer, may_vanish=True)
+    sums: Floats32 = np.add.reduceat(vectors, bounds[:-1], axis=0)
+    means = _unit(sums, layer, may_vanish=True)  # the direction of a sum is that of the mean
     cosines = np.einsum("wd,wd->w", _unit(vectors, layer), np.repeat(means, n, axis=0)).astype(np.float64)
     return np.asarray(np.add.reduceat(cosines, bounds[:-1]) / n)
 

@@ -14,10 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from bertology._names import name_not_found
 from bertology.errors import CorpusError, FitError, ModelError
-from bertology.geometry._sums import Floats, LayerSums, jackknife_sums
+from bertology.geometry._sums import Floats, Integers, LayerSums, jackknife_sums
 from bertology.geometry._vectors import Floats32, LayerVectors
 
-Integers = NDArray[np.int64]
 _LEAST = 4
 """Words below which the unbiased estimate of HSIC is not defined."""
 _SAMPLE = 1000
@@ -187,7 +186,7 @@ PairMeasure = Callable[[LayerVectors, _Products, Integers], Mapping[tuple[int, i
 
 
 def layer_similarity(
-    vectors: LayerVectors, sentences: NDArray[np.int64], *, measures: Sequence[str] = ("cka",)
+    vectors: LayerVectors, sentences: Integers, *, measures: Sequence[str] = ("cka",)
 ) -> Iterator[LayerSums]:
     """How alike all pairs of layers are, and how far a word moves from each layer to the next that is read.
 
@@ -309,6 +308,11 @@ def _procrustes_pairs(
     return found
 
 
+def _by_cluster(clusters: Integers, values: Floats, n_clusters: int) -> Floats:
+    """``[cluster]`` sums of the values of words."""
+    return np.asarray(np.bincount(clusters, values, minlength=n_clusters), dtype=np.float64)
+
+
 def _sampled(vectors: LayerVectors) -> list[Floats32]:
     return [vectors.of(layer)[:_SAMPLE] for layer in vectors.layers]
 
@@ -329,7 +333,7 @@ def _rsa_pairs(
             r = float((scores[a] * scores[b]).sum())
             # Derivative of a correlation over pairs by the weight of each pair; a word is in two of a pair's places.
             of_pairs = scores[a] * scores[b] - r / 2 * (scores[a] ** 2 + scores[b] ** 2)
-            found[a, b] = r, np.bincount(clusters[:n], 2 * of_pairs.sum(axis=1), minlength=n_clusters)
+            found[a, b] = r, _by_cluster(clusters[:n], 2 * of_pairs.sum(axis=1), n_clusters)
     return found
 
 
@@ -343,7 +347,7 @@ def _neighbour_pairs(
         if a != b:
             shared = _shared_neighbours(neighbours[a], neighbours[b])
             mean = float(shared.mean())
-            found[a, b] = mean, np.bincount(clusters[:n], (shared - mean) / n, minlength=n_clusters)
+            found[a, b] = mean, _by_cluster(clusters[:n], (shared - mean) / n, n_clusters)
     return found
 
 

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bertology.errors import CorpusError, ModelError
-from bertology.geometry._sums import Floats, LayerSums, jackknife_sums
+from bertology.geometry._sums import Floats, Integers, LayerSums, jackknife_sums
 from bertology.geometry._vectors import Floats32, LayerVectors
 
 _N_BLOCKS = 20
@@ -49,7 +49,7 @@ def top_directions(centred: Floats32, n: int) -> Floats32:
     return np.ascontiguousarray(directions[:, ::-1][:, :n].T, dtype=np.float32)
 
 
-def spectrum(vectors: LayerVectors, sentences: NDArray[np.int64]) -> Iterator[LayerSums]:
+def spectrum(vectors: LayerVectors, sentences: Integers) -> Iterator[LayerSums]:
     """Isotropy of all words of a text by layer.
 
     ``iso_score``, ``effective_rank_dimensions`` and ``matrix_entropy_bits`` are about the covariance of vectors;
@@ -85,7 +85,7 @@ def spectrum(vectors: LayerVectors, sentences: NDArray[np.int64]) -> Iterator[La
         yield jackknife_sums(name, vectors.layers, stacked[:, 0], stacked[:, :1] - stacked[:, 1:], "blocks")
 
 
-def _leave_one_out_spectra(vectors: Floats32, bounds: NDArray[np.int64], layer: int) -> Floats:
+def _leave_one_out_spectra(vectors: Floats32, bounds: Integers, layer: int) -> Floats:
     """``[1 + block, dim]`` variances on principal components, of all words and without each block."""
     centred = vectors - vectors.mean(axis=0)
     sums, products, n = [], [], np.diff(bounds)
@@ -106,7 +106,7 @@ def _covariance(products: Floats, sums: Floats, n: int) -> Floats:
     return (products - np.outer(sums, sums) / n) / (n - 1)
 
 
-def _rogue_shares(vectors: Floats32, bounds: NDArray[np.int64]) -> Floats:
+def _rogue_shares(vectors: Floats32, bounds: Integers) -> Floats:
     """``[1 + block]`` what the three dimensions that add most to the cosine of two words add to it."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.integer[Any]]
 Clusters = Literal["sentences", "types", "blocks"]
 """What is resampled: sentences (of large texts, neighbours together), word types, or blocks of neighbouring sentences.
 """
@@ -32,7 +33,7 @@ class LayerSums:
     def values(self) -> Floats:
         """``[layer]``; NaN where there is nothing to divide by."""
         over, under = np.broadcast_arrays(self.over.sum(axis=1), self.under.sum(axis=1))
-        return np.divide(over, under, out=np.full(over.shape, np.nan), where=under > 0)
+        return np.asarray(np.divide(over, under, out=np.full(over.shape, np.nan), where=under > 0))
 
 
 def jackknife_sums(

@@ -159,7 +159,7 @@ def _measure(group: FitGroup, job: Job) -> None:
 
 def _kept(sums: LayerSums, layer: int | None) -> HeadSums:
     """What of a statistic belongs to one layer."""
-    place = sums.layers.index(layer)  # type: ignore[arg-type]
+    place = sums.layers.index(layer)
     over, under = sums.over[[place]], sums.under[[min(place, len(sums.under) - 1)]]
     used = np.flatnonzero((under != 0).any(axis=0))
     return HeadSums("test", sums.metric, sums.group, sums.clusters, used, over[:, used], under[:, used])
