@@ -4,9 +4,9 @@
 
 (p) is self-similarity of all word types and its baseline in all layers by sums of unit vectors, divided by the loop
 over types that forms the cosines of all pairs (of 150 occurrences at most), as the published scripts do. (q) is
-debiased CKA of all pairs of layers with what each sentence contributes, divided by a loop over the pairs that forms Gram
-matrices of 5,000 of the words (on all of them each matrix would take 10 GB). (r) is the extraction of a corpus and all
-statistics of the task ``contextuality`` on it, divided by the extraction alone.
+debiased CKA of all pairs of layers with what each sentence contributes, divided by a loop over the pairs that forms
+Gram matrices of 5,000 of the words (on all of them each matrix would take 10 GB). (r) is the extraction of a corpus and
+all statistics of the task ``contextuality`` on it, divided by the extraction alone.
 """
 
 from __future__ import annotations

@@ -51,7 +51,8 @@ HEAVY = ("torch", "transformers", "spacy", "pandas", "matplotlib", "sklearn")
 # What has been reached while the packages are being rearranged: it only ever becomes less, but for new capabilities.
 # Models, data and questions of one's own, sentences and numbers took 4,250 lines, 24 files and 32 names of it.
 # The pages of tasks, and what experiments and probes take alike, took 150 lines, a file and a name.
-FOR_NOW = {"lines": 47_600, "files": 279, "exported names": 329}
+# Geometry of vectors took 1,350 lines, nine files and 27 names.
+FOR_NOW = {"lines": 48_950, "files": 288, "exported names": 356}
 
 
 def modules(*folders: str) -> list[Path]:
