@@ -1,0 +1,260 @@
+"""Pages that are made from the package itself: its reference, its tasks, its commands, its experiments."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+EXPERIMENTS = ROOT / "experiments"
+RESULTS = ROOT / "docs" / "experiments" / "results"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A name in the ``__all__`` of a package."""
+
+    package: str
+    name: str
+    home: str
+    """The package that documents it: the first that exports the same thing."""
+
+    @property
+    def page(self) -> str:
+        """The address of its page within the site."""
+        return f"reference/{self.package}/{self.name}.md"
+
+
+@cache
+def exported_names() -> tuple[Exported, ...]:
+    """All names in the ``__all__`` of a package, package by package; each thing has its home where it is first."""
+    homes: dict[str, str] = {}
+    found = []
+    paths = sorted((ROOT / "bertology").rglob("__init__.py"), key=lambda path: (len(path.parts), path))
+    for path in paths:
+        package = ".".join(path.parent.relative_to(ROOT).parts)
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        sources = {
+            alias.asname or alias.name: f"{node.module}.{alias.name}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for name in _all_of(tree):
+            thing = _first_source(sources.get(name, f"{package}.{name}"))
+            found.append(Exported(package, name, homes.setdefault(thing, package)))
+    return tuple(found)
+
+
+def _all_of(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            yield from ast.literal_eval(node.value)
+
+
+def _first_source(name: str) -> str:
+    """The module and name that an import through packages ends at."""
+    module, _, last = name.rpartition(".")
+    path = ROOT / Path(*module.split(".")) / "__init__.py"
+    if path.is_file():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and any((one.asname or one.name) == last for one in node.names):
+                return _first_source(f"{node.module}.{last}")
+    return name
+
+
+def reference_pages() -> dict[str, str]:
+    """A page for every exported name, and one for each package that lists them, by address."""
+    pages = {}
+    by_package: dict[str, list[Exported]] = {}
+    for one in exported_names():
+        by_package.setdefault(one.package, []).append(one)
+        pages[one.page] = _page_of(one)
+    for package, names in by_package.items():
+        lines = [f"# {package}", "", f"::: {package}", "    options:", "      members: false"]
+        lines += ["      show_root_heading: false", "      show_root_toc_entry: false", ""]
+        lines += ["| name | what it is |", "|---|---|"]
+        lines += [f"| [`{one.name}`]({one.name}.md) | {_summary(one)} |" for one in names]
+        pages[f"reference/{package}/index.md"] = "\n".join(lines) + "\n"
+    lines = ["# Reference", "", "Every public name, by the package that exports it; the tasks, the commands, and what an"]
+    lines += ["experiment file may hold. What starts with an underscore is private to its package.", ""]
+    lines += ["- [Tasks](tasks.md)", "- [Commands](commands.md)", "- [Fields of an experiment](experiment-file.md)", ""]
+    lines += ["| package | names | what it does |", "|---|---|---|"]
+    for package, names in by_package.items():
+        path = ROOT / Path(*package.split(".")) / "__init__.py"
+        about = _first_sentence(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+        lines.append(f"| [`{package}`]({package}/index.md) | {len(names)} | {about} |")
+    pages["reference/index.md"] = "\n".join(lines) + "\n"
+    return pages
+
+
+def _page_of(one: Exported) -> str:
+    if one.home != one.package:
+        return f"# {one.name}\n\nThe same as [`{one.home}.{one.name}`](../{one.home}/{one.name}.md).\n"
+    return f"---\ntitle: {one.name}\n---\n\n`from {one.package} import {one.name}`\n\n::: {one.package}.{one.name}\n"
+
+
+def _summary(one: Exported) -> str:
+    module, _, name = _first_source(f"{one.package}.{one.name}").rpartition(".")
+    path = ROOT / Path(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    for place, node in enumerate(body):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            return _first_sentence(ast.get_docstring(node) or "")
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if name in [one.id for one in targets if isinstance(one, ast.Name)]:
+            after = body[place + 1] if place + 1 < len(body) else None
+            if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                return _first_sentence(str(after.value.value))
+    return ""
+
+
+def _first_sentence(docstring: str) -> str:
+    """The first sentence of a docstring, its roles and double backticks as code."""
+    paragraph = " ".join(docstring.split("\n\n")[0].split())
+    text = re.sub(r":\w+:`~?([^`]*)`", r"`\1`", paragraph).replace("``", "`").replace("|", "\\|")
+    return re.sub(r"(?<=[a-z)`\]]\.) [A-Z].*", "", text)
+
+
+def tasks_page() -> str:
+    """Every task that is installed here: what is asked, how it is answered, by which metric, after which paper."""
+    from bertology.probing import Probe, registered_probes
+
+    lines = ["# Tasks", "", "As `bertology tasks` lists them. Names with a colon take an argument after it.", ""]
+    for name, entry in sorted(registered_probes().items()):
+        probe = entry.load()
+        single = isinstance(probe, Probe)
+        named = entry.stem if single else entry.stem + ("[:…]" if probe.default is not None else ":…")
+        lines += [f"## {named} {{ #{entry.stem} }}", "", f"{probe.question} *{probe.reference}*; `{name}`.", ""]
+        if not single:
+            lines += ["After the colon: " + ", ".join(f"`{one}`" for one in probe.instances) + ".", ""]
+        if readout := getattr(probe, "readout", None):
+            metrics = ", ".join(f"`{metric if isinstance(metric, str) else metric.name}`" for metric in probe.metrics)
+            lines += [f"Fitted by `{readout}`, scored by {metrics}.", ""]
+    return "\n".join(lines)
+
+
+def commands_page() -> str:
+    """Every command with its arguments and options, from the command line itself."""
+    import typer
+
+    from bertology.cli._app import app
+
+    lines = ["# Commands", "", "What `bertology COMMAND --help` prints.", ""]
+
+    def add(command: Any, words: list[str], level: int) -> None:
+        lines.extend([f"{'#' * level} bertology {' '.join(words)}", "", _first_paragraphs(command.help or ""), ""])
+        for name, inner in getattr(command, "commands", {}).items():
+            add(inner, [*words, name], level + 1)
+        rows = [_option(param) for param in command.params if param.name != "help" and not getattr(param, "hidden", 0)]
+        if rows and not hasattr(command, "commands"):
+            lines.extend(["| argument or option | | default |", "|---|---|---|", *rows, ""])
+
+    for name, command in typer.main.get_command(app).commands.items():
+        add(command, [name], 2)
+    return "\n".join(lines)
+
+
+def _first_paragraphs(text: str) -> str:
+    return re.sub(r"[ \t]*\n[ \t]*", "\n", text.replace("\f", "")).strip()
+
+
+def _option(param: Any) -> str:
+    is_argument = param.param_type_name == "argument"
+    name = param.name.upper() if is_argument else ", ".join((*param.opts, *param.secondary_opts))
+    default = param.default if not callable(param.default) else None
+    shown = "" if default in (None, False) or is_argument else f"`{default}`"
+    about = " ".join((getattr(param, "help", "") or "").split()).replace("|", "\\|")
+    return f"| `{name}` | {_escaped(about)} | {shown} |"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("<", "&lt;").replace("*", "\\*")
+
+
+def experiment_file_page() -> str:
+    """Every field of an experiment file, from the schema that editors complete and check by."""
+    schema = json.loads((EXPERIMENTS / "experiment.schema.json").read_text(encoding="utf-8"))
+    lines = ["# Fields of an experiment", "", "From `experiments/experiment.schema.json`, which `bertology schema` prints.", ""]
+    sections = {"Experiment": schema, **schema["$defs"]}
+    for name, section in sections.items():
+        kinds = [one for one in (section, *section.get("anyOf", ())) if "properties" in one]
+        for kind in kinds:
+            lines += [f"## {name}", "", _inline(kind.get("description", "")), "", "| field | | default |", "|---|---|---|"]
+            for field, about in kind["properties"].items():
+                default = "required" if field in kind.get("required", ()) else f"`{json.dumps(about.get('default'))}`"
+                lines.append(f"| `{field}` | {_inline(about.get('description', ''))} | {default} |")
+            lines.append("")
+    return "\n".join(lines)
+
+
+def _inline(text: str) -> str:
+    return _escaped(" ".join(text.split())).replace("``", "`").replace("|", "\\|")
+
+
+@dataclass(frozen=True)
+class ExperimentFile:
+    """An experiment of ``experiments/``: what its header says and what it holds."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The name of its file, and of its page."""
+        return self.path.stem
+
+    @property
+    def parts(self) -> tuple[list[str], str]:
+        """The paragraphs of the comment at its head, and the settings below."""
+        lines = self.path.read_text(encoding="utf-8").splitlines()
+        size = next(place for place, line in enumerate(lines) if not line.startswith("#"))
+        comment = [line.lstrip("#").removeprefix(" ") for line in lines[:size] if "$schema=" not in line]
+        return "\n".join(comment).split("\n\n"), "\n".join(lines[size:]).strip() + "\n"
+
+    @property
+    def question(self) -> str:
+        """The first sentence of the comment."""
+        return re.split(r"(?<=[a-z\d)”\"][.?:]) (?=[A-Z])", " ".join(self.parts[0][0].split()))[0].rstrip(":")
+
+    def page(self) -> str:
+        """What it asks, what it printed on a real encoder where that is kept, and the file itself."""
+        paragraphs, settings = self.parts
+        lines = [f"# {self.name}", ""]
+        for paragraph in paragraphs:
+            if paragraph.lstrip().startswith("bertology "):
+                lines += ["```console", *(line.strip() for line in paragraph.splitlines()), "```", ""]
+            else:
+                lines += [_escaped_text(paragraph), ""]
+        result = RESULTS / f"{self.name}.md"
+        lines += ["## On a real encoder", ""]
+        if result.is_file():
+            lines += [re.sub(r"(?m)^#+ ", "### ", result.read_text(encoding="utf-8").strip()), ""]
+        else:
+            lines += ["No run of this experiment on a real encoder is kept with the documentation.", ""]
+        return "\n".join([*lines, "## The file", "", "```yaml", settings.rstrip(), "```", ""])
+
+
+def _escaped_text(text: str) -> str:
+    return text.replace("<", "&lt;")
+
+
+def experiment_files() -> list[ExperimentFile]:
+    """All experiments of ``experiments/``."""
+    return [ExperimentFile(path) for path in sorted(EXPERIMENTS.glob("*.yaml"))]
+
+
+def experiments_index() -> str:
+    """The list of experiments, with those that were run on a real encoder marked."""
+    lines = (ROOT / "docs" / "experiments" / "introduction.md").read_text(encoding="utf-8").splitlines()
+    lines += ["", "| experiment | question | real encoder |", "|---|---|---|"]
+    for one in experiment_files():
+        mark = "yes" if (RESULTS / f"{one.name}.md").is_file() else ""
+        lines.append(f"| [{one.name}]({one.name}.md) | {_escaped_text(one.question)} | {mark} |")
+    return "\n".join(lines) + "\n"
