@@ -1,4 +1,4 @@
-"""Sphinx roles in docstrings, such as ``:func:`extract```, as Markdown: links to what has a page, else code."""
+"""Docstrings as Markdown: Sphinx roles such as ``:func:`extract``` become links or code, doctests become code blocks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import griffe
 
+_DOCTEST = re.compile(r"(?m)^>>> .*\n(?:(?!$).*\n?)*")
 _ROLE = re.compile(r":(?:class|func|mod|meth|attr|data|exc|obj):`(?P<hidden>~?)(?P<target>[\w.]+)`")
 
 
@@ -19,7 +20,8 @@ class Roles(griffe.Extension):
         for module in _modules(pkg):
             for thing in _documented(module):
                 if thing.docstring:
-                    thing.docstring.value = _ROLE.sub(lambda found: _link(found, public), thing.docstring.value)
+                    text = _ROLE.sub(lambda found: _link(found, public), thing.docstring.value)
+                    thing.docstring.value = _DOCTEST.sub(_fenced, text)
 
 
 def _link(found: re.Match[str], public: dict[str, str]) -> str:
@@ -27,6 +29,11 @@ def _link(found: re.Match[str], public: dict[str, str]) -> str:
     page = public.get(target) or public.get(target.rpartition(".")[2])
     shown = target.rpartition(".")[2] if found["hidden"] else target
     return f"[`{shown}`][{page}]" if page else f"`{shown}`"
+
+
+def _fenced(found: re.Match[str]) -> str:
+    code = re.sub(r"  # doctest: .*", "", found[0].rstrip("\n"))
+    return f"```pycon\n{code}\n```\n"
 
 
 def _public(package: griffe.Module) -> dict[str, str]:
