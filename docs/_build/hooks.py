@@ -86,7 +86,7 @@ def on_page_content(html: str, page: Any, **_: Any) -> str:
         return html
     html = re.sub(r'href="\.\./experiments/([\w.-]+)\.yaml"', r'href="../experiments/\1.html"', html)
     html = re.sub(r'href="([\w.-]+)\.ipynb"', r'href="\1.html"', html)
-    return re.sub(r'<a [^>]*href="\.\./(?!experiments/)[^"]*"[^>]*>(.*?)</a>', r"\1", html)
+    return re.sub(r'<a [^>]*href="\.\./(?!experiments/)[^"]*"[^>]*>(.*?)</a>', r"\1", html, flags=re.DOTALL)
 
 
 def on_post_build(config: Any) -> None:
