@@ -315,7 +315,10 @@ def commands(page: str) -> list[str]:
     return [part for part in parts if part.startswith("bertology ")]
 
 
-@pytest.mark.parametrize("command", sorted({*commands("README.md"), *commands("CONTRIBUTING.md")}))
+PAGES = ["README.md", "CONTRIBUTING.md", *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("command", sorted({command for page in PAGES for command in commands(page)}))
 def test_commands_of_the_pages_parse(command: str) -> None:
     import typer
 
