@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -25,14 +25,18 @@ from bertology.probing import scored_words
 from bertology.results import Results, read_results
 from bertology.results.trees import TreeReading
 from bertology.runner import ProbeRequest, make_plan, run_probes
+from bertology.runner.experiment import CorpusSettings, Experiment, ModelSettings, load_experiment
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from bertology.readouts import TreeProbe
 
+_POCKET = "pocket"
+_ASKED = "experiment.yaml"
 _TASK = "structural_parse"
 _RELATION = "deprel"
+Setting = TypeVar("Setting", ModelSettings, CorpusSettings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,15 +46,17 @@ class ParseRequest:
     layer: int | None = None
     """0 is the embedding output; negative ones are counted from the last layer. None for the layer whose distances are
     nearest to those of the trees of dev."""
-    model: str = "pocket"
-    corpus: str = "pocket"
-    """What the probe is fitted on, where there is none yet."""
+    model: str | None = None
+    """``pocket`` when left out; with a kept probe the model that it was fitted on."""
+    corpus: str | None = None
+    """What the probe is fitted on, where there is none yet: ``pocket`` when left out."""
     columns: str | None = None
     """What the columns of the corpus hold, if it is of column files: ``form,xpos,chunk``."""
     probe: Path | None = None
     """A kept probe: its JSON file, or the folder of a run, in which the one of this layer is found."""
     rank: int | None = None
-    pooling: str = "mean"
+    pooling: str | None = None
+    """``mean`` when left out; with a kept probe what it was fitted on."""
     device: str = "auto"
     revision: str | None = None
     trust_remote_code: bool = False
@@ -67,10 +73,23 @@ def sentence_of_text(text: str, *, is_split: bool = False) -> Sentence:
     return Sentence("", text, tuple(match[0] for match in words), tuple(match.span() for match in words))
 
 
-def sentence_of_corpus(name: str, corpus: str, *, columns: str | None = None) -> Sentence:
+def sentence_of_request(name: str, request: ParseRequest) -> Sentence:
+    """The sentence of that id in the corpus of a request: with a kept probe, unless one is named, that of its run.
+
+    Raises:
+        BertologyError: no such sentence or corpus, or the run has several corpora.
+    """
+    run = None if request.probe is None or request.corpus is not None else _experiment(request.probe)
+    if run is None:
+        return sentence_of_corpus(name, request.corpus or _POCKET, columns=request.columns)
+    chosen = _only(run.corpora, request.probe, "--corpus")
+    return sentence_of_corpus(name, chosen.name, columns=chosen.columns, split=chosen.test_split)
+
+
+def sentence_of_corpus(name: str, corpus: str, *, columns: str | None = None, split: str = "test") -> Sentence:
     """The sentence of that id in a corpus' test split; ``columns`` are those of column files."""
     loaded = load_corpus(corpus, columns=columns)
-    split = next((split for split in ("test", *loaded.splits) if split in loaded), "test")
+    split = next((name for name in (split, *loaded.splits) if name in loaded), split)
     sentences = loaded[split]
     ids = [sentences.id(number) for number in range(len(sentences))]
     if name not in ids:
@@ -96,17 +115,20 @@ def parse(
     from bertology.activations import read_words
     from bertology.encoders import load_encoder
 
-    probing, source = _probing(request), resolve_model(request.model, revision=request.revision)
-    layers = parse_layers(probing.layers, model_shape(source).n_layers)
-    fingerprint = model_fingerprint(source)
+    model = _model(request)
+    source = resolve_model(model.name, revision=model.revision)
+    weights: dict[str, Any] = {"init": model.init, "seed": 0 if model.init == "pretrained" else model.init_seed}
+    layers = None if request.layer is None else parse_layers(str(request.layer), model_shape(source).n_layers)
+    fingerprint = model_fingerprint(source, **weights)
     if request.probe is None:
-        probe = _fitted(probing, progress)
+        probe = _fitted(_probing(request), progress)
     else:  # the treebank is not needed, and need not be there
-        probe = _kept(request.probe, source.name, fingerprint, None if request.layer is None else layers[0])
-    layer = probe.origin.layer if request.layer is None else layers[0]
-    probe.check(model_fingerprint=fingerprint, layer=layer, pooling=request.pooling)
-    encoder = load_encoder(source, device=request.device, trust_remote_code=request.trust_remote_code)
-    vectors = read_words(encoder, Sentences([sentence]), layers=(layer,), pooling=request.pooling)
+        probe = _kept(request.probe, model.title, fingerprint, layers and layers[0])
+    layer, pooling = probe.origin.layer if layers is None else layers[0], request.pooling or probe.origin.pooling
+    probe.check(model_fingerprint=fingerprint, layer=layer, pooling=pooling)
+    trusted = request.trust_remote_code or model.trust_remote_code
+    encoder = load_encoder(source, **weights, device=request.device, trust_remote_code=trusted)
+    vectors = read_words(encoder, Sentences([sentence]), layers=(layer,), pooling=pooling)
     return read_tree(sentence, probe, vectors[0])
 
 
@@ -147,14 +169,42 @@ def read_tree(sentence: Sentence, probe: TreeProbe, vectors: Tensor) -> TreeRead
     )
 
 
+def _model(request: ParseRequest) -> ModelSettings:
+    """The model that is named, also as a run calls it; of a kept probe that of its run; else ``pocket``."""
+    run, name = None if request.probe is None else _experiment(request.probe), request.model
+    named = () if run is None else tuple(one for one in run.models if name in (None, one.title, one.name))
+    if named:
+        return _only(named, request.probe, "--model")
+    if name is None and request.probe is not None:
+        names = dict.fromkeys(probe.origin.model for probe in _kept_at(request.probe).values())
+        return _only([ModelSettings(name=one) for one in names], request.probe, "--model")
+    return ModelSettings(name=name or _POCKET, revision=request.revision)
+
+
+def _experiment(probe: Path) -> Experiment | None:
+    """What was asked in the run that keeps a probe, where it lies in one or is the whole run."""
+    run = next((folder for folder in (probe, probe.parent, probe.parent.parent) if (folder / _ASKED).is_file()), None)
+    return None if run is None else load_experiment(run / _ASKED)
+
+
+def _only(named: Sequence[Setting], probe: Path | None, option: str) -> Setting:
+    """The one of several models, or corpora, of a run that is meant."""
+    if len(named) > 1:
+        raise BertologyError(f"{probe}: its run has {', '.join(one.title for one in named)}; choose one with {option}")
+    return named[0]
+
+
 def _probing(request: ParseRequest) -> ProbeRequest:
-    names = ("model", "corpus", "columns", "pooling", "device", "revision", "trust_remote_code")
+    names = ("columns", "device", "revision", "trust_remote_code")
     config = ReadoutConfig(settings={} if request.rank is None else {"rank": request.rank})
     return ProbeRequest(
         tasks=(_TASK,),
         layers="all" if request.layer is None else str(request.layer),
         controls=(),
         configs={_TASK: (config,)},
+        model=request.model or _POCKET,
+        corpus=request.corpus or _POCKET,
+        pooling=request.pooling or "mean",
         **{name: getattr(request, name) for name in names},
     )
 
@@ -173,14 +223,9 @@ def _kept(path: Path, model: str, fingerprint: str, layer: int | None) -> TreePr
 
     Without a layer it is the one that was best on dev by the results in the folder.
     """
-    from bertology.readouts import TreeProbe
-
+    every = _kept_at(path)
     if not path.is_dir():
-        return TreeProbe.load(path.with_suffix(""))
-    folder = path / KEPT if (path / KEPT).is_dir() else path
-    every = {file.stem: TreeProbe.load(file.with_suffix("")) for file in sorted(folder.glob("*.json"))}
-    if not every:
-        raise BertologyError(f"{path}: no probe is kept there; run a task such as {_TASK} with --out {path}")
+        return next(iter(every.values()))
     probes = {cell: probe for cell, probe in every.items() if probe.distance is not None}
     # Of those that fit, the ones with most: depths and relations beside distances.
     outputs = {
@@ -199,6 +244,20 @@ def _kept(path: Path, model: str, fingerprint: str, layer: int | None) -> TreePr
     if not losses.keys() >= set(best):
         raise BertologyError(f"{path}: no results there tell which layer is best on dev; choose one with --layer")
     return probes[min(best, key=lambda cell: losses[cell])]
+
+
+def _kept_at(path: Path) -> dict[str, TreeProbe]:
+    """By cell the probes that are kept in a folder, or the one in a file."""
+    from bertology.readouts import TreeProbe
+
+    if not path.is_dir():
+        return {path.stem: TreeProbe.load(path.with_suffix(""))}
+    folder = path / KEPT if (path / KEPT).is_dir() else path
+    names = (file for file in sorted(folder.glob("*.json")) if file.with_suffix(".safetensors").exists())
+    every = {file.stem: TreeProbe.load(file.with_suffix("")) for file in names}
+    if not every:
+        raise BertologyError(f"{path}: no probe is kept there; run a task such as {_TASK} with --out {path}")
+    return every
 
 
 def _dev_losses(results: Results) -> dict[str, float]:

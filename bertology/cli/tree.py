@@ -26,10 +26,14 @@ def tree(
         int | None,
         typer.Option("--layer", "-l", help="0 is the embeddings; -1 the last layer; the best on dev when left out."),
     ] = None,
-    model: Annotated[str, typer.Option("--model", "-m", help="pocket, a folder, or a hub id.")] = "pocket",
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="A folder, or a hub id; pocket, or the model of --probe, when left out."),
+    ] = None,
     corpus: Annotated[
-        str, typer.Option("--corpus", "-c", help="Treebank to fit the probe on, where there is none yet.")
-    ] = "pocket",
+        str | None,
+        typer.Option("--corpus", "-c", help="Treebank to fit the probe on: pocket, or that of --probe, when left out."),
+    ] = None,
     columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     probe: Annotated[Path | None, typer.Option(help="A kept probe instead: its file, or the folder of a run.")] = None,
     sentence: Annotated[
@@ -37,7 +41,9 @@ def tree(
     ] = None,
     split_at_spaces: Annotated[bool, typer.Option(help="The words of TEXT are parted by spaces.")] = False,
     rank: Annotated[int | None, typer.Option(help="Rank of a probe that is fitted now.")] = None,
-    pooling: Annotated[str, typer.Option(help="A word's vector from its pieces': mean, first or last.")] = "mean",
+    pooling: Annotated[
+        str | None, typer.Option(help="A word's vector from its pieces': mean, first or last; mean, or as --probe has.")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of a hub model.")] = None,
     trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
@@ -55,7 +61,7 @@ def tree(
     The probe is fitted on the treebank the first time, and kept.
     """
     from bertology.activations import BarProgress, silent
-    from bertology.parsing import ParseRequest, parse, sentence_of_corpus, sentence_of_text
+    from bertology.parsing import ParseRequest, parse, sentence_of_request, sentence_of_text
 
     if out is not None and out.suffix not in (".svg", ".png", ".tex"):
         raise typer.BadParameter(f"{out}: name a .svg, .png or .tex file", param_hint="--out")
@@ -76,7 +82,7 @@ def tree(
     if text is not None:
         chosen = sentence_of_text(text, is_split=split_at_spaces)
     else:
-        chosen = sentence_of_corpus(str(sentence), corpus, columns=columns)
+        chosen = sentence_of_request(str(sentence), request)
     show = not quiet and sys.stderr.isatty()
     reading = parse(chosen, request, progress=BarProgress if show else lambda _: silent)
     typer.echo(_printed(reading, format), nl=False)

@@ -141,6 +141,28 @@ def test_a_kept_probe_needs_no_treebank(tree: Command, fitted: Path, tiny_corpus
     assert "nowhere" in tree(SENTENCE, "--corpus", "nowhere").one_line()
 
 
+def test_of_a_run_with_several_models_one_is_named(
+    bertology: Command, fitted: Path, tiny_bert: Path, tiny_corpus: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(run_of(fitted), tmp_path / "run")
+    both = f"[{{name: {tiny_bert}, id: tiny}}, {{name: {tiny_bert}, id: fresh, init: random}}]"
+    corpora = f"[{{name: {tiny_corpus}, id: a}}, {{name: pocket, id: b}}]"
+    text = f"name: both\nmodels: {both}\ncorpora: {corpora}\ntasks: [structural_parse]\n"
+    (run / "experiment.yaml").write_text(text)
+    assert bertology("tree", SENTENCE, "--probe", run).one_line() == (
+        f"{run}: its run has tiny, fresh; choose one with --model"
+    )
+    assert "\ntiny" not in bertology("tree", SENTENCE, "--probe", run, "--model", "tiny").err
+    assert bertology("tree", SENTENCE, "--probe", run, "--model", "tiny").status == 0
+    assert (
+        "no probe of distances of fresh" in bertology("tree", SENTENCE, "--probe", run, "--model", "fresh").one_line()
+    )
+    named = ("--probe", run, "--model", "tiny", "--sentence")
+    assert "its run has a, b; choose one with --corpus" in bertology("tree", *named, "1").one_line()
+    name = load_corpus(tiny_corpus)["test"].id(0)
+    assert bertology("tree", *named, name, "--corpus", tiny_corpus).status == 0
+
+
 def test_a_probe_is_only_for_its_model_and_layer(tree: Command, fitted: Path, tmp_path: Path) -> None:
     run = run_of(fitted)
     (file,) = (run / "probes").glob("*.json")
@@ -199,6 +221,17 @@ def test_without_a_layer_it_is_the_best_on_dev(
     assert bertology("probe", *tasks, *named, "--out", kept).status == 0
     assert bertology("tree", SENTENCE, *named, "--probe", kept).out == plain
     assert bertology("tree", SENTENCE, *named, "--probe", run / "probes" / f"{best}.json").out == plain
+    # The model, and the corpus of a sentence, are those of the run unless they are named.
+    for probe in ((kept,), (run, "--layer", layer), (run / "probes" / f"{best}.json",)):
+        found = bertology("tree", SENTENCE, "--probe", *probe)
+        assert (found.err, found.out) == ("", plain)
+    name = load_corpus(tiny_corpus)["test"].id(0)
+    assert (
+        bertology("tree", "--sentence", name, "--probe", kept).out == bertology("tree", "--sentence", name, *named).out
+    )
+    contradiction = bertology("tree", SENTENCE, "--probe", kept, "--model", "pocket").one_line()
+    assert contradiction.startswith(f"{kept}: no probe of distances of pocket; there are ")
+    assert bertology("tree", SENTENCE, "--probe", kept, "--pooling", "last").one_line().endswith("read their last")
     (kept / "results.parquet").unlink()
     assert "choose one with --layer" in bertology("tree", SENTENCE, *named, "--probe", kept).one_line()
     assert bertology("tree", SENTENCE, *named, "--probe", kept, "--layer", layer).out == plain

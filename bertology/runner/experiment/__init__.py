@@ -21,7 +21,7 @@ from bertology.runner.experiment._settings import (
     experiment_schema,
 )
 
-__all__ = ["Experiment", "experiment_schema", "load_experiment"]
+__all__ = ["CorpusSettings", "Experiment", "ModelSettings", "experiment_schema", "load_experiment"]
 
 _INCLUDE = "include"
 _PARTS: dict[str, type[BaseModel]] = {
