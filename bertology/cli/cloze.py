@@ -9,14 +9,17 @@ import math
 import shutil
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
+import numpy as np
 import typer
 
 from bertology._names import folder_name
 
 if TYPE_CHECKING:
     from bertology.cloze import AnswerForm, ClozeReading
+    from bertology.encoders import Encoder
 
 _WIDTH = 100
 _BAR_MOST, _BAR_LEAST = 12, 4
@@ -25,7 +28,9 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def cloze(
-    text: Annotated[str, typer.Argument(help="A sentence with one {mask}; [MASK] and <mask> do as well.")],
+    text: Annotated[
+        str, typer.Argument(help="A sentence with one {mask}; [MASK] and <mask> do as well; none with --surprisal.")
+    ],
     *,
     top: Annotated[int, typer.Option(help="Follow so many of the deepest layer's best; none with --candidates.")] = 5,
     candidates: Annotated[
@@ -34,6 +39,10 @@ def cloze(
     form: Annotated[
         str, typer.Option(help="Candidates are scored as one_piece, or of any length as original or within_word_l2r.")
     ] = "one_piece",
+    surprisal: Annotated[
+        bool,
+        typer.Option("--surprisal", help="Bits of each word instead: left to right of GPT-2, else masked in turn."),
+    ] = False,
     layers: Annotated[str, typer.Option("--layers", "-l", help="all, 0-6, or 3,5,-1; 0 is the embeddings.")] = "all",
     model: Annotated[str, typer.Option("--model", "-m", help="pocket, a folder, or a hub id.")] = "pocket",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
@@ -41,7 +50,7 @@ def cloze(
     trust_remote_code: Annotated[bool, typer.Option(help="Run code that comes with a hub model.")] = False,
     format: Annotated[Literal["table", "csv", "json"], typer.Option("--format", "-f", help="What to print.")] = "table",
 ) -> None:
-    """Ask what an encoder expects at a mask, and in which layer it starts to.
+    """Ask what an encoder expects at a mask, and in which layer it starts to; or how surprising each word is.
 
     Every layer is read by the model's own masked-LM head (the logit lens); the last one is the model's answer.
     """
@@ -50,6 +59,12 @@ def cloze(
     from bertology.errors import ClozeError, quoted
     from bertology.families.request import parse_layers
 
+    loaded = partial(load_encoder, model, device=device, revision=revision, trust_remote_code=trust_remote_code)
+    if surprisal:
+        if candidates is not None or form != "one_piece" or layers != "all" or Prompt(text).n_masks:
+            raise ClozeError("--surprisal reads all words of a text: leave masks, candidates, form and layers out")
+        typer.echo(_surprisal(loaded(), text, format), nl=False)
+        return
     words = tuple(word.strip() for word in (candidates or "").split(",") if word.strip())
     if candidates is not None and not words:
         raise ClozeError("no candidates: give words with commas, such as --candidates capital,city")
@@ -58,7 +73,7 @@ def cloze(
     prompt = Prompt(text, words)
     if not prompt.n_masks:
         raise ClozeError(f"no mask in {quoted(text)}: write {{mask}} where a word is left out")
-    encoder = load_encoder(model, device=device, revision=revision, trust_remote_code=trust_remote_code)
+    encoder = loaded()
     chosen = parse_layers(layers, encoder.n_layers)
     reading = read_cloze(encoder, prompt, layers=chosen, top=top, form=cast("AnswerForm", scored))
     typer.echo({"table": _table, "csv": _csv, "json": _json}[format](reading), nl=False)
@@ -89,6 +104,32 @@ def _table(reading: ClozeReading) -> str:
              f"{folder_name(reading.model)}, every layer through its masked-LM head (the logit lens)",
              *_left_out(reading)]  # fmt: skip
     return "\n".join([reading.text, "", *aligned(lines), "", *notes]) + "\n"
+
+
+def _surprisal(encoder: Encoder, text: str, format: str) -> str:
+    """A line a word: how surprising it is, with a bar."""
+    from bertology.cloze import surprisal
+    from bertology.errors import ClozeError
+
+    found = surprisal(encoder, text)
+    if found.excluded:
+        raise ClozeError(f"the text is not read: {found.excluded[0].reason}")
+    frame = found.to_pandas().drop(columns=["sentence", "text"])
+    if format == "csv":
+        return str(frame.to_csv(index=False, lineterminator="\n"))
+    if format == "json":
+        words = json.loads(frame.to_json(orient="records"))
+        plain = {"text": found.texts[0], "model": encoder.name, "kind": found.kind, "words": words}
+        return json.dumps(plain, ensure_ascii=False, indent=1) + "\n"
+    most = max(found.bits[~np.isnan(found.bits)])
+    lines = [("word", "bits", "")]
+    for word, bits, reason in zip(found.words, found.bits.tolist(), frame["reason"], strict=True):
+        lines.append((word, "–", reason) if reason else (word, f"{bits:.1f}", _bar(bits / most, 2 * _BAR_MOST)))
+    wide = max(len(bits) for _, bits, _ in lines)
+    given = "the words before it" if found.kind == "causal" else "all other words (pseudo-surprisal)"
+    total = f"{frame['surprisal_bits'].sum():.1f} bits in {len(lines) - 1} words, each given {given}"
+    table = aligned([(word, bits.rjust(wide), bar) for word, bits, bar in lines])
+    return "\n".join([*table, "", total, folder_name(encoder.name)]) + "\n"
 
 
 def _bar(share: float, width: int) -> str:

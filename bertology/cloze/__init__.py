@@ -1,7 +1,8 @@
 """Cloze: scores of the masked-LM head at masked places, layer by layer; sentences scored by masking each piece.
 
 :func:`ask` (``_ask.py``) scores candidates of many prompts, :func:`read_cloze` follows one through the layers,
-``_sentences.py`` scores whole sentences and pairs of them. Importing this package imports no torch.
+``_sentences.py`` scores whole sentences and pairs of them, :func:`surprisal` each of their words. Importing this
+package imports no torch.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from bertology.cloze._prompts import (
 if TYPE_CHECKING:
     from bertology.cloze._ask import ClozeReading, ask, distribution, read_cloze
     from bertology.cloze._sentences import next_sentence, pseudo_log_likelihood
+    from bertology.cloze._surprisal import surprisal
 
 __getattr__, __dir__ = lazy_attributes(__name__)
 
@@ -40,5 +42,6 @@ __all__ = [
     "pseudo_log_likelihood",
     "read_cloze",
     "spell_pieces",
+    "surprisal",
     "vocabulary_ids",
 ]

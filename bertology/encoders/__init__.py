@@ -17,6 +17,7 @@ from bertology.encoders.loading.resolve import known_models, resolve_model
 
 if TYPE_CHECKING:
     from bertology.encoders._encoder import Encoder
+    from bertology.encoders._heads import CausalHead
     from bertology.encoders._labelled import LabelledArray, layers_from_end
     from bertology.encoders.alignment.words import WordPooling, word_attentions
     from bertology.encoders.loading.load import load_classifier, load_encoder, load_reader
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_attributes(__name__)
 
 __all__ = [
+    "CausalHead",
     "Encoder",
     "Init",
     "LabelledArray",

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from bertology.corpora import Texts
+from bertology.encoders import _heads
 from bertology.encoders._faster import can_pack, pack, states_at
-from bertology.encoders._heads import MaskedHead, NextSentenceHead, for_head, load_next_sentence_head
 from bertology.encoders._labelled import LabelledSignals
 from bertology.encoders._modules import LoadedModel, check_finite, run_to_layers
 from bertology.encoders.alignment.pieces import OnLong, PieceReader, Pieces
@@ -126,25 +126,34 @@ class Encoder(LabelledSignals):
         return self.model.with_head is not None
 
     @cached_property
-    def masked_head(self) -> MaskedHead:
+    def masked_head(self) -> _heads.MaskedHead:
         """The masked-LM head in two steps.
 
         Raises:
             ModelError: the model has none.
         """
         if self.model.with_head is None:
-            raise ModelError(f"model {self.name}: no masked-LM head in its weights; choose a masked language model")
-        return MaskedHead(self.model.with_head)
+            raise _heads.no_masked_lm(self.name, self.model.body, "no masked-LM head in its weights")
+        return _heads.MaskedHead(self.model.with_head)
 
     @cached_property
-    def next_sentence_head(self) -> NextSentenceHead:
+    def next_sentence_head(self) -> _heads.NextSentenceHead:
         """The head that predicts whether one sentence follows another, read from the model's files at first use.
 
         Raises:
             ModelError: the model has none.
         """
         config, dtype = self.model.body.config, getattr(torch, self.dtype)
-        return load_next_sentence_head(self.source, config, self.init, self.seed, dtype=dtype, device=self.device)
+        return _heads.load_next_sentence_head(
+            self.source, config, self.init, self.seed, dtype=dtype, device=self.device
+        )
+
+    @cached_property
+    def causal_head(self) -> _heads.CausalHead | None:
+        """The head that predicts the next piece, read from the model's files at first use; None of other models."""
+        return _heads.load_causal_head(
+            self.source, self.model.body, self.init, self.seed, dtype=getattr(torch, self.dtype)
+        )
 
     @cached_property
     def mask_id(self) -> int:
@@ -154,7 +163,7 @@ class Encoder(LabelledSignals):
             ModelError: the tokenizer has none.
         """
         if self.tokenizer.mask_token_id is None:
-            raise ModelError(f"model {self.name}: its tokenizer has no mask token; choose a masked language model")
+            raise _heads.no_masked_lm(self.name, self.model.body, "its tokenizer has no mask token")
         return int(self.tokenizer.mask_token_id)
 
     @property
@@ -310,7 +319,7 @@ class Encoder(LabelledSignals):
             states = states_at(self.model, inputs, checked, places, family=self.family, n_heads=self.n_heads)
             self.check_finite("hidden states", states)
             return {
-                layer: head.features(for_head(self.model, state, layer=layer, family=self.family))
+                layer: head.features(_heads.for_head(self.model, state, layer=layer, family=self.family))
                 for layer, state in states.items()
             }
 

@@ -1,11 +1,11 @@
-"""The heads of a model on their own: masked words at chosen places from any layer, and next sentences."""
+"""The heads of a model on their own: masked words at chosen places from any layer, words to come, next sentences."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,7 @@ _FINAL_NORM: dict[str, str | None] = {
 }
 
 _CLOSE = 1e-2
+_LOGITS_AT_ONCE = 1 << 24
 
 
 class MaskedHead:
@@ -85,11 +86,11 @@ class MaskedHead:
 
 
 def head_logits(model: Any, hidden: Tensor) -> Tensor:
-    """``[place, vocabulary]`` logits of a masked-LM head for ``[place, dim]`` states of the last layer of its model."""
-    from transformers.modeling_outputs import BaseModelOutput
+    """``[place, vocabulary]`` logits of a language-model head for ``[place, dim]`` states of the last layer."""
+    from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions as Output
 
     # The model's own forward, with a body that returns ``hidden``: the head is exactly the model's in every family.
-    with _forward_replaced(model.base_model, lambda *_, **__: BaseModelOutput(last_hidden_state=hidden[None])):
+    with _forward_replaced(model.base_model, lambda *_, **__: Output(last_hidden_state=hidden[None])):
         logits: Tensor = model(input_ids=hidden.new_zeros((1, len(hidden))).long(), return_dict=True).logits
     return logits[0]
 
@@ -161,3 +162,67 @@ def load_next_sentence_head(
     model.eval().to(device)
     modules = nn.ModuleDict({"pooler": model.base_model.pooler, "classifier": model.cls})
     return NextSentenceHead(source.name, modules)
+
+
+@dataclass(frozen=True)
+class CausalHead:
+    """Prediction of the piece that comes next, by a left-to-right language model."""
+
+    name: str
+    """What the model is called."""
+    head: MaskedHead
+    """The projection onto the vocabulary."""
+
+    @torch.inference_mode()
+    def log_probs(self, hidden: Tensor, entries: Tensor) -> Tensor:
+        """``[place]`` ln of the probability of ``entries [place]`` after ``[place, dim]`` states of the last layer."""
+        most = max(1, _LOGITS_AT_ONCE // self.head.n_entries)
+        found = []
+        for states, chosen in zip(hidden.split(most), entries.split(most), strict=True):
+            logits = self.head.logits(self.head.features(states)).float()
+            found.append(logits.gather(1, chosen[:, None])[:, 0] - logits.logsumexp(1))
+        return torch.cat(found)
+
+
+def _is_causal(body: Any) -> bool:
+    """Whether a model predicts each piece from those before it, by its configuration of transformers, if it has one."""
+    from transformers.models.auto import modeling_auto
+
+    config = getattr(body, "config", None)
+    if config is None or config.is_encoder_decoder or type(config) not in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING:
+        return False
+    # Families of both kinds, such as BERT, are causal where they are configured as decoders.
+    return type(config) not in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING or bool(getattr(config, "is_decoder", False))
+
+
+def no_masked_lm(name: str, body: Any, problem: str) -> ModelError:
+    """The error where a masked language model is needed."""
+    other = ", or ask for surprisal (`bertology cloze --surprisal`) left to right" if _is_causal(body) else ""
+    return ModelError(f"model {name}: {problem}; choose a masked language model{other}")
+
+
+def load_causal_head(source: ModelSource, body: Any, init: Init, seed: int, *, dtype: torch.dtype) -> CausalHead | None:
+    """The head in the files of a left-to-right model, around its ``body`` that is loaded already; None of others.
+
+    Raises:
+        ModelError: the weights lack the head.
+    """
+    from transformers import AutoModelForCausalLM
+
+    if not _is_causal(body):
+        return None
+    kind, config = cast(Any, AutoModelForCausalLM), body.config
+    if init == "pretrained":
+        with quiet_loading():
+            model, report = kind.from_pretrained(source.folder, config=config, dtype=dtype, output_loading_info=True)
+        body_names = {f"{model.base_model_prefix}.{name}" for name, _ in body.named_parameters()}
+        if lost := sorted(set(report["missing_keys"]) - body_names):
+            raise ModelError(f"model {source.name}: no language-model head in its weights ({lost[0]} is missing)")
+    else:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = kind.from_config(config, dtype=torch.float32).to(dtype)
+    # The weights of the body are held once; those of a tied head are its embeddings.
+    setattr(model, model.base_model_prefix, body)
+    model.tie_weights()
+    return CausalHead(source.name, MaskedHead(model.eval().requires_grad_(False).to(next(body.parameters()).device)))

@@ -116,3 +116,36 @@ def test_mistakes(cloze: Command, arguments: list[str], message: str) -> None:
 def test_a_model_without_a_head(cloze: Command, tmp_path: Path, family: str, message: str) -> None:
     folder = save_model(tmp_path / family, family)
     assert message in cloze("The quick {mask} fox.", "--model", folder).one_line()
+
+
+def test_surprisal_by_word(cloze: Command, tmp_path: Path) -> None:
+    from bertology.cloze import surprisal
+
+    folder = save_model(tmp_path / "gpt2", "gpt2")
+    expected = surprisal(str(folder), "The quick fox jumps.").to_pandas()
+    of = ("The quick fox jumps.", "--surprisal", "--model", folder)
+    head, *lines = cloze(*of).out.splitlines()
+    assert head.split() == ["word", "bits"]
+    for line, row in zip(lines, expected.itertuples(), strict=False):
+        assert line.split()[:2] == [row.word, f"{row.surprisal_bits:.1f}"]
+    total = f"{expected.surprisal_bits.sum():.1f} bits in 5 words, each given the words before it"
+    assert lines[-2:] == [total, "gpt2"]
+    as_csv = list(csv.DictReader(io.StringIO(cloze(*of, "--format", "csv").out)))
+    assert [one["word"] for one in as_csv] == ["The", "quick", "fox", "jumps", "."]
+    assert float(as_csv[1]["surprisal_bits"]) == pytest.approx(expected.surprisal_bits[1], abs=1e-4)
+    as_json = json.loads(cloze(*of, "--format", "json").out)
+    assert as_json["kind"] == "causal"
+    assert as_json["words"][2]["surprisal_nats"] == pytest.approx(expected.surprisal_nats[2], abs=1e-4)
+    assert "each given all other words (pseudo-surprisal)" in cloze("The dog sees.", "--surprisal").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["The {mask} sees."], "--surprisal reads all words of a text: leave masks"),
+        (["The dog sees.", "--layers", "1"], "--surprisal reads all words of a text: leave masks"),
+        (["dog " * 70], "the text is not read: too long"),
+    ],
+)
+def test_mistakes_with_surprisal(cloze: Command, arguments: list[str], message: str) -> None:
+    assert cloze(*arguments, "--surprisal").one_line().startswith(message)

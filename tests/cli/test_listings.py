@@ -50,7 +50,7 @@ def test_lists_fit_a_terminal(bertology: Command, monkeypatch: pytest.MonkeyPatc
     assert any(line.endswith(" …") for line in lines) == (width == 80)
     models = shown("models")
     assert [line.split()[0] for line in models if not line.startswith(" ")] == [*known_models()]
-    assert " ".join(" ".join(models).split()).count("hidden states and attention only") == 3
+    assert " ".join(" ".join(models).split()).count("hidden states and attention only") == 2
     assert sum("paper " in line for line in shown("tasks", "sentence")) == 1
 
 

@@ -34,7 +34,7 @@ _KNOWN = MappingProxyType(
         "answerdotai/ModernBERT-base": "ModernBERT, 22 layers, English, 8,192 pieces",
         "google-t5/t5-small": "T5, the encoder's 6 layers, English; hidden states and attention only",
         "facebook/bart-base": "BART, the encoder's 6 layers, English; hidden states and attention only",
-        "gpt2": "GPT-2, 12 layers, English, left to right; hidden states and attention only",
+        "gpt2": "GPT-2, 12 layers, English, left to right; hidden states, attention and surprisal",
     }
 )
 _KEPT: dict[str, ModelSource] = {}
