@@ -178,7 +178,7 @@ class CausalHead:
         """``[place]`` ln of the probability of ``entries [place]`` after ``[place, dim]`` states of the last layer."""
         most = max(1, _LOGITS_AT_ONCE // self.head.n_entries)
         found = []
-        for states, chosen in zip(hidden.split(most), entries.split(most), strict=True):
+        for states, chosen in zip(torch.split(hidden, most), torch.split(entries, most), strict=True):
             logits = self.head.logits(self.head.features(states)).float()
             found.append(logits.gather(1, chosen[:, None])[:, 0] - logits.logsumexp(1))
         return torch.cat(found)

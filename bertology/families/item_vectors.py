@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from bertology.corpora import Sentences
 from bertology.errors import CorpusError
+from bertology.families.cells import Cell
 from bertology.families.request import ReadoutConfig
 from bertology.families.task_data import TaskData
 from bertology.families.tasks import FitCells, Job, Pair, skipped_words
 from bertology.probing import Examples
 from bertology.readouts import readout_kind
+from bertology.results import FITS, FitOrigin, FittedProbe, Items
 
 if TYPE_CHECKING:
-    from bertology.readouts import Erasure
+    from bertology.readouts import Erasure, KeptFit
 
 
 def check_pools(pair: Pair, data: TaskData, configs: Sequence[ReadoutConfig]) -> None:
@@ -95,3 +98,43 @@ def vectors_of(
         spans = erased(spans, erasure)
     # A readout of single vectors takes one of a span, and of two spans one after the other.
     return spans if reads_spans else pooled(spans, pooling=cast(Any, pooling), memory=memory)
+
+
+def keep_fit(fit: KeptFit | None, cells: FitCells, data: TaskData, job: Job, cell: Cell) -> None:
+    """Keep the fit of a cell next to it, so that new text can be put to it; nothing where its readout cannot be."""
+    if fit is None:
+        return
+    pair, request, layer = job.pair, job.pair.request, cast("int | None", cell.identity["layer"])
+    read = cast("list[int]", cell.identity.get("mixed_layers") or [layer])
+    origin = FitOrigin(
+        task=f"{cells.probe.task}.v{cells.probe.version}",
+        corpus=pair.corpus.name,
+        train_fingerprint=pair.splits.train.fingerprint,
+        model=str(pair.source.folder.absolute()) if Path(request.model) == pair.source.folder else request.model,
+        revision=pair.source.revision,
+        init=cells.weights.init,
+        init_seed=cells.weights.seed,
+        model_fingerprint=pair.fingerprints[cells.weights],
+        layer=layer,
+        pooling=request.pooling,
+        dtype=request.dtype,
+        stored_dtype=request.stored_dtype,
+        max_pieces=request.max_pieces,
+        readout=cells.readout,
+        items=_kind_of(data),
+        labels=() if fit.kind == "number" else data.labels[: data.n_train_labels],
+        kind=fit.kind,
+        layers=tuple(read),
+        design=fit.design,
+        settings=dict(cells.config.changes),
+    )
+    FittedProbe(origin=origin, tensors=fit.tensors).save(job.run / FITS / cell.id)
+
+
+def _kind_of(data: TaskData) -> Items:
+    """Whether the items are words, whole sentences, halves of sentences, or other spans."""
+    if data.train.are_words:
+        return "words"
+    if not fill_sentences(data.train, data.splits.train):
+        return "spans"
+    return "pairs" if data.train.n_spans == 2 else "sentences"

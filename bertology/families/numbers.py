@@ -11,7 +11,7 @@ import numpy as np
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, FitError, quoted
 from bertology.families.cells import Stopwatch, versions, write_cell
-from bertology.families.item_vectors import check_pools, readable, vectors_of
+from bertology.families.item_vectors import check_pools, keep_fit, readable, vectors_of
 from bertology.families.items import ItemColumns, Problem, counts_of, weights_of
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import ByControl, scored_tables, selectivity_rows
@@ -157,7 +157,7 @@ def numbers_of(data: TaskData) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def _fit(cells: FitCells, job: Job) -> None:
     """Regress all problems in all layers, and write the cells."""
-    from bertology.readouts import NumberTargets, RidgeRegression
+    from bertology.readouts import KeptFit, NumberTargets, RidgeRegression
 
     watch = Stopwatch()
     problems = list(dict.fromkeys(Problem(control, seed) for control, seed, _ in cells.cells))
@@ -187,9 +187,12 @@ def _fit(cells: FitCells, job: Job) -> None:
                 params["path_end"] = "weakest"
             if cells.config.changes:
                 params["settings"] = cells.config.changes
+            cell = cells.cells[problem.control, problem.seed, layer]
+            if problem.control == "none" and cells.weights.init == job.pair.request.init:
+                keep_fit(KeptFit.of(fitted, number, place), cells, data, job, cell)
             write_cell(
                 job.run,
-                cells.cells[problem.control, problem.seed, layer],
+                cell,
                 _kept(columns, values["test"][number], predicted[number, place]),
                 facts={**facts, "n_params": fitted.slopes.shape[-1] + 1, "params": params},
                 provenance=provenance,

@@ -13,7 +13,7 @@ from bertology.readouts._registry import ReadoutKind, get_readout, make_readout,
 if TYPE_CHECKING:
     from bertology.readouts._base import FitReport, FittedReadout, Predictions, Readout, Targets
     from bertology.readouts._erasure import Erasure, erased, fit_erasure, random_erasure
-    from bertology.readouts._kept import gives_probabilities, kept_scores, kept_tensors, load_fit, save_fit
+    from bertology.readouts._kept import KeptFit, load_fit, save_fit
     from bertology.readouts._sources import ArrayFeatures, ArraySpans, FeatureSource, pooled
     from bertology.readouts.codelength._code import Codelength, online_codelength, variational_codelength
     from bertology.readouts.edge._readouts import EdgeReadout
@@ -42,6 +42,7 @@ __all__ = [
     "FittedAffine",
     "FittedReadout",
     "FittedStructural",
+    "KeptFit",
     "LinearReadout",
     "NumberTargets",
     "Predictions",
@@ -57,9 +58,6 @@ __all__ = [
     "fit_erasure",
     "fit_ranks",
     "get_readout",
-    "gives_probabilities",
-    "kept_scores",
-    "kept_tensors",
     "load_fit",
     "make_readout",
     "online_codelength",

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from bertology._files import write_atomically
+from bertology._workers import Workers
 from bertology.errors import ResultsError
 from bertology.readouts._base import FittedReadout
 from bertology.readouts._fitting import FittedScores
+from bertology.readouts._sources import AnySource, as_spans, pooled
+from bertology.readouts.codelength._bayes import Compressors
+from bertology.readouts.edge._fitted import FittedEdge, FittedPooled, Scorer, with_parts
+from bertology.readouts.edge._model import Design, Group, log_probs
 from bertology.readouts.linear._affine import Affine
+from bertology.readouts.linear._regression import FittedRegression
 from bertology.readouts.neural._perceptrons import Perceptrons
 
 _FORMAT = 1
+Kind = Literal["softmax", "sigmoid", "sets", "scores", "number"]
+"""What scores are: logits of one class an item, ``sigmoid`` each class judged on its own; of a set of classes an item;
+scores that tell no probability; a number."""
 
 
 def save_fit(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
@@ -49,37 +59,124 @@ def load_fit(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise ResultsError(f"{about}: no whole probe there ({error}); fit it anew") from error
 
 
-def kept_tensors(fitted: FittedReadout, problem: int, layer: int) -> dict[str, Tensor]:
-    """What applies one fit to raw vectors: ``coefficients [class, in]`` and ``intercepts [class]``.
+@dataclass(frozen=True)
+class KeptFit:
+    """One fit of labels or numbers as it is kept: scores of the classes of new items."""
 
-    Of a perceptron they follow a hidden layer of ReLUs, ``hidden [unit, dim]`` and ``hidden_bias [unit]``. The
-    standardisation of features is folded in. Empty for readouts that are not of this kind.
-    """
-    model = fitted.model if isinstance(fitted, FittedScores) else None
+    tensors: Mapping[str, Tensor]
+    """``coefficients [class, in]`` and ``intercepts [class]``, for raw vectors: standardisation is folded in. Of a
+    perceptron they follow a hidden layer of ReLUs, ``hidden [unit, dim]`` and ``hidden_bias [unit]``. Of an edge probe
+    its parameters, named as in :meth:`Design.shapes`, and ``absent [1, class]`` if a class is never predicted."""
+    design: Mapping[str, Any] = field(default_factory=dict)
+    """Of what reads the words of spans: their ``pool``, or the shape of an edge probe; else empty."""
+    kind: Kind = "softmax"
+
+    @classmethod
+    def of(cls, fitted: FittedReadout | FittedRegression, problem: int, column: int) -> KeptFit | None:
+        """The fit of one problem and column of layers; None for readouts of other kinds."""
+        if isinstance(fitted, FittedRegression):
+            slope = fitted.slopes[problem, column]
+            intercept = fitted.intercepts[problem, column] - slope @ fitted.origin[column]
+            return cls({"coefficients": slope[None], "intercepts": intercept[None]}, kind="number")
+        if isinstance(fitted, FittedEdge):
+            return cls(_edge_tensors(fitted, problem, column), _edge_design(fitted, column), _kind_of(fitted))
+        if isinstance(fitted, FittedPooled):
+            below = cls.of(fitted.regressions, problem, column)
+            return below and replace(below, design={"pool": fitted.pooling})
+        if not isinstance(fitted, FittedScores) or not (tensors := _tensors(fitted.model, problem, column)):
+            return None
+        return cls(tensors, kind="softmax" if fitted.are_logits else "scores")
+
+    def scores(self, source: AnySource) -> Tensor:
+        """``[item, class]`` scores of the items of a source with the layers of the fit; of a number ``[item, 1]``."""
+        n_classes = self.tensors["out_bias" if "parts" in self.design else "intercepts"].shape[-1]
+        scores = torch.empty(source.n_items, n_classes)
+        for items, of_items in self._chunks(source):
+            scores[items] = of_items
+        return scores
+
+    def best(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """``[item]`` the class that is predicted, or ``[item, class]`` which are, and the probability of that."""
+        chosen = scores > 0 if self.kind == "sets" else scores.argmax(1)
+        if self.kind == "scores":
+            return chosen, scores.new_full((len(scores),), torch.nan).double()
+        known = log_probs(scores[None].double(), chosen[None], is_sigmoid=self.kind in ("sigmoid", "sets"))
+        return chosen, known[0].exp()
+
+    def probabilities(self, scores: Tensor) -> Tensor | None:
+        """``[item, class]`` the probability of each class; None where the scores tell none."""
+        if self.kind in ("sigmoid", "sets"):
+            return scores.double().sigmoid()
+        return scores.double().softmax(1) if self.kind == "softmax" else None
+
+    def _chunks(self, source: AnySource) -> Iterator[tuple[Tensor, Tensor]]:
+        if "parts" in self.design:
+            plain = {name: _tuples(self.design[name]) for name in (one.name for one in fields(Design))}
+            group = Group.of(Design(**plain), [0])
+            fit = {name: value[None] for name, value in self.tensors.items() if name != "absent"}
+            absent = self.tensors["absent"][None] if "absent" in self.tensors else None
+            with Workers(device := torch.device("cpu")) as workers:
+                scorer = Scorer([(group, fit)], absent, workers, device)
+                yield from (
+                    (items, of_fits[0]) for items, of_fits in scorer(with_parts(as_spans(source), plain["pooling"]))
+                )
+            return
+        features = pooled(as_spans(source), pooling=self.design["pool"]) if self.design else source
+        for items, vectors in features.chunks():
+            hidden = vectors[0].float()
+            if "hidden" in self.tensors:
+                hidden = torch.addmm(self.tensors["hidden_bias"], hidden, self.tensors["hidden"].T).relu_()
+            yield items, torch.addmm(self.tensors["intercepts"], hidden, self.tensors["coefficients"].T)
+
+
+def _kind_of(fitted: FittedEdge) -> Kind:
+    return "sets" if fitted.is_multi_label else "sigmoid" if fitted.is_sigmoid else "softmax"
+
+
+def _edge_tensors(fitted: FittedEdge, problem: int, column: int) -> dict[str, Tensor]:
+    tensors = {name: value[problem, column] for name, value in fitted.parameters.items()}
+    if "mix" in tensors:
+        tensors["mix"] = tensors["mix"][list(fitted.design.columns[column])]
+    return tensors if fitted.absent is None else {**tensors, "absent": fitted.absent[problem]}
+
+
+def _edge_design(fitted: FittedEdge, column: int) -> dict[str, Any]:
+    """The shape of a probe of one column, which reads its layers and no others."""
+    n_layers = len(fitted.design.columns[column])
+    return asdict(replace(fitted.design, columns=(tuple(range(n_layers)),)))
+
+
+def _tuples(value: Any) -> Any:
+    """What JSON made lists of."""
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
+
+
+def _tensors(model: Any, problem: int, layer: int) -> dict[str, Tensor]:
+    """One or two affine maps, with ReLUs between them; empty for models of another kind."""
     if isinstance(model, Affine):
         coefficients, intercepts = (of[problem, layer, 0] for of in (model.coefficients, model.intercepts))
         return {"coefficients": coefficients, "intercepts": intercepts}
-    if not isinstance(model, Perceptrons):
+    if not isinstance(model, Perceptrons | Compressors):
         return {}
-    first, second = (of[problem, layer].double() for of in (model.first, model.second))
+    (first, offset), *rest = _maps(model, problem, layer)
     mean, std = (of[problem, layer].double() for of in (model.mean, model.std))
-    bias = model.second_bias[problem, layer].double() + model.absent[problem, 0].double()
-    hidden = first / std
+    first = first / std
+    offset = offset - first @ mean
+    if not rest:
+        return {"coefficients": first, "intercepts": offset}
+    return {"hidden": first, "hidden_bias": offset, "coefficients": rest[0][0], "intercepts": rest[0][1]}
+
+
+def _maps(model: Perceptrons | Compressors, problem: int, layer: int) -> list[tuple[Tensor, Tensor]]:
+    """Weights ``[out, in]`` and biases ``[out]`` of the maps of standardised features."""
+
+    def at(parameter: Tensor) -> Tensor:
+        return parameter.detach()[problem, layer].double()
+
+    if isinstance(model, Compressors):  # under the means of their posteriors
+        maps: Any = model.maps
+        return [(at(one.mean) * at(one.log_scale).exp(), at(one.bias)) for one in maps]
+    bias = at(model.second_bias) + model.absent[problem, 0].double()
     if model.is_linear:
-        coefficients = second @ hidden
-        return {"coefficients": coefficients, "intercepts": bias - coefficients @ mean}
-    offset = model.first_bias[problem, layer].double() - hidden @ mean
-    return {"hidden": hidden, "hidden_bias": offset, "coefficients": second, "intercepts": bias}
-
-
-def gives_probabilities(fitted: FittedReadout) -> bool:
-    """Whether the softmax of the scores of :func:`kept_scores` is a probability."""
-    return isinstance(fitted, FittedScores) and fitted.are_logits
-
-
-def kept_scores(tensors: Mapping[str, Tensor], vectors: Tensor) -> Tensor:
-    """``[item, class]`` scores of ``[item, dim]`` vectors by what :func:`kept_tensors` gives."""
-    vectors = vectors.float()
-    if "hidden" in tensors:
-        vectors = torch.addmm(tensors["hidden_bias"], vectors, tensors["hidden"].T).relu_()
-    return torch.addmm(tensors["intercepts"], vectors, tensors["coefficients"].T)
+        return [(at(model.second) @ at(model.first), bias)]
+    return [(at(model.first), at(model.first_bias)), (at(model.second), bias)]

@@ -223,12 +223,12 @@ class Results:
             corpora[corpus.fingerprint] = corpus
         return item_frame(self.rows, found.rows, self.kept, corpora, any_init="init" in chosen)
 
-    def fitted(self, task: str, layer: int, **chosen: Any) -> FittedProbe:
-        """The probe of labels that was fitted to one layer, to put to new text: :meth:`FittedProbe.predict`.
+    def fitted(self, task: str, layer: int | None, **chosen: Any) -> FittedProbe:
+        """The probe of labels or numbers that was fitted to one layer, to put to new text: :meth:`FittedProbe.predict`.
 
         Args:
             task: its name.
-            layer: 0 is the embedding output.
+            layer: 0 is the embedding output; None of a readout that mixes all layers.
             chosen: further columns, as in :meth:`per_label`.
 
         Raises:
@@ -239,8 +239,8 @@ class Results:
             if path.with_name(f"{cell}.json").is_file():
                 return FittedProbe.load(path)
         raise ResultsError(
-            f"task {task}, layer {layer}: its fit was not kept, as it is of linear and perceptron readouts of labels "
-            "since fits are kept; run the same again with out= a new folder"
+            f"task {task}, layer {layer}: its fit was not kept, as it is of readouts of labels and numbers, where "
+            "nothing is erased, since fits are kept; run the same again with out= a new folder"
         )
 
     def __add__(self, other: Results) -> Results:

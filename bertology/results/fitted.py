@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 
 from bertology.corpora import Sentence, Sentences, as_sentences
 from bertology.errors import FitError, ResultsError, quoted
+from bertology.results.tables.predictions import SET_MARK
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
     from bertology.encoders import Encoder
-    from bertology.readouts import FeatureSource
+    from bertology.readouts import KeptFit
 
 BETWEEN_SPANS = " | "
 Items = Literal["words", "sentences", "pairs", "spans"]
@@ -38,7 +39,8 @@ class FitOrigin:
     init: str
     init_seed: int
     model_fingerprint: str
-    layer: int
+    layer: int | None
+    """None of a fit to several layers together."""
     pooling: str
     dtype: str
     stored_dtype: str
@@ -46,7 +48,13 @@ class FitOrigin:
     readout: str
     items: Items
     labels: tuple[str, ...]
-    gives_probabilities: bool
+    """None of a number."""
+    kind: str = "softmax"
+    """What scores are, as :attr:`bertology.readouts.KeptFit.kind`."""
+    layers: tuple[int, ...] = ()
+    """Layers that are read, where they are not the one."""
+    design: Mapping[str, Any] = field(default_factory=dict)
+    """As :attr:`bertology.readouts.KeptFit.design`."""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -57,14 +65,16 @@ class FittedProbe:
     origin: FitOrigin
     tensors: Mapping[str, Tensor]
     """``coefficients [class, dim]`` and ``intercepts [class]``, for raw vectors; of a perceptron they follow ``hidden
-    [unit, dim]`` and ``hidden_bias [unit]`` with ReLUs."""
+    [unit, dim]`` and ``hidden_bias [unit]`` with ReLUs; of an edge probe its parameters."""
 
     def __repr__(self) -> str:
         at = self.origin
-        return f"<FittedProbe {at.task} at layer {at.layer} of {at.model}: {len(at.labels)} labels of {at.items}>"
+        where = "all layers" if at.layer is None else f"layer {at.layer}"
+        what = "numbers" if at.kind == "number" else f"{len(at.labels)} labels"
+        return f"<FittedProbe {at.task} at {where} of {at.model}: {what} of {at.items}>"
 
     def predict(self, texts: Any, *, places: Sequence[Sequence[str]] | None = None, model: Any = None) -> pd.DataFrame:
-        """The most probable label of each item of new texts.
+        """The most probable label of each item of new texts, or its number.
 
         Args:
             texts: one or several, each a string, or a list of its words; of tasks about two texts pairs of them.
@@ -73,8 +83,8 @@ class FittedProbe:
             model: the encoder, if it is not to be loaded by the name it was probed by.
 
         Returns:
-            A line an item: ``text``, of words and spans ``place`` and ``word``, ``label``, and ``probability`` (NaN
-            where the readout gives none).
+            A line an item: ``text``, of words and spans ``place`` and ``word``; then ``label`` (several are joined by
+            ``|``) and ``probability`` (NaN where the readout gives none), or of numbers ``value``.
 
         Raises:
             FitError: the encoder is another one, or places are missing or outside a text.
@@ -83,12 +93,13 @@ class FittedProbe:
         import pandas as pd
 
         about, scores = self._read(texts, places, model)
-        best = scores.argmax(1)
-        probability = np.full(len(best), np.nan)
-        if self.origin.gives_probabilities:
-            probability = scores.double().softmax(1).gather(1, best[:, None])[:, 0].numpy()
-        labels = [self.origin.labels[place] for place in best.tolist()]
-        return pd.DataFrame({**about, "label": labels, "probability": probability})
+        if self.origin.kind == "number":
+            return pd.DataFrame({**about, "value": scores[:, 0].double().numpy()})
+        best, probability = self._fit.best(scores)
+        known = np.array(self.origin.labels, dtype=object)
+        # A set of labels is written as in the predictions of the run.
+        labels = known[best] if best.ndim == 1 else [SET_MARK.join(known[row]) for row in best.numpy()]
+        return pd.DataFrame({**about, "label": labels, "probability": probability.numpy()})
 
     def predict_proba(
         self, texts: Any, *, places: Sequence[Sequence[str]] | None = None, model: Any = None
@@ -100,33 +111,39 @@ class FittedProbe:
         """
         import pandas as pd
 
-        if not self.origin.gives_probabilities:
-            raise FitError(f"{self.origin.readout} gives no probabilities: ask predict for its labels")
+        if self.origin.kind in ("scores", "number"):
+            raise FitError(f"{self.origin.readout} gives no probabilities: ask predict for what it predicts")
         about, scores = self._read(texts, places, model)
         index = pd.MultiIndex.from_frame(pd.DataFrame(about))
-        return pd.DataFrame(scores.double().softmax(1).numpy(), columns=list(self.origin.labels), index=index)
+        probabilities = self._fit.probabilities(scores)
+        assert probabilities is not None
+        return pd.DataFrame(probabilities.numpy(), columns=list(self.origin.labels), index=index)
+
+    @property
+    def _fit(self) -> KeptFit:
+        from bertology.readouts import KeptFit
+
+        return KeptFit(self.tensors, self.origin.design, cast(Any, self.origin.kind))
 
     def _read(self, texts: Any, places: Any, model: Any) -> tuple[dict[str, list[str]], Tensor]:
         """The columns that tell items apart, and their scores ``[item, class]``."""
         from bertology.activations import read_words
-        from bertology.readouts import ArrayFeatures, ArraySpans, kept_scores, pooled
+        from bertology.readouts import ArrayFeatures, ArraySpans, pooled
 
         sentences, of_items = self._items(texts, places)
         encoder, origin = self._encoder(model), self.origin
         pool = origin.settings.get("pool", "mean")
         pooling = pool if pool == "cls" else origin.pooling
-        vectors = read_words(encoder, Sentences(sentences), layers=(origin.layer,), pooling=pooling)
+        layers = origin.layers or (cast(int, origin.layer),)
+        vectors = read_words(encoder, Sentences(sentences), layers=layers, pooling=pooling)
         if origin.stored_dtype == "float16":  # as the vectors were that it was fitted to
             vectors = vectors.half().float()
         starts = np.cumsum([0, *map(len, sentences)])
         spans = [[(first + starts[n], last + starts[n]) for first, last in item] for n, item in of_items]
-        if pool == "cls":
-            features: FeatureSource = ArrayFeatures(vectors)
-        else:
-            features = pooled(ArraySpans(vectors, np.array(spans, dtype=np.int64)), pooling=pool)
-        scores = vectors.new_empty(len(spans), len(origin.labels))
-        for items, chunk in features.chunks():
-            scores[items] = kept_scores(self.tensors, chunk[0])
+        source: Any = ArrayFeatures(vectors) if pool == "cls" else ArraySpans(vectors, np.array(spans, dtype=np.int64))
+        if pool != "cls" and not origin.design:
+            source = pooled(source, pooling=pool)
+        scores = self._fit.scores(source)
         about = {"text": [sentences[number].text for number, _ in of_items]}
         if origin.items in ("words", "spans"):
             about["place"] = [written_place(item) for _, item in of_items]
@@ -189,7 +206,10 @@ class FittedProbe:
 
         tensors, plain = load_fit(path)
         try:
-            return cls(FitOrigin(**{**plain, "labels": tuple(plain["labels"])}), tensors)
+            if "gives_probabilities" in plain:  # before fits of all readouts were kept
+                plain["kind"] = "softmax" if plain.pop("gives_probabilities") else "scores"
+            several = {name: tuple(plain[name]) for name in ("labels", "layers") if name in plain}
+            return cls(FitOrigin(**{**plain, **several}), tensors)
         except (KeyError, TypeError) as error:
             raise ResultsError(f"{path}.json: no whole probe there ({error}); fit it anew") from error
 

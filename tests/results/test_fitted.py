@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Any:
     made: dict[str, Results] = {}
     cache = str(tmp_path_factory.mktemp("cache"))
 
-    def of(task: str, corpus: Any, readout: str | None = None) -> Results:
+    def of(task: str, corpus: Any, readout: Any = None) -> Results:
         key = f"{task} {readout}"
         if key not in made:
             with pytest.MonkeyPatch.context() as patch:
@@ -70,7 +71,13 @@ def test_scikit_learn_predicts_the_same_from_kept_coefficients(ask: Any, tiny_be
     np.testing.assert_allclose(found["probability"], all_labels.to_numpy().max(1))
 
 
-@pytest.mark.parametrize("readout", ["linear", "ridge", "mlp", "lowrank"])
+BAYES = {"name": "bayes", "settings": {"steps": 60}}
+DEEP = {"name": "bayes", "settings": {"steps": 60, "hidden": 8}}
+QUICK: dict[str, Any] = {"max_epochs": 3, "hidden": 8, "projection": 6}
+PLAIN = {"pooling": "mean", "projection": 0, "classifier": "linear"}
+
+
+@pytest.mark.parametrize("readout", ["linear", "ridge", "mlp", "lowrank", BAYES, DEEP])
 def test_it_predicts_what_the_run_predicted(ask: Any, tiny_corpus: Path, readout: str) -> None:
     results = ask("pos", tiny_corpus, readout)
     for layer in (0, 2):
@@ -78,6 +85,90 @@ def test_it_predicts_what_the_run_predicted(ask: Any, tiny_corpus: Path, readout
         found = results.fitted("pos", layer).predict(list(load_corpus(tiny_corpus)["test"]))
         columns = ["text", "place", "word", "predicted", "probability"]
         pd.testing.assert_frame_equal(found.rename(columns={"label": "predicted"}), expected[columns], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("task", "readout"),
+    [
+        ("edge_dependencies", {"name": "edge", "settings": QUICK}),
+        ("edge_dependencies", {"name": "edge", "settings": {**QUICK, "pooling": "endpoints", "loss": "sigmoid"}}),
+        ("edge_dependencies", {"name": "edge", "settings": PLAIN}),
+        ("edge_dependencies", {"name": "edge_cumulative", "settings": QUICK}),
+        ("edge_pos", {"name": "edge_cat", "settings": QUICK}),
+        ("edge_pos", {"name": "edge_mix", "settings": QUICK}),
+    ],
+)
+def test_edge_probes_predict_what_the_run_predicted(ask: Any, tiny_corpus: Path, task: str, readout: Any) -> None:
+    results = ask(task, tiny_corpus, readout)
+    layers = list(
+        dict.fromkeys(row.layer for row in results.rows if row.control == "none" and row.init == "pretrained")
+    )
+    sentences = list(load_corpus(tiny_corpus)["test"])
+    for layer in layers:
+        every = results.predictions(task)
+        expected = every[every["layer"].isna()] if layer is None else every[every["layer"] == layer]
+        fitted = results.fitted(task, layer)
+        places = None
+        if fitted.origin.items == "spans":
+            places = [list(expected[expected["sentence"] == sentence.id]["place"]) for sentence in sentences]
+        found = fitted.predict(sentences, places=places)
+        assert list(found["word"]) == list(expected["word"])
+        # Vectors are read anew: where two labels are as good, either may be first.
+        assert (found["label"].to_numpy() == expected["predicted"].to_numpy()).mean() > 0.98
+        np.testing.assert_allclose(found["probability"], expected["probability"], atol=5e-3)
+        if readout["settings"].get("loss") != "sigmoid":
+            probabilities = fitted.predict_proba(sentences, places=places).to_numpy()
+            np.testing.assert_allclose(probabilities.max(1), found["probability"], atol=1e-5)
+
+
+def test_sets_of_labels(ask: Any) -> None:
+    dice = np.random.default_rng(2)
+
+    def draw() -> Sentence:
+        words = [str(dice.choice(["the", "dogs", "cats", "birds", "saw"])) for _ in range(6)]
+        label = tuple(name for name, word in (("A", "saw"), ("B", "dogs")) if word in words)
+        return Sentence.from_words(words, targets={"proto_roles": (Target((0, 3), label, (3, 6)),)})
+
+    sizes = (("train", 60), ("dev", 20), ("test", 20))
+    corpus = Corpus("sets", {name: Sentences(draw() for _ in range(size)) for name, size in sizes})
+    results = ask("edge_proto_roles", corpus, {"name": "edge", "settings": QUICK})
+    fitted, expected = results.fitted("edge_proto_roles", 2), results.predictions("edge_proto_roles", 2)
+    found = fitted.predict([(s.words[:3], s.words[3:]) for s in corpus["test"]])
+    assert fitted.origin.kind == "sets"
+    assert set(found["label"]) <= {"", "A", "B", "A|B", "B|A"}
+    assert list(found["label"]) == list(expected["predicted"])
+    np.testing.assert_allclose(found["probability"], expected["probability"], atol=5e-3)
+    assert ((fitted.predict_proba([tuple(TEXTS)]).to_numpy() > 0).sum(1) == 2).all()
+
+
+def test_numbers_are_predicted_as_in_the_run(ask: Any, tiny_corpus: Path) -> None:
+    train = load_corpus(tiny_corpus)["train"]
+    frame = pd.DataFrame(
+        {
+            "words": [list(sentence.words) for sentence in train],
+            "size": [[str(len(word)) for word in sentence.words] for sentence in train],
+            "split": ["train"] * 50 + ["dev"] * 10 + ["test"] * (len(train) - 60),
+        }
+    )
+    corpus = load_corpus(frame, columns="words=words,tags=size,split=split")
+    results = ask("word_number:size", corpus)
+    fitted, expected = results.fitted("word_number:size", 2), results.predictions("word_number:size", 2)
+    found = fitted.predict(list(corpus["test"]))
+    assert list(found.columns) == ["text", "place", "word", "value"]
+    np.testing.assert_allclose(found["value"], expected["predicted"].astype(float), atol=5e-3)
+    assert "numbers of words" in repr(fitted)
+    with pytest.raises(FitError, match="gives no probabilities"):
+        fitted.predict_proba("The dogs saw a cat.")
+
+
+def test_a_fit_that_was_kept_before_is_read(ask: Any, tiny_corpus: Path, tmp_path: Path) -> None:
+    fitted = ask("pos", tiny_corpus).fitted("pos", 2)
+    fitted.save(tmp_path / "fit")
+    about = json.loads((tmp_path / "fit.json").read_text())
+    for name in ("kind", "layers", "design"):
+        del about[name]
+    (tmp_path / "fit.json").write_text(json.dumps({**about, "gives_probabilities": True}))
+    pd.testing.assert_frame_equal(FittedProbe.load(tmp_path / "fit").predict(TEXTS), fitted.predict(TEXTS))
 
 
 def test_spans_are_named_as_predictions_name_them(ask: Any, tiny_corpus: Path) -> None:

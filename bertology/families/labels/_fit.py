@@ -13,16 +13,15 @@ from numpy.typing import NDArray
 from bertology.activations import Entry
 from bertology.errors import FitError
 from bertology.families.cells import Stopwatch, versions, write_cell
-from bertology.families.item_vectors import fill_sentences, readable, vectors_of
+from bertology.families.item_vectors import keep_fit, readable, vectors_of
 from bertology.families.items import ItemColumns, Problem, counts_of, labels_of, targets_of
 from bertology.families.labels._codelength import write_codes
 from bertology.families.splits import Splits
 from bertology.families.task_data import SPAN_MEMORY, TRAIN_MEMORY, TaskData, task_data
-from bertology.families.tasks import BaselineCells, FitCells, Job, Pair, skipped_words
+from bertology.families.tasks import BaselineCells, FitCells, Job, skipped_words
 from bertology.measures import SpanWords, lexical_labels, majority, word_majority
 from bertology.probing import get_probe
 from bertology.readouts import readout_kind
-from bertology.results import FITS, FitOrigin, FittedProbe, Items
 
 if TYPE_CHECKING:
     from bertology.readouts import Erasure, FittedReadout
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 def fit(cells: FitCells, job: Job) -> None:
     """Fit a readout to all layers, controls and seeds of a configuration at once, and write the cells."""
-    from bertology.readouts import get_readout
+    from bertology.readouts import KeptFit, get_readout
 
     watch = Stopwatch()
     problems = list(dict.fromkeys(Problem(control, seed) for control, seed, _ in cells.cells))
@@ -59,14 +58,14 @@ def fit(cells: FitCells, job: Job) -> None:
     provenance = watch.provenance(*packages, device=job.device, n_cells=len(cells.cells))
     columns = ItemColumns(data)
     own_weights = cells.weights.init == job.pair.request.init
-    is_kept = own_weights and erasure is None and readout_kind(cells.readout).reads == "words"
+    is_kept = own_weights and erasure is None
     for number, problem in enumerate(problems):
         counts = counts_of(data, seed=problem.seed, fraction=fraction)
         gold = data.test.codes if problem.control == "none" else labels_of(data, problem, "test")
         for place, layer in enumerate(cells.layers):
             cell = cells.cells[problem.control, problem.seed, layer]
-            if is_kept and problem.control == "none" and layer is not None:
-                _keep(job.run / FITS / cell.id, cells, data, fitted, (number, place, layer), job.pair)
+            if is_kept and problem.control == "none":
+                keep_fit(KeptFit.of(fitted, number, place), cells, data, job, cell)
             write_cell(
                 job.run,
                 cell,
@@ -77,48 +76,6 @@ def fit(cells: FitCells, job: Job) -> None:
             )
     for note in _notes(cells, fitted, problems):
         job.progress.note(note)
-
-
-def _keep(
-    path: Path, cells: FitCells, data: TaskData, fitted: FittedReadout, at: tuple[int, int, int], pair: Pair
-) -> None:
-    """Keep the fit of one problem and place of a layer, if its readout is of a kind that can be kept."""
-    from bertology.readouts import gives_probabilities, kept_tensors
-
-    problem, place, layer = at
-    if not (tensors := kept_tensors(fitted, problem, place)):
-        return
-    request = pair.request
-    origin = FitOrigin(
-        task=f"{cells.probe.task}.v{cells.probe.version}",
-        corpus=pair.corpus.name,
-        train_fingerprint=pair.splits.train.fingerprint,
-        model=str(pair.source.folder.absolute()) if Path(request.model) == pair.source.folder else request.model,
-        revision=pair.source.revision,
-        init=cells.weights.init,
-        init_seed=cells.weights.seed,
-        model_fingerprint=pair.fingerprints[cells.weights],
-        layer=layer,
-        pooling=request.pooling,
-        dtype=request.dtype,
-        stored_dtype=request.stored_dtype,
-        max_pieces=request.max_pieces,
-        readout=cells.readout,
-        items=_kind_of(data),
-        labels=data.labels[: data.n_train_labels],
-        gives_probabilities=gives_probabilities(fitted),
-        settings=dict(cells.config.changes),
-    )
-    FittedProbe(origin=origin, tensors=tensors).save(path)
-
-
-def _kind_of(data: TaskData) -> Items:
-    """Whether the items are words, whole sentences, halves of sentences, or other spans."""
-    if data.train.are_words:
-        return "words"
-    if not fill_sentences(data.train, data.splits.train):
-        return "spans"
-    return "pairs" if data.train.n_spans == 2 else "sentences"
 
 
 def write_baselines(baselines: BaselineCells, data: TaskData, run: Path) -> None:
