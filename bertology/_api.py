@@ -14,7 +14,7 @@ from bertology._files import explained_system_errors
 from bertology._memory import explained_shortage
 from bertology._names import short_names
 from bertology.activations import BarProgress, silent
-from bertology.corpora import Corpus, load_corpus
+from bertology.corpora import Corpus, kept_name, load_corpus
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.families.models import compare_models
 from bertology.families.request import CONTROLS, parse_controls, parse_names
@@ -95,7 +95,7 @@ def probe(
     request = ProbeRequest(
         tasks=_named(task),
         model=names[0],
-        corpus=corpus.name if isinstance(corpus, Corpus) else str(corpus),
+        corpus=kept_name(corpus) if isinstance(corpus, Corpus) else str(corpus),
         layers=layers if isinstance(layers, str) else ",".join(map(str, layers)),
         seeds=seeds,
         controls=parse_controls(controls),

@@ -123,7 +123,7 @@ def parse(
     if request.probe is None:
         probe = _fitted(_probing(request), progress)
     else:  # the treebank is not needed, and need not be there
-        probe = _kept(request.probe, model.title, fingerprint, layers and layers[0])
+        probe = _kept(request.probe, model.title, fingerprint, None if layers is None else layers[0])
     layer, pooling = probe.origin.layer if layers is None else layers[0], request.pooling or probe.origin.pooling
     probe.check(model_fingerprint=fingerprint, layer=layer, pooling=pooling)
     trusted = request.trust_remote_code or model.trust_remote_code

@@ -55,7 +55,7 @@ class Surprisals:
     @property
     def bits(self) -> Floats:
         """``[word]`` surprisal in bits."""
-        return self.nats / np.log(2)
+        return np.asarray(self.nats / np.log(2))
 
     def to_pandas(self, by: Literal["word", "piece", "text"] = "word") -> pd.DataFrame:
         """A line for each word, piece or text.
@@ -191,8 +191,10 @@ class _Read:
             elif spelt := [entry for entry in ids if entry in special]:
                 reason = f"it spells a special token, {encoder.tokenizer.convert_ids_to_tokens(spelt[0])}"
             words = range(*sentences.starts[number : number + 2].tolist())
-            firsts = cut.word_first[words.start : words.stop] - encoder.n_prefix
-            lasts = cut.word_last[words.start : words.stop] - encoder.n_prefix
+            firsts, lasts = (
+                ends[words.start : words.stop].astype(np.int64) - encoder.n_prefix
+                for ends in (cut.word_first, cut.word_last)
+            )
             self._keep(ids, _owners(len(ids), firsts, lasts) + words.start, reason)
 
     def _keep(self, ids: list[int], words: Integers, reason: str) -> None:
@@ -266,9 +268,9 @@ def _causal(encoder: Encoder, head: CausalHead, read: _Read, first: First, progr
         rows, mask = padded_inputs([inputs[number] for number in here], batch, encoder.pad_id)
         states = encoder.hidden_states(rows, mask, layers=(encoder.n_layers,))[encoder.n_layers]
         for number, hidden in zip(here.tolist(), states, strict=True):
-            ids = torch.tensor(inputs[number], device=hidden.device)
+            entries = torch.tensor(inputs[number], device=hidden.device)
             begin = max(1, len(start)) - 1
-            scored = head.log_probs(hidden[begin : len(ids) - 1], ids[begin + 1 :])
+            scored = head.log_probs(hidden[begin : len(entries) - 1], entries[begin + 1 :])
             values[number][len(values[number]) - len(scored) :] = -scored.double().cpu().numpy()
         progress.advance(len(here))
     progress.finish()

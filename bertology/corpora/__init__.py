@@ -7,7 +7,7 @@ a :class:`Sentences`.
 
 from bertology.corpora._corpus import Corpus
 from bertology.corpora._memory import Texts, as_sentences
-from bertology.corpora._named import corpus_is_available, known_corpora, load_corpus
+from bertology.corpora._named import corpus_is_available, kept_name, known_corpora, load_corpus
 from bertology.corpora._sentence import MultiwordToken, Sentence, Target
 from bertology.corpora._sentences import Sentences, WordLayer
 from bertology.corpora._table_columns import no_columns
@@ -28,6 +28,7 @@ __all__ = [
     "corpus_is_available",
     "english_sentence",
     "from_docs",
+    "kept_name",
     "known_corpora",
     "load_corpus",
     "no_columns",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -36,6 +37,10 @@ from bertology.errors import CorpusError, cut, cut_path
 
 _HOME = "https://raw.githubusercontent.com/UniversalDependencies"
 _TIMEOUT_S = 30
+_DIGITS = 8
+_IN_MEMORY = re.compile(rf".* #[0-9a-f]{{{_DIGITS}}}")
+_KEPT: dict[str, Corpus] = {}
+"""Corpora in memory that this process knows by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +147,26 @@ def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name
     return replace(loaded, name=name) if name else loaded
 
 
+def kept_name(corpus: Corpus) -> str:
+    """The name by which :func:`load_corpus` finds a corpus in memory again, in this process: what it is called, and the
+    beginning of its fingerprint. The embedded corpus has its own."""
+    if _is_embedded(corpus.name):
+        return corpus.name
+    name = f"{corpus.name} #{corpus.fingerprint[:_DIGITS]}"
+    _KEPT[name] = corpus
+    return name
+
+
 def _by_name(name_or_path: str | Path, columns: str | Sequence[str] | None) -> Corpus:
+    if str(name_or_path) in _KEPT:
+        if columns is not None:
+            raise no_columns(columns, str(name_or_path))
+        return _KEPT[str(name_or_path)]
+    if _IN_MEMORY.fullmatch(str(name_or_path)) and not exists(name_or_path):
+        raise CorpusError(
+            f"corpus {cut(str(name_or_path))}: it was in memory where it was named, and is not here; give it again, as "
+            "in rerun(run, out, corpora=[frame]), or run the same on a file of it"
+        )
     if (treebank := _of_tasks(name_or_path)) is not None:
         return sentence_tasks(_by_name(treebank, columns))
     parts = _joined_parts(name_or_path)

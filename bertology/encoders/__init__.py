@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
 from bertology.encoders.alignment.pieces import OnLong, Pieces, Pooling
+from bertology.encoders.loading.copies import ModelCopy, model_copies, prune_copies
 from bertology.encoders.loading.description import Init, ModelShape, ModelSource, model_fingerprint, model_shape
 from bertology.encoders.loading.resolve import known_models, resolve_model
 
@@ -32,6 +33,7 @@ __all__ = [
     "Encoder",
     "Init",
     "LabelledArray",
+    "ModelCopy",
     "ModelShape",
     "ModelSource",
     "ModuleAdapter",
@@ -46,9 +48,11 @@ __all__ = [
     "load_encoder",
     "load_reader",
     "masked_lm_loss",
+    "model_copies",
     "model_fingerprint",
     "model_name",
     "model_shape",
+    "prune_copies",
     "resolve_model",
     "word_attentions",
 ]

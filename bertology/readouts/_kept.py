@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from bertology._workers import Workers
 from bertology.errors import ResultsError
 from bertology.readouts._base import FittedReadout
 from bertology.readouts._fitting import FittedScores
-from bertology.readouts._sources import AnySource, as_spans, pooled
+from bertology.readouts._sources import AnySource, FeatureSource, as_spans, pooled
 from bertology.readouts.codelength._bayes import Compressors
 from bertology.readouts.edge._fitted import FittedEdge, FittedPooled, Scorer, with_parts
 from bertology.readouts.edge._model import Design, Group, log_probs
@@ -121,7 +121,8 @@ class KeptFit:
                     (items, of_fits[0]) for items, of_fits in scorer(with_parts(as_spans(source), plain["pooling"]))
                 )
             return
-        features = pooled(as_spans(source), pooling=self.design["pool"]) if self.design else source
+        pool = self.design.get("pool")
+        features = pooled(as_spans(source), pooling=pool) if pool else cast(FeatureSource, source)
         for items, vectors in features.chunks():
             hidden = vectors[0].float()
             if "hidden" in self.tensors:

@@ -208,8 +208,8 @@ class FittedProbe:
         try:
             if "gives_probabilities" in plain:  # before fits of all readouts were kept
                 plain["kind"] = "softmax" if plain.pop("gives_probabilities") else "scores"
-            several = {name: tuple(plain[name]) for name in ("labels", "layers") if name in plain}
-            return cls(FitOrigin(**{**plain, **several}), tensors)
+            plain |= {name: tuple(plain[name]) for name in ("labels", "layers") if name in plain}
+            return cls(FitOrigin(**plain), tensors)
         except (KeyError, TypeError) as error:
             raise ResultsError(f"{path}.json: no whole probe there ({error}); fit it anew") from error
 

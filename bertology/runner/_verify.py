@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bertology._files import explained_system_errors, file_sha256, read_checksums, read_json, shortened
-from bertology.errors import BertologyError
+from bertology.corpora import kept_name, load_corpus
+from bertology.errors import BertologyError, NameNotFoundError
 from bertology.families.cells import Cell
+from bertology.probing import get_probe
 from bertology.results import ResultRow, read_result_rows, reading_of
 from bertology.runner._folder import RECORD, RunFolder
 from bertology.runner._run import RunOptions, RunSummary, run_experiment
@@ -97,15 +99,26 @@ class Repetition:
 
 
 @explained_system_errors()
-def rerun(run: Path, out: Path, *, options: RunOptions | None = None) -> Repetition:
+def rerun(run: Path, out: Path, *, options: RunOptions | None = None, corpora: Sequence[Any] = ()) -> Repetition:
     """Run again what a run's own record says, in another folder, and compare.
 
     Vectors that are in the store, where they are kept by the content of model and text, are not read again.
 
+    Args:
+        run: its folder.
+        out: the folder of the repetition.
+        options: how to run it.
+        corpora: what was in memory when the run was made: corpora, as :func:`bertology.load_corpus` returns them, or
+            data of which it makes one without being told their columns.
+
     Raises:
-        BertologyError: the folder is not a run's, or ``out`` is taken.
+        BertologyError: the folder is not a run's, ``out`` is taken, or something that was in memory is not given.
     """
+    for corpus in corpora:
+        kept_name(load_corpus(corpus))
     experiment = RunFolder(run).experiment()
+    for task in experiment.tasks:
+        _check_known(task.name, run)
     before = _scores(run)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BertologyError(f"{out} is not empty: name another folder with --out")
@@ -122,6 +135,14 @@ def rerun(run: Path, out: Path, *, options: RunOptions | None = None) -> Repetit
             both = zip(_SCORES, before[key], after[key], strict=True)
             moved.append(f"{name}: {', '.join(f'{field} {old} → {new}' for field, old, new in both if old != new)}")
     return Repetition(summary, len(before.keys() & after.keys()), tuple(sorted(moved)))
+
+
+def _check_known(task: str, run: Path) -> None:
+    try:
+        get_probe(task)
+    except NameNotFoundError as error:
+        remedy = "if it was registered in the process that made the run, call bertology.register_probe before rerun"
+        raise BertologyError(f"{run}: {error}; {remedy}") from None
 
 
 def _scores(run: Path) -> dict[tuple[Any, ...], tuple[Any, ...]]:

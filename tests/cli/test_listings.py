@@ -271,3 +271,31 @@ def test_the_cache_is_listed_checked_and_pruned(bertology: Command, probe: Comma
     assert bertology("cache", "list").out == "0 entries, 0.0 MB (0 bytes)\n"
     # Results are not touched.
     assert probe("--format", "csv").out == before.out
+
+
+def test_copies_of_models_are_listed_and_deleted_when_named(
+    bertology: Command, probe: Command, tiny_bert: Path, own_cache: Path
+) -> None:
+    from bertology import load_encoder
+    from bertology.encoders import model_name
+
+    encoder = load_encoder(str(tiny_bert))
+    encoder.model.body.embeddings.word_embeddings.weight[5] += 1  # type: ignore[operator, union-attr, index]
+    copy = Path(model_name(encoder))
+    assert copy.parent.parent == own_cache / "models"
+    (own_cache / "models" / "notes").mkdir()
+    line, total = bertology("cache", "list").out.splitlines()
+    assert line.startswith(f"models/{copy.parent.name}  ")
+    assert line.endswith("tiny-bert: a copy of a model in memory, by which runs name it")
+    assert total.startswith("1 entry, ")
+    assert bertology("cache", "prune", "--yes").out == "freed 0 entries, 0.0 MB (0 bytes)\n"
+    assert copy.is_dir()
+    assert bertology("cache", "prune", "--models", "--dry-run").out.splitlines()[0] == line
+    assert "would be deleted: say so with --yes" in bertology("cache", "prune", "--models").one_line()
+    assert bertology("cache", "prune", "--models", "--yes", "--older-than-days", "1").out.startswith("freed 0 ")
+    assert copy.is_dir()
+    assert bertology("cache", "prune", "--models", "--yes").out.splitlines()[-1].startswith("freed 1 entry, ")
+    assert not copy.parent.exists()
+    assert (own_cache / "models" / "notes").is_dir()
+    lost = bertology("probe", "--model", copy, "--corpus", "pocket").one_line()
+    assert lost.startswith(f"no model folder {copy}: check the path")

@@ -18,6 +18,7 @@ import torch
 from bertology._files import cache_folder, explained_write_errors
 from bertology._temporary import sweep, temporary_folder
 from bertology.encoders._encoder import Encoder
+from bertology.encoders.loading.copies import MODELS
 from bertology.encoders.loading.description import MemorySource, ModelSource, config_content, model_fingerprint
 from bertology.encoders.loading.load import load_encoder
 from bertology.encoders.loading.module import module_source
@@ -172,7 +173,7 @@ def _weights_that_count(model: Any) -> dict[str, torch.Tensor]:
 
 def _saved(model: Any, tokenizer: Any, title: str) -> Path:
     """The folder of a copy in the cache folder, written where there is none with this content."""
-    parent = cache_folder() / "models"
+    parent = cache_folder() / MODELS
     with explained_write_errors(parent, remedy=_REMEDY):
         parent.mkdir(parents=True, exist_ok=True)
         sweep(parent)

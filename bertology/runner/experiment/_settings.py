@@ -19,11 +19,14 @@ from pydantic_core import CoreSchema
 
 from bertology._names import name_not_found
 from bertology._settings import Place, Text, Truth, Whole, checked, parse_yaml, to_yaml
+from bertology.corpora import kept_name, load_corpus
 from bertology.errors import cut, quoted
 from bertology.families.request import CONTROLS, Control, ProbeRequest, ReadoutConfig, parse_controls, sweep
 from bertology.measures import N_RESAMPLES
 
 Pool = Literal["mean", "max", "last", "cls"]
+_OF_FILES = (str, int, float, list, Mapping, type(None))
+"""What a file may hold; everything else is an object of Python."""
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -39,7 +42,15 @@ class _Named(_Settings):
     @model_validator(mode="before")
     @classmethod
     def _from_name(cls, given: Any) -> Any:
-        return {"name": given} if isinstance(given, str) else given
+        if isinstance(given, str) or not isinstance(given, (*_OF_FILES, _Settings)):
+            given = {"name": given}
+        is_named = isinstance(given, Mapping) and not isinstance(given.get("name"), _OF_FILES)
+        return cls._with_name(dict(given)) if is_named else given
+
+    @classmethod
+    def _with_name(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """Settings with a name in place of an object of Python."""
+        return settings
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -76,6 +87,13 @@ class ModelSettings(_Named):
     """Read windows of at most so many pieces."""
     trust_remote_code: Truth = False
     """Run code that comes with a hub model."""
+
+    @classmethod
+    def _with_name(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """A model in memory is named by its files, those it was loaded from or a copy in the cache."""
+        from bertology.encoders import model_name  # imports torch
+
+        return {**settings, "name": model_name(settings["name"])}
 
     @classmethod
     def of(cls, request: ProbeRequest, *, title: str) -> ModelSettings:
@@ -118,6 +136,12 @@ class CorpusSettings(_Named):
     """Of what cloze tasks ask, at most so many items of each group, drawn by lot; all when left out."""
 
     _SHARED: ClassVar = ("train_split", "test_split", "columns", "annotate", "sentences")
+
+    @classmethod
+    def _with_name(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """Data in memory are named by their content."""
+        data = load_corpus(settings.pop("name"), columns=settings.pop("columns", None))
+        return {**settings, "name": kept_name(data)}
 
     @classmethod
     def of(cls, request: ProbeRequest) -> CorpusSettings:
@@ -238,7 +262,12 @@ class OutputSettings(_Settings):
 
 
 class Experiment(_Settings):
-    """An experiment: models × corpora × tasks × layers × seeds × controls, resolved into cells before anything runs."""
+    """An experiment: models × corpora × tasks × layers × seeds × controls, resolved into cells before anything runs.
+
+    In Python a model or corpus may also be an object: an encoder, a pair (model, tokenizer), a DataFrame, a
+    :class:`~bertology.Corpus`; alone or as ``name`` of a mapping, as in ``Experiment(name="mine", models=[encoder],
+    corpora=[{"name": frame, "columns": "text=t"}], tasks=["pos"])``.
+    """
 
     name: Annotated[str, Field(strict=True, pattern=r"^[\w][\w.-]*$", max_length=100)]
     """Up to 100 letters, digits, `-`, `_` and `.`; the run's folder is called so."""

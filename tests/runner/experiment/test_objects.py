@@ -1,0 +1,128 @@
+"""Experiments made in Python of models and data in memory, and their repetition."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pandas as pd
+import pytest
+
+from bertology import load_corpus, load_encoder, probe, register_probe
+from bertology._settings import to_yaml
+from bertology.corpora import Corpus
+from bertology.corpora._named import _KEPT
+from bertology.errors import BertologyError
+from bertology.probing import RepresentationProbe, word_examples
+from bertology.probing._registry import OF_PROCESS
+from bertology.results import read_results
+from bertology.runner import RunOptions, rerun, run_experiment
+from bertology.runner.experiment import Experiment, load_experiment
+
+SERIAL = RunOptions(engine="serial")
+GRID: dict[str, Any] = {"layers": 0, "controls": "majority", "outputs": {"plots": []}}
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    rows = [["the", "dogs", "sleep"], ["we", "watch", "the", "watch"]] * 20
+    tags = [["DET", "NOUN", "VERB"], ["PRON", "VERB", "DET", "NOUN"]] * 20
+    return pd.DataFrame({"tokens": rows, "upos": tags, "part": (["train"] * 20 + ["dev"] * 10 + ["test"] * 10)})
+
+
+COLUMNS = "words=tokens,tags=upos,split=part"
+
+
+def forgotten() -> Any:
+    """As in another process, which has no corpus in memory."""
+    return patch.dict(_KEPT, clear=True)
+
+
+def test_a_changed_model_and_a_frame(frame: pd.DataFrame, tiny_bert: Path, tmp_path: Path) -> None:
+    encoder = load_encoder(str(tiny_bert))
+    encoder.model.body.embeddings.word_embeddings.weight[5] += 1  # type: ignore[operator, union-attr, index]
+    data = {"name": frame, "columns": COLUMNS, "id": "mine"}
+    experiment = Experiment(name="mine", models=[encoder], corpora=[data], tasks=["pos"], **GRID)
+    run_experiment(experiment, tmp_path / "run", options=SERIAL)
+    results = read_results(tmp_path / "run")
+    asked = load_experiment(tmp_path / "run" / "experiment.yaml")
+    assert asked == experiment
+    # The file names the copy of the model, and the data by their content.
+    assert Path(asked.models[0].name).is_dir()
+    assert asked.models[0].name != str(tiny_bert)
+    assert asked.corpora[0].name == f"data in memory #{load_corpus(frame, columns=COLUMNS).fingerprint[:8]}"
+    assert {row.corpus for row in results.rows} == {"mine"}
+    # They are the cells of the same asked for in one call.
+    same = probe("pos", model=encoder, corpus=frame, columns=COLUMNS, layers="0", controls="majority")
+    assert {row.cell_id for row in same.rows} == {row.cell_id for row in results.rows}
+
+
+def test_objects_alone_or_as_names(frame: pd.DataFrame, tiny_bert: Path, tiny_corpus: Path) -> None:
+    corpus = load_corpus(tiny_corpus)
+    encoder = load_encoder(str(tiny_bert))
+    models = [encoder, {"name": (encoder.model.outermost, encoder.tokenizer), "id": "again"}, "pocket"]
+    found = Experiment(name="many", models=models, corpora=[corpus, "pocket"], tasks=["pos"], **GRID)
+    assert [model.name for model in found.models] == [str(tiny_bert), str(tiny_bert), "pocket"]
+    assert found.corpora[0].name.startswith(f"{corpus.name} #")
+    assert load_corpus(found.corpora[0].name) is corpus
+    with pytest.raises(BertologyError, match="is no name, and has no tokenizer"):
+        Experiment(name="many", models=[frame], corpora=["pocket"], tasks=["pos"])
+
+
+def test_rerun_takes_the_data_again_or_says_so(frame: pd.DataFrame, tiny_bert: Path, tmp_path: Path) -> None:
+    corpus = load_corpus(frame, columns=COLUMNS)
+    chosen: dict[str, Any] = {"model": tiny_bert, "layers": "0", "controls": "majority"}
+    probe("pos", corpus=frame, columns=COLUMNS, out=tmp_path / "run", **chosen)
+    assert not rerun(tmp_path / "run", tmp_path / "here", options=SERIAL).moved
+    with forgotten():
+        with pytest.raises(BertologyError, match=r"it was in memory where it was named.*rerun\(run, out, corpora=\["):
+            rerun(tmp_path / "run", tmp_path / "lost", options=SERIAL)
+        other = Corpus("data in memory", {**corpus.splits, "test": corpus["test"][:5]})
+        with pytest.raises(BertologyError, match="it was in memory"):
+            rerun(tmp_path / "run", tmp_path / "lost", options=SERIAL, corpora=[other])
+        assert not rerun(tmp_path / "run", tmp_path / "given", options=SERIAL, corpora=[corpus]).moved
+    code = "from bertology.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "rerun", tmp_path / "run", "--out", tmp_path / "new"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("bertology: corpus data in memory #")
+    assert done.stderr.count("\n") == 1
+
+
+def test_rerun_of_an_own_probe(tiny_bert: Path, tiny_corpus: Path, tmp_path: Path) -> None:
+    class Long(RepresentationProbe):
+        """Is a word long?"""
+
+        task, version = "long_word", 1
+        question, reference = "Is the word long?", "nobody"
+        readout, metrics = "linear.v2", ("accuracy",)
+
+        def examples(self, sentences: Any) -> Any:
+            return word_examples(sentences, [str(len(word) > 3) for word in words_of(sentences)])
+
+    def words_of(sentences: Any) -> list[str]:
+        return [word for sentence in sentences for word in sentence.words]
+
+    with patch.dict(OF_PROCESS, clear=True):
+        probe(Long(), model=tiny_bert, corpus=tiny_corpus, layers="0", controls="majority", out=tmp_path / "run")
+        assert not rerun(tmp_path / "run", tmp_path / "again", options=SERIAL).moved
+        OF_PROCESS.clear()
+        with pytest.raises(
+            BertologyError, match=r"unknown task 'long_word'.*call bertology.register_probe before rerun"
+        ):
+            rerun(tmp_path / "run", tmp_path / "lost", options=SERIAL)
+        register_probe(Long)
+        assert not rerun(tmp_path / "run", tmp_path / "third", options=SERIAL).moved
+
+
+def test_files_take_no_objects(tmp_path: Path) -> None:
+    path = tmp_path / "e.yaml"
+    path.write_text(to_yaml({"name": "e", "models": ["pocket"], "corpora": ["mine #0123abcd"], "tasks": ["pos"]}))
+    with pytest.raises(BertologyError, match="corpus mine #0123abcd: it was in memory where it was named, and is not"):
+        run_experiment(load_experiment(path), tmp_path / "run")
