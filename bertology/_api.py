@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bertology._files import explained_system_errors
 from bertology._memory import explained_shortage
 from bertology._names import short_names
-from bertology.activations import BarProgress, silent
+from bertology.activations import BarProgress, can_show, silent
 from bertology.corpora import Corpus, kept_name, load_corpus
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.families.models import compare_models
@@ -65,7 +64,7 @@ def probe(
             of attention heads ``offset``, ``nearest``, ``head_match`` and ``rule``, of numbers ``mean`` and
             ``word_mean``; or ``"all"``, or ``"none"``.
         out: a folder to keep the run in; the cache when left out. Of several models each has a folder of its own there.
-        progress: whether to draw a bar; by default, if standard error is a terminal.
+        progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
         settings: further fields of :class:`bertology.runner.ProbeRequest`, such as ``dtype``, ``pooling``,
             ``sentences`` (at most so many of each split), ``random_draws``, ``on_long``, ``device``, ``test_split``,
             ``columns`` or ``annotate``; ``readout``, names with commas, or a mapping as in an experiment file,
@@ -87,7 +86,7 @@ def probe(
             raise CorpusError(f"annotate labels a file of raw text, not {corpus.name}; annotate_text takes a text")
     if not isinstance(settings.get("readout"), str | None):
         settings["readout"] = Experiment.readout_configs(settings["readout"])
-    show = sys.stderr.isatty() if progress is None else progress
+    show = can_show() if progress is None else progress
     names = [_name_of(one) for one in (model if isinstance(model, list) else [model])]
     short = short_names(names)
     if not names or len(short) < len(names):

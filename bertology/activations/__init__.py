@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bertology._lazy import lazy_attributes
 from bertology.activations._neurox import export_neurox, import_neurox
-from bertology.activations._progress import BarProgress, Progress, silent
+from bertology.activations._progress import BarProgress, Progress, can_show, silent
 from bertology.activations._store import Entry, Recipe
 from bertology.activations._upkeep import StoreStatus, prune_store, store_status
 
@@ -29,6 +29,7 @@ __all__ = [
     "SpanVectors",
     "StoreStatus",
     "WordVectors",
+    "can_show",
     "export_neurox",
     "extract",
     "import_neurox",

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from threading import Lock
 from typing import Any
+
+_MOST_WRITTEN_OUT = 9999
+"""Larger totals are written as 12.3k."""
 
 
 class Progress:
@@ -27,14 +31,33 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Show a note to the user, on standard error."""
-        print(f"note: {text}", file=sys.stderr)
+        self.line(f"note: {text}")
+
+    def line(self, text: str) -> None:
+        """Print a line on standard error."""
+        print(text, file=sys.stderr)
 
 
 silent = Progress()
 
 
+def can_show() -> bool:
+    """Whether bars can be drawn: standard error is a terminal, or this is a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return sys.stderr.isatty() or "IPKernelApp" in getattr(shell, "config", ())
+
+
+def _tqdm() -> Any:
+    """The bars of a terminal, or of a notebook."""
+    with warnings.catch_warnings():
+        # A notebook without ipywidgets shows them as text.
+        warnings.simplefilter("ignore")
+        from tqdm.auto import tqdm
+    return tqdm
+
+
 class BarProgress(Progress):
-    """A bar on standard error with rate and remaining time."""
+    """A bar with what is done of how much, rate and remaining time, on standard error or in a notebook."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -42,9 +65,8 @@ class BarProgress(Progress):
         self._lock = Lock()
 
     def start(self, total: int, *, unit: str) -> None:
-        from tqdm import tqdm
-
-        self._bar = tqdm(total=total, desc=self._label, unit=f" {unit}", unit_scale=True, leave=False, smoothing=0.05)
+        scaled = {"unit": f" {unit}", "unit_scale": total > _MOST_WRITTEN_OUT, "smoothing": 0.05}
+        self._bar = _tqdm()(total=total, desc=self._label, leave=False, **scaled)
 
     def advance(self, amount: int) -> None:
         with self._lock:
@@ -57,18 +79,14 @@ class BarProgress(Progress):
 
     def say(self, text: str) -> None:
         """Show the text instead of a bar, with the time it has taken."""
-        from tqdm import tqdm
-
         if self._bar is None:
-            self._bar = tqdm(total=1, bar_format="{desc} [{elapsed}]", leave=False)
+            self._bar = _tqdm()(total=1, bar_format="{desc} [{elapsed}]", leave=False)
         self._bar.set_description_str(f"{self._label}: {text}")
 
     def finish(self) -> None:
         if self._bar is not None:
             self._bar.close()
 
-    def note(self, text: str) -> None:
-        """Print the note without breaking the bar."""
-        from tqdm import tqdm
-
-        tqdm.write(f"note: {text}", file=sys.stderr)
+    def line(self, text: str) -> None:
+        """Print the line without breaking a bar."""
+        _tqdm().write(text, file=sys.stderr)

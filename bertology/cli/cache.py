@@ -27,7 +27,8 @@ def list_entries() -> None:
 
     status = sorted(store_status(), key=lambda entry: (entry.is_left_alone, -entry.n_bytes))
     copies = sorted(model_copies(), key=lambda copy: -copy.n_bytes)
-    for entry in (*status, *copies):
+    entries: list[Stored] = [*status, *copies]
+    for entry in entries:
         typer.echo(_line(entry))
     typer.echo(_sum([*(entry for entry in status if not entry.is_left_alone), *copies]))
 

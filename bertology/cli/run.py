@@ -75,7 +75,7 @@ def run(
         cluster=ClusterChoice(scheduler, slurm, patience),
         retry_failed=retry_failed,
         fail_fast=fail_fast,
-        echo=(lambda _: None) if quiet else lambda line: typer.echo(line, err=True),
+        echo=(lambda _: None) if quiet else (BarProgress("") if show else silent).line,
         progress=BarProgress if show else lambda _: silent,
     )
     experiment, is_agreed = load_experiment(file, changes=set_ or ()), partial(_is_agreed, file)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bertology._files import cache_folder, canonical_json, digest, explained_system_errors, explained_write_errors
 from bertology._temporary import sweep
-from bertology.activations import silent
+from bertology.activations import Progress, silent
 from bertology.corpora import Corpus
 from bertology.errors import BertologyError
 from bertology.families.request import ProbeRequest
@@ -167,7 +167,8 @@ class _Session:
         self.device = device_of(self.options.engine, pending, device=device, cluster=self.options.cluster)
 
     def compute(self) -> None:
-        pending = [unit for unit in self._work.shard(self.options.shard) if self._is_pending(unit)]
+        units = self._work.shard(self.options.shard)
+        pending = [unit for unit in units if self._is_pending(unit)]
         if not pending:
             return
         self.find_device(pending)
@@ -182,22 +183,31 @@ class _Session:
             run=self._folder.path,
             echo=options.echo,
         ) as engine:
-            if busy := self._stage(pending, engine, wait=False):
-                # By now, whoever computed these has finished them or has gone.
-                self._stage(busy, engine, wait=True)
+            whole, n_left = options.progress(self._work.experiment.name), sum(len(unit.cells) for unit in pending)
+            n_cells = sum(len(unit.cells) for unit in units)
+            whole.start(n_cells, unit="cells")
+            whole.skip(n_cells - n_left)
+            try:
+                if busy := self._stage(pending, engine, whole, wait=False):
+                    # By now, whoever computed these has finished them or has gone.
+                    self._stage(busy, engine, whole, wait=True)
+            finally:
+                whole.finish()
 
     def _is_pending(self, unit: Unit) -> bool:
         if finished(self._folder.path, unit):
             return False
         return self.options.retry_failed or failure_of(self._folder.path, unit) is None
 
-    def _stage(self, units: Sequence[Unit], engine: Engine, *, wait: bool) -> list[Unit]:
-        """Compute units; those another process computes are returned, or none where a failure ends it all."""
+    def _stage(self, units: Sequence[Unit], engine: Engine, whole: Progress, *, wait: bool) -> list[Unit]:
+        """Compute units, which count in the ``whole``; those another process computes are returned, or none where a
+        failure ends it all."""
         context = Context(self._folder.path, self.device, wait, self._is_pending, self.options.progress)
         busy = []
         with closing(engine(units, context)) as outcomes:
             for number, outcome in outcomes:
                 unit = units[number]
+                whole.advance(0 if outcome == "busy" else len(unit.cells))
                 if isinstance(outcome, Exception):
                     self.options.echo(f"failed  {unit.title}")
                     is_bug = self.options.engine == "serial" and not isinstance(outcome, BertologyError)
