@@ -355,6 +355,8 @@ def experiment_schema() -> Mapping[str, Any]:
         "description": "Files that this one builds on, by their paths from here; what is written here comes first.",
     }
     schema["properties"] = {**schema["properties"], "include": include}
+    # What is said of objects is for Python.
+    schema["description"] = schema["description"].partition("\n")[0]
     # What a file leaves out may stand in a file that it includes.
     schema.pop("required", None)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "bertology experiment"}
