@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Polygon, Rectangle
 from matplotlib.path import Path
 
+from bertology._fonts import Fonts
 from bertology.results.render.plot import BLUE, GREY, PALE, PURPLE, TEXT, VERMILION, LayerFigure
 from bertology.results.trees._arcs import Arc, Kind, Line, Words, levels
-from bertology.results.trees._fonts import Fonts
 
 # All in points.
 WORD_SIZE, _LABEL_SIZE, _TITLE_SIZE, _SCORE_SIZE, _NOTE_SIZE = 10.0, 6.5, 10.0, 8.5, 7.5

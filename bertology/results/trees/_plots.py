@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from bertology._fonts import Fonts
 from bertology.results.render.plot import BLUE, GREY, PALE, TEXT, draw_grid, new_figure, style_axes, write_caption
 from bertology.results.trees._arcs import Words
-from bertology.results.trees._fonts import Fonts
 
 # From near and deep to far and pale, in one hue, which survives print in grey.
 _SHADES = LinearSegmentedColormap.from_list("distances", ["#08306b", "#2474b3", "#7fb8dc", "#c6dbef", "#f7fafd"])

@@ -4,8 +4,8 @@ import pytest
 from matplotlib.font_manager import fontManager
 from matplotlib.ft2font import FT2Font
 
+from bertology._fonts import Fonts
 from bertology.results.trees import plot_arcs
-from bertology.results.trees._fonts import Fonts
 
 
 def has(family, letter):
