@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bertology.attention._measured import Masses, NormShares, Offsets, Sharpness
     from bertology.attention._pass import stream_maps
     from bertology.attention._paths import attention_flow, attention_rollout, sentence_maps
-    from bertology.attention._plot import plot_heads
+    from bertology.attention._plot import plot_head, plot_heads
     from bertology.attention._ratios import HeadRatios, Scope
     from bertology.attention._statistic import HeadStatistic, MakeStatistic, MapBatch
     from bertology.attention.viewer._read import labelled_attention, read_attention
@@ -40,6 +40,7 @@ __all__ = [
     "attention_rollout",
     "head_statistics",
     "labelled_attention",
+    "plot_head",
     "plot_heads",
     "read_attention",
     "sentence_maps",

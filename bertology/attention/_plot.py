@@ -1,11 +1,14 @@
-"""Heatmaps of layers by heads, for print and for colour-blind readers, without pyplot's global state."""
+"""Heatmaps of one head and of layers by heads, for print and colour-blind readers, without pyplot's global state."""
 
 from __future__ import annotations
 
 import io
 import math
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -13,7 +16,10 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from bertology.errors import ResultsError
+from bertology._files import write_derived
+from bertology._fonts import Fonts
+from bertology.encoders import LabelledArray
+from bertology.errors import ResultsError, StoreError, quoted
 
 # The shades of all heatmaps here: one hue from pale to deep, which survives print in grey.
 _SHADES = LinearSegmentedColormap.from_list("heads", ["#f4f8fc", "#c6dbef", "#7fb8dc", "#2474b3"])
@@ -25,15 +31,137 @@ _MOST_WRITTEN = 12
 _COLUMNS = 3
 _LETTERS = 13
 """Letters of a title in an inch."""
+_MOST_UNITS = 160
+"""Rows or columns of a map that a page can hold with names beside them."""
+_FEW_UNITS, _MANY_UNITS = 16, 48
+_NAME_SIZE, _MOST_LETTERS = 8.0, 24
+_FORMATS = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
 
 
 class HeadFigure(Figure):
-    """A figure that a notebook displays by itself."""
+    """A figure that a notebook displays by itself, cropped to what is drawn."""
+
+    def save(self, path: str | Path) -> Path:
+        """Write the figure as ``.svg``, ``.pdf`` or ``.png``; text stays text, which can be searched and edited.
+
+        Raises:
+            StoreError: the name ends otherwise, or the file cannot be written.
+        """
+        path = Path(path)
+        ending = path.suffix.lower().removeprefix(".")
+        if ending not in _FORMATS:
+            raise StoreError(f"cannot draw {quoted(path.name)}: name a file that ends in .svg, .pdf or .png")
+        write_derived(path.parent, {path.name: self._bytes(ending)}, remedy="name another file")
+        return path
 
     def _repr_png_(self) -> bytes:
+        return self._bytes("png")
+
+    def _bytes(self, ending: str) -> bytes:
+        # Laid out once: each time again everything moves by a fraction of a point.
+        self.draw_without_rendering()
+        self.set_layout_engine("none")
         out = io.BytesIO()
-        self.savefig(out, format="png", metadata={"Software": None})
+        with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "bertology", "pdf.fonttype": 42}):
+            self.savefig(out, format=ending, bbox_inches="tight", pad_inches=0.04, metadata=_FORMATS[ending])
         return out.getvalue()
+
+
+def plot_head(
+    maps: LabelledArray | Sequence[LabelledArray],
+    *,
+    title: str | Sequence[str] | None = None,
+    label: str = "attention weight",
+) -> HeadFigure:
+    """Draw the attention map of a head as shades, from the words of rows to those of columns, which label them.
+
+    Args:
+        maps: ``[from, to]`` of one head, such as ``encoder.attention("…").at(layer=8, head=10)``; several are drawn
+            side by side on one scale.
+        title: above each map; the name of the head, such as ``L8H10``, when left out.
+        label: of the colour bar.
+
+    Returns:
+        The figure: shows itself in a notebook, and has ``.save(path)``.
+
+    Raises:
+        ResultsError: an array is not one map, or has too many rows or columns for a figure.
+    """
+    maps = [maps] if isinstance(maps, LabelledArray) else list(maps)
+    for one in maps:
+        _check_map(one)
+    titles = [_name_of(one) for one in maps] if title is None else [title] if isinstance(title, str) else list(title)
+    fonts = Fonts.of(str(unit) for one in maps for units in one.labels.values() for unit in units)
+    longest = max(fonts.width(_clipped(unit), _NAME_SIZE) for one in maps for unit in one.labels["from"]) / 72
+    cell = 0.3 if max(max(one.shape) for one in maps) <= _MANY_UNITS else 0.16
+    sides = [[max(1.6, cell * size) for size in one.shape] for one in maps]
+    size = (sum(longest + width + 0.9 for _, width in sides) + 0.9, max(height for height, _ in sides) + longest + 1.0)
+    figure = HeadFigure(figsize=size, dpi=200, layout="constrained")
+    FigureCanvasAgg(figure)
+    most = max(float(one.values.max()) for one in maps) or 1.0
+    axes = figure.subplots(1, len(maps), squeeze=False, width_ratios=[longest + width for _, width in sides])[0]
+    for ax, one, name in zip(axes, maps, titles, strict=True):
+        _draw_map(ax, one, name, most, fonts)
+    bar = figure.colorbar(axes[0].collections[0], ax=axes, fraction=0.3 / size[0], aspect=14 * max(1, size[1] / 3))
+    bar.set_label(label, fontsize=7.5, color=_TEXT)
+    bar.ax.tick_params(labelsize=7, color=_GREY, labelcolor=_TEXT)
+    bar.outline.set_visible(False)
+    if note := fonts.note():
+        figure.supxlabel(note, fontsize=7.5, color=_GREY, x=0.01, ha="left")
+    return figure
+
+
+def _check_map(one: LabelledArray) -> None:
+    if list(one.labels) != ["from", "to"]:
+        raise ResultsError(
+            f"an array of {', '.join(one.labels)} is not the map of one head: choose one, such as "
+            "encoder.attention(text).at(layer=2, head=1)"
+        )
+    if max(one.shape) > _MOST_UNITS:
+        raise ResultsError(
+            f"{max(one.shape)} units are too many for a figure with room for {_MOST_UNITS}: take a shorter text, or "
+            "the page of bertology.attention.view"
+        )
+
+
+def _name_of(one: LabelledArray) -> str:
+    return "".join(
+        f"{letter}{one.chosen[axis]}" for axis, letter in (("layer", "L"), ("head", "H")) if axis in one.chosen
+    )
+
+
+def _clipped(unit: str) -> str:
+    return unit if len(unit) <= _MOST_LETTERS else f"{unit[: _MOST_LETTERS - 1]}…"
+
+
+def _draw_map(ax: Axes, one: LabelledArray, title: str, most: float, fonts: Fonts) -> None:
+    """Rows from the top down, as they are read; columns from left to right."""
+    values = np.asarray(one.values, dtype=np.float64)
+    ax.pcolormesh(values, cmap=_SHADES, vmin=0, vmax=most, edgecolors="white", linewidth=0.4)
+    ax.set_aspect("equal")
+    ax.set_anchor("N")
+    ax.invert_yaxis()
+    if max(values.shape) <= _FEW_UNITS:
+        _write(ax, values, values / most)
+    for axis, name in ((ax.yaxis, "from"), (ax.xaxis, "to")):
+        axis.set_ticks(np.arange(len(one.labels[name])) + 0.5, [fonts.drawable(_clipped(u)) for u in one.labels[name]])
+    ax.xaxis.tick_top()
+    ax.xaxis.set_label_position("top")
+    ax.tick_params(length=0, labelsize=_NAME_SIZE, labelcolor=_TEXT)
+    # A dollar sign begins no formula.
+    text: dict[str, Any] = {"fontfamily": list(fonts.families), "parse_math": False}
+    for tick in ax.get_yticklabels():
+        tick.set(**text)
+    for tick in ax.get_xticklabels():
+        tick.set(rotation=90, ha="center", va="bottom", **text)
+    ax.set_ylabel("from (rows)", fontsize=_NAME_SIZE, color=_GREY)
+    ax.set_xlabel("to (columns)", fontsize=_NAME_SIZE, color=_GREY)
+    for place in one.breaks.get("from", ()):
+        ax.axhline(place, color=_TEXT, linewidth=1)
+    for place in one.breaks.get("to", ()):
+        ax.axvline(place, color=_TEXT, linewidth=1)
+    ax.set_title(fonts.drawable(title), loc="left", fontsize=9.5, fontweight="bold", color=_TEXT, parse_math=False)
+    ax.spines[:].set_visible(False)
 
 
 def plot_heads(panels: Sequence[tuple[str, NDArray[np.float64]]], layers: Sequence[int]) -> Figure:

@@ -1,9 +1,10 @@
 """Encoders: names resolved to models, text aligned to pieces, hidden states, attention maps and masked-LM logits.
 
 :class:`Encoder` (``_encoder.py``, to be read first) is what :func:`load_encoder` returns. Sub-packages: ``loading``
-finds and loads models, ``alignment`` cuts text into pieces and finds words among them. Three modules are public:
-``interventions`` (looking into a running model and changing it), ``batching`` (what is read together) and
-``masked_loss``. Importing this package, resolving a name, hashing a model and reading its shape import no torch.
+finds and loads models, ``alignment`` cuts text into pieces and finds words among them. Four modules are public:
+``interventions`` (looking into a running model and changing it), ``batching`` (what is read together), ``masked_loss``
+and ``decoder`` (attention of an encoder-decoder's other half). Importing this package, resolving a name, hashing a
+model and reading its shape import no torch.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +16,7 @@ from bertology.errors import ModelError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,10 @@ class LabelledArray:
     """By the name of each axis the labels of its places, in order; tuples where several things tell them apart."""
     parts: Mapping[str, tuple[str, ...]]
     """Of axes whose labels are tuples, what these hold."""
+    breaks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """By the name of an axis, the places where another text begins."""
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+    """By the name of an axis that :meth:`at` left out, its label."""
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} {len(of_axis)}" for name, of_axis in self.labels.items())
@@ -55,7 +60,8 @@ class LabelledArray:
                 raise name_not_found(name, str(label), map(str, known))
             values = np.asarray(values.take(known.index(label), axis=names.index(name)))
             names.remove(name)
-        return LabelledArray(values, {name: self.labels[name] for name in names}, self.parts)
+        kept = {name: self.labels[name] for name in names}
+        return replace(self, values=values, labels=kept, chosen={**self.chosen, **labels})
 
     def to_numpy(self) -> NDArray[np.float32]:
         """The values alone."""
@@ -74,6 +80,20 @@ class LabelledArray:
         index = pd.MultiIndex.from_tuples(tuples, names=names) if len(names) > 1 else [one for (one,) in tuples]
         frame = pd.DataFrame(self.values.reshape(len(tuples), -1), index=index, columns=list(self.labels[columns]))
         return frame.rename_axis(index=names, columns=columns)
+
+    def plot(self, *, title: str | None = None) -> Figure:
+        """One attention map, such as ``at(layer=8, head=10)``, as a heatmap from rows to columns.
+
+        The figure has ``.save("head.svg")``, whose text is text, and shows itself in a notebook.
+
+        Args:
+            title: above the map; the name of the head, such as ``L8H10``, when left out.
+
+        Raises:
+            ResultsError: the array is not one map.
+        """
+        figure: Figure = import_module("bertology.attention").plot_head(self, title=title)
+        return figure
 
 
 def _parts(label: Any) -> tuple[Any, ...]:
@@ -132,6 +152,7 @@ class LabelledSignals:
         text: Any,
         second: Any = None,
         *,
+        target: Any = None,
         layers: int | Sequence[int] | Literal["all"] = "all",
         level: Literal["word", "piece"] = "word",
     ) -> LabelledArray:
@@ -140,14 +161,17 @@ class LabelledSignals:
         Args:
             text: a string, or a list of its words.
             second: of a pair that the model takes, the second text.
+            target: of an encoder-decoder (T5, BART), the text that its decoder reads: the maps are then those of
+                cross-attention, from the target's pieces, as the decoder is given them, to the text.
             layers: from 1, negative ones from the last.
             level: between words, special tokens in their places, or between ``piece``s.
 
         Raises:
-            ModelError: no such layer, a text longer than the model takes, or a model that gives no maps.
+            ModelError: no such layer, a text longer than the model takes, a model that gives no maps, or a target
+                where it has no decoder.
             CorpusError: a text without words.
         """
         array: LabelledArray = import_module("bertology.attention").labelled_attention(
-            self, text, second, layers=layers, level=level
+            self, text, second, target=target, layers=layers, level=level
         )
         return array

@@ -46,8 +46,14 @@ class WordMaps:
 
 
 @pytest.fixture(scope="session")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Encoder]:
+def encoder(of_family: Callable[..., Encoder]) -> Callable[..., Encoder]:
     """A family's tiny encoder, loaded once for each setting."""
+    return of_family
+
+
+@pytest.fixture(scope="session")
+def of_family(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Encoder]:
+    """The same under a name that no folder of tests gives to one encoder of its own."""
     save_model = _families().save_model
     folders: dict[str, Path] = {}
     loaded: dict[Any, Encoder] = {}

@@ -1,9 +1,9 @@
-"""Attention maps of one sentence, or of a pair, as they are shown: between words or pieces, raw or norm-weighted."""
+"""Attention maps of a sentence, a pair, or a source and its target: between words or pieces, raw or norm-weighted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, product
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +18,8 @@ from bertology.attention._pass import LayerMaps
 from bertology.attention._ratios import Level
 from bertology.attention._texts import takes_types
 from bertology.corpora import as_sentences
-from bertology.encoders import LabelledArray, layers_from_end, word_attentions
+from bertology.encoders import LabelledArray, layers_from_end
+from bertology.encoders.decoder import DecoderKind, load_sequence_model
 from bertology.errors import BertologyError, ModelError
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 Maps = NDArray[np.float32]
 Weights = Literal["raw", "norm"]
+Kind = Literal["encoder"] | DecoderKind
+"""Attention of the encoder to itself, or of a decoder."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,11 @@ class ShownUnits:
             spans=spans,
         )
 
+    @property
+    def breaks(self) -> tuple[int, ...]:
+        """Places where another sentence begins."""
+        return tuple(place for place in range(1, len(self.segment)) if self.segment[place] != self.segment[place - 1])
+
 
 @dataclass(frozen=True)
 class Input:
@@ -64,23 +72,41 @@ class Input:
     left_out: tuple[str, ...]  # words for which the tokenizer makes no piece
     gaps: tuple[int, ...]  # pieces between those of one word that belong to none: white space
 
+    def units(self, level: Level) -> ShownUnits:
+        """Words or pieces."""
+        return self.words if level == "word" else self.pieces
+
+    def members(self, level: Level) -> Tensor:
+        """``[unit, piece]`` 1 where a piece belongs to a unit."""
+        first, last = torch.tensor(self.units(level).spans).T[:, :, None]
+        places = torch.arange(len(self.ids))
+        member = (places >= first) & (places < last)
+        if level == "word":
+            member[:, list(self.gaps)] = False
+        return member.float()
+
 
 @dataclass(frozen=True, eq=False)
 class AttentionReading:
-    """The attention maps of some layers in one sentence, or in a pair of sentences."""
+    """The attention maps of some layers in one sentence, in a pair of sentences, or between a source and its target."""
 
     sentences: tuple[Sentence, ...]
+    """Of cross-attention the source and the target."""
     model: str
     init: str
     heads: Mapping[int, tuple[int, ...]]
     """Heads by layer, both from 1."""
     given: Input
+    """What the model is given, whose units are the rows of maps."""
     weights: tuple[Weights, ...]
     """Kinds of weights that were read: raw, or raw and norm-weighted."""
     _maps: Mapping[int, Tensor]
     """``[head, piece, piece]`` raw weights by layer."""
     _norms: Mapping[int, Tensor]
     """``[head, piece]`` ‖f(x)‖ by layer; empty unless norms were read."""
+    kind: Kind = "encoder"
+    source: Input | None = None
+    """Of cross-attention, what the encoder is given, whose units are the columns of maps."""
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -88,8 +114,12 @@ class AttentionReading:
         return tuple(self.heads)
 
     def units(self, level: Level) -> ShownUnits:
-        """The rows and columns of maps."""
-        return self.given.words if level == "word" else self.given.pieces
+        """The rows of maps, and the columns unless they are another text's."""
+        return self.given.units(level)
+
+    def columns(self, level: Level) -> ShownUnits:
+        """The columns of maps."""
+        return (self.source or self.given).units(level)
 
     def maps(self, layer: int, *, level: Level = "word", weights: Weights = "raw") -> Maps:
         """``[head, unit, unit]`` from (rows) to (columns), special tokens in their places.
@@ -108,16 +138,21 @@ class AttentionReading:
         if weights == "norm":
             maps = maps * self._norms[layer][:, None]
         if level == "word":
-            maps = self._between_words(maps)
+            rows, columns = self.given.members(level), (self.source or self.given).members(level)
+            maps = (rows / rows.sum(-1, keepdim=True)) @ maps @ columns.T
         return maps.numpy()
 
-    def _between_words(self, maps: Tensor) -> Tensor:
-        spans, is_special = np.array(self.given.words.spans), np.array(self.given.words.special)
-        first, last = spans[~is_special].T
-        specials = spans[is_special, 0].tolist()
-        # Where each stands when specials come after the words.
-        order = torch.from_numpy(np.argsort(np.argsort(is_special, kind="stable")))
-        return word_attentions(maps, first, last, specials=specials, gaps=self.given.gaps)[:, order[:, None], order]
+    def labelled(self, *, level: Level = "word", weights: Weights = "raw") -> LabelledArray:
+        """All maps as one array; every layer has the heads of the first.
+
+        Raises:
+            BertologyError: these weights were not read.
+        """
+        rows, columns = self.units(level), self.columns(level)
+        labels = {"layer": self.layers, "head": self.heads[self.layers[0]], "from": rows.labels, "to": columns.labels}
+        breaks = {"from": rows.breaks, "to": columns.breaks}
+        values = np.stack([self.maps(layer, level=level, weights=weights) for layer in self.layers])
+        return LabelledArray(values, labels, {}, breaks)
 
 
 def read_attention(
@@ -173,21 +208,90 @@ def read_attention(
     )
 
 
+def read_decoder_attention(
+    encoder: Encoder,
+    source: Sentence,
+    target: Sentence,
+    *,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[tuple[int, int]] | None = None,
+) -> tuple[AttentionReading, AttentionReading]:
+    """Read the cross-attention from a target to its source, and the decoder's attention within the target.
+
+    The decoder is given the target as in training: one piece later than it predicts it, a start token first.
+
+    Args:
+        encoder: of an encoder-decoder.
+        source: what the encoder reads.
+        target: what the decoder reads.
+        layers: of the decoder, from 1; all, or those of ``heads``, when left out.
+        heads: (layer, head), both from 1; all when left out.
+
+    Raises:
+        ModelError: the model has no decoder, or none with such a layer or head, or a text is longer than it takes.
+        BertologyError: there is no word in a sentence.
+    """
+    model = load_sequence_model(encoder)
+    chosen = choose_heads(layers, heads, n_layers=model.n_layers, n_heads=model.n_heads)
+    given = lay_out(encoder, [source])
+    start = str(encoder.tokenizer.convert_ids_to_tokens(model.start_id))
+    shifted = _one_later(lay_out(encoder, [target]), model.start_id, start)
+    maps = model.attentions(given.ids, shifted.ids)
+
+    def reading(kind: DecoderKind, sentences: tuple[Sentence, ...], columns: Input | None) -> AttentionReading:
+        own = {layer: maps[kind][layer][[head - 1 for head in of_layer]] for layer, of_layer in chosen.items()}
+        return AttentionReading(
+            sentences, encoder.name, encoder.init, chosen, shifted, ("raw",), own, {}, kind=kind, source=columns
+        )
+
+    return reading("cross", (source, target), given), reading("decoder", (target,), None)
+
+
+def _one_later(given: Input, start_id: int, start: str) -> Input:
+    """A text as a decoder reads it: a start token first, and without the last piece."""
+    n_pieces = len(given.ids)
+
+    def moved(units: ShownUnits) -> ShownUnits:
+        kept = [place for place, (first, _) in enumerate(units.spans) if first + 1 < n_pieces]
+        spans = [(units.spans[place][0] + 1, min(units.spans[place][1] + 1, n_pieces)) for place in kept]
+        return ShownUnits(
+            labels=(start, *(units.labels[place] for place in kept)),
+            special=(True, *(units.special[place] for place in kept)),
+            segment=(0,) * (1 + len(kept)),
+            word=(-1, *(units.word[place] for place in kept)),
+            spans=((0, 1), *spans),
+        )
+
+    return replace(
+        given,
+        ids=(start_id, *given.ids[:-1]),
+        types=None,
+        words=moved(given.words),
+        pieces=moved(given.pieces),
+        gaps=tuple(place + 1 for place in given.gaps if place + 1 < n_pieces),
+    )
+
+
 def labelled_attention(
     encoder: Encoder,
     text: Any,
     second: Any = None,
     *,
+    target: Any = None,
     layers: int | Sequence[int] | Literal["all"] = "all",
     level: Level = "word",
 ) -> LabelledArray:
-    """The attention maps of a text, or of a pair: see :meth:`bertology.Encoder.attention`."""
-    sentences = [as_sentences([one])[0] for one in (text, second) if one is not None]
-    chosen = layers_from_end(layers, lowest=1, n_layers=encoder.n_layers)
-    reading = read_attention(encoder, sentences, layers=chosen)
-    units = reading.units(level).labels
-    labels = {"layer": chosen, "head": range(1, encoder.n_heads + 1), "from": units, "to": units}
-    return LabelledArray(np.stack([reading.maps(layer, level=level) for layer in chosen]), labels, {})
+    """The attention maps of a text, a pair, or a target and its source: see :meth:`bertology.Encoder.attention`."""
+    sentences = [as_sentences([one])[0] for one in (text, second, target) if one is not None]
+    if target is None:
+        chosen = layers_from_end(layers, lowest=1, n_layers=encoder.n_layers)
+        reading = read_attention(encoder, sentences, layers=chosen)
+    elif second is not None:
+        raise ModelError("a target belongs to one text: leave the second out")
+    else:
+        reading, _ = read_decoder_attention(encoder, *sentences)
+        chosen = layers_from_end(layers, lowest=1, n_layers=len(reading.layers))
+    return replace(reading, heads={layer: reading.heads[layer] for layer in chosen}).labelled(level=level)
 
 
 def choose_heads(
