@@ -3,13 +3,13 @@
     python -m benchmarks.viewer [--pieces 512] [--repeats 3]
 
 The page holds 12 layers of 12 heads with random weights. (v) is its size; (w) the time to its first paint; (x) what a
-scroll step costs in each view, on a canvas drawn without a graphics card: (x1) thumbnails, (x2) lines from word to
-word scrolled by 100 pixels, (x3) the same by jumps to anywhere, (x4) one word through the layers; (y) what pointing
-from word to word costs on the fullest page there can be, in which all weights are alike, so that every line of a word
-is drawn: (y1) with one dot a pixel, (y2) with two each way. Of every frame that is drawn the processor time of the
-page's main thread is taken, in which script, layout and the painting of the canvas are done; the ratio is that of the
-95th percentile to the sixtieth of a second that a frame has. After a jump what cannot be painted in one frame is
-painted in the next. Where Chromium is missing one line says so.
+scroll step costs in each view, on a canvas drawn without a graphics card: (x1) thumbnails, (x2) lines from word to word
+scrolled by 100 pixels, (x3) the same by jumps to anywhere, (x4) one word through the layers, (x5) the mean of a layer's
+heads as a matrix; (y) what pointing from word to word costs on the fullest page there can be, in which all weights are
+alike, so that every line of a word is drawn: (y1) with one dot a pixel, (y2) with two each way. Of every frame that is
+drawn the processor time of the page's main thread is taken, in which script, layout and the painting of the canvas are
+done; the ratio is that of the 95th percentile to the sixtieth of a second that a frame has. After a jump what cannot be
+painted in one frame is painted in the next. Where Chromium is missing one line says so.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ _VIEWS = (
     ("(x2) lines, a frame while scrolling ÷ 16.7 ms", "heads", "scrollTop", False),
     ("(x3) lines, a frame after a jump ÷ 16.7 ms", "heads", "scrollTop", True),
     ("(x4) one word, a frame while scrolling ÷ 16.7 ms", "word", "scrollLeft", False),
+    ("(x5) a matrix, a frame while scrolling ÷ 16.7 ms", "matrix", "scrollTop", False),
 )
 _HOVERS = (
     ("(y1) a word pointed at, a frame ÷ 16.7 ms", 1),

@@ -31,7 +31,9 @@ def attention(bertology: Command, tiny_bert: Path, tmp_path: Path) -> Command:
 def values(path: Path) -> dict[str, Any]:
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', path.read_text(encoding="utf-8"))
     assert found is not None
-    return dict(json.loads(found[1]))
+    page = json.loads(found[1])
+    panel = page["panels"][0]
+    return page["start"] | panel | panel["kinds"]["encoder"]
 
 
 def test_a_sentence(attention: Command, tiny_bert: Path, tmp_path: Path) -> None:
@@ -62,6 +64,31 @@ def test_a_treebanks_sentence_with_its_dependencies(attention: Command, tiny_cor
     assert len(page["levels"]["word"]["arcs"]) == sum(head > 0 for head in sentence.heads)
 
 
+@pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
+def test_one_head_as_a_figure(attention: Command, tiny_bert: Path, tmp_path: Path, ending: str) -> None:
+    out = tmp_path / f"head.{ending}"
+    found = attention(SENTENCE, "--head", "l2h1", "--out", out)
+    assert found.out == f"{out}: L2H1 of {tiny_bert}\n"
+    opening = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}
+    assert out.read_bytes().startswith(opening[ending])
+    if ending == "svg":
+        drawn = re.findall(r"<text[^>]*>([^<]*)</text>", out.read_text(encoding="utf-8"))
+        for word in ("farmers", "[CLS]", "dog"):
+            assert drawn.count(word) == 2
+        assert {"L2H1 of tiny-bert", "attention weight"} <= set(drawn)
+
+
+def test_side_by_side(attention: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    found = attention(SENTENCE, "--model", tiny_bert, "--model", "pocket", "--threshold", "0.2")
+    assert found.out.endswith(f"12 heads in 3 layers of {tiny_bert} and pocket\n")
+    page = values(tmp_path / "view.html")
+    assert page["threshold"] == 0.2
+    text = (tmp_path / "view.html").read_text(encoding="utf-8")
+    assert text.count('id="map-1-encoder-word-raw-') == 4
+    assert attention(SENTENCE, "It sleeps.").status == 0
+    assert attention(SENTENCE, "It sleeps.", "--head", "L1H1", "--out", tmp_path / "two.png").status == 0
+
+
 def test_opening(attention: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr("typer.launch", opened.append)
@@ -88,11 +115,26 @@ def test_opening(attention: Command, tmp_path: Path, monkeypatch: pytest.MonkeyP
         ([SENTENCE, "--level", "sentence"], "--level"),
         ([SENTENCE, "--weights", "max"], "--weights"),
         (["dog " * 99], "takes 64: shorten it"),
+        ([SENTENCE, "It sleeps.", "--second", "It runs."], "two texts side by side are each read alone"),
+        ([SENTENCE, "It sleeps.", "It runs."], "3 texts: give one, or two"),
+        ([SENTENCE, "It sleeps.", "--model", "pocket", "--model", "pocket"], "two texts and two models"),
+        ([SENTENCE, "--target", "It sleeps."], "a bert model has no decoder to read a target"),
+        ([SENTENCE, "--threshold", "1.5"], "threshold 1.5: give a share from 0 to 1"),
+        ([SENTENCE, "--head", "L1H1"], "name a file that ends in .svg, .pdf or .png"),
+        ([SENTENCE, "--head", "L9H1", "--out", "head.svg"], "head L9H1: the model has 3 layers"),
+        ([SENTENCE, "--head", "L1H1,L1H2", "--out", "head.svg"], "a figure shows one head: there are 2"),
+        ([SENTENCE, "--head", "L1H1", "--heads", "L1H1", "--out", "head.svg"], "give one of them"),
+        ([SENTENCE, "--head", "L1H1", "--threshold", "0.1", "--out", "head.svg"], "give one of them"),
+        ([SENTENCE, "--out", "head.svg"], "add --head L2H1"),
         ([SENTENCE, "--model", "no/such/folder"], "no/such/folder"),
     ],
 )
-def test_mistakes(attention: Command, tmp_path: Path, arguments: list[str], says: str) -> None:
+def test_mistakes(
+    attention: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert says in attention(*arguments).one_line()
+    assert not (tmp_path / "head.svg").exists()
     assert not (tmp_path / "view.html").exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,7 @@ import numpy as np
 from bertology import __version__
 from bertology._page import asset, embedded_json, fill, policy
 from bertology.attention._ratios import Level
-from bertology.attention.viewer._read import AttentionReading, Maps, Weights
-from bertology.corpora import Sentence
+from bertology.attention.viewer._read import AttentionReading, Maps, ShownUnits, Weights
 
 LEVELS: tuple[Level, ...] = ("word", "piece")
 MOST_CELLS = 4_000_000
@@ -25,7 +25,7 @@ _HERE = "attention/viewer/assets/"
 _STYLES = ("results/report/assets/page.css", _HERE + "viewer.css")
 _THEME = "results/report/assets/theme.js"
 # In this order, for each uses those before it.
-_PARTS = "start maps pens pictures strokes tiles model heads word stage controls export outside"
+_PARTS = "start maps pens pictures strokes tiles model heads matrix word panels stage search controls export outside"
 _SCRIPTS = tuple(f"{_HERE}{name}.js" for name in _PARTS.split())
 
 
@@ -34,7 +34,7 @@ def render_page(values: dict[str, Any], maps: dict[str, str]) -> str:
     style = "\n".join(asset(name) for name in _STYLES)
     script = "\n".join(asset(name) for name in _SCRIPTS)
     theme = asset(_THEME)
-    text = " ".join(values["texts"])
+    text = " ".join(values["panels"][0]["texts"])
     # Last in the page, after the script: what is seen first is drawn while they are still being read.
     parts = (f'<script type="text/plain" id="map-{name}">{content}</script>' for name, content in maps.items())
     return fill(
@@ -42,8 +42,8 @@ def render_page(values: dict[str, Any], maps: dict[str, str]) -> str:
         {
             "policy": policy(style, theme, script),
             "title": escape(f"Attention: {text[:60]}{'…' if len(text) > 60 else ''}"),
-            "texts": "".join(f"<q>{escape(one)}</q> " for one in values["texts"]),
-            "model": escape(values["model"]),
+            "texts": _said(values["panels"]),
+            "model": escape(" and ".join(dict.fromkeys(panel["model"] for panel in values["panels"]))),
             "version": escape(__version__),
             "style": style,
             "theme": theme,
@@ -54,54 +54,101 @@ def render_page(values: dict[str, Any], maps: dict[str, str]) -> str:
     )
 
 
-def payload(reading: AttentionReading, *, level: Level, weights: Weights) -> tuple[dict[str, Any], dict[str, str]]:
-    """Everything of a page but its looks, ``level`` and ``weights`` shown first: values, and base64 of packed maps
-    (:func:`pack`) by ``level-weights-layer``.
+def _said(panels: Sequence[dict[str, Any]]) -> str:
+    """The texts of the page as HTML, each once: of cross-attention a source and its target."""
+    between = {"pair": " ", "target": " → "}
+    texts = (between[panel["between"]].join(f"<q>{escape(one)}</q>" for one in panel["texts"]) for panel in panels)
+    return " · ".join(dict.fromkeys(texts)) + " "
 
-    A page holds both levels and all weights that were read where nothing has to be left out of them; for longer
-    sentences only the given level and weights, with the strongest weights of every row.
+
+def payload(
+    panels: Sequence[Sequence[AttentionReading]], *, level: Level, weights: Weights, threshold: float = 0.0
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Everything of a page but its looks, ``level``, ``weights`` and ``threshold`` as shown first: values, and base64
+    of packed maps (:func:`pack`) by ``panel-kind-level-weights-layer``.
+
+    Panels stand side by side; each has readings of one or several kinds, the first of which is shown first. A page
+    holds both levels and all weights that were read where nothing has to be left out of them; for longer sentences only
+    the given level and weights, with the strongest weights of every row.
     """
-    n_maps = sum(len(heads) for heads in reading.heads.values())
-    every: list[tuple[Level, Weights]] = [(one, other) for one in LEVELS for other in reading.weights]
-    cells = n_maps * sum(len(reading.units(one).labels) ** 2 for one, _ in every)
-    sets = every if cells <= MOST_CELLS else [(level, weights)]
-    maps, about = {}, {}
-    for of_level, of_weights in sets:
-        kept = most_kept(n_maps, len(reading.units(of_level).labels))
-        covered = []
-        for layer in reading.layers:
-            content, share = pack(reading.maps(layer, level=of_level, weights=of_weights), kept=kept)
-            covered.append(share)
-            maps[f"{of_level}-{of_weights}-{layer}"] = base64.b64encode(content).decode()
-        about[f"{of_level}-{of_weights}"] = {"kept": kept, "covered": round(float(np.mean(covered)), 4)}
-    values = {
+    readings = [reading for panel in panels for reading in panel]
+    every: list[tuple[Level, Weights]] = [(one, other) for one in LEVELS for other in readings[0].weights]
+    is_part = sum(_n_cells(reading, one) for reading in readings for one, _ in every) > MOST_CELLS
+    sets = [(level, weights)] if is_part else every
+    cells = MOST_CELLS // len(readings) if is_part else MOST_CELLS
+    maps: dict[str, str] = {}
+    sheets = []
+    for number, panel in enumerate(panels):
+        kinds = {}
+        for reading in panel:
+            kinds[reading.kind] = _sheet(reading)
+            for of_level, of_weights in sets:
+                name = f"{number}-{reading.kind}-{of_level}-{of_weights}"
+                about, packed = _packed(reading, of_level, of_weights, cells=cells)
+                kinds[reading.kind]["sets"][f"{of_level}-{of_weights}"] = about
+                maps |= {f"{name}-{layer}": content for layer, content in packed.items()}
+        sheets.append({**_about(panel), "kinds": kinds})
+    start = {"level": level, "weights": weights, "threshold": threshold, "kind": readings[0].kind}
+    return {"panels": sheets, "start": start, "isPart": is_part}, maps
+
+
+def _n_cells(reading: AttentionReading, level: Level) -> int:
+    n_maps = sum(map(len, reading.heads.values()))
+    return n_maps * len(reading.units(level).labels) * len(reading.columns(level).labels)
+
+
+def _about(panel: Sequence[AttentionReading]) -> dict[str, Any]:
+    """What a panel shows: the texts of its first reading, which has all of them, and the model."""
+    reading = panel[0]
+    return {
         "texts": [sentence.text for sentence in reading.sentences],
+        "between": "pair" if reading.kind == "encoder" else "target",
         # Of a folder the last part alone.
         "model": Path(reading.model).name if Path(reading.model).is_dir() else reading.model,
         "init": reading.init,
-        "layers": [{"layer": layer, "heads": list(heads)} for layer, heads in reading.heads.items()],
-        "levels": {one: _units(reading, one) for one in LEVELS},
-        "sets": about,
-        "level": level,
-        "weights": weights,
-        "isPart": len(sets) < len(every),
-        "leftOut": list(reading.given.left_out),
     }
-    return values, maps
 
 
-def _units(reading: AttentionReading, level: Level) -> dict[str, Any]:
-    units = reading.units(level)
-    place = {word: number for number, word in reversed(list(enumerate(units.word)))}
-    shown = {"labels": list(units.labels), "special": list(map(int, units.special)), "segment": list(units.segment)}
-    return {**shown, "arcs": _arcs(reading.sentences, place)}
+def _sheet(reading: AttentionReading) -> dict[str, Any]:
+    """The maps of one kind: which there are, and their rows and columns."""
+    inputs = [reading.given, *([reading.source] if reading.source else [])]
+    units = {one: _units(reading.units(one)) | {"arcs": _arcs(reading, one)} for one in LEVELS}
+    return {
+        "layers": [{"layer": layer, "heads": list(heads)} for layer, heads in reading.heads.items()],
+        "levels": units,
+        "columns": {one: _units(reading.columns(one)) for one in LEVELS} if reading.source else None,
+        "leftOut": [form for one in inputs for form in one.left_out],
+        "sets": {},
+    }
 
 
-def _arcs(sentences: tuple[Sentence, ...], place: dict[int, int]) -> list[list[Any]]:
+def _units(units: ShownUnits) -> dict[str, Any]:
+    special = list(map(int, units.special))
+    return {"labels": list(units.labels), "special": special, "segment": list(units.segment), "word": list(units.word)}
+
+
+def _packed(
+    reading: AttentionReading, level: Level, weights: Weights, *, cells: int
+) -> tuple[dict[str, Any], dict[int, str]]:
+    """What a set of maps is of, and the maps of each layer in base64."""
+    n_maps, n_units = sum(map(len, reading.heads.values())), len(reading.columns(level).labels)
+    kept = most_kept(n_maps, n_units, cells=cells, n_rows=len(reading.units(level).labels))
+    covered, maps = [], {}
+    for layer in reading.layers:
+        content, share = pack(reading.maps(layer, level=level, weights=weights), kept=kept)
+        covered.append(share)
+        maps[layer] = base64.b64encode(content).decode()
+    return {"kept": kept, "covered": round(float(np.mean(covered)), 4)}, maps
+
+
+def _arcs(reading: AttentionReading, level: Level) -> list[list[Any]]:
     """Gold dependencies as places of the dependent and its head, and the relation; a root has no arc."""
+    if reading.source is not None:
+        return []
+    place = {word: number for number, word in reversed(list(enumerate(reading.units(level).word)))}
     arcs: list[list[Any]] = []
     before = 0
-    for sentence in sentences:
+    for sentence in reading.sentences:
         relations = sentence.layers.get("deprel", (None,) * len(sentence))
         for word, head in enumerate(sentence.heads or ()):
             ends = place.get(before + word), place.get(before + head - 1)
@@ -111,9 +158,11 @@ def _arcs(sentences: tuple[Sentence, ...], place: dict[int, int]) -> list[list[A
     return arcs
 
 
-def most_kept(n_maps: int, n_units: int, *, cells: int = MOST_CELLS) -> int:
-    """How many weights of each row can be kept when ``n_maps`` maps share a page."""
-    return n_units if n_maps * n_units**2 <= cells else min(n_units, max(1, cells // (n_maps * n_units)))
+def most_kept(n_maps: int, n_units: int, *, cells: int = MOST_CELLS, n_rows: int | None = None) -> int:
+    """How many weights of each row can be kept when ``n_maps`` maps share so many ``cells`` of a page; of maps that
+    are not square ``n_rows`` is the number of their rows."""
+    rows = n_maps * (n_rows or n_units)
+    return n_units if rows * n_units <= cells else min(n_units, max(1, cells // rows))
 
 
 def pack(maps: Maps, *, kept: int) -> tuple[bytes, float]:

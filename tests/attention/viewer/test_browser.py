@@ -16,7 +16,7 @@ from bertology.attention import view
 from bertology.corpora import load_corpus
 from bertology.encoders import load_encoder
 
-from .conftest import HOSTILE, SECOND, SENTENCE, maps_of, values_of
+from .conftest import HOSTILE, SECOND, SENTENCE, maps_of, page_of, values_of
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +33,7 @@ def wide_encoder(tiny_bert, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def files(encoder, wide_encoder, tmp_path_factory):
+def files(encoder, wide_encoder, of_family, tmp_path_factory):
     """Pages by name."""
     folder = tmp_path_factory.mktemp("views")
     gold = next(one for one in load_corpus("pocket")["test"] if len(one) > 8)
@@ -44,6 +44,9 @@ def files(encoder, wide_encoder, tmp_path_factory):
         "hostile": view(HOSTILE, model=encoder),
         "all": view(gold, model=wide_encoder),
         "long": view("a " * 510, model=wide_encoder, level="piece"),
+        "models": view(SENTENCE, model=[encoder, wide_encoder]),
+        "texts": view([SENTENCE, SECOND], model=encoder),
+        "target": view("The quick brown fox jumps.", target="Äpfel kosten 20 €.", model=of_family("t5")),
     }
     return {name: page.save(folder / f"{name}.html") for name, page in views.items()}
 
@@ -53,7 +56,7 @@ def shown(browser, files):
     """Opens a page; after the test, nothing may have been said on the console, failed, or been asked of a network."""
     noise, contexts = [], []
 
-    def show(name, *, width=1200, scheme="light", touch=False, dots=1):
+    def show(name, *, width=1200, scheme="light", touch=False, dots=1, fragment=""):
         size = {"width": width, "height": 800}
         context = browser.new_context(
             viewport=size, color_scheme=scheme, has_touch=touch, accept_downloads=True, device_scale_factor=dots
@@ -65,8 +68,8 @@ def shown(browser, files):
         page.on("console", lambda message: noise.append(message.text))
         page.on("pageerror", lambda error: noise.append(str(error)))
         # What is saved has an address inside the page itself.
-        page.on("request", lambda request: request.url == address or noise.append(request.url))
-        page.goto(address)
+        page.on("request", lambda request: request.url.partition("#")[0] == address or noise.append(request.url))
+        page.goto(address + fragment)
         return drawn(page)
 
     yield show
@@ -124,6 +127,43 @@ def shades(data):
 def tab(page, name):
     page.locator(f'[data-view="{name}"]').click()
     return drawn(page)
+
+
+def saved(page, ending, path):
+    """The file that a button saves."""
+    with page.expect_download() as got:
+        page.locator(f"#save-{ending}").click()
+    shutil.copy(got.value.path(), path)
+    assert got.value.suggested_filename.startswith(f"attention-{state(page)['view']}")
+    assert got.value.suggested_filename.endswith(path.suffix)
+    return path
+
+
+def lines_drawn(page):
+    """``[(from, to)]`` heights of the lines between words, without the pixels of the screen."""
+    return page.evaluate(
+        """() => {
+            const lines = [];
+            const nothing = () => {};
+            const pen = { rect: nothing, path: nothing, text: nothing, image: nothing };
+            pen.curves = ({ blocks }) => blocks.forEach((block) => lines.push(...block.lines()));
+            viewer.views.heads.draw(pen, { x: 0, y: 0, width: 1e5, height: 1e5 });
+            return lines.map(({ from, to }) => [from, to]);
+        }"""
+    )
+
+
+def point_at(page, found):
+    """Where something stands in the drawing: its first place that ``hit`` finds it at."""
+    return page.evaluate(
+        """(found) => {
+            const wanted = JSON.stringify(found);
+            for (let y = 2; y < 1500; y += 5) for (let x = 2; x < 1200; x += 5) {
+                if (JSON.stringify(viewer.stage.view().hit(x, y)) === wanted) return { x, y };
+            }
+        }""",
+        found,
+    )
 
 
 def state(page):
@@ -338,7 +378,7 @@ def test_a_thumbnail_opens_its_head(shown):
     stage, readout = page.locator("#stage"), page.locator("#readout")
     before = pixels(page)
     stage.focus()
-    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+    for key in ("ArrowUp", "ArrowUp", "ArrowRight"):
         page.keyboard.press(key)
     assert pixels(page) != before
     assert readout.inner_text().startswith("L2H2 Strongest: ")
@@ -429,23 +469,22 @@ def test_norm_weighted_maps_are_a_choice_away(shown):
 
 def test_every_view_is_saved_as_svg_and_png(shown, tmp_path):
     page = shown("hostile")
-    for name in ("model", "heads", "word"):
+    for name in ("model", "heads", "matrix", "word"):
         tab(page, name)
-        for ending in ("svg", "png"):
-            with page.expect_download() as got:
-                page.locator(f"#save-{ending}").click()
-            path = tmp_path / f"{name}.{ending}"
-            shutil.copy(got.value.path(), path)
-            assert got.value.suggested_filename.startswith(f"attention-{name}")
-            assert got.value.suggested_filename.endswith(path.suffix)
-        root = ElementTree.parse(tmp_path / f"{name}.svg").getroot()
+        svg, png = (saved(page, ending, tmp_path / f"{name}.{ending}") for ending in ("svg", "png"))
+        root = ElementTree.parse(svg).getroot()
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         assert ("script" in "".join(root.itertext())) == (name != "model")
         addresses = [value for node in root.iter() for value in node.attrib.values() if "//" in value]
         assert all(value.startswith("data:image/png") for value in addresses)
-        with Image.open(tmp_path / f"{name}.png") as picture:
-            assert picture.width > 1000
-            assert len(picture.convert("RGB").getcolors(1 << 24)) > 20
+        with Image.open(png) as picture:
+            colours = np.asarray(picture.convert("RGB")).astype(int)
+        assert len(np.unique(colours.reshape(-1, 3), axis=0)) > 20
+        # Margins are cropped on all sides to the same few dots, but for the room of a letter's ascenders.
+        for inked in ((colours != colours[0, 0]).any(2), (colours != colours[0, 0]).any(2).T):
+            drawn_rows = np.flatnonzero(inked.any(1))
+            assert 14 <= drawn_rows[0] <= 40
+            assert 14 <= len(inked) - 1 - drawn_rows[-1] <= 40
     assert page.locator("#saved").inner_text().startswith("Saved as attention-")
 
 
@@ -506,3 +545,227 @@ def test_in_a_notebooks_frame(browser, encoder, tmp_path):
     assert json.loads(frame.locator("#data").text_content())["texts"] == [SENTENCE]
     context.close()
     assert noise == []
+
+
+def test_a_head_as_a_labelled_matrix(shown, files, tmp_path):
+    page = shown("pair", fragment="#view=matrix&layer=2&heads=3")
+    assert page.locator('[data-view="matrix"]').get_attribute("aria-pressed") == "true"
+    html = files["pair"].read_text(encoding="utf-8")
+    weights = maps_of(html, "word", "raw", 2)[2]
+    page.locator("#stage").hover(position=point_at(page, {"from": 3, "to": 5}))
+    readout = page.locator("#readout")
+    drawn(page)
+    assert readout.inner_text().startswith("farmers looks at the ")
+    told = float(readout.inner_text().split("the ")[1].split(" %")[0])
+    assert told == pytest.approx(100 * weights[3, 5], abs=0.51)
+    assert readout.inner_text().endswith("(L2H3)")
+    page.locator("#stage").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    drawn(page)
+    assert readout.inner_text().startswith("near looks at river ")
+    page.keyboard.press("Enter")
+    assert (state(page)["word"], state(page)["side"], state(page)["kept"]) == (4, "from", True)
+    root = ElementTree.parse(saved(page, "svg", tmp_path / "matrix.svg")).getroot()
+    texts = [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]
+    labels = values_of(html)["levels"]["word"]["labels"]
+    assert all(texts.count(label) == 2 * labels.count(label) for label in labels)
+    assert {"L2H3", "from ↓", "to →", "0.0 %"} <= set(texts)
+    cells = root.findall("{http://www.w3.org/2000/svg}rect")
+    assert len(cells) > len(labels) ** 2
+    # The mean of several heads.
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="all", exact=True).click()
+    page.locator("#stage").hover(position=point_at(page, {"from": 3, "to": 5}))
+    mean = 100 * maps_of(html, "word", "raw", 2)[:, 3, 5].mean()
+    until(page, lambda: "mean of 4 heads" in readout.inner_text())
+    assert float(readout.inner_text().split("the ")[1].split(" %")[0]) == pytest.approx(mean, abs=0.51)
+
+
+def test_parts_of_a_pair_and_a_threshold(shown, files):
+    page = tab(shown("pair"), "heads")
+    html = files["pair"].read_text(encoding="utf-8")
+    segment = np.array(values_of(html)["levels"]["word"]["segment"])
+    maps = maps_of(html, "word", "raw", 1)
+    first = int(np.flatnonzero(segment)[0])
+    assert page.evaluate("['from', 'to'].map((side) => viewer.breaks(side))") == [[first], [first]]
+    for name, (rows, columns) in {"aa": (0, 0), "ab": (0, 1), "ba": (1, 0), "bb": (1, 1)}.items():
+        page.locator("#part").select_option(name)
+        assert page.evaluate("viewer.shown('from')") == np.flatnonzero(segment == rows).tolist()
+        assert page.evaluate("viewer.shown('to')") == np.flatnonzero(segment == columns).tolist()
+        part = maps[:, segment == rows][:, :, segment == columns]
+        drawn(page)
+        assert page.evaluate("viewer.maps.of(1, 2).top()") == pytest.approx(part[1].max(), abs=1e-6)
+        assert len(lines_drawn(page)) == (part > 0.03 * part.max()).sum()
+        assert page.evaluate("viewer.breaks('from')") == []
+    page.locator("#threshold").fill("20")
+    assert page.locator("#threshold-told").inner_text() == "20 %"
+    drawn(page)
+    assert 0 < len(lines_drawn(page)) == (part >= 0.2).sum() < (part > 0.03 * part.max()).sum()
+    for name in ("matrix", "word", "model"):
+        before = pixels(tab(page, name))
+        page.locator("#threshold").fill("0")
+        assert pixels(page) != before
+        page.locator("#threshold").fill("20")
+        assert pixels(page) == before
+    # In all views both sentences stand apart.
+    page.locator("#part").select_option("all")
+    for name in ("matrix", "word", "model", "heads"):
+        tab(page, name)
+        dividers = page.evaluate(
+            """() => {
+                const found = [];
+                const nothing = () => {};
+                const path = (commands, { stroke }) => {
+                    if (stroke === viewer.colour("--star")) found.push(commands);
+                };
+                const pen = { rect: nothing, text: nothing, image: nothing, curves: nothing, path };
+                viewer.stage.view().draw(pen, { x: 0, y: 0, width: 9999, height: 9999 });
+                return found.length;
+            }"""
+        )
+        assert dividers == {"matrix": 2, "word": 1, "model": 2 * 12, "heads": 2}[name]
+
+
+def test_a_word_is_searched_for(shown):
+    page = tab(shown("pair"), "heads")
+    whole = pixels(page)
+    page.locator("#search").fill("THE")
+    assert page.locator("#found").inner_text() == "1 of 3"
+    found = state(page)
+    assert (found["word"], found["kept"]) == (1, True)
+    assert drawn(page).locator("#readout").inner_text().startswith("The looks at ")
+    page.locator("#search").press("Enter")
+    assert page.locator("#found").inner_text() == "2 of 3"
+    assert state(page)["word"] == 5
+    page.mouse.move(300, 500)
+    assert state(page)["word"] == 5
+    page.locator("#search").fill("zebra")
+    assert page.locator("#found").inner_text() == "not found"
+    page.locator("#search").fill("")
+    assert state(page)["word"] is None
+    page.mouse.move(2, 2)
+    assert pixels(page) == whole
+
+
+def test_the_address_holds_what_is_looked_at(shown):
+    page = shown("pair")
+    tab(page, "heads")
+    page.locator("#layer").select_option("2")
+    page.locator("#part").select_option("ab")
+    page.locator("#specials").select_option("hidden")
+    page.locator('#head-chips [data-head="2"]').click()
+    page.locator("#threshold").fill("3")
+    page.locator("#search").fill("farmers")
+    page.locator("#weights").select_option("norm")
+    until(page, lambda: "weights=norm" in page.evaluate("location.hash"))
+    address, looked_at, picture = page.evaluate("location.hash"), state(page), pixels(page)
+    assert "part=ab" in address
+    assert "heads=1,3,4" in page.evaluate("decodeURIComponent(location.hash)")
+    again = shown("pair", fragment=address)
+    assert state(again) == looked_at
+    assert pixels(again) == picture
+    assert again.locator("#search").input_value() == "farmers"
+    # What is not there is left, and what is typed into the address is taken.
+    again.evaluate("location.hash = '#layer=99&view=word&level=letters&word=2&kept=1&heads=7'")
+    until(again, lambda: state(again)["view"] == "word")
+    found = state(again)
+    assert (found["layer"], found["level"], found["word"], found["part"]) == (1, "word", 2, "all")
+
+
+def test_two_models_side_by_side(shown, tmp_path):
+    page = shown("models")
+    assert page.evaluate("viewer.panels.map((panel) => panel.about.model)") == ["tiny-bert", "wide"]
+    # Layer 1 stands at the bottom, and a layer that one model has not is empty in it.
+    rows = page.evaluate("viewer.panels.map((panel) => panel.layers().length)")
+    assert rows == [3, 12]
+    tab(page, "heads")
+    page.locator("#layer").select_option("2")
+    assert page.evaluate("viewer.panels.every((panel) => panel.maps.ready(2))") or drawn(page)
+    page.locator("#stage").click(position=point_at(page, {"panel": 1, "found": {"word": 3, "side": "from"}}))
+    drawn(page)
+    # The same word of the same text in both.
+    assert page.evaluate("viewer.panels.map((panel) => panel.word())") == [3, 3]
+    readout = page.locator("#readout").inner_text()
+    assert readout.count("farmers looks at") == 2
+    assert "tiny-bert: " in readout
+    assert "wide: " in readout
+    root = ElementTree.parse(saved(page, "svg", tmp_path / "both.svg")).getroot()
+    texts = [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts.count("farmers") == 4
+    assert {"tiny-bert", "wide"} <= set(texts)
+    # What is on the screen is what is saved: painting in tiles, panel by panel, leaves nothing out.
+    before = pixels(page)
+    page.evaluate("viewer.change({word: 5}); viewer.change({word: 3})")
+    assert pixels(page) == before
+    page.locator("#layer").select_option("12")
+    assert drawn(page).evaluate("viewer.panels.map((panel) => panel.headsOf(12).length)") == [0, 12]
+    for name in ("model", "matrix", "word", "heads"):
+        tab(page, name)
+    page.locator("#layer").select_option("1")
+    page.set_viewport_size({"width": 390, "height": 1600})
+    until(page, lambda: page.evaluate("viewer.stage.size().width") < 800)
+    assert drawn(page).evaluate("document.documentElement.scrollWidth") == 390
+    # One below the other, each with its lines.
+    seen = shades(pixels(page))
+    middle = (seen != seen[0, 0]).any(2)[:, 150:200].sum(1)
+    halves = len(middle) // 2
+    assert min(middle[60:halves].sum(), middle[halves + 60 :].sum()) > 500
+
+
+def test_two_texts_side_by_side(shown):
+    page = tab(shown("texts"), "heads")
+    page.locator("#search").fill("tree")
+    assert page.evaluate("viewer.panels.map((panel) => panel.word())") == [None, 5]
+    readout = drawn(page).locator("#readout").inner_text()
+    assert "tree looks at" in readout
+    page.locator("#stage").focus()
+    page.keyboard.press("ArrowUp")
+    assert state(page)["word"] == 4
+    tab(page, "word")
+    words = page.locator("#word option").all_inner_texts()
+    assert words == ["[CLS]", "It", "sleeps", "under", "a", "tree", ".", "[SEP]"]
+    page.locator("#stage").click(position=point_at(page, {"panel": 0, "found": {"place": 3, "layer": 2}}))
+    assert (state(page)["panel"], state(page)["word"]) == (0, 3)
+    assert page.locator("#word").evaluate("it => it.selectedOptions[0].text") == "farmers"
+
+
+def test_cross_attention_from_a_target_to_its_source(shown, files):
+    page = tab(shown("target"), "heads")
+    html = files["target"].read_text(encoding="utf-8")
+    sheets = page_of(html)["panels"][0]["kinds"]
+    assert state(page)["kind"] == "cross"
+    rows, columns = (sheets["cross"][side]["word"]["labels"] for side in ("levels", "columns"))
+    assert page.evaluate("['from', 'to'].map((side) => viewer.units(side).labels)") == [rows, columns]
+    expected = maps_of(html, "word", "raw", 1, kind="cross")[1]
+    assert expected.shape == (len(rows), len(columns))
+    read = "Array.from({length: viewer.units().labels.length}, (_, i) => [...viewer.maps.of(1, 2).row(i)])"
+    np.testing.assert_allclose(page.evaluate(read), expected, atol=1e-6)
+    turned = "Array.from({length: viewer.units('to').labels.length}, (_, j) => [...viewer.maps.of(1, 2).to(j)])"
+    np.testing.assert_allclose(np.transpose(page.evaluate(turned)), expected, atol=1e-6)
+    page.locator("#stage").hover(position=point_at(page, {"word": 3, "side": "to"}))
+    assert drawn(page).locator("#readout").inner_text().startswith(f"{columns[3]} is looked at by ")
+    for name in ("model", "matrix", "word"):
+        tab(page, name)
+    page.locator("#side").select_option("from")
+    assert page.locator("#word option").all_inner_texts() == rows
+    page.locator("#kind").select_option("decoder")
+    drawn(page)
+    inside = np.array(page.evaluate(read))
+    assert inside.shape == (len(rows), len(rows))
+    assert not np.triu(inside, 1).any()
+    page.locator("#kind").select_option("encoder")
+    assert drawn(page).evaluate("viewer.units().labels") == sheets["encoder"]["levels"]["word"]["labels"]
+    assert page.locator("#part-field").is_hidden()
+
+
+def test_layer_1_is_the_lowest(shown):
+    page = shown("all")
+    order = (
+        "[...new Set(Array.from({length: 400}, (_, y) => viewer.stage.view().hit(%d, 4 * y)?.layer))].filter(Boolean)"
+    )
+    assert page.evaluate(order % 600) == list(range(12, 0, -1))
+    assert page.locator("#hint").inner_text().startswith("Layer 1 is at the bottom.")
+    tab(page, "word")
+    assert page.evaluate(order % 600) == list(range(12, 0, -1))
+    assert page.locator("#hint").inner_text().startswith("Layer 1 is at the bottom.")

@@ -125,7 +125,7 @@ def test_packing_keeps_the_largest_of_each_row() -> None:
     generator = np.random.default_rng(3)
     maps = generator.dirichlet(np.full(300, 0.05), size=(2, 300)).astype(np.float32)
     content, covered = pack(maps, kept=7)
-    found = unpack(content, 2, 300, 7)
+    found = unpack(content, 2, 300, 300, kept=7)
     assert ((found > 0).sum(-1) <= 7).all()
     largest = np.sort(maps, axis=-1)[..., -7:]
     np.testing.assert_allclose(np.sort(found, axis=-1)[..., -7:], largest, atol=0.5 / 255 + 1e-6)
@@ -136,7 +136,7 @@ def test_packing_keeps_the_largest_of_each_row() -> None:
 
 def test_a_row_of_nothing_stays_nothing() -> None:
     content, _ = pack(np.zeros((1, 4, 4), dtype=np.float32), kept=4)
-    assert not unpack(content, 1, 4, 4).any()
+    assert not unpack(content, 1, 4, 4, kept=4).any()
 
 
 @pytest.mark.parametrize(("n_maps", "n_units", "kept"), [(144, 50, 50), (144, 512, 54), (16, 64, 64), (10**6, 9, 1)])

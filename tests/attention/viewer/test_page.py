@@ -14,9 +14,9 @@ from bertology.attention.viewer._page import payload, render_page
 from bertology.attention.viewer._view import AttentionView, parse_heads
 from bertology.corpora import Sentence, english_sentence, load_corpus
 from bertology.encoders import Encoder
-from bertology.errors import BertologyError, ModelError, NameNotFoundError, StoreError
+from bertology.errors import BertologyError, ModelError, NameNotFoundError, ResultsError, StoreError
 
-from .conftest import HOSTILE, SENTENCE, values_of
+from .conftest import HOSTILE, SENTENCE, page_of, values_of
 
 
 def test_nothing_is_asked_of_a_network(encoder: Encoder) -> None:
@@ -91,8 +91,8 @@ def test_a_word_without_pieces_is_named(encoder: Encoder) -> None:
 def test_long_texts_keep_what_is_asked_for(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bertology.attention.viewer._page.MOST_CELLS", 100)
     reading = read_attention(encoder, [english_sentence(SENTENCE)], norms=True)
-    values = payload(reading, level="piece", weights="norm")[0]
-    assert list(values["sets"]) == ["piece-norm"]
+    values = payload([[reading]], level="piece", weights="norm")[0]
+    assert list(values["panels"][0]["kinds"]["encoder"]["sets"]) == ["piece-norm"]
     assert values["isPart"]
 
 
@@ -155,10 +155,32 @@ def test_unknown_level_and_weights(encoder: Encoder) -> None:
         view(SENTENCE, model=encoder, weights="norms")  # type: ignore[arg-type]
 
 
+def test_two_of_one_and_one_of_the_other(encoder: Encoder) -> None:
+    page = view([SENTENCE, "It sleeps."], model=encoder)
+    assert "2 panels, first 12 heads" in repr(page)
+    assert [one["texts"] for one in page_of(page.html)["panels"]] == [[SENTENCE], ["It sleeps."]]
+    assert "<q>It sleeps.</q>" in page.html
+    for given, options, message in (
+        ([SENTENCE] * 2, {"second": "It sleeps."}, "leave the second or the target out"),
+        ([SENTENCE] * 2, {"target": "It sleeps."}, "leave the second or the target out"),
+        ([SENTENCE] * 2, {"model": [encoder, encoder]}, "two texts and two models"),
+        ([SENTENCE] * 3, {}, "3 texts: give one, or two"),
+        ([], {}, "0 texts"),
+        (SENTENCE, {"model": [encoder] * 3}, "3 models"),
+        (SENTENCE, {"threshold": -0.1}, r"threshold -0.1: give a share from 0 to 1"),
+    ):
+        with pytest.raises(BertologyError, match=message):
+            view(given, **{"model": encoder, **options})  # type: ignore[arg-type]
+    with pytest.raises(ResultsError, match="a figure shows one head: there are 12"):
+        page.plot()
+    figure = view([SENTENCE, "It sleeps."], model=encoder, heads="L2H1").plot()
+    assert [ax.get_title(loc="left") for ax in figure.axes[:2]] == ["L2H1 of tiny-bert"] * 2
+
+
 def test_maps_that_were_not_read(encoder: Encoder) -> None:
     reading = read_attention(encoder, [english_sentence(SENTENCE)], layers=(2,))
     with pytest.raises(BertologyError, match="layer 1 was not read"):
         reading.maps(1)
     with pytest.raises(BertologyError, match="weights='norm'"):
         reading.maps(2, weights="norm")
-    assert AttentionView(reading).html == render_page(*payload(reading, level="word", weights="raw"))
+    assert AttentionView(((reading,),)).html == render_page(*payload([[reading]], level="word", weights="raw"))

@@ -1,13 +1,13 @@
 // The maps: packed in the page by layer, unpacked when first looked at.
-viewer.maps = (() => {
+viewer.makers.maps = (viewer) => {
   "use strict";
-  const { data, state, units } = viewer;
+  const { state, units } = viewer;
   const unpacked = new Map();
   const waiting = new Map();
   const rows = new Map();
   const parsed = document.readyState === "loading" ? new Promise((done) => document.addEventListener("DOMContentLoaded", done)) : Promise.resolve();
 
-  const nameOf = (layer) => `${state.level}-${state.weights}-${layer}`;
+  const nameOf = (layer) => `${viewer.number}-${state.kind}-${state.level}-${state.weights}-${layer}`;
 
   function bytes(text) {
     if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
@@ -17,15 +17,15 @@ viewer.maps = (() => {
     return made;
   }
 
-  async function unpack(name, nHeads, n, kept) {
+  async function unpack(name, nHeads, n, nColumns, kept) {
     await parsed;
     const packed = new Blob([bytes(document.getElementById(`map-${name}`).textContent)]);
     const content = await new Response(packed.stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
     const nRows = nHeads * n;
     const nCells = nRows * kept;
-    const made = { n, kept, scale: new Float32Array(content, 0, nRows), total: null, column: null };
+    const made = { n, nColumns, kept, scale: new Float32Array(content, 0, nRows), total: null, column: null };
     made.value = new Uint8Array(content, content.byteLength - nCells, nCells);
-    if (kept < n) {
+    if (kept < nColumns) {
       made.total = new Float32Array(content, 4 * nRows, nRows);
       const low = new Uint8Array(content, 8 * nRows, nCells);
       const high = new Uint8Array(content, 8 * nRows + nCells, nCells);
@@ -44,7 +44,7 @@ viewer.maps = (() => {
   function load(layer) {
     const name = nameOf(layer);
     if (!waiting.has(name)) {
-      const work = unpack(name, viewer.headsOf(layer).length, units().labels.length, viewer.set().kept);
+      const work = unpack(name, viewer.headsOf(layer).length, units().labels.length, units("to").labels.length, viewer.set().kept);
       waiting.set(name, work.then((made) => unpacked.set(name, made)));
     }
     return waiting.get(name);
@@ -52,19 +52,22 @@ viewer.maps = (() => {
 
   /** The rows of one head, without the words that are hidden; the layer must be ready. */
   function of(layer, head) {
-    const name = `${nameOf(layer)}-${head}-${state.specials}`;
+    const name = `${nameOf(layer)}-${head}-${state.specials}-${state.part}`;
     if (!rows.has(name)) rows.set(name, make(unpacked.get(nameOf(layer)), viewer.headsOf(layer).indexOf(head)));
     return rows.get(name);
   }
 
   function make(map, at) {
-    const { n, kept, scale, total, column, value } = map;
-    const hidden = state.specials === "shown" ? null : units().special;
+    const { n, nColumns, kept, scale, total, column, value } = map;
+    const mask = (side) => (viewer.hidesAny() ? units(side).labels.map((_, place) => viewer.hides(place, side)) : null);
+    const hiddenRow = mask("from");
+    const hidden = mask("to");
+    const special = state.specials === "renormalised" ? units("to").special : null;
     const factors = new Float32Array(n).fill(NaN);
 
     /** What a row is multiplied by: what is left of it is scaled up to what it was in all. */
     function factor(i) {
-      if (state.specials !== "renormalised") return 1;
+      if (!special) return 1;
       if (Number.isNaN(factors[i])) {
         const row = at * n + i;
         let all = 0;
@@ -72,7 +75,7 @@ viewer.maps = (() => {
         for (let c = 0; c < kept; c++) {
           const w = (value[row * kept + c] * scale[row]) / 255;
           all += w;
-          if (hidden[column ? column[row * kept + c] : c]) away += w;
+          if (special[column ? column[row * kept + c] : c]) away += w;
         }
         if (total) all = total[row];
         factors[i] = all - away > 1e-9 ? all / (all - away) : 0;
@@ -82,7 +85,7 @@ viewer.maps = (() => {
 
     /** Tell every weight of a row that is not nothing. */
     function each(i, tell) {
-      if (hidden?.[i]) return;
+      if (hiddenRow?.[i]) return;
       const row = at * n + i;
       const unit = (scale[row] / 255) * factor(i);
       for (let c = 0, cell = row * kept; c < kept; c++, cell++) {
@@ -93,7 +96,7 @@ viewer.maps = (() => {
 
     /** All weights of a row as numbers, 0 where there is none. */
     function row(i) {
-      const found = new Float32Array(n);
+      const found = new Float32Array(nColumns);
       each(i, (j, w) => { found[j] = w; });
       return found;
     }
@@ -107,7 +110,7 @@ viewer.maps = (() => {
       for (let i = 0; i < n; i++) {
         let cell = first + i * kept + j;
         if (column) for (cell = first + i * kept; cell < first + (i + 1) * kept && column[cell] < j; ) cell++;
-        if (cell >= first + (i + 1) * kept || (column && column[cell] !== j) || !value[cell] || hidden?.[i]) continue;
+        if (cell >= first + (i + 1) * kept || (column && column[cell] !== j) || !value[cell] || hiddenRow?.[i]) continue;
         found[i] = value[cell] * (scale[at * n + i] / 255) * factor(i);
       }
       return found;
@@ -122,8 +125,8 @@ viewer.maps = (() => {
       return most;
     }
 
-    return { n, each, row, to, top };
+    return { n, nColumns, each, row, to, top };
   }
 
-  return { ready, load, of, layers: () => data.layers.map((one) => one.layer) };
-})();
+  return { ready, load, of };
+};

@@ -109,6 +109,55 @@ viewer.pens = (() => {
     };
   }
 
+  /** A pen whose drawing lies so far to the right and down. */
+  function shifted(pen, x, y) {
+    const points = (commands) => commands.map(([command, ...at]) => [command, ...at.map((value, i) => value + (i % 2 ? y : x))]);
+    const moved = {
+      rect: (a, b, ...rest) => pen.rect(a + x, b + y, ...rest),
+      path: (commands, look) => pen.path(points(commands), look),
+      text: (text, a, b, look) => pen.text(text, a + x, b + y, look),
+      image: (picture, a, b, ...rest) => pen.image(picture, a + x, b + y, ...rest),
+      curves(bundle) {
+        if (!pen.curves) return strokeCurves(moved, bundle);
+        const lines = (block) => () => block.lines().map((line) => ({ ...line, from: line.from + y, to: line.to + y }));
+        const blocks = bundle.blocks.map((block) => ({ ...block, lines: lines(block) }));
+        return pen.curves({ ...bundle, name: `${bundle.name} ${y}`, x1: bundle.x1 + x, x2: bundle.x2 + x, blocks });
+      },
+    };
+    if (pen.kept) {
+      moved.kept = (name, box, draw) =>
+        pen.kept(`${name} ${x} ${y}`, { ...box, x: box.x + x, y: box.y + y }, (own) => draw(shifted(own, x, y)));
+    }
+    return moved;
+  }
+
+  /** A pen that draws nothing, and the box in which anything but paper was drawn with it. */
+  function measuringPen(paper) {
+    const box = { left: Infinity, top: Infinity, right: -Infinity, bottom: -Infinity };
+    function take(x, y) {
+      box.left = Math.min(box.left, x);
+      box.right = Math.max(box.right, x);
+      box.top = Math.min(box.top, y);
+      box.bottom = Math.max(box.bottom, y);
+    }
+    const corners = (x, y, width, height) => { take(x, y); take(x + width, y + height); };
+    const pen = {
+      rect: (x, y, width, height, { fill, stroke }) => { if (stroke || fill !== paper) corners(x, y, width, height); },
+      path: (commands) => { for (const [, ...at] of commands) for (let i = 0; i < at.length; i += 2) take(at[i], at[i + 1]); },
+      text(text, x, y, { size, align = "left", weight, turn = 0 }) {
+        const width = widthOf(text, size, weight);
+        const start = { left: 0, center: -width / 2, right: -width }[align];
+        const [sin, cos] = [Math.sin((turn * Math.PI) / 180), Math.cos((turn * Math.PI) / 180)];
+        for (const along of [start, start + width]) {
+          for (const over of [-0.6 * size, 0.6 * size]) take(x + along * cos - over * sin, y + along * sin + over * cos);
+        }
+      },
+      image: (canvas, ...place) => corners(...place),
+      curves: (bundle) => strokeCurves(pen, bundle),
+    };
+    return { pen, box };
+  }
+
   /** How many arcs lie under each, so that none crosses another's crown: 1 for the innermost. */
   function arcHeights(arcs) {
     const heights = arcs.map(() => 1);
@@ -125,5 +174,5 @@ viewer.pens = (() => {
   const ends = ([a, b]) => [Math.min(a, b), Math.max(a, b)];
   const span = (arc) => Math.abs(arc[0] - arc[1]);
 
-  return { canvasPen, svgPen, strokeCurves, widthOf, fit, arcHeights };
+  return { canvasPen, svgPen, strokeCurves, shifted, measuringPen, widthOf, fit, arcHeights };
 })();

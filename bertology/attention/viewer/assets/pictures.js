@@ -6,7 +6,7 @@ viewer.pictures = (() => {
   const frame = { number: 0, until: Infinity, isWhole: true, bytes: 0, made: 0, longest: 0 };
   let bytes = 0;
   let made = 0;
-  let passing = "";
+  const passing = new Map(); // by panel, under which name pictures pass in it
 
   /** From here on one frame is drawn, which may make pictures for so many milliseconds. */
   function begin(milliseconds) {
@@ -15,12 +15,12 @@ viewer.pictures = (() => {
 
   /**
    * The picture of a name ({ canvas, … }, or null if there is nothing on it), or undefined where this frame has no time
-   * left to make it. Those that are passing go when others come that pass under another name: what one points at only
-   * shall not drop what one comes back to.
+   * left to make it. Those that are passing, `[panel, name]`, go when others come that pass in the same panel under
+   * another name: what one points at only shall not drop what one comes back to.
    */
   function get(name, make, pass = null) {
-    if (pass && pass !== passing) forget(pass);
-    const found = kept.get(name) ?? add(make, pass !== null);
+    if (pass && passing.get(pass[0]) !== pass[1]) forget(...pass);
+    const found = kept.get(name) ?? add(make, pass?.[0]);
     if (!found) return void (frame.isWhole = false);
     // Taken out and put in again, so that it is the last to be dropped.
     kept.delete(name);
@@ -30,7 +30,7 @@ viewer.pictures = (() => {
     return found.picture;
   }
 
-  function add(make, isPassing) {
+  function add(make, panel) {
     // One at least, so that every frame comes nearer to the whole; no other that might take longer than there is time.
     const start = performance.now();
     if (frame.made && start + frame.longest > frame.until) return null;
@@ -41,13 +41,13 @@ viewer.pictures = (() => {
     made++;
     bytes += own;
     drop();
-    return { picture, bytes: own, frame: 0, isPassing };
+    return { picture, bytes: own, frame: 0, panel };
   }
 
-  function forget(pass) {
-    passing = pass;
+  function forget(panel, pass) {
+    passing.set(panel, pass);
     for (const [name, one] of kept) {
-      if (!one.isPassing) continue;
+      if (one.panel !== panel) continue;
       kept.delete(name);
       bytes -= one.bytes;
     }

@@ -1,7 +1,7 @@
 // The drawing: as large as what is drawn, of which the part in sight is painted.
 viewer.stage = (() => {
   "use strict";
-  const { state, maps, views, byId, colour, element, pictures, tiles } = viewer;
+  const { state, panels, views, byId, colour, element, pictures, tiles } = viewer;
   const [stage, space, canvas, readout] = ["stage", "space", "canvas", "readout"].map(byId);
   const context = canvas.getContext("2d");
   let size = { width: 0, height: 0 };
@@ -67,10 +67,22 @@ viewer.stage = (() => {
     hasLines = false;
     const curves = (bundle) => { hasLines = true; tiles.lay(context, bundle, part, ratio()); };
     const kept = (name, box, draw) => layKept(name, box, draw, part);
-    view().draw({ ...viewer.pens.canvasPen(context), curves, kept }, part);
+    view().draw({ ...viewer.pens.canvasPen(context), curves, kept, apart }, part);
     say();
-    for (const layer of view().needs()) if (!maps.ready(layer)) return void maps.load(layer).then(() => redraw());
+    for (const { own, maps } of panels) {
+      for (const layer of own[state.view].needs()) if (!maps.ready(layer)) return void maps.load(layer).then(() => redraw());
+    }
     end();
+  }
+
+  /** Draw within a box alone, and leave nothing behind that binds what is drawn next. */
+  function apart(draw, { x, y, width, height }) {
+    context.save();
+    context.beginPath();
+    context.rect(x, y, width, height);
+    context.clip();
+    draw();
+    context.restore();
   }
 
   /** Draw what is in a box, or lay it as it was drawn before. */
@@ -96,7 +108,8 @@ viewer.stage = (() => {
     const part = seen();
     pictures.begin(FOR_MORE);
     context.save();
-    view().draw({ ...viewer.pens.canvasPen(context), curves: (bundle) => tiles.lay(context, bundle, part, ratio(), true) }, part, true);
+    const curves = (bundle) => tiles.lay(context, bundle, part, ratio(), true);
+    view().draw({ ...viewer.pens.canvasPen(context), curves, apart }, part, true);
     context.restore();
     end();
   }
@@ -125,7 +138,7 @@ viewer.stage = (() => {
     idle((next) => prepare(still, next));
   }
 
-  const classes = { strong: "b", plain: "span", quiet: "span" };
+  const classes = { strong: "b", plain: "span", quiet: "span", break: "br" };
   let said = "";
   function say() {
     const parts = view().says();
@@ -193,11 +206,16 @@ viewer.stage = (() => {
   new ResizeObserver(() => redraw({ measure: true })).observe(document.querySelector("figure"));
 
   // Pointing changes what is drawn, not how large it is.
-  const SAME_SIZE = new Set(["word", "side", "cell", "common"]);
+  const SAME_SIZE = new Set(["word", "side", "panel", "kept", "cell", "common", "threshold", "search"]);
   viewer.onChange((patch) => {
     if ("view" in patch) { stage.scrollTop = stage.scrollLeft = 0; before = ""; isNew = true; }
-    redraw({ measure: Object.keys(patch).some((name) => !SAME_SIZE.has(name)) });
+    // One word's view has other words across where the side changes.
+    const isOther = "side" in patch && state.view === "word";
+    redraw({ measure: isOther || Object.keys(patch).some((name) => !SAME_SIZE.has(name)) });
   });
 
-  return { redraw, view, size: () => size, seen };
+  /** Scroll to what is chosen. */
+  const reveal = () => scrollTo(view().focus());
+
+  return { redraw, reveal, view, size: () => size, seen };
 })();

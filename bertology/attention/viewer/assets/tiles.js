@@ -13,7 +13,7 @@ viewer.tiles = (() => {
    * With `isMore` only where there are tiles that were not there before, and whatever is drawn afterwards is drawn
    * there only.
    */
-  function lay(context, { name, x1, x2, blocks, paper = null }, seen, ratio, isMore = false) {
+  function lay(context, { name, panel, x1, x2, blocks, paper = null }, seen, ratio, isMore = false) {
     const [offX, offY] = [Math.round(seen.x * ratio), Math.round(seen.y * ratio)];
     const left = Math.floor(x1 * ratio);
     const tall = paper ? TALL_OF_WORD : TALL;
@@ -27,7 +27,7 @@ viewer.tiles = (() => {
     for (let stripe = Math.floor(offY / tall); stripe * tall < offY + seen.height * ratio; stripe++) {
       const before = pictures.told().made;
       const found = blocks.map((block) => (
-        pictures.get(`${shape} ${block.name} ${stripe}`, () => make(scaled(block.lines(), stripe * tall, ratio), size, paper), paper && name)
+        pictures.get(`${shape} ${block.name} ${stripe}`, () => make(scaled(block.lines(), stripe * tall, ratio), size, paper), paper && [panel, name])
       ));
       if (!context || (isMore && pictures.told().made === before)) continue;
       const place = [left - offX, stripe * tall - offY, size.width, tall];
