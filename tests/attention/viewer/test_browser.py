@@ -722,6 +722,11 @@ def test_two_texts_side_by_side(shown):
     page.locator("#stage").focus()
     page.keyboard.press("ArrowUp")
     assert state(page)["word"] == 4
+    # By its number the other panel is chosen, without a mouse.
+    page.keyboard.press("1")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("viewer.panels.map((panel) => panel.word())") == [0, None]
+    page.keyboard.press("2")
     tab(page, "word")
     words = page.locator("#word option").all_inner_texts()
     assert words == ["[CLS]", "It", "sleeps", "under", "a", "tree", ".", "[SEP]"]

@@ -73,7 +73,7 @@ viewer.makers.matrix = (viewer) => {
     pen.text(title(), left, above - grid.top + 12, { ...soft, weight: 600, fill: colour("--text") });
     pen.text("to →", left - 7, above - 26, { ...soft, align: "right" });
     pen.text("from ↓", left - 7, above - 10, { ...soft, align: "right" });
-    if (isReady()) drawBar(pen, seen, above);
+    if (isReady()) drawBar(pen, above);
   }
 
   function title() {
@@ -148,10 +148,9 @@ viewer.makers.matrix = (viewer) => {
   }
 
   /** Which shade is which weight: heights on the bar are square roots, as shades are. */
-  function drawBar(pen, seen, above) {
+  function drawBar(pen, above) {
     const most = top();
-    const left = Math.min(x(grid.m) + 18, seen.x + seen.width - BAR + 18);
-    if (x(grid.m) > seen.x + seen.width) return;
+    const left = x(grid.m) + 18;
     const height = Math.min(160, Math.max(100, grid.cell * grid.n));
     for (let step = 0; step < STEPS; step++) {
       const share = (STEPS - step - 0.5) / STEPS;
@@ -180,7 +179,10 @@ viewer.makers.matrix = (viewer) => {
     const isSame = state.kept && state.side === "from" && viewer.word() === from;
     viewer.change({ word: isSame ? null : from, side: "from", panel, kept: !isSame });
   }
-  viewer.onChange((patch) => { if (["level", "kind", "part", "specials", "view"].some((name) => name in patch)) pointed = null; });
+  const OTHERS = ["level", "kind", "part", "specials", "view"];
+  viewer.onChange((patch) => {
+    if (OTHERS.some((name) => name in patch) || (patch.panel ?? panel) !== panel) pointed = null;
+  });
 
   function key(name) {
     if (name === "Escape") { pointed = null; viewer.change({ word: null, kept: false }); return true; }

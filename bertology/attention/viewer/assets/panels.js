@@ -5,7 +5,7 @@
   const NAMES = ["model", "heads", "matrix", "word"];
   const GAP = 28;
   const HEADER = 30;
-  const LEAST = 340;
+  const LEAST = 400;
 
   for (const panel of panels) {
     panel.maps = makers.maps(panel);
@@ -74,6 +74,14 @@
       if (at) views[last].hover(at.found);
     }
 
+    /** Keys go to the panel in which a word was chosen last, or that was chosen by its number. */
+    function key(pressed) {
+      const chosen = Number(pressed) - 1;
+      if (!(chosen in views)) return views[state.panel].key(pressed);
+      viewer.change({ panel: chosen, word: null, kept: false });
+      return true;
+    }
+
     function focus() {
       const found = views[state.panel].focus();
       const box = boxes[state.panel];
@@ -91,8 +99,8 @@
     return {
       measure, draw, hit, hover, focus, says,
       choose: ({ panel, found }) => views[panel].choose(found),
-      key: (pressed) => views[state.panel].key(pressed),
-      hint: () => `${views[0].hint()}${name === "model" ? "" : " The panels share one scale."}`,
+      key,
+      hint: () => `${views[0].hint()} 1 and 2 choose a panel.${name === "model" ? "" : " The panels share one scale."}`,
       needs: () => [...new Set(views.flatMap((view) => view.needs()))],
       label: `${views[0].label}, ${views.length} panels`,
     };

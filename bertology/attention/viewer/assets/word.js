@@ -59,7 +59,7 @@ viewer.makers.word = (viewer) => {
     let cells = names.map((one) => Math.max(30, one + 14));
     const all = cells.reduce((a, b) => a + b, 0);
     const slant = all > room;
-    if (slant) cells = cells.map(() => Math.max(22, Math.min(76, Math.floor(room / shown.length))));
+    if (slant) cells = cells.map(() => Math.max(22, Math.min(76, Math.floor((room - longest * 0.76) / shown.length))));
     else cells = cells.map((one) => one + Math.min(26, (room - all) / shown.length));
     const edges = [0];
     for (const one of cells) edges.push(edges.at(-1) + one);
