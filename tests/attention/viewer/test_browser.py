@@ -542,7 +542,7 @@ def test_in_a_notebooks_frame(browser, encoder, tmp_path):
     page.goto(path.as_uri())
     frame = page.frame_locator("iframe")
     frame.locator("html[data-drawn]").wait_for(state="attached", timeout=15_000)
-    assert json.loads(frame.locator("#data").text_content())["texts"] == [SENTENCE]
+    assert json.loads(frame.locator("#data").text_content())["panels"][0]["texts"] == [SENTENCE]
     context.close()
     assert noise == []
 
