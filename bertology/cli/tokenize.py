@@ -1,0 +1,141 @@
+"""``bertology tokenize``: how tokenizers arrive at the pieces of a text, and how they cut a corpus."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from bertology.encoders.alignment.pieces import PieceReader
+    from bertology.encoders.tokenization import TokenTrace
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{{policy}}"><title>{{title}}</title><style>{{style}}</style></head>
+<body><h1>{{title}}</h1>{{body}}</body></html>
+"""
+_STYLE = """
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
+body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.3rem; overflow-wrap: anywhere }
+h2 { font-size: 1.05rem; margin: 1.6rem 0 .4rem }
+summary { cursor: pointer; padding: .15rem 0 }
+.p { display: inline-block; padding: 0 .3rem; margin: .1rem; font: .92rem ui-monospace, monospace }
+.p { border: 1px solid color-mix(in srgb, currentColor 45%, transparent); border-radius: .3rem }
+table { border-collapse: collapse; margin: .2rem 0 .6rem 1rem }
+td { padding: .1rem .8rem .1rem 0; vertical-align: top }
+td:first-child { opacity: .75; max-width: 22rem }
+.wide { overflow-x: auto }
+"""
+
+
+def tokenize(
+    text: Annotated[str | None, typer.Argument(help="A text to cut; left out with --corpus or --morphs.")] = None,
+    *,
+    model: Annotated[
+        list[str] | None, typer.Option("--model", "-m", help="pocket, a folder, or a hub id; several are compared.")
+    ] = None,
+    corpus: Annotated[str | None, typer.Option("--corpus", "-c", help="Measure how this corpus is cut.")] = None,
+    split: Annotated[str, typer.Option(help="The split of the corpus.")] = "test",
+    morphs: Annotated[
+        Path | None,
+        typer.Option(help="Compare with the morphs in this CSV: pt1 and rest, or word, then morphs."),
+    ] = None,
+    n_best: Annotated[int, typer.Option(min=1, help="Ways to cut that are shown of Unigram tokenizers.")] = 3,
+    out: Annotated[Path | None, typer.Option(help="Write the steps to this HTML page as well.")] = None,
+) -> None:
+    """Show how a tokenizer arrives at its pieces, step by step; or measure how it cuts a corpus."""
+    from bertology.encoders import load_reader, resolve_model
+    from bertology.encoders.tokenization import trace_tokens
+    from bertology.errors import CorpusError
+
+    if text is None and corpus is None and morphs is None:
+        raise CorpusError("nothing to cut: give a text, --corpus or --morphs")
+    if out is not None and not text:
+        raise CorpusError("--out writes the steps of a text: give one")
+    sources = [resolve_model(name) for name in model or ["pocket"]]
+    readers = {source.title: load_reader(source) for source in sources}
+    if text is not None:
+        traces = {name: trace_tokens(reader.backend, text, n_best=n_best) for name, reader in readers.items()}
+        for name, trace in traces.items():
+            typer.echo(_steps(name, trace))
+        if out is not None:
+            _write_page(out, text, traces)
+    if corpus is not None:
+        typer.echo(_corpus_table(corpus, split, readers))
+    if morphs is not None:
+        typer.echo(_morph_table(morphs, readers))
+
+
+def _steps(name: str, trace: TokenTrace) -> str:
+    lines = [f"{name} · {trace.kind} · {len(trace.pieces)} pieces", f"  {' '.join(trace.pieces)}", ""]
+    for word in trace.words:
+        steps = word.steps if len(word.steps) > 2 else word.steps[-1:]
+        width = max(len(" ".join(step.pieces)) for step in steps)
+        lines += [f"  {word.text} → {' '.join(word.pieces)}"]
+        if len(word.steps) > 2:
+            lines += [f"    {' '.join(step.pieces):<{width}}  {step.reason}" for step in steps]
+    return "\n".join(lines) + "\n"
+
+
+def _corpus_table(corpus: str, split: str, readers: dict[str, PieceReader]) -> str:
+    from bertology._names import name_not_found
+    from bertology.corpora import load_corpus
+    from bertology.encoders.tokenization import tokenizer_scores
+
+    loaded = load_corpus(corpus)
+    if split not in loaded:
+        raise name_not_found(f"split of corpus {loaded.name}", split, loaded.splits)
+    by_model = {name: tokenizer_scores(reader, loaded[split]) for name, reader in readers.items()}
+    rows = [["measure", *by_model]]
+    for scores in zip(*by_model.values(), strict=True):
+        cells = []
+        for score in scores:
+            interval = "" if math.isnan(score.ci_low) else f" [{score.ci_low:.3f}, {score.ci_high:.3f}]"
+            cells.append(f"{score.value:.3f}{interval}")
+        rows.append([scores[0].measure.replace("_", " "), *cells])
+    n_words = f"{loaded[split].n_words:,} words of {loaded.name} {split}; [ ] 95 %, bootstrap over sentences"
+    return f"{_aligned(rows)}\n\n{n_words}\n"
+
+
+def _morph_table(path: Path, readers: dict[str, PieceReader]) -> str:
+    from bertology.encoders.tokenization import morph_scores, read_morphs
+
+    words = list(read_morphs(path))
+    by_model = {name: morph_scores(reader, words) for name, reader in readers.items()}
+    fields = ("precision", "recall", "f1", "morph_score", "n_words", "n_whole")
+    rows = [["boundaries of morphs", *by_model]]
+    for field in fields:
+        values = [getattr(scores, field) for scores in by_model.values()]
+        cells = [f"{value:,}" if isinstance(value, int) else f"{value:.3f}" for value in values]
+        rows.append([{"n_words": "words of two morphs", "n_whole": "… that are one piece"}.get(field, field), *cells])
+    return _aligned(rows) + "\n"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([lines[0], "─" * max(map(len, lines)), *lines[1:]])
+
+
+def _write_page(path: Path, text: str, traces: dict[str, TokenTrace]) -> None:
+    from bertology._files import write_atomically
+    from bertology._page import fill, policy
+
+    def shown(pieces: Sequence[str]) -> str:
+        return "".join(f'<span class="p">{html.escape(piece)}</span>' for piece in pieces)
+
+    parts = []
+    for name, trace in traces.items():
+        parts.append(f"<h2>{html.escape(name)} · {trace.kind} · {len(trace.pieces)} pieces</h2>")
+        for word in trace.words:
+            rows = "".join(f"<tr><td>{html.escape(s.reason)}</td><td>{shown(s.pieces)}</td></tr>" for s in word.steps)
+            summary = f"<summary>{html.escape(word.text)} → {shown(word.pieces)}</summary>"
+            parts.append(f'<details>{summary}<div class="wide"><table>{rows}</table></div></details>')
+    values = {"policy": policy(_STYLE), "title": html.escape(text), "style": _STYLE, "body": "".join(parts)}
+    write_atomically(path, fill(_PAGE, values).encode(), remedy="name another file with --out")

@@ -1,0 +1,194 @@
+"""How a tokenizer cuts a corpus: pieces for each word, what it does not know, how evenly it uses its vocabulary."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology._inputs import opened
+from bertology.corpora import Texts, as_sentences
+from bertology.encoders.alignment.pieces import PieceReader
+from bertology.errors import CorpusError, quoted
+from bertology.measures import bootstrap_ratio
+
+Floats = NDArray[np.float64]
+ALPHA = 2.5
+"""The order of Rényi's entropy that goes best with translation quality (Zouhar et al. 2023)."""
+_MARKS = "▁Ġ"
+_CONTINUED = "##"
+
+
+@dataclass(frozen=True)
+class TokenizerScore:
+    """One measure of a tokenizer on a text, with its 95 % interval over sentences."""
+
+    measure: str
+    value: float
+    ci_low: float
+    ci_high: float
+
+
+def tokenizer_scores(reader: PieceReader, texts: Texts, *, n_resamples: int = 2000) -> tuple[TokenizerScore, ...]:
+    """Measures of a tokenizer on a text whose words are known.
+
+    ``fertility`` is pieces for each word, ``continued_share`` the share of words of two pieces or more (Rust et al.
+    2021), ``unknown_share`` that of words with an unknown piece; ``characters_per_piece`` and
+    ``single_character_share`` are about pieces of words; ``renyi_efficiency`` is H_α of the pieces' frequencies over
+    the logarithm of the size of the vocabulary, α = 2.5 (Zouhar et al. 2023); ``vocabulary_used`` is the share of the
+    vocabulary that occurs, which grows with the text and has no interval. A piece that straddles two words counts for
+    both.
+
+    Args:
+        reader: the tokenizer, as :func:`bertology.encoders.load_reader` gives it.
+        texts: sentences, or plain texts.
+        n_resamples: of the bootstrap over sentences.
+
+    Raises:
+        CorpusError: the text has no word that the tokenizer can read.
+    """
+    sentences = as_sentences(texts)
+    pieces = reader.tokenize(sentences)
+    read = np.flatnonzero(pieces.word_window >= 0)
+    if not len(read):
+        raise CorpusError("no word of the text can be tokenised: give text with words")
+    first = pieces.window_starts[pieces.word_window[read]] + pieces.word_first[read]
+    last = pieces.window_starts[pieces.word_window[read]] + pieces.word_last[read]
+    word = np.repeat(np.arange(len(read)), last - first)
+    places = np.arange(len(word)) - np.repeat((last - first).cumsum() - (last - first), last - first)
+    places += np.repeat(first, last - first)
+    word, places = word[~pieces.gaps[places]], places[~pieces.gaps[places]]
+    ids = pieces.ids[places]
+    n_pieces = np.bincount(word, minlength=len(read))
+    is_unknown = np.zeros(len(ids), dtype=bool) if reader.unknown_id is None else ids == reader.unknown_id
+    vocabulary = reader.backend.get_vocab_size(with_added_tokens=True)
+    is_single = _single_characters(reader, vocabulary)[ids]
+    lengths = (sentences.char_spans[:, 1] - sentences.char_spans[:, 0])[read]
+    _, cluster = np.unique(sentences.sentence_of_word[read], return_inverse=True)
+    of_piece = cluster[word]
+
+    def by_sentence(values: Any, clusters: NDArray[np.integer[Any]]) -> Floats:
+        return np.bincount(clusters, np.asarray(values, dtype=np.float64), minlength=int(cluster[-1]) + 1)
+
+    words, all_pieces = by_sentence(np.ones(len(read)), cluster), by_sentence(np.ones(len(ids)), of_piece)
+    has_unknown = np.bincount(word, is_unknown, minlength=len(read)) > 0
+    ratios = {
+        "fertility": (all_pieces, words),
+        "continued_share": (by_sentence(n_pieces > 1, cluster), words),
+        "unknown_share": (by_sentence(has_unknown, cluster), words),
+        "characters_per_piece": (by_sentence(lengths, cluster), all_pieces),
+        "single_character_share": (by_sentence(is_single, of_piece), all_pieces),
+        "renyi_efficiency": _renyi(ids, of_piece, vocabulary),
+    }
+    over, under = (np.stack([pair[number] for pair in ratios.values()]) for number in (0, 1))
+    found = bootstrap_ratio(over, under, metric="tokenizer", n_resamples=n_resamples)
+    columns = zip(ratios, found.values, found.ci_low, found.ci_high, strict=True)
+    scores = [TokenizerScore(name, float(value), float(low), float(high)) for name, value, low, high in columns]
+    used = len(np.unique(ids)) / vocabulary
+    return (*scores, TokenizerScore("vocabulary_used", used, float("nan"), float("nan")))
+
+
+def _single_characters(reader: PieceReader, vocabulary: int) -> NDArray[np.bool_]:
+    """``[piece]`` whether a piece of the vocabulary is one character, marks of words aside."""
+    flags = np.zeros(vocabulary, dtype=bool)
+    for number in range(vocabulary):
+        piece = reader.backend.id_to_token(number) or ""
+        flags[number] = len(piece.removeprefix(_CONTINUED).lstrip(_MARKS).removesuffix("</w>")) == 1
+    return flags
+
+
+def _renyi(ids: NDArray[np.integer[Any]], clusters: NDArray[np.integer[Any]], vocabulary: int) -> tuple[Floats, Floats]:
+    """Rényi efficiency as a mean over sentences: itself, and to first order what each sentence changes of it."""
+    n_clusters = int(clusters.max()) + 1
+    _, codes = np.unique(ids, return_inverse=True)
+    shares = np.bincount(codes) / len(ids)
+    total = (shares**ALPHA).sum()
+    efficiency = np.log(total) / (1 - ALPHA) / np.log(vocabulary)
+    # The derivative of Σ p^α by the weight of each piece of the text.
+    of_pieces = ALPHA * (shares[codes] ** (ALPHA - 1) - total) / len(ids)
+    changes = np.bincount(clusters, of_pieces, minlength=n_clusters) / (total * (1 - ALPHA) * np.log(vocabulary))
+    return efficiency + n_clusters * (changes - changes.mean()), np.ones(n_clusters)
+
+
+@dataclass(frozen=True)
+class MorphScores:
+    """How the boundaries of pieces agree with those of morphs."""
+
+    precision: float
+    """Share of boundaries between pieces that are boundaries of morphs."""
+    recall: float
+    """Share of boundaries of morphs that are boundaries between pieces."""
+    f1: float
+    morph_score: float
+    """Share of words that are cut at all which are cut at the boundary of their morphs (Arnett & Bergen 2024)."""
+    n_words: int
+    n_whole: int
+    """Words that are one piece."""
+
+
+def morph_scores(reader: PieceReader, words: Iterable[Sequence[str]]) -> MorphScores:
+    """Boundaries of pieces against gold morphs.
+
+    Words of one piece have no boundary: they count for recall, and are left out of ``morph_score`` as by its authors.
+
+    Args:
+        reader: the tokenizer.
+        words: of each word its morphs in order, which make up the word: ``("light", "ed")``.
+
+    Raises:
+        CorpusError: there is no word of two morphs or more.
+    """
+    gold_boundaries = cut_boundaries = shared = n_words = n_whole = hits = 0
+    for morphs in words:
+        parts = [part for part in morphs if part]
+        if len(parts) < 2:
+            continue
+        gold = set(np.cumsum([len(part) for part in parts[:-1]]).tolist())
+        word = "".join(parts)
+        encoded = reader.backend.encode(word, add_special_tokens=False)
+        # A boundary is where one piece ends and the next begins; marks of words stand for no character.
+        cut = {start for start, end in encoded.offsets if 0 < start < len(word) and end > start}
+        n_words += 1
+        n_whole += not cut
+        gold_boundaries += len(gold)
+        cut_boundaries += len(cut)
+        shared += len(gold & cut)
+        hits += bool(gold & cut)
+    if not n_words:
+        raise CorpusError("no word of two morphs or more: give words with their morphs")
+    precision = shared / cut_boundaries if cut_boundaries else float("nan")
+    recall = shared / gold_boundaries
+    f1 = 2 * shared / (gold_boundaries + cut_boundaries)
+    score = hits / (n_words - n_whole) if n_words > n_whole else float("nan")
+    return MorphScores(precision, recall, f1, score, n_words, n_whole)
+
+
+def read_morphs(path: Path) -> Iterator[tuple[str, ...]]:
+    """The words of a CSV or TSV file with their morphs, as those of MorphScore.
+
+    A header names the columns: ``pt1`` and ``rest``, or else every column after one called ``word`` or ``full_word``.
+
+    Raises:
+        CorpusError: there is no such file, or no such columns.
+    """
+    with opened(path, error=CorpusError) as raw:
+        lines = raw.read().decode("utf-8-sig").splitlines()
+    rows = csv.reader(lines, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+    header = [name.strip().lower() for name in next(rows, [])]
+    if {"pt1", "rest"} <= set(header):
+        columns = [header.index("pt1"), header.index("rest")]
+    elif words := [place for place, name in enumerate(header) if name in ("word", "full_word")]:
+        columns = list(range(words[0] + 1, len(header)))
+    else:
+        raise CorpusError(
+            f"{path}:1: {quoted(','.join(header))} where a header with pt1 and rest, or with word, was due"
+        )
+    for number, row in enumerate(rows, 2):
+        if len(row) != len(header):
+            raise CorpusError(f"{path}:{number}: {len(row)} fields where the header has {len(header)}")
+        yield tuple(row[place].strip() for place in columns)
