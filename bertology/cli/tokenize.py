@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bertology.cli.probe import COLUMNS_HELP
+
 if TYPE_CHECKING:
+    from bertology.corpora import Corpus
     from bertology.encoders.alignment.pieces import PieceReader
     from bertology.encoders.tokenization import TokenTrace
 
@@ -41,6 +44,7 @@ def tokenize(
         list[str] | None, typer.Option("--model", "-m", help="pocket, a folder, or a hub id; several are compared.")
     ] = None,
     corpus: Annotated[str | None, typer.Option("--corpus", "-c", help="Measure how this corpus is cut.")] = None,
+    columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     split: Annotated[str, typer.Option(help="The split of the corpus.")] = "test",
     morphs: Annotated[
         Path | None,
@@ -50,6 +54,7 @@ def tokenize(
     out: Annotated[Path | None, typer.Option(help="Write the steps to this HTML page as well.")] = None,
 ) -> None:
     """Show how a tokenizer arrives at its pieces, step by step; or measure how it cuts a corpus."""
+    from bertology.corpora import load_corpus
     from bertology.encoders import load_reader, resolve_model
     from bertology.encoders.tokenization import trace_tokens
     from bertology.errors import CorpusError
@@ -67,7 +72,7 @@ def tokenize(
         if out is not None:
             _write_page(out, text, traces)
     if corpus is not None:
-        typer.echo(_corpus_table(corpus, split, readers))
+        typer.echo(_corpus_table(load_corpus(corpus, columns=columns), split, readers))
     if morphs is not None:
         typer.echo(_morph_table(morphs, readers))
 
@@ -83,12 +88,10 @@ def _steps(name: str, trace: TokenTrace) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _corpus_table(corpus: str, split: str, readers: dict[str, PieceReader]) -> str:
+def _corpus_table(loaded: Corpus, split: str, readers: dict[str, PieceReader]) -> str:
     from bertology._names import name_not_found
-    from bertology.corpora import load_corpus
     from bertology.encoders.tokenization import tokenizer_scores
 
-    loaded = load_corpus(corpus)
     if split not in loaded:
         raise name_not_found(f"split of corpus {loaded.name}", split, loaded.splits)
     by_model = {name: tokenizer_scores(reader, loaded[split]) for name, reader in readers.items()}
