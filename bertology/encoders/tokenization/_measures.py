@@ -73,7 +73,8 @@ def tokenizer_scores(reader: PieceReader, texts: Texts, *, n_resamples: int = 20
     of_piece = cluster[word]
 
     def by_sentence(values: Any, clusters: NDArray[np.integer[Any]]) -> Floats:
-        return np.bincount(clusters, np.asarray(values, dtype=np.float64), minlength=int(cluster[-1]) + 1)
+        sums = np.bincount(clusters, np.asarray(values, dtype=np.float64), minlength=int(cluster[-1]) + 1)
+        return np.asarray(sums, dtype=np.float64)
 
     words, all_pieces = by_sentence(np.ones(len(read)), cluster), by_sentence(np.ones(len(ids)), of_piece)
     has_unknown = np.bincount(word, is_unknown, minlength=len(read)) > 0

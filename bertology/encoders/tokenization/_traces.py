@@ -112,8 +112,8 @@ class _WordPiece:
                 return
             start, piece = taken
             found.append(piece)
-            rest = (self._marked(word[start:], start),) if start < len(word) else ()
-            yield TokenStep((*found, *rest), f"{piece} is the longest piece that the rest begins with")
+            left = [self._marked(word[start:], start)] if start < len(word) else []
+            yield TokenStep((*found, *left), f"{piece} is the longest piece that the rest begins with")
 
     def _marked(self, part: str, start: int) -> str:
         return self._prefix + part if start else part
@@ -161,7 +161,7 @@ class _Unigram:
 
     @cached_property
     def _unknown_score(self) -> float:
-        return min(self._scores.values()) - _UNKNOWN_PENALTY
+        return float(min(self._scores.values())) - _UNKNOWN_PENALTY
 
     def __call__(self, word: str) -> Iterator[TokenStep]:
         best = self._ways(word)
