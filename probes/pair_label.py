@@ -1,8 +1,10 @@
 """Any annotation of pairs of texts by its name: which label does each pair have in a column?
 
 ``pair_label:COLUMN`` asks it of every pair of texts, read as one text, that is labelled under the name COLUMN: does one
-follow from the other, do they mean the same? The vectors of both, each the mean over the words of its text, stand one
-after the other before a linear readout.
+follow from the other, do they mean the same? A linear readout has the vectors u and v of both, each the mean over the
+words of its text, their difference |u − v| and their product u · v by dimension (Conneau et al. 2017, *Supervised
+Learning of Universal Sentence Representations from Natural Language Inference Data*, §3.1): of u and v alone, no linear
+readout can tell whether they are alike. A readout of spans has the words of both instead.
 
 What to compare with: the most frequent label, a logistic regression on words and bigrams of both texts (``lexical``),
 the same encoder with random weights, and a control task that can only be memorised.

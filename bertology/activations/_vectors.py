@@ -179,9 +179,9 @@ class SpanVectors(_StoredItems[SpanChunk]):
         self._order = np.lexsort((first[:, 1], first[:, 0]))
         self._spans = spans[self._order]
 
-    def pooled(self, pool: Callable[[SpanChunk], Tensor], *, memory: int = 0) -> _PooledVectors:
-        """Vectors ``[layer, m, span * dim]`` of items, by ``pool`` of chunks, kept up to ``memory`` bytes."""
-        return _PooledVectors(self, pool, memory=memory)
+    def pooled(self, pool: Callable[[SpanChunk], Tensor], *, dim: int, memory: int = 0) -> _PooledVectors:
+        """Vectors ``[layer, m, dim]`` of items, by ``pool`` of chunks, kept up to ``memory`` bytes."""
+        return _PooledVectors(self, pool, dim=dim, memory=memory)
 
     def _cuts(self) -> Iterator[tuple[int, int]]:
         """``CHUNK_WORDS`` words at most, unless one item has more."""
@@ -210,15 +210,16 @@ class _PooledVectors(_StoredItems[tuple[Tensor, Tensor]]):
 
     Args:
         spans: the items.
-        pool: makes ``[layer, m, span * dim]`` vectors of the items of a chunk.
+        pool: makes ``[layer, m, dim]`` vectors of the items of a chunk.
+        dim: their width.
         memory: bytes of pooled chunks to keep.
     """
 
     def __init__(
-        self, spans: SpanVectors, pool: Callable[[SpanChunk], Tensor], *, memory: int = DEFAULT_MEMORY
+        self, spans: SpanVectors, pool: Callable[[SpanChunk], Tensor], *, dim: int, memory: int = DEFAULT_MEMORY
     ) -> None:
         super().__init__(spans._entry, spans.layers, memory)
-        self.n_items, self.dim = spans.n_items, spans.dim * spans.n_spans
+        self.n_items, self.dim = spans.n_items, dim
         self._spans, self._pool = spans, pool
 
     def _cuts(self) -> Iterator[tuple[int, int]]:

@@ -14,7 +14,7 @@ from bertology.families.cells import Cell
 from bertology.families.request import ReadoutConfig
 from bertology.families.task_data import TaskData
 from bertology.families.tasks import FitCells, Job, Pair, skipped_words
-from bertology.probing import Examples
+from bertology.probing import Examples, SentenceProbe
 from bertology.readouts import readout_kind
 from bertology.results import FITS, FitOrigin, FittedProbe, Items
 
@@ -52,6 +52,11 @@ def fill_sentences(examples: Examples, sentences: Sentences) -> bool:
     ends = np.stack([starts[:-1], starts[1:]], axis=1)[examples.clusters]  # [item, 2]
     are_in_a_row = (spans[:, 1:, 0] == spans[:, :-1, 1]).all()
     return bool((spans[:, [0, -1], [0, 1]] == ends).all() and are_in_a_row)
+
+
+def are_compared(data: TaskData) -> bool:
+    """Whether the items are pairs of texts, of whose vectors also difference and product are read."""
+    return isinstance(data.probe, SentenceProbe) and data.train.n_spans == 2
 
 
 def readable(cells: FitCells, data: TaskData, job: Job) -> TaskData:
@@ -97,7 +102,8 @@ def vectors_of(
     if erasure is not None:
         spans = erased(spans, erasure)
     # A readout of single vectors takes one of a span, and of two spans one after the other.
-    return spans if reads_spans else pooled(spans, pooling=cast(Any, pooling), memory=memory)
+    pool = cast(Any, pooling)
+    return spans if reads_spans else pooled(spans, pooling=pool, compare=are_compared(data), memory=memory)
 
 
 def keep_fit(fit: KeptFit | None, cells: FitCells, data: TaskData, job: Job, cell: Cell) -> None:
@@ -127,6 +133,7 @@ def keep_fit(fit: KeptFit | None, cells: FitCells, data: TaskData, job: Job, cel
         layers=tuple(read),
         design=fit.design,
         settings=dict(cells.config.changes),
+        are_compared=are_compared(data),
     )
     FittedProbe(origin=origin, tensors=fit.tensors).save(job.run / FITS / cell.id)
 

@@ -249,12 +249,16 @@ def as_spans(source: AnySource) -> SpanSource:
     return DerivedSpans(source.n_layers, source.n_items, source.dim, source.layers, chunks, 1)
 
 
-def pooled(source: SpanSource, *, pooling: PlainPooling = "mean", memory: int = 0) -> FeatureSource:
+def pooled(
+    source: SpanSource, *, pooling: PlainPooling = "mean", compare: bool = False, memory: int = 0
+) -> FeatureSource:
     """Spans pooled without parameters into one vector an item, so that any readout of single vectors can read them.
 
     Args:
         source: the spans; the vectors of two spans follow each other.
         pooling: ``mean`` or ``max`` over a span's words, its ``first`` or ``last``, or both ``endpoints`` in a row.
+        compare: of two spans u and v, put |u − v| and u · v, by dimension, after them (Conneau et al. 2017, §3.1);
+            without these a linear readout cannot tell whether they are alike.
         memory: bytes of pooled vectors of stored spans that are kept between passes.
 
     Raises:
@@ -263,15 +267,22 @@ def pooled(source: SpanSource, *, pooling: PlainPooling = "mean", memory: int = 
     if pooling not in get_args(PlainPooling):
         raise FitError(f"pooling is {pooling!r}: give {', '.join(get_args(PlainPooling))}")
 
+    def pool(chunk: SpanChunk) -> Tensor:
+        vectors = _pooled_words(chunk, pooling).unflatten(2, (source.n_spans, n_parts)).flatten(3)
+        if compare:
+            one, other = vectors.unbind(2)
+            return torch.cat([one, other, (one - other).abs(), one * other], dim=2)
+        return vectors.flatten(2)
+
     n_parts = 2 if pooling == "endpoints" else 1
+    dim = source.dim * n_parts * (4 if compare else source.n_spans)
     if memory and isinstance(source, SpanVectors) and n_parts == 1:
-        return source.pooled(lambda chunk: _pooled_words(chunk, pooling).flatten(2), memory=memory)
+        return source.pooled(pool, dim=dim, memory=memory)
 
     def chunks() -> Iterator[tuple[Tensor, Tensor]]:
         for chunk in source.chunks():
-            yield chunk.items, _pooled_words(chunk, pooling).flatten(2)
+            yield chunk.items, pool(chunk)
 
-    dim = source.dim * source.n_spans * n_parts
     return Derived(source.n_layers, source.n_items, dim, source.layers, chunks)
 
 

@@ -56,6 +56,8 @@ class FitOrigin:
     design: Mapping[str, Any] = field(default_factory=dict)
     """As :attr:`bertology.readouts.KeptFit.design`."""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    are_compared: bool = False
+    """Whether difference and product of the vectors of two texts follow them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +144,7 @@ class FittedProbe:
         spans = [[(first + starts[n], last + starts[n]) for first, last in item] for n, item in of_items]
         source: Any = ArrayFeatures(vectors) if pool == "cls" else ArraySpans(vectors, np.array(spans, dtype=np.int64))
         if pool != "cls" and not origin.design:
-            source = pooled(source, pooling=pool)
+            source = pooled(source, pooling=pool, compare=origin.are_compared)
         scores = self._fit.scores(source)
         about = {"text": [sentences[number].text for number, _ in of_items]}
         if origin.items in ("words", "spans"):

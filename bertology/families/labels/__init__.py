@@ -8,7 +8,7 @@ from typing import Any
 
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
-from bertology.families.item_vectors import check_pools
+from bertology.families.item_vectors import are_compared, check_pools
 from bertology.families.labels._fit import erased_data, fit, write_baselines
 from bertology.families.labels._rows import count, metrics_of, tables, with_accuracy
 from bertology.families.request import Init, ReadoutConfig
@@ -83,6 +83,8 @@ class _Labels(VectorFamily):
         for layer in columns if kind.columns != "layer" else ():
             mixed[layer] = {"mixed_layers": [below for below in layers if layer is None or below <= layer]}
         identity = vector_identity(pair)
+        if are_compared(task_data(probe, pair.splits)):
+            identity["pairs"] = "compared"
         if config.erase is not None:
             erased = get_probe(config.erase)
             if not is_installed(erased):

@@ -15,7 +15,7 @@ from sklearn.metrics import f1_score
 from bertology._spans import SpanChunk
 from bertology.errors import FitError
 from bertology.readouts import ArrayFeatures, ArraySpans, EdgeReadout, LinearReadout, Targets, _moments, pooled
-from bertology.readouts._sources import as_spans
+from bertology.readouts._sources import PlainPooling, as_spans
 from bertology.readouts.edge import _model as windows_module
 from bertology.readouts.edge._fitted import FittedPooled
 from bertology.readouts.linear._affine import RidgeReadout
@@ -282,6 +282,17 @@ def test_other_readouts_read_pooled_spans(splits: tuple[Spans, Spans, Spans]) ->
         fitted = readout.fit(sources[0], train.targets, dev=sources[1], dev_targets=dev.targets)
         assert fitted.predict(sources[2]).labels.shape == (1, 3, 800)
         assert fitted.details(0, 1) == {}
+
+
+@pytest.mark.parametrize("pooling", ["mean", "endpoints"])
+def test_two_spans_are_compared(splits: tuple[Spans, Spans, Spans], pooling: PlainPooling) -> None:
+    source = splits[2].source
+    chunks = pooled(source, pooling=pooling).chunks(), pooled(source, pooling=pooling, compare=True).chunks()
+    for (items, plain), (same, compared) in zip(*chunks, strict=True):
+        assert torch.equal(items, same)
+        u, v = plain.chunk(2, dim=2)
+        assert torch.equal(compared, torch.cat([u, v, (u - v).abs(), u * v], dim=2))
+        assert compared.shape[2] == pooled(source, pooling=pooling, compare=True).dim
 
 
 def test_items_of_single_words_are_spans_of_one_word() -> None:
