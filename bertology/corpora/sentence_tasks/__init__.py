@@ -75,6 +75,7 @@ def sentence_tasks(corpus: Corpus, *, tasks: Collection[str] = SENTENCE_TASKS, s
     Labels of the tasks of two classes are equally frequent in each split, by leaving out what is too much. In
     ``tense`` and the numbers no form of the word asked about is in two splits, to which sentences of all splits are
     divided anew by form; no replacement in ``odd_word`` is one in two splits.
+    Sentences stand in an order drawn at random.
 
     Args:
         corpus: the treebank, with parts of speech and heads.
@@ -107,9 +108,14 @@ def sentence_tasks(corpus: Corpus, *, tasks: Collection[str] = SENTENCE_TASKS, s
     return replace(
         corpus,
         name=f"sentence_tasks:{corpus.name}",
-        splits={split: Sentences(sentences.values()) for split, sentences in made.items()},
+        splits={split: Sentences(_mixed(sentences.values(), rows)) for split, sentences in made.items()},
         notes={**corpus.notes, **{f"sentence:{task}": text for task, text in counts.items()}, "seed": str(seed)},
     )
+
+
+def _mixed(sentences: Collection[Sentence], rows: Rows) -> list[Sentence]:
+    """In an order drawn at random: the first ones, to which a run may be limited, are of all tasks and labels."""
+    return sorted(sentences, key=lambda sentence: rows.draw("order", sentence.id))
 
 
 def _counted(items: Iterable[Item], splits: Sequence[str]) -> str:
