@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
@@ -36,7 +37,7 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torc
 
 
 def load_encoder(
-    name_or_source: str | ModelSource,
+    name_or_source: str | Path | ModelSource,
     *,
     init: Init = "pretrained",
     seed: int = 0,
@@ -68,7 +69,9 @@ def load_encoder(
         ModelError: the model cannot be loaded with these options.
         SignalError: a weight is NaN or infinite.
     """
-    source = resolve_model(name_or_source, revision=revision) if isinstance(name_or_source, str) else name_or_source
+    source = name_or_source
+    if isinstance(source, str | Path):
+        source = resolve_model(str(source), revision=revision)
     _check_choice("dtype", dtype, tuple(_DTYPES))
     _check_choice("init", init, get_args(Init))
     _check_choice("attention", attention, ("fast", "eager"))

@@ -94,6 +94,10 @@ def test_random_weights_are_drawn_as_the_authors_draw_them(tiny: Tiny) -> None:
     assert all(not bias.any() for bias in biases)
 
 
+def test_a_folder_is_named_by_its_path_too(folder: Path) -> None:
+    assert load_encoder(folder, device="cpu").fingerprint == load_encoder(str(folder), device="cpu").fingerprint
+
+
 def test_random_needs_no_weights(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     assert load_encoder(str(folder), device="cpu", init="random").init == "random"
