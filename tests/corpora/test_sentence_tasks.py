@@ -184,14 +184,15 @@ def test_two_adjacent_words_change_places(pocket: Corpus, sources: dict[str, Sen
 
 
 def test_one_word_is_replaced_by_another_of_its_kind(pocket: Corpus, sources: dict[str, Sentence]) -> None:
-    new: dict[str, set[str]] = {split: set() for split in SPLITS}
+    touched: dict[str, set[str]] = {split: set() for split in SPLITS}
     for split, sentence, source in changed(pocket, sources, "odd_word"):
         (place,) = (
             place for place, pair in enumerate(zip(sentence.words, source.words, strict=True)) if len(set(pair)) > 1
         )
         assert source.layers["upos"][place] in ("NOUN", "VERB")
-        new[split].add(sentence.words[place])
-    assert len(set.union(*new.values())) == sum(map(len, new.values()))
+        touched[split] |= {sentence.words[place], source.words[place]}
+    assert all(touched.values())
+    assert len(set.union(*touched.values())) == sum(map(len, touched.values()))
 
 
 def test_inverted_clauses_have_the_words_of_their_source(pocket: Corpus, sources: dict[str, Sentence]) -> None:

@@ -73,9 +73,9 @@ def sentence_tasks(corpus: Corpus, *, tasks: Collection[str] = SENTENCE_TASKS, s
       quotes and brackets; for each label as many sentences with the longer clause first as with the shorter one.
 
     Labels of the tasks of two classes are equally frequent in each split, by leaving out what is too much. In
-    ``tense`` and the numbers no form of the word asked about is in two splits, to which sentences of all splits are
-    divided anew by form; no replacement in ``odd_word`` is one in two splits.
-    Sentences stand in an order drawn at random.
+    ``tense`` and the numbers no form of the word asked about is in two splits, and in ``odd_word`` no form that is
+    replaced or replaces another: sentences of all splits are divided anew by form. They stand in an order drawn at
+    random.
 
     Args:
         corpus: the treebank, with parts of speech and heads.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from bertology.corpora._sentence import Sentence
@@ -105,18 +105,23 @@ def odd_word(rows: Rows) -> list[Item]:
         start, end = row.sentence.spans[word]
         return _pieced(row.sentence, [(0, start, None), (start, end, form), (end, len(row.sentence.text), None)])
 
-    return rows.halves([row for row in rows if row.sentence.id in chosen], "odd_word", changed, "changed")
+    # Each sentence is in the split of its word, which is that of what may replace it. If splits stayed as they are,
+    # forms of test would be taken out of sentences of train and never put in: what a bag of words learns to be rare
+    # in changed sentences would be what is put into those of test.
+    asked = [row for row in rows if row.sentence.id in chosen]
+    divided = [replace(row, split=rows.split_of(row.sentence.words[chosen[row.sentence.id][0]])) for row in asked]
+    return rows.halves(divided, "odd_word", changed, "changed")
 
 
 def _replacement(row: Row, rows: Rows, counts: _Counts) -> tuple[int, str] | None:
-    """A word of the sentence and what can replace it, both drawn; None where there is none."""
+    """A word of the sentence and what can replace it, both drawn, of one split; None where there is none."""
     forms, text = _forms(row), row.sentence.text
     for word in sorted(range(1, len(row)), key=lambda word: rows.draw("word", text, word)):
         old = row.sentence.words[word]
         n = counts.words[old]
         if n < _RAREST or not _can_be_odd(row, word):
             continue
-        known = counts.alike.get((*_kind(row, word), row.split), [])
+        known = counts.alike.get((*_kind(row, word), rows.split_of(old)), [])
         first, last = bisect_left(known, (n / _FACTOR, "")), bisect_left(known, (_FACTOR * n + 1, ""))
         before, after = forms[word], forms[word + 2]
         fitting = [
