@@ -268,11 +268,11 @@ def pooled(
         raise FitError(f"pooling is {pooling!r}: give {', '.join(get_args(PlainPooling))}")
 
     def pool(chunk: SpanChunk) -> Tensor:
-        vectors = _pooled_words(chunk, pooling).unflatten(2, (source.n_spans, n_parts)).flatten(3)
-        if compare:
-            one, other = vectors.unbind(2)
-            return torch.cat([one, other, (one - other).abs(), one * other], dim=2)
-        return vectors.flatten(2)
+        vectors = _pooled_words(chunk, pooling).flatten(2)
+        if not compare:
+            return vectors
+        one, other = vectors.chunk(2, dim=2)
+        return torch.cat([vectors, (one - other).abs(), one * other], dim=2)
 
     n_parts = 2 if pooling == "endpoints" else 1
     dim = source.dim * n_parts * (4 if compare else source.n_spans)
