@@ -339,8 +339,8 @@ class Results:
             texts["heads.csv"] = view.heads().to_csv
         files = {name: text().encode() for name, text in texts.items() if name.endswith(tuple(tables))}
         if plots:
+            from bertology._figures import figure_bytes
             from bertology.results.render.files import figures_of
-            from bertology.results.render.plot import figure_bytes
 
             for name, figure in figures_of(view).items():
                 files |= {f"{name}.{image}": figure_bytes(figure, image) for image in plots}

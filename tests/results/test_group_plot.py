@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+from bertology._figures import figure_bytes
 from bertology.errors import ResultsError
 from bertology.results import Results
 from bertology.results.render.figures import plot_groups
-from bertology.results.render.plot import figure_bytes
 from bertology.results.views.across import GroupLine, GroupTable
 from bertology.results.views.layers import Score
 

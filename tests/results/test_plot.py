@@ -1,20 +1,23 @@
 """The figure shows the rows' numbers, in every format, and leaves pyplot alone."""
 
 import dataclasses
+import io
 import itertools
 import subprocess
 import sys
 from xml.etree import ElementTree
 
 import matplotlib as mpl
+import matplotlib.image
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
+from bertology._figures import figure_bytes
 from bertology.errors import ResultsError
-from bertology.results.render.plot import figure_bytes, plot_tables
+from bertology.results.render.plot import plot_tables
 from bertology.results.views.grid import brief
 
 BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
@@ -139,6 +142,31 @@ def test_the_same_figure_is_the_same_bytes(pos, ending):
     assert first.startswith(starts[ending])
     if ending == "svg":
         assert ElementTree.fromstring(first).tag.endswith("svg")
+
+
+def test_text_stays_text(pos):
+    """In vector formats words can be searched and edited, not only looked at."""
+    svg = ElementTree.fromstring(figure_bytes(pos.plot(), "svg"))
+    words = {"".join(text.itertext()).strip() for text in svg.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"probe", "random init", "layer (0: embeddings)"} <= words
+    assert any(word.startswith("word majority") for word in words)
+    # Type 42 fonts are embedded as they are; Type 3 would draw each letter.
+    assert b"/Type3" not in figure_bytes(pos.plot(), "pdf")
+
+
+def test_margins_are_cropped():
+    """A figure with much room around what is drawn is saved without it, in every format."""
+    figure = Figure(figsize=(12, 9), dpi=200)
+    ax = figure.add_axes((0.4, 0.4, 0.2, 0.2))
+    ax.plot([0, 1], [0, 1])
+    picture = mpl.image.imread(io.BytesIO(figure_bytes(figure, "png")))
+    inked = np.argwhere((picture[..., :3] < 0.9).any(axis=-1))
+    ends = np.array(picture.shape[:2]) - 1 - inked.max(axis=0)
+    assert max(*inked.min(axis=0), *ends) <= 0.06 * 200 + 4
+    height, width = picture.shape[:2]
+    assert (width, height) < (12 * 200 / 2, 9 * 200 / 2)
+    svg = ElementTree.fromstring(figure_bytes(figure, "svg"))
+    assert float(svg.get("width").removesuffix("pt")) == pytest.approx(72 * width / 200, abs=2)
 
 
 def test_an_unknown_format_is_refused(pos):

@@ -7,26 +7,26 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, MaxNLocator
 from numpy.typing import NDArray
 
-from bertology.attention import plot_heads
-from bertology.errors import ResultsError
-from bertology.results.render.plot import (
+from bertology._figures import (
     BLUE,
+    DARK_SHADE,
     GREEN,
     GREY,
     PURPLE,
+    SHADES,
     TEXT,
     VERMILION,
-    bounds_of,
     new_figure,
-    style_axes,
     write_caption,
 )
+from bertology.attention import plot_heads
+from bertology.errors import ResultsError
+from bertology.results.render.plot import bounds_of, style_axes
 from bertology.results.views.across import GroupTable, summary_headers
 from bertology.results.views.grid import (
     NOTHING,
@@ -50,10 +50,7 @@ _LOOKS = ((BLUE, "o"), (VERMILION, "s"), (GREEN, "^"), (PURPLE, "D"))
 _BAR = 0.36
 _MOST_TICKS = 9
 _WIDTH, _HEIGHT = 9.2, 0.52
-# One hue from pale to deep, which survives print in grey and every kind of colour blindness.
-_SHADES = LinearSegmentedColormap.from_list("layers", ["#f4f8fc", "#c6dbef", "#7fb8dc", "#2474b3"])
 _FRAME = "#111111"
-_DARK = 0.82
 _CELL = (1.0, 0.36)
 _FEW = 12
 _VALUE_SIZE = (8.5, 7.0)
@@ -114,12 +111,12 @@ def plot_heatmap(tables: Sequence[LayerTable]) -> Figure:
 def _draw_cells(ax: Axes, shades: NDArray[np.float64], *, linewidth: float) -> None:
     # A mesh stays sharp in vector formats, where an image would be resampled.
     masked = np.ma.masked_invalid(shades)
-    ax.pcolormesh(masked, cmap=_SHADES, vmin=0, vmax=1, edgecolors="white", linewidth=linewidth)
+    ax.pcolormesh(masked, cmap=SHADES, vmin=0, vmax=1, edgecolors="white", linewidth=linewidth)
 
 
 def _write(ax: Axes, place: tuple[int, int], text: str, shade: float, *, fontsize: float, fontweight: str) -> None:
     row, column = place
-    color = "white" if shade > _DARK else TEXT
+    color = "white" if shade > DARK_SHADE else TEXT
     style: dict[str, Any] = {"fontsize": fontsize, "fontweight": fontweight, "color": color}
     ax.text(column + 0.5, row + 0.5, text, ha="center", va="center", **style)
 

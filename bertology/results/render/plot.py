@@ -2,52 +2,27 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 from numpy.typing import NDArray
 
+from bertology._figures import BLUE, GREEN, GREY, TEXT, VERMILION, new_figure, write_caption
 from bertology.errors import ResultsError
 from bertology.results.tables.rows import answers_itself, clusters_of
 from bertology.results.views.grid import brief, is_fraction, metric_title, number, unit
 from bertology.results.views.layers import LayerTable, Score
 
-# Okabe & Ito's colours, told apart by colour-blind readers; markers and line styles tell them apart in grey.
-BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-GREY, PALE, TEXT = "#5A5A5A", "#8C8C8C", "#222222"
 _PANEL = (6.4, 4.2)
 _SMALL_PANEL = (4.6, 3.5)
 _LABEL_GAP = 0.062
 _MOST_TICKS = 13
-_FORMATS = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-
-
-class LayerFigure(Figure):
-    """A figure that a notebook shows by itself."""
-
-    def _repr_png_(self) -> bytes:
-        return figure_bytes(self, "png")
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of so many inches, laid out by what stands in it."""
-    figure = LayerFigure(figsize=(width, height), dpi=200, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def write_caption(figure: Figure, text: str) -> None:
-    """Set small text below all panels, from the left."""
-    figure.supxlabel(text, fontsize=7.5, color=GREY, x=0.01, ha="left", multialignment="left")
 
 
 def style_axes(ax: Axes) -> None:
@@ -103,16 +78,6 @@ def plot_tables(tables: Sequence[LayerTable], *, ax: Axes | None = None) -> Figu
         caption = f"{best}\n{caption}"
     write_caption(figure, caption)
     return figure
-
-
-def figure_bytes(figure: Figure, ending: Literal["png", "svg", "pdf"]) -> bytes:
-    """A figure as a file's content: the same bytes for the same figure."""
-    if ending not in _FORMATS:
-        raise ResultsError(f"cannot draw a plot as {ending!r}: choose one of {', '.join(_FORMATS)}")
-    out = io.BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "bertology", "pdf.fonttype": 42}):
-        figure.savefig(out, format=ending, metadata=_FORMATS[ending])
-    return out.getvalue()
 
 
 def _draw(ax: Axes, table: LayerTable) -> None:

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Polygon, Rectangle
 from matplotlib.path import Path
 
+from bertology._figures import BLUE, GREY, PALE, PURPLE, TEXT, VERMILION, ShownFigure
 from bertology._fonts import Fonts
-from bertology.results.render.plot import BLUE, GREY, PALE, PURPLE, TEXT, VERMILION, LayerFigure
 from bertology.results.trees._arcs import Arc, Kind, Line, Words, levels
 
 # All in points.
@@ -103,7 +103,7 @@ def draw_arcs(words: Words, sides: Sequence[Sequence[Arc]], *, width: float) -> 
 
 def _page(width: float, height: float) -> Axes:
     """Axes over all of a figure of so many points, on which a unit is a point."""
-    figure = LayerFigure(figsize=(width / _INCH, height / _INCH), dpi=200)
+    figure = ShownFigure(figsize=(width / _INCH, height / _INCH), dpi=200)
     FigureCanvasAgg(figure)
     ax = figure.add_axes((0, 0, 1, 1))
     ax.set(xlim=(0, width), ylim=(0, height))

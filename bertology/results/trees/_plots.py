@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from bertology._figures import BLUE, GREY, PALE, TEXT, new_figure, write_caption
 from bertology._fonts import Fonts
-from bertology.results.render.plot import BLUE, GREY, PALE, TEXT, draw_grid, new_figure, style_axes, write_caption
+from bertology.results.render.plot import draw_grid, style_axes
 from bertology.results.trees._arcs import Words
 
 # From near and deep to far and pale, in one hue, which survives print in grey.

@@ -231,7 +231,7 @@ def to_png(reading: TreeReading, *, picture: Picture = "arcs") -> bytes:
 
 
 def _bytes(reading: TreeReading, picture: Picture, ending: Literal["svg", "png"]) -> bytes:
-    from bertology.results.render.plot import figure_bytes
+    from bertology._figures import figure_bytes
 
     if picture not in _PICTURES:
         raise ResultsError(f"there is no picture {picture!r}: choose one of {', '.join(_PICTURES)}")

@@ -10,10 +10,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.patches import PathPatch, Polygon
 
+from bertology._figures import BLUE, PURPLE, VERMILION
 from bertology.corpora.formats.conllu import read_conllu
 from bertology.errors import ResultsError
 from bertology.measures import tree_edges
-from bertology.results.render.plot import BLUE, PURPLE, VERMILION
 from bertology.results.trees import plot_arcs
 from bertology.results.trees._arc_plot import WORD_SIZE
 

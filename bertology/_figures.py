@@ -1,0 +1,58 @@
+"""What all figures share: size, colours, and how they become files.
+
+Layers run from left to right where they stand on the horizontal axis, and from the bottom up where they stand on the
+vertical one: in figures, in the heatmaps of the report, and in the attention viewer. Tables list them from 0 down.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Literal
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
+from bertology.errors import ResultsError
+
+# Okabe & Ito's colours, told apart by colour-blind readers; markers and line styles tell them apart in grey.
+BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+GREY, PALE, TEXT = "#5A5A5A", "#8C8C8C", "#222222"
+# One hue from pale to deep, which survives print in grey and every kind of colour blindness.
+SHADES = LinearSegmentedColormap.from_list("layers", ["#f4f8fc", "#c6dbef", "#7fb8dc", "#2474b3"])
+DARK_SHADE = 0.82
+"""Text is white on shades above this one."""
+_FORMATS = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+# The same bytes for the same figure, and text that can be searched, selected and set in another font.
+_AS_FILE = {"svg.hashsalt": "bertology", "svg.fonttype": "none", "pdf.fonttype": 42}
+_MARGIN = 0.06
+
+
+class ShownFigure(Figure):
+    """A figure that a notebook displays by itself."""
+
+    def _repr_png_(self) -> bytes:
+        return figure_bytes(self, "png")
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of so many inches, laid out by what stands in it."""
+    figure = ShownFigure(figsize=(width, height), dpi=200, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def write_caption(figure: Figure, text: str) -> None:
+    """Set small text below all panels, from the left."""
+    figure.supxlabel(text, fontsize=7.5, color=GREY, x=0.01, ha="left", multialignment="left")
+
+
+def figure_bytes(figure: Figure, ending: Literal["png", "svg", "pdf"]) -> bytes:
+    """A figure as a file's content, cropped to what is drawn."""
+    if ending not in _FORMATS:
+        raise ResultsError(f"cannot draw a plot as {ending!r}: choose one of {', '.join(_FORMATS)}")
+    out = io.BytesIO()
+    with mpl.rc_context(_AS_FILE):
+        figure.savefig(out, format=ending, metadata=_FORMATS[ending], bbox_inches="tight", pad_inches=_MARGIN)
+    return out.getvalue()
