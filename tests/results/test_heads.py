@@ -173,8 +173,17 @@ def test_a_report_of_heads_alone(browser: Any, tmp_path: Path, scheme: str) -> N
     shown.goto(page.as_uri())
     assert "1 thing asked of 4 attention heads of 1 model" in shown.inner_text(".lead")
     assert not shown.is_visible("#scores")
-    assert shown.locator("#heads svg.map rect").count() == 4
-    assert shown.locator("#heads svg.map rect.chosen title").text_content() == "L2H1 80.0"
+    assert "The best heads: obj: L2H1 with 80.0 % [75.0, 85.0]." in shown.inner_text("#summary").replace("\xa0", " ")
+    heatmap = shown.locator("figure.heads")
+    assert heatmap.locator("[data-cell]").count() == 4
+    assert heatmap.locator("text").all_text_contents() == ["L1", "L2", "obj", "L2H1 80.0 ★"]
+    shown.locator("figure.heads .drawing").focus()
+    for key in ("ArrowUp", "End", "ArrowLeft"):
+        shown.keyboard.press(key)
+    words = "obj · L2H1: relation accuracy 80.0 [75.0, 85.0], the head that was chosen"
+    assert heatmap.locator(".tip").inner_text() == words
+    shown.keyboard.press("Home")
+    assert heatmap.locator(".tip").inner_text() == "obj · L1H1: relation accuracy 20.0 [15.0, 25.0]"
     assert "80.0" in shown.inner_text("#heads table >> nth=0")
     assert not said
     context.close()

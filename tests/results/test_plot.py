@@ -162,7 +162,7 @@ def test_margins_are_cropped():
     picture = mpl.image.imread(io.BytesIO(figure_bytes(figure, "png")))
     inked = np.argwhere((picture[..., :3] < 0.9).any(axis=-1))
     ends = np.array(picture.shape[:2]) - 1 - inked.max(axis=0)
-    assert max(*inked.min(axis=0), *ends) <= 0.06 * 200 + 4
+    assert max(*inked.min(axis=0), *ends) <= 24
     height, width = picture.shape[:2]
     assert (width, height) < (12 * 200 / 2, 9 * 200 / 2)
     svg = ElementTree.fromstring(figure_bytes(figure, "svg"))

@@ -153,9 +153,9 @@ def rounded(values: Iterable[float | None], digits: int = 4) -> list[float | Non
     return [None if value is None or not np.isfinite(value) else round(float(value), digits) for value in values]
 
 
-def rounded_score(score: Score | None) -> list[float | None] | None:
+def rounded_score(score: Score | None, *, digits: int = 6) -> list[float | None] | None:
     """Value, lower and upper bound."""
-    return None if score is None else rounded((score.value, score.low, score.high), digits=6)
+    return None if score is None else rounded((score.value, score.low, score.high), digits=digits)
 
 
 def _confusions(gold: NDArray[np.int64], pred: NDArray[np.int64], n_labels: int) -> list[list[list[int]]]:
@@ -188,8 +188,11 @@ def item_budget(n_layers: int) -> int:
     return max(LEAST_ITEMS, min(MOST_ITEMS, ALL_PREDICTIONS // max(1, n_layers)))
 
 
-def cloze_details(entry: Entry, *, most_items: int, with_text: bool) -> dict[str, Any]:
-    """All that the page shows of groups and prompts of one table of a cloze task, as plain values."""
+def cloze_details(entry: Entry, texts: SentenceTexts, sentences: dict[str, int], *, most_items: int) -> dict[str, Any]:
+    """All that the page shows of groups and prompts of one table of a cloze task, as plain values.
+
+    Prompts that are known are added to the sentences that the page holds, with their numbers.
+    """
     tally = tally_of(entry.table.metric)
     named = {"cloze": True, "tally": tally, "clusters": clusters_of(entry.table.about)}
     try:
@@ -212,7 +215,8 @@ def cloze_details(entry: Entry, *, most_items: int, with_text: bool) -> dict[str
     items = chosen.tolist()
     of_item = kept[0].extra["group"]
     names = list(dict.fromkeys(of_item))
-    gold, pred, words = _answers(kept, chosen, wrong, with_text=with_text)
+    gold, pred, words = _answers(kept, chosen, wrong, with_text=texts.allowed)
+    prompts = texts.prompts.get(entry.table.about.corpus_fingerprint, {})
     return {
         **named,
         "layers": layers,
@@ -229,8 +233,17 @@ def cloze_details(entry: Entry, *, most_items: int, with_text: bool) -> dict[str
         "score": [rounded(row) for row in columns["score"][:, chosen]],
         "rival": [rounded(row) for row in columns["rival"][:, chosen]],
         "words": words,
+        "prompts": [_prompt(prompts.get(kept[0].item_ids[item]), sentences) for item in items] if prompts else [],
         **_excluded(kept[0]),
     }
+
+
+def _prompt(item: Any, sentences: dict[str, int]) -> list[Any] | None:
+    """Numbers of an item's text and of the one that it is compared with, or null; and what is chosen from."""
+    if item is None:
+        return None
+    numbers = [sentences.setdefault(text, len(sentences)) if text else None for text in (item.text, item.other)]
+    return [*numbers, [item.answer, *item.rivals] if item.rivals else []]
 
 
 def _groups(entry: Entry, order: Sequence[str]) -> list[dict[str, Any]]:

@@ -21,28 +21,27 @@ from bertology.results.report._runs import (
     group_questions,
     read_runs,
 )
-from bertology.results.report._summary import Summary, caveats, headline, summarise
-from bertology.results.report._tables import heads_section, overview_table, provenance
+from bertology.results.report._summary import Summary, about, caveats, headline, summarise, summarise_heads
+from bertology.results.report._tables import heads_maps, heads_section, overview_table, provenance, shown_with
 from bertology.results.tables.rows import answers_itself
 from bertology.results.views.across import baseline_owners
 from bertology.results.views.grid import decimals, is_fraction, metric_title
+from bertology.results.views.heads import HeadTable, head_place, line_label
 from bertology.results.views.layer_grid import strength_text
 from bertology.results.views.layers import BASELINE_LABELS, LayerLine
 
 _HERE = "results/report/"
-_STYLES = ("vendor/uPlot.min.css", "assets/page.css")
-_SCRIPTS = (
-    "vendor/uPlot.iife.min.js",
-    "assets/start.js",
-    "assets/tables.js",
-    "assets/overview.js",
-    "assets/chart.js",
-    "assets/cloze.js",
-    "assets/details.js",
-)
+_STYLE = "assets/page.css"
+_OF_ALL = "start.js", "tables.js", "heatmap.js"
+# Charts and details are of layers: where heads alone were asked there is nothing for their scripts to do.
+_OF_LAYERS = "overview.js", "chart.js", "cloze.js", "details.js"
+# What they offer and keep is all that the others made.
+_LAST = "download.js", "state.js"
 # In the head, so that a page in the dark never flashes white.
 _THEME = "assets/theme.js"
 _MOST_OPEN = 6
+_PLAIN = {"random_init": "random", "control_task": "control"}
+"""What the script calls scores of a line."""
 
 
 def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> str:
@@ -52,20 +51,23 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
     the hash of each.
     """
     questions = group_questions(runs)
-    style = "\n".join(asset(_HERE + name) for name in _STYLES)
-    # Charts and details are of layers: where heads alone were asked there is nothing for their scripts to do.
-    script = "\n".join(asset(_HERE + name) for name in (_SCRIPTS if questions else ()))
+    style = asset(_HERE + _STYLE)
+    scripts = (*_OF_ALL, *(_OF_LAYERS if questions else ()), *_LAST)
+    script = "\n".join(asset(f"{_HERE}assets/{name}") for name in scripts)
     theme = asset(_HERE + _THEME)
     compared = any(entry.table.compared for question in questions for entry in question.entries)
     values = {
         "star": "★ cannot be told apart from the best layer of its column and model. " if compared else "",
-        "policy": policy(style, theme, script),
+        "policy": f"{policy(style, theme, script)}; img-src data:",
         "title": escape("bertology report: " + ", ".join(run.name for run in runs)),
         "headline": escape(headline(runs, questions)),
-        "summary": _summaries(questions),
+        "about": "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in about(runs)),
+        "choices": _choices(questions, runs),
+        "head_maps": heads_maps(runs),
+        "summary": _summaries(questions, runs),
         "caveats": "".join(f'<p class="caveat">{escape(text)}</p>' for text in caveats(questions)),
         "apart": _apart(questions),
-        "filters": _filters(questions, compared=compared),
+        "best_filter": '<label class="chip"><input type="checkbox" id="filter-best">★ only</label>' if compared else "",
         "layers_hidden": "" if questions else "hidden",
         "heads": heads_section(runs),
         "heads_link": '<a href="#heads">Heads</a>' if any(run.head_tables or run.step_tables for run in runs) else "",
@@ -74,25 +76,32 @@ def render_report(runs: Sequence[Run], texts: SentenceTexts | None = None) -> st
         "version": escape(__version__),
         "style": style,
         "theme": theme,
-        "data": embedded_json(_payload(questions, texts or SentenceTexts())),
+        "data": embedded_json(_payload(questions, runs, texts or SentenceTexts())),
         "script": script,
     }
     return fill(asset(_HERE + "assets/page.html"), values)
 
 
-def _summaries(questions: Sequence[Question]) -> str:
-    cards = [_card(summarise(question, entry)) for question in questions for entry in question.entries]
+def _summaries(questions: Sequence[Question], runs: Sequence[Run]) -> str:
+    cards = [
+        _card(summarise(question, entry), entry.label, f"q{place}")
+        for place, question in enumerate(questions)
+        for entry in question.entries
+    ]
+    heads = [table for run in runs for table in run.head_tables]
+    cards += [_card(summarise_heads(table), str(table.about.model), f"h{place}") for place, table in enumerate(heads)]
     shown, rest = ("".join(part) for part in (cards[:_MOST_OPEN], cards[_MOST_OPEN:]))
     heading = f"<summary>{len(cards) - _MOST_OPEN} more in words</summary>"
-    more = f'<details class="more">{heading}<div class="cards">{rest}</div></details>' if rest else ""
+    more = f'<details class="more" id="more">{heading}<div class="cards">{rest}</div></details>' if rest else ""
     return f'<div class="cards">{shown}</div>{more}'
 
 
-def _card(summary: Summary) -> str:
+def _card(summary: Summary, model: str, task: str) -> str:
+    """A table in words; the page hides it with its ``model`` or its ``task``."""
     points = "".join(f"<dt>{escape(heading)}</dt><dd>{escape(text)}</dd>" for heading, text in summary.points)
     best = f'<span class="best">{escape(summary.best)}</span>' if summary.best else ""
     return (
-        f'<article class="card"><h3>{escape(summary.title)}</h3>'
+        f'<article class="card"{shown_with(model, task)}><h3>{escape(summary.title)}</h3>'
         f'<p class="figure"><strong>{escape(summary.figure)}</strong> {escape(summary.metric)} '
         f'<span class="ci">{escape(summary.interval)}</span>{best}</p>'
         f"<dl>{points}</dl></article>"
@@ -110,30 +119,59 @@ def _apart(questions: Sequence[Question]) -> str:
     return f'<p class="notice">{warning}</p>' if names else ""
 
 
-def _filters(questions: Sequence[Question], *, compared: bool) -> str:
-    """Choice of best sets, of a model and of columns, where there is anything to choose."""
-    readers = list(dict.fromkeys(entry.label for question in questions for entry in question.entries))
-    page = '<label class="chip"><input type="checkbox" id="filter-best">★ only</label>' if compared else ""
-    if len(readers) > 1:
-        page += '<label class="field">Model <select id="filter-reader"><option value="">all</option>'
-        page += "".join(f'<option value="{escape(reader)}">{escape(reader)}</option>' for reader in readers)
-        page += "</select></label>"
-    if len(questions) > 1:
-        page += '<fieldset id="columns" class="chips"><legend>Tasks</legend>'
-        for place, label in enumerate(escape(question.label) for question in questions):
-            page += f'<label class="chip"><input type="checkbox" data-column="q{place}" checked>{label}</label>'
-        page += "</fieldset>"
+_SCORES = {
+    "main": "main metric",
+    "second": "second metric",
+    "random_init": "random init",
+    "control_task": "control task",
+    "selectivity": "selectivity",
+}
+"""Fields of a line of which the heatmap, the table and the chart show one, and what the page calls them."""
+
+
+def _choices(questions: Sequence[Question], runs: Sequence[Run]) -> str:
+    """Choice of models, of tasks and of a score, where there is anything to choose."""
+    models = [entry.label for question in questions for entry in question.entries]
+    heads = [table for run in runs for table in run.head_tables]
+    models = list(dict.fromkeys([*models, *(str(table.about.model) for table in heads)]))
+    page = _boxes("models", "Models", [(model, f'data-model="{escape(model)}"') for model in models])
+    tasks = [(q.label, f'data-column="q{place}"') for place, q in enumerate(questions)]
+    several = len({table.about.model for table in heads}) > 1
+    tasks += [
+        (f"{table.task} · {table.about.model}" if several else table.task, f'data-column="h{place}"')
+        for place, table in enumerate(heads)
+    ]
+    page += _boxes("columns", "Tasks", tasks)
+    lines = [line for question in questions for entry in question.entries for line in entry.table.lines]
+    known = {name: text for name, text in _SCORES.items() if any(getattr(line, name) is not None for line in lines)}
+    if len(known) > 1:
+        options = "".join(f'<option value="{_PLAIN.get(name, name)}">{text}</option>' for name, text in known.items())
+        page += f'<label class="field">Score <select id="score">{options}</select></label>'
     return page
+
+
+def _boxes(name: str, legend: str, choices: Sequence[tuple[str, str]]) -> str:
+    if len(choices) < 2:
+        return ""
+    boxes = "".join(
+        f'<label class="chip"><input type="checkbox" {attribute} checked>{escape(label)}</label>'
+        for label, attribute in choices
+    )
+    return f'<fieldset id="{name}" class="chips"><legend>{legend}</legend>{boxes}</fieldset>'
 
 
 def _provenance(run: Run) -> str:
     rows = "".join(
         f'<tr><th scope="row">{escape(heading)}</th><td>{escape(value)}</td></tr>' for heading, value in provenance(run)
     )
-    return f'<h3>{escape(run.name)}</h3><div class="scroll"><table class="facts"><tbody>{rows}</tbody></table></div>'
+    title = escape(f"How {run.name} was made")
+    return (
+        f'<h3>{escape(run.name)}</h3><div class="scroll" tabindex="0" role="region" aria-label="{title}">'
+        f'<table class="facts"><tbody>{rows}</tbody></table></div>'
+    )
 
 
-def _payload(questions: Sequence[Question], texts: SentenceTexts) -> dict[str, Any]:
+def _payload(questions: Sequence[Question], runs: Sequence[Run], texts: SentenceTexts) -> dict[str, Any]:
     """Everything that is drawn or listed on demand: scores of layers, details, sentences."""
     sentences: dict[str, int] = {}
     budget = item_budget(sum(len(entry.table.lines) for question in questions for entry in question.entries))
@@ -154,7 +192,27 @@ def _payload(questions: Sequence[Question], texts: SentenceTexts) -> dict[str, A
                 "entries": [_entry(entry, texts, sentences, budget, owned) for entry in question.entries],
             }
         )
-    return {"questions": plain, "sentences": list(sentences)}
+    heads = [_heads(table) for run in runs for table in run.head_tables]
+    return {"questions": plain, "sentences": list(sentences), "heads": heads}
+
+
+def _heads(table: HeadTable) -> dict[str, Any]:
+    """Scores of all heads, by what is measured of them."""
+    heads = sorted({head for line in table.lines for head in line.heads}, key=head_place)
+    lines = [
+        {
+            "name": line_label(table, line),
+            "metric": metric_title(line.metric),
+            "percent": is_fraction(line.metric),
+            "decimals": decimals(line.metric),
+            "higherIsBetter": line.higher_is_better,
+            "best": heads.index(line.best.head),
+            "standsOut": line.stands_out,
+            "scores": [rounded_score(line.heads.get(head), digits=4) for head in heads],
+        }
+        for line in table.lines
+    ]
+    return {"model": str(table.about.model), "heads": heads, "lines": lines}
 
 
 def _entry(
@@ -164,7 +222,7 @@ def _entry(
     table = entry.table
     own_head = answers_itself(table.about)
     if own_head:
-        details = cloze_details(entry, most_items=budget, with_text=texts.allowed)
+        details = cloze_details(entry, texts, sentences, most_items=budget)
     else:
         details = label_details(entry, texts, sentences, most_items=budget)
     return {
@@ -190,14 +248,7 @@ def _entry(
 
 
 def _line(line: LayerLine) -> dict[str, Any]:
-    scores = {
-        "main": line.main,
-        "second": line.second,
-        "random": line.random_init,
-        "control": line.control_task,
-        "selectivity": line.selectivity,
-        "blind": line.blind,
-    }
+    scores = {_PLAIN.get(name, name): getattr(line, name) for name in (*_SCORES, "blind")}
     return {
         "layer": line.layer,
         **{name: rounded_score(score) for name, score in scores.items()},

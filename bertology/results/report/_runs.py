@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from bertology._files import read_checksums, real_path
 from bertology._inputs import is_numeral
 from bertology._names import short_names
+from bertology._registry import Registry
 from bertology.corpora import Corpus, Sentences, corpus_is_available, load_corpus
 from bertology.errors import BertologyError, ResultsError
 from bertology.results._results import Results, read_results
-from bertology.results.tables.rows import answers_itself
-from bertology.results.views.grid import apart, data_of, metric_title, named
+from bertology.results.tables.rows import ResultRow, answers_itself
+from bertology.results.views.grid import apart, apart_in_groups, data_of, metric_title, named
 from bertology.results.views.heads import HeadTable, StepTable
 from bertology.results.views.layers import LayerTable
 
@@ -29,6 +30,8 @@ class AskedCorpus:
     sentences: int | None = None
     """At most so many of each split, the first ones; all when None."""
     columns: str | None = None
+    items: int | None = None
+    """Of what cloze tasks ask, so many of each group."""
 
 
 @dataclass(frozen=True)
@@ -127,9 +130,12 @@ def _asked_corpora(folder: Path) -> tuple[AskedCorpus, ...]:
     asked = []
     for entry in entries:
         if isinstance(entry, dict) and isinstance(entry.get("name"), str):
-            sentences, columns = entry.get("sentences"), entry.get("columns")
-            n_sentences = sentences if isinstance(sentences, int) else None
-            asked.append(AskedCorpus(entry["name"], n_sentences, columns if isinstance(columns, str) else None))
+            columns = entry.get("columns")
+            sizes = (size if isinstance(size := entry.get(name), int) else None for name in ("sentences", "items"))
+            n_sentences, n_items = sizes
+            asked.append(
+                AskedCorpus(entry["name"], n_sentences, columns if isinstance(columns, str) else None, n_items)
+            )
     return tuple(asked)
 
 
@@ -145,10 +151,10 @@ def group_questions(runs: Sequence[Run]) -> tuple[Question, ...]:
             data = about.corpus_fingerprint, about.split, about.annotation
             by_question.setdefault((about.task, about.task_version, table.metric, *data), []).append((run, table))
     labels = _question_labels([[table for _, table in same] for same in by_question.values()])
-    readers = _reader_labels([pair for same in by_question.values() for pair in same])
+    readers = apart_in_groups([[_reader(run, table) for run, table in same] for same in by_question.values()])
     return tuple(
-        Question(label, tuple(Entry(run, table, readers[run.name, id(table)]) for run, table in same))
-        for label, same in zip(labels, by_question.values(), strict=True)
+        Question(label, tuple(Entry(run, table, name) for (run, table), name in zip(same, names, strict=True)))
+        for label, same, names in zip(labels, by_question.values(), readers, strict=True)
     )
 
 
@@ -166,19 +172,12 @@ def _question_labels(groups: Sequence[Sequence[LayerTable]]) -> list[str]:
     return [labels[place] for place in range(len(groups))]
 
 
-def _reader_labels(pairs: Sequence[tuple[Run, LayerTable]]) -> dict[tuple[str, int], str]:
-    """For each table the model, and whatever else sets those apart that read the same tasks."""
-    described = {}
-    for run, table in pairs:
-        about = table.about
-        model = f"{about.model}{' (random weights)' if about.init == 'random' else ''}"
-        reading = table.reading if table.one_of_several else ""
-        pooling = f"{about.pooling} of pieces" if about.pooling else ""
-        described[run.name, id(table)] = (model, run.name, reading, pooling)
-    # Labels are made of the readers, of which each may answer several questions.
-    unique = list(dict.fromkeys(described.values()))
-    labels = dict(zip(unique, apart(unique), strict=True))
-    return {key: labels[reader] for key, reader in described.items()}
+def _reader(run: Run, table: LayerTable) -> tuple[str, ...]:
+    """The model, and whatever else may set it apart from others that are asked the same question."""
+    about = table.about
+    model = f"{about.model}{' (random weights)' if about.init == 'random' else ''}"
+    reading = table.reading if table.one_of_several else ""
+    return model, run.name, reading, f"{about.pooling} of pieces" if about.pooling else ""
 
 
 @dataclass(frozen=True)
@@ -223,6 +222,62 @@ class SentenceTexts:
     reasons: Mapping[str, str] = field(default_factory=dict)
     """By fingerprint of the corpus: why its sentences are not shown."""
     allowed: bool = True
+    prompts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By fingerprint of the items of a cloze task: each item as its probe has it, by its id."""
+
+
+@runtime_checkable
+class _Family(Protocol):
+    """Probes that differ by an argument after a colon."""
+
+    make: Callable[[str], Any]
+    default: Any
+
+
+@runtime_checkable
+class _AsksItems(Protocol):
+    """Probes that have items of their own, such as prompts."""
+
+    items: Callable[[str], Any]
+
+
+# The order of packages has probes after results: of an installed one only its question and its items are read here.
+_PROBES: Registry[Any] = Registry("probe", "bertology.probes", "pos.v1", lambda _, component: component)
+
+
+def probe_of(about: ResultRow) -> Any:
+    """The probe of a task; None where it is not installed here."""
+    stem, _, argument = about.task.partition(":")
+    try:
+        entry = _PROBES.newest(f"{stem}.{about.task_version}")
+        probe = entry.load() if entry else None
+        if isinstance(probe, _Family):
+            probe = probe.make(argument) if argument else probe.default
+    except BertologyError:
+        return None
+    return probe
+
+
+def _find_prompts(runs: Sequence[Run]) -> dict[str, Mapping[str, Any]]:
+    """The items of cloze tasks, as far as what was asked is on this machine and is still the same."""
+    found: dict[str, Mapping[str, Any]] = {}
+    asked = [(run, table.about) for run in runs for table in run.tables if answers_itself(table.about)]
+    for of, about in asked:
+        probe = probe_of(about)
+        for source in of.asked or (AskedCorpus(about.corpus),):
+            if about.corpus_fingerprint in found or not isinstance(probe, _AsksItems):
+                break
+            try:
+                whole = probe.items(source.name)
+            except BertologyError:
+                # Of another task, or no longer there: the page says which items it has no text of.
+                continue
+            n = source.items
+            parts = [whole.some_of_each_group(n, whole_clusters=clusters) for clusters in (False, True)] if n else []
+            for items in (whole, *parts):
+                if items.fingerprint == about.corpus_fingerprint:
+                    found[about.corpus_fingerprint] = {item.id: item for item in items.items}
+    return found
 
 
 def find_sentences(
@@ -260,7 +315,7 @@ def find_sentences(
         for corpus in tried:
             if isinstance(corpus, Corpus):
                 take(corpus)
-    return SentenceTexts(splits, reasons)
+    return SentenceTexts(splits, reasons, prompts=_find_prompts(runs))
 
 
 def _look_in(named: AskedCorpus, fingerprint: str, load: Callable[[AskedCorpus], Corpus]) -> Corpus | str:

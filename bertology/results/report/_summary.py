@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
 
-from bertology._registry import Registry
-from bertology.errors import BertologyError
-from bertology.results.report._runs import Entry, Question, Run
+from bertology.results.report._runs import Entry, Question, Run, probe_of
 from bertology.results.tables.rows import ResultRow, answers_itself, chances_of
 from bertology.results.views.frames import tally_of
-from bertology.results.views.grid import interval_of, is_fraction, layers_named, metric_title, number
+from bertology.results.views.grid import (
+    data_of,
+    interval_of,
+    is_fraction,
+    layers_named,
+    metric_title,
+    model_of,
+    number,
+)
+from bertology.results.views.heads import HeadTable, best_head_grid, line_label
 from bertology.results.views.layer_grid import layer_grid
 from bertology.results.views.layers import LayerLine, LayerTable, Score
 
@@ -58,6 +64,26 @@ def headline(runs: Sequence[Run], questions: Sequence[Question]) -> str:
         f"{counted(len(questions), 'question')} put to {counted(len(layers), 'layer')} of "
         f"{counted(len(models), 'model')}{ways}; answers scored on {' and '.join(scored)}{where}."
     )
+
+
+def about(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """What the report is about: heading and value of models, corpora, tasks, date and number of scores."""
+    tables = [table for run in runs for table in (*run.tables, *run.head_tables, *run.step_tables)]
+    models = dict.fromkeys(", ".join(filter(None, [model_of(t.about), _size(t.about)])) for t in tables)
+    rows = [row for run in runs for row in run.results.rows]
+    days = sorted({row.started_utc[:10] for row in rows if row.started_utc})
+    facts = {
+        "Models": list(models),
+        "Corpora": dict.fromkeys(data_of(table.about) for table in tables),
+        "Tasks": dict.fromkeys(table.task for table in tables),
+        "Date": [" to ".join(dict.fromkeys([days[0], days[-1]]))] if days else [],
+        "Scores": [f"{sum(row.value is not None for row in rows):,} in {counted(len(runs), 'run')}"],
+    }
+    return [(heading, "; ".join(values)) for heading, values in facts.items() if values]
+
+
+def _size(about: ResultRow) -> str:
+    return "" if about.n_layers is None else f"{about.n_layers} layers"
 
 
 def _headline_of_heads(runs: Sequence[Run]) -> str:
@@ -112,6 +138,33 @@ def summarise(question: Question, entry: Entry) -> Summary:
     return Summary(title, metric_title(table.metric), figure, interval, layers, tuple(points))
 
 
+_HEADS_NAMED = 5
+
+
+def summarise_heads(table: HeadTable) -> Summary:
+    """A table of attention heads in words."""
+    about, first = table.about, table.lines[0]
+    question_asked, name = _question(about), f"task {about.task}, {about.task_version}"
+    notes = best_head_grid(table).notes
+    found = [
+        f"{line_label(table, line)}: {line.best.head} with {_with_interval(line.best.score, line.metric)}"
+        for line in table.lines[:_HEADS_NAMED]
+    ]
+    more = f"; and {len(table.lines) - len(found)} more" if len(table.lines) > len(found) else ""
+    n_better = sum(line.stands_out for line in table.lines)
+    beside = [note for note in notes if note.about in ("heads", "interval")]
+    points = (
+        ("Asked", f"{question_asked.rstrip('.')} ({name})." if question_asked else f"{name.capitalize()}."),
+        ("Of what", f"Model {model_of(about)}. Corpus {data_of(about)}. {counted(len(first.heads), 'head')}."),
+        ("Found", f"The best heads: {'; '.join(found)}{more}."),
+        ("Against", f"In {n_better} of {len(table.lines)} the best head is better than all baselines that were run."),
+        ("How sure", " ".join(f"{note.about.strip().capitalize()} {note.text}." for note in beside)),
+    )
+    score, title = first.best.score, f"{about.task} · {model_of(about)}"
+    metric = f"{metric_title(first.metric)}, {line_label(table, first)}" if table.metric else metric_title(first.metric)
+    return Summary(title, metric, _amount(score.value, first.metric), interval_of(score, first.metric), "", points)
+
+
 def _only_moves(table: LayerTable) -> bool:
     """Whether a score is neither good nor bad: how much a change of the text moves."""
     return tally_of(table.metric) == "changes"
@@ -133,28 +186,9 @@ def _difference(value: float, metric: str) -> str:
     return f"{number(abs(value), metric=metric)}{' points' if is_fraction(metric) else ''}"
 
 
-@runtime_checkable
-class _Family(Protocol):
-    """Probes that differ by an argument after a colon."""
-
-    make: Callable[[str], Any]
-    default: Any
-
-
-# The order of packages has probes after results: of an installed one nothing but its question is read here.
-_PROBES: Registry[Any] = Registry("probe", "bertology.probes", "pos.v1", lambda _, component: component)
-
-
 def _question(about: ResultRow) -> str:
     """What a task asks, as its probe puts it; empty where that probe is not installed here."""
-    stem, _, argument = about.task.partition(":")
-    try:
-        entry = _PROBES.newest(f"{stem}.{about.task_version}")
-        probe = entry.load() if entry else None
-        if isinstance(probe, _Family):
-            probe = probe.make(argument) if argument else probe.default
-    except BertologyError:
-        return ""
+    probe = probe_of(about)
     return "" if probe is None else str(probe.question).strip()
 
 

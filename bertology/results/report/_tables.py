@@ -13,13 +13,10 @@ from bertology.results.report._summary import counted
 from bertology.results.tables.rows import ResultRow
 from bertology.results.views.across import baseline_rows
 from bertology.results.views.grid import STAR, Grid, interval_of, layer_label, metric_title, number, unit
-from bertology.results.views.heads import HeadLine, best_head_grid, head_place, line_label, step_grid
+from bertology.results.views.heads import HeadTable, StepTable, best_head_grid, step_grid
 from bertology.results.views.layers import LayerLine, LayerTable, Score
 
 _STAR_ROOM = '<span class="star"></span>'
-_CELL = 14
-"""Pixels of a head in a map."""
-_FAINTEST = 0.06
 _SHARED_TIME = 3
 """The schema since which rows share the time of their fit."""
 
@@ -75,7 +72,7 @@ def _cell(place: int, entry: int, table: LayerTable, line: LayerLine) -> str:
     sign = 1 if table.higher_is_better else -1
     return (
         f'<td data-key="q{place}" data-value="{line.main.value:.6f}" data-good="{sign * line.main.value:.6f}"'
-        f"{' data-best' if line.in_best_set else ''}>"
+        f"{_bounds(line.main)}{' data-best' if line.in_best_set else ''}>"
         f'<button type="button" class="score" data-question="{place}" data-entry="{entry}" data-layer="{line.layer}" '
         f'aria-label="{escape(what)}">{text}</button>{star}{_interval(line.main, table.metric)}</td>'
     )
@@ -98,29 +95,58 @@ def _baselines(questions: Sequence[Question], *, with_model: bool) -> Iterator[s
             metric = question.first.metric
             text = f"{number(score.value, metric=metric)}{_STAR_ROOM}{_interval(score, metric)}" if score else ""
             cells.append(f'<td data-key="q{place}">{text}</td>' if score else _empty(place))
-        yield f'<tr><th scope="row"{span}>{escape(name)}</th>{"".join(cells)}</tr>'
+        # A baseline of one model's items has that model's name after its own.
+        owner = name.partition(", ")[2]
+        yield f'<tr data-reader="{escape(owner)}"><th scope="row"{span}>{escape(name)}</th>{"".join(cells)}</tr>'
+
+
+def heads_maps(runs: Sequence[Run]) -> str:
+    """Places of the heatmaps of heads, which the script draws."""
+    maps = []
+    for place, (run, table) in enumerate((of, table) for of in runs for table in of.head_tables):
+        title = best_head_grid(table).title + _whose(run, table, runs)
+        maps.append(
+            f"<div{shown_with(table.about.model, f'h{place}')}>"
+            f'<h3>{escape(title)}</h3><figure class="heads" data-drawing="{escape(title)}">'
+            '<div class="drawing scroll" tabindex="0" role="group" aria-roledescription="heatmap" '
+            f'aria-label="{escape(title)}. Arrow keys move from head to head."></div>'
+            '<div class="tip" aria-hidden="true" hidden></div><p class="sr-only" role="status"></p>'
+            '<figcaption class="hint">Columns are heads, by layer from left to right; shades run from the worst to the '
+            "best head of each row. Framed, and named before it, is the head that was chosen: ★ where it is better "
+            "than all that it stands beside.</figcaption></figure></div>"
+        )
+    return "".join(maps)
+
+
+def _whose(run: Run, table: HeadTable | StepTable, runs: Sequence[Run]) -> str:
+    """The model of a table of heads, and the run where several asked for heads of that model."""
+    same = [one for one in runs if any(of.about.model == table.about.model for of in one.head_tables)]
+    return f" · {table.about.model}" + (f" · {run.name}" if len(same) > 1 else "")
 
 
 def heads_section(runs: Sequence[Run]) -> str:
     """The section on heads; empty where no head was asked."""
-    parts = []
+    parts, n_heads = [], 0
     for run in runs:
-        name = f"{run.name}: " if len(runs) > 1 else ""
-        for table in run.head_tables:
-            captions = [f"<figcaption>{escape(line_label(table, line))}</figcaption>" for line in table.lines]
-            maps = map("<figure>{}{}</figure>".format, map(_map, table.lines), captions)
-            parts += [_table(best_head_grid(table), name), f'<div class="maps">{"".join(maps)}</div>']
-        parts += [_table(step_grid(table), name) for table in run.step_tables]
+        for heads in run.head_tables:
+            shown = shown_with(heads.about.model, f"h{n_heads}")
+            parts.append(_table(best_head_grid(heads), _whose(run, heads, runs), shown))
+            n_heads += 1
+        for steps in run.step_tables:
+            parts.append(_table(step_grid(steps), _whose(run, steps, runs), shown_with(steps.about.model, "")))
     section = (
         '<section id="heads" aria-labelledby="heads-title"><h2 id="heads-title">Attention heads</h2>'
-        '<p class="hint">In the maps a row is a layer, the lowest at the bottom, and a column a head; shades run '
-        "from the least to the greatest head of each map, and a frame marks the head that was chosen.</p>"
         f"{''.join(parts)}</section>"
     )
     return section if parts else ""
 
 
-def _table(grid: Grid, name: str) -> str:
+def shown_with(model: str | None, task: str) -> str:
+    """Attributes of what the page hides with its model or its task: ``q0`` of layers, ``h0`` of heads."""
+    return f' data-of-model="{escape(str(model))}" data-of-task="{task}"'
+
+
+def _table(grid: Grid, whose: str, shown: str) -> str:
     head = "".join(f'<th scope="col">{escape(header)}</th>' for header in (grid.corner, *grid.headers))
     rows = []
     for line in grid.lines:
@@ -128,39 +154,25 @@ def _table(grid: Grid, name: str) -> str:
         for column, cell in enumerate(line.cells):
             star = ' <span class="star">★</span>' if column in line.best else ""
             interval = f' <span class="ci">{escape(cell.interval)}</span>' if cell.interval else ""
-            cells.append(f"<td>{escape(cell.text)}{interval}{star}</td>")
+            # A cell that names a head next to its score is text.
+            known = cell.score if cell.score and " " not in cell.text else None
+            value = f' data-value="{known.value:.6g}"{_bounds(known)}' if known else ""
+            cells.append(f"<td{value}>{escape(cell.text)}{interval}{star}</td>")
         rows.append(f'<tr><th scope="row" class="text">{escape(line.label)}</th>{"".join(cells)}</tr>')
     notes = "<br>".join(escape(str(note)) for note in grid.notes)
+    title = escape(grid.title + whose)
     return (
-        f'<h3>{escape(name + grid.title)}</h3><div class="scroll" tabindex="0" role="region" '
-        f'aria-label="{escape(grid.title)}"><table class="numbers"><thead><tr>{head}</tr></thead>'
-        f'<tbody>{"".join(rows)}</tbody></table></div><p class="hint">{notes}</p>'
+        f"<div{shown}><h3>{title}</h3>"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{title}"><table class="numbers">'
+        f'<thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div><p class="hint">{notes}</p></div>'
     )
 
 
-def _map(line: HeadLine) -> str:
-    """Layers by heads of one line as a picture, a title in each cell."""
-    places = {head: head_place(head) for head in line.heads}
-    layers = sorted({layer for layer, _ in places.values()})
-    n_heads = max(head for _, head in places.values())
-    values = [score.value for score in line.heads.values()]
-    least, spread = min(values), max(values) - min(values)
-    cells, side = [], _CELL - 2
-    for name, (layer, head) in places.items():
-        value = line.heads[name].value
-        shade = _FAINTEST + (1 - _FAINTEST) * ((value - least) / spread if spread > 0 else 0.0)
-        x, y = (head - 1) * _CELL, (len(layers) - 1 - layers.index(layer)) * _CELL
-        chosen = ' class="chosen"' if name == line.best.head else ""
-        cells.append(
-            f'<rect x="{x + 1}" y="{y + 1}" width="{side}" height="{side}" fill-opacity="{shade:.3f}"{chosen}>'
-            f"<title>{name} {escape(number(value, metric=line.metric))}</title></rect>"
-        )
-    width, height = n_heads * _CELL, len(layers) * _CELL
-    label = f"{line.name}: the best head is {line.best.head}"
-    return (
-        f'<svg class="map" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
-        f'aria-label="{escape(label)}">{"".join(cells)}</svg>'
-    )
+def _bounds(score: Score) -> str:
+    """The interval of a score, for what is made of the table in the page."""
+    if score.low is None or score.high is None:
+        return ""
+    return f' data-low="{score.low:.6f}" data-high="{score.high:.6f}"'
 
 
 def provenance(run: Run) -> list[tuple[str, str]]:

@@ -200,14 +200,21 @@ def apart(described: Sequence[Sequence[str]]) -> list[str]:
 
     An empty part does not apply, such as the pooling of what reads no vectors, and sets no description apart.
     """
+    return apart_in_groups([described])[0]
+
+
+def apart_in_groups(groups: Sequence[Sequence[Sequence[str]]]) -> list[list[str]]:
+    """The same where descriptions need to differ within each group only; all are made of the same parts."""
     kept = [0]
-    for part in range(1, len(described[0] if described else ())):
-        known = [one for one in described if one[part]]
-        labels = {tuple(one[k] for k in kept) for one in known}
-        more = {tuple(one[k] for k in (*kept, part)) for one in known}
-        if len(more) > len(labels):
-            kept.append(part)
-    return [" · ".join(one[k] for k in kept if one[k]) for one in described]
+    for part in range(1, max((len(one) for group in groups for one in group), default=0)):
+        for group in groups:
+            known = [one for one in group if one[part]]
+            labels = {tuple(one[k] for k in kept) for one in known}
+            more = {tuple(one[k] for k in (*kept, part)) for one in known}
+            if len(more) > len(labels):
+                kept.append(part)
+                break
+    return [[" · ".join(one[k] for k in kept if one[k]) for one in group] for group in groups]
 
 
 def layers_named(layers: Sequence[int]) -> str:

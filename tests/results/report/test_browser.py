@@ -1,6 +1,9 @@
 """The page in a browser: it draws, filters, sorts and drills down, says nothing on the console and asks for nothing."""
 
+import csv
+import io
 import re
+from xml.etree import ElementTree
 
 import pytest
 
@@ -60,7 +63,7 @@ def test_filtering(shown):
     assert rows.count() == 6
     assert count.text_content() == "6 of 12 rows"
     page.locator("#filter-text").fill("")
-    page.locator("#filter-reader").select_option("pocket")
+    page.locator("#models").get_by_label("other").uncheck()
     assert rows.count() == 6
     page.locator("#filter-best").check()
     starred = page.locator("#overview-table tbody tr:visible:has([data-best])").count()
@@ -74,7 +77,7 @@ def test_chart_tells_numbers_on_hover_and_by_keys(shown, files):
     page = shown("one")
     chart, tip = page.locator("#chart"), page.locator("#tip")
     (entry,) = payload(files["one"].read_text(encoding="utf-8"))["questions"][0]["entries"]
-    assert chart.locator("canvas").count() == 1
+    assert chart.locator("svg").count() == 1
     assert not tip.is_visible()
     chart.focus()
     page.keyboard.press("End")
@@ -87,26 +90,26 @@ def test_chart_tells_numbers_on_hover_and_by_keys(shown, files):
     assert f"layer 4, accuracy: probe {value}" in page.locator("#chart-says").text_content()
     page.keyboard.press("Escape")
     assert not tip.is_visible()
-    page.locator("#chart .u-over").hover(position={"x": 40, "y": 100})
+    page.locator("#chart").hover(position={"x": 100, "y": 100})
     assert "layer 0 · embeddings" in tip.inner_text()
 
 
-def pixels(page):
-    return page.evaluate("document.querySelector('#chart canvas').toDataURL()")
+def drawn(page):
+    return page.locator("#chart").inner_html()
 
 
 def test_chart_lines_come_and_go(shown):
     page = shown("one")
     chips = page.locator("#chart-series button")
     assert [text.strip() for text in chips.all_inner_texts()] == ["probe", "random init", "control task"]
-    before = pixels(page)
+    before = drawn(page)
     chips.nth(1).press("Space")
     assert chips.nth(1).get_attribute("aria-pressed") == "false"
-    assert pixels(page) != before
+    assert drawn(page) != before
     chips.nth(1).click()
-    assert pixels(page) == before
+    assert drawn(page) == before
     page.locator("#chart-zero").check()
-    assert pixels(page) != before
+    assert drawn(page) != before
     page.locator("#chart-question").select_option("1")
     assert page.locator("#detail-entry").input_value() == "1/0"
     page.locator("#numbers summary").click()
@@ -181,13 +184,13 @@ def test_a_mistake_leads_to_its_words(shown):
 def test_theme_follows_the_system_until_it_is_chosen(shown):
     page = shown("one", scheme="dark")
     ground = "getComputedStyle(document.body).backgroundColor"
-    dark, drawn = page.evaluate(ground), pixels(page)
+    dark, before = page.evaluate(ground), drawn(page)
     button = page.locator("#theme")
     button.click()
     assert button.inner_text() == "Theme: light"
     light = page.evaluate(ground)
     assert light != dark
-    assert pixels(page) != drawn
+    assert drawn(page) != before
     page.emulate_media(color_scheme="light")
     button.click()
     assert button.inner_text() == "Theme: dark"
@@ -201,7 +204,7 @@ def test_theme_follows_the_system_until_it_is_chosen(shown):
 def test_nothing_sticks_out_on_a_phone(shown, name):
     page = shown(name, width=390, touch=True)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
-    page.locator("#chart .u-over").tap()
+    page.locator("#chart").tap()
     assert page.locator("#tip").is_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
@@ -242,14 +245,18 @@ def test_three_runs_show_what_the_models_in_sight_have(shown):
     page = shown("three")
     heads, rows = page.locator("#overview-table thead th:visible"), page.locator("#overview-table tbody tr:visible")
     whole = heads.count()
-    page.locator("#filter-reader").select_option("b/tiny")
+    models = page.locator("#models")
+    for name in ("pocket", "a/tiny"):
+        models.get_by_label(name).uncheck()
     assert rows.count() == 6
     assert [head.split("\n")[0].strip(" ↕") for head in heads.all_inner_texts()] == ["Model", "Layer", "pos"]
     assert page.locator("#overview-table tbody td.nothing:visible").count() == 0
     assert page.locator("#overview-table tfoot tr:visible th").all_inner_texts() == ["majority", "word majority"]
-    page.locator("#filter-reader").select_option("pocket")
+    models.get_by_label("pocket").check()
+    models.get_by_label("b/tiny").uncheck()
     assert page.locator("#overview-table tfoot tr:visible th").all_inner_texts() == ["majority (oracle)"]
-    page.locator("#filter-reader").select_option("")
+    for name in ("a/tiny", "b/tiny"):
+        models.get_by_label(name).check()
     assert heads.count() == whole
     page.set_viewport_size({"width": 700, "height": 800})
     region = page.locator("#scores .scroll")
@@ -270,3 +277,144 @@ def test_the_numbers_of_a_chart_are_those_of_the_models_it_shows(shown):
     assert set(names.all_inner_texts()) == {"b/tiny"}
     page.locator("#chart-series button", has_text="a/tiny").first.click()
     assert set(names.all_inner_texts()) == {"a/tiny", "b/tiny"}
+
+
+def test_the_heatmap_holds_every_score_and_speaks(shown, files):
+    """Models stand next to each other; the star set is marked; arrow keys tell intervals, Enter leads on."""
+    page = shown("two")
+    questions = payload(files["two"].read_text(encoding="utf-8"))["questions"]
+    lines = [line for question in questions for entry in question["entries"] for line in entry["lines"]]
+    heatmap = page.locator("#heatmap")
+    assert heatmap.locator("[data-cell]").count() == len(lines) == 24
+    texts = heatmap.locator("text").all_text_contents()
+    starred = [text for text in texts if text.endswith(" ★")]
+    assert len(starred) == sum(line["best"] for line in lines) > 0
+    columns = [question["label"] for question in questions]
+    assert [text for text in texts if text in columns] == columns
+    assert [text for text in texts if text in ("pocket", "other")] == ["pocket", "other"] * 2
+    # Layers from the bottom up.
+    assert [text for text in texts if text in "12345"] == list("54321")
+    assert texts[-1] != "0 embeddings" in texts
+    heatmap.locator(".drawing").focus()
+    for key in ("ArrowUp", "ArrowUp", "ArrowRight"):
+        page.keyboard.press(key)
+    value, low, high = (f"{100 * number:.1f}" for number in questions[0]["entries"][1]["lines"][1]["main"])
+    said = f"{columns[0]} · other, layer 1: accuracy {value} % [{low}, {high}]"
+    assert heatmap.locator(".tip").inner_text().startswith(said)
+    assert heatmap.locator("[role=status]").text_content().startswith(said)
+    page.keyboard.press("Enter")
+    assert page.locator("#detail-entry").input_value() == "0/1"
+    assert page.locator("#detail-layer").input_value() == "1"
+    heatmap.locator('[data-cell="0,0"]').hover()
+    assert "layer 5" in heatmap.locator(".tip").inner_text()
+
+
+def test_a_hidden_model_is_gone_everywhere_and_the_address_says_so(shown, files):
+    """What is chosen stands in the fragment: it comes back with the back button, and in a page opened by the link."""
+    page = shown("two")
+
+    def seen():
+        listed = "all => all.filter(one => one.checkVisibility()).map(one => one.innerText.split('\\n')[0].trim())"
+        return {
+            "heatmap": page.locator("#heatmap text", has_text="other").count(),
+            **{
+                name: page.locator(where).evaluate_all(listed)
+                for name, where in {
+                    "rows": "#overview-table tbody [data-key=reader]",
+                    "cards": ".card h3",
+                    "lines": "#chart-series button",
+                    "behind": "#detail-entry option",
+                }.items()
+            },
+        }
+
+    whole = seen()
+    assert whole["heatmap"] == 2
+    page.locator("#models").get_by_label("other").uncheck()
+    less = seen()
+    assert less["heatmap"] == 0
+    assert "other" not in str(less)
+    assert "pocket" in str(less)
+    assert page.url.endswith("#hide=other")
+    page.locator("#columns input").first.uncheck()
+    page.locator("#score").select_option("selectivity")
+    assert "selectivity" in page.locator("#overview-table thead").inner_text()
+    page.locator('#overview-table th[data-key="q1"] button').click()
+    page.locator("#filter-text").press_sequentially("pock")
+    page.locator("#chart-zero").check()
+    page.locator("#numbers summary").click()
+    page.locator("#detail-layer").select_option("2")
+    page.locator("nav a", has_text="Provenance").click()
+    address, last, order = page.url, seen(), values(page, "q1")
+    assert order == sorted(order, reverse=True)
+    fields = (
+        "hide=other",
+        "without=",
+        "score=selectivity",
+        "sort-overview-table=q1",
+        "filter-text=pock",
+        "open=numbers",
+    )
+    assert [field for field in fields if field not in address] == []
+    page.go_back()
+    assert page.locator("#detail-layer").input_value() != "2"
+    for _ in range(5):
+        page.go_back()
+    # A word that was typed is one step.
+    assert page.locator("#filter-text").input_value() == ""
+    assert page.locator("#score").input_value() == "main"
+    assert page.locator("#columns input").first.is_checked() is False
+    page.go_back()
+    assert seen() == less
+    page.go_back()
+    assert seen() == whole
+    page.goto(address)
+    page.reload()
+    assert seen() == last
+    assert values(page, "q1") == order
+    assert page.locator("#detail-layer").input_value() == "2"
+    assert page.locator("#numbers-table").is_visible()
+    assert page.locator("#chart-zero").is_checked()
+
+
+def saved(page, name):
+    """What a button for a download saves."""
+    with page.expect_download() as download:
+        page.get_by_role("button", name=name, exact=True).click()
+    return download.value.path().read_bytes()
+
+
+def test_tables_and_drawings_can_be_had_as_files(shown, run):
+    page = shown("one")
+    tables = {table.task: table for table in read_results(run).view().tables}
+    table = list(csv.reader(io.StringIO(saved(page, "Scores by layer and task: download as CSV").decode())))
+    head, *rows = table
+    place = next(place for place, name in enumerate(head) if name.startswith("pos"))
+    assert head[place + 1 : place + 4] == [f"{head[place]} low", f"{head[place]} high", f"{head[place]} in best set"]
+    for row, line in zip(rows, tables["pos"].lines, strict=False):
+        numbers = [float(text) for text in row[place : place + 3]]
+        assert numbers == pytest.approx([line.main.value, line.main.low, line.main.high], abs=1e-5)
+        assert row[place + 3] == str(line.in_best_set).lower()
+    assert [row[0] for row in rows[6:]] == ["majority", "word majority"]
+    text = saved(page, "Scores by layer and task: download as LaTeX").decode()
+    assert "\\toprule" in text
+    best = next(line.main for line in tables["pos"].lines if line.in_best_set)
+    assert f"\\textbf{{{100 * best.value:.1f}}} {{\\footnotesize [{100 * best.low:.1f}" in text
+    assert text.count("&") == (1 + 6 + 2) * 2
+    # All tables and drawings in sight have their own.
+    assert (
+        page.locator("main .scroll > table:visible").count()
+        == page.locator("main .downloads:has-text('CSV'):visible").count()
+    )
+    for name in ("Layers by tasks", "Score by layer"):
+        drawing = ElementTree.fromstring(saved(page, f"{name}: download as SVG"))
+        assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
+        assert len(list(drawing.iter("{http://www.w3.org/2000/svg}text"))) > 8
+        assert saved(page, f"{name}: download as PNG").startswith(b"\x89PNG")
+
+
+def test_wide_tables_scroll_inside_their_own_frame(shown):
+    page = shown("three", width=330)
+    assert page.evaluate("document.documentElement.scrollWidth") == 330
+    assert page.locator("#scores .scroll").evaluate("region => region.scrollWidth > region.clientWidth")
+    assert page.locator("#heatmap .scroll").evaluate("region => region.scrollWidth > region.clientWidth")

@@ -52,12 +52,12 @@ report.cloze = (() => {
       skipped ? plain("skipped", group.skipped, count(group.skipped)) : null,
       chance ? plain("chance", group.chance, number(group.chance)) : null,
       ...group.scores.map((score, place) => {
-        const cell = element("td", { "data-key": `layer-${layers[place]}`, "data-value": score ? score[0] : "", class: layers[place] === chosen.layer ? "chosen" : null },
+        const cell = element("td", { "data-key": `layer-${layers[place]}`, "data-value": score?.[0] ?? "", "data-low": score?.[1], "data-high": score?.[2], class: layers[place] === chosen.layer ? "chosen" : null },
           score ? number(score[0], percent, decimals) : "–", score && interval(score) ? element("span", { class: "ci" }, interval(score, percent, decimals)) : null);
         if (score) cell.style.setProperty("--share", most > least ? (score[0] - least) / (most - least) : 0.5);
         return cell;
       })));
-    byId("groups-table").replaceChildren(element("thead", {}, element("tr", {}, ...heads.filter(Boolean))), element("tbody", {}, ...rows));
+    report.tables.fill(byId("groups-table"), heads.filter(Boolean), rows);
     const same = new Set(groups.map((group) => group.chance)).size === 1;
     byId("groups-note").textContent = `${metric}${percent ? ", in percent," : ""} of each group's items alone, by layer; layer 0 is the embeddings. In brackets 95 % intervals, from the group's own ${clusters}.${chance && same ? " Chance is the same for all." : ""}`;
   }
@@ -69,7 +69,8 @@ report.cloze = (() => {
     const [group, wanted] = [byId("prompts-group").value, byId("prompts-find").value.trim().toLowerCase()];
     return found.ids.map((_, i) => i).filter((i) => {
       const contrast = found.wrong[here][i] && (here === there || !found.wrong[there][i]);
-      const text = `${found.ids[i]} ${gold(here, i)} ${found.words[found.pred[here][i]]}`.toLowerCase();
+      const asked = (found.prompts[i]?.slice(0, 2) ?? []).map((number) => report.data.sentences[number] ?? "").join(" ");
+      const text = `${found.ids[i]} ${asked} ${gold(here, i)} ${found.words[found.pred[here][i]]}`.toLowerCase();
       return contrast && (group === ANY || found.group[i] === Number(group)) && (!wanted || text.includes(wanted));
     });
   }
@@ -97,13 +98,23 @@ report.cloze = (() => {
 
   function prompt(i, here, there) {
     const found = details();
-    const head = element("div", { class: "sentence" }, element("mark", {}, found.ids[i]), found.names.length > 1 ? ` ${found.names[found.group[i]]}` : null);
+    const group = found.names.length > 1 ? found.names[found.group[i]] : "";
+    const asked = found.prompts[i];
+    const head = element("div", { class: "sentence" }, ...(asked ? withText(asked) : [element("mark", {}, found.ids[i]), ` ${group}`]));
     const answers = element("div", { class: "answers" });
+    if (asked?.[2].length) answers.append(element("span", {}, "candidates: ", asked[2].join(", ")));
     const moving = found.tally === "changes";
     if (!moving) answers.append(element("span", {}, "right: ", element("b", {}, gold(here, i))));
     answers.append(said(chosen.layer, here, i, moving));
     if (here !== there) answers.append(said(chosen.other, there, i, moving));
+    if (asked) answers.append(element("span", { class: "id" }, group ? `${found.ids[i]} · ${group}` : found.ids[i]));
     return element("li", {}, head, answers);
+  }
+
+  /** The text of an item with its mask, and in a line of its own the one that it is compared with. */
+  function withText([text, other]) {
+    const masked = (number) => report.data.sentences[number].split("{mask}").flatMap((part, place) => (place ? [element("mark", {}, "[MASK]"), part] : [part]));
+    return [...masked(text), ...(other === null ? [] : [element("br"), element("span", { class: "nothing" }, "compared with: "), ...masked(other)])];
   }
 
   function said(layer, place, i, moving) {
@@ -130,7 +141,7 @@ report.cloze = (() => {
     const heads = [sortHead("Item", "item", "text"), sortHead("Group", "group", "text"), sortHead("Reason", "reason", "text")];
     const cell = (key, text) => element("td", { "data-key": key, class: "text" }, text);
     const rows = excluded.map(([item, group, reason]) => element("tr", {}, element("th", { scope: "row", class: "text", "data-key": "item" }, item), cell("group", group), cell("reason", reason)));
-    byId("excluded-table").replaceChildren(element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows));
+    report.tables.fill(byId("excluded-table"), heads, rows);
     byId("excluded-note").textContent = `${count(nExcluded)} that count in no score.${nExcluded > excluded.length ? ` ${count(excluded.length)} of them, evenly spread.` : ""}`;
   }
 

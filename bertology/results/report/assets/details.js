@@ -63,7 +63,7 @@
         cell("gain", gain, gain === null ? "–" : sign + number(gain), gain > 0.0005 ? "better" : gain < -0.0005 ? "worse" : null),
         element("td", { class: "bar-cell" }, spark(f1.map((values) => values[label]), here, there, found)));
     });
-    byId("labels-table").replaceChildren(element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows));
+    report.tables.fill(byId("labels-table"), heads, rows);
     const cut = found.labels.length > support.length ? ` The ${support.length} most frequent of ${found.labels.length} labels.` : "";
     byId("labels-note").textContent = `Layer ${layerName(chosen.layer)}, in percent; ● in the line is that layer, ○ layer ${chosen.other}.${cut}${ofSeed(found)}`;
   }
@@ -193,7 +193,9 @@
     showWords();
   }
 
-  fillSelect(byId("detail-entry"), entries.map(({ question, entry, q, e }) => [`${q}/${e}`, `${question.label} · ${entry.label}`]));
+  const fillEntries = () => fillSelect(byId("detail-entry"), report.columns().map(({ question, entry, q, e }) => [`${q}/${e}`, `${question.label} · ${entry.label}`]), `${chosen.question}/${chosen.entry}`);
+  fillEntries();
+  document.addEventListener("shown", fillEntries);
   byId("detail-entry").addEventListener("input", (event) => {
     const [question, entry] = event.target.value.split("/").map(Number);
     // Of a model's own head the lowest layer: what it gets wrong and the best one right is what there is to read.

@@ -1,16 +1,39 @@
-// The table of layers by tasks: filters, columns, shading, and the way from a score to what is behind it.
+// The table of layers by tasks: what it shows, shading, and the way from a score to what is behind it.
 (() => {
   "use strict";
+  const { data, element, view, number, interval } = report;
   const table = document.getElementById("overview-table");
   const rows = [...table.tBodies[0].rows];
   const text = document.getElementById("filter-text");
   const best = document.getElementById("filter-best");
-  const reader = document.getElementById("filter-reader");
-  const boxes = [...document.querySelectorAll("#columns input")];
+
+  /** Put the chosen score of each task into the cells of the layers. */
+  function fill() {
+    for (const button of table.querySelectorAll("button.score")) {
+      const { question, entry, layer } = button.dataset;
+      const asked = data.questions[question];
+      const line = asked.entries[entry].lines.find((one) => one.layer === Number(layer));
+      const score = report.scoreOf(line);
+      const { percent, decimals } = report.metricOf(asked, asked.entries[entry]);
+      const isBest = view.score === "main" && line.best;
+      const cell = button.closest("td");
+      button.textContent = score ? number(score[0], percent, decimals) : "–";
+      cell.querySelector(".star").textContent = isBest ? "★" : "";
+      cell.querySelector(".ci")?.remove();
+      if (score && interval(score)) cell.append(element("span", { class: "ci" }, interval(score, percent, decimals)));
+      cell.toggleAttribute("data-best", Boolean(isBest));
+      [cell.dataset.value, cell.dataset.low, cell.dataset.high] = (score ?? []).concat("", "", "").slice(0, 3).map((bound) => bound ?? "");
+      cell.dataset.good = score ? (asked.higherIsBetter ? score[0] : -score[0]) : "";
+    }
+    data.questions.forEach((question, place) => {
+      const { title, percent } = report.metricOf(question, question.entries[0]);
+      table.querySelector(`thead [data-key="q${place}"] .unit`).textContent = `${title}${percent ? ", %" : ""}`;
+    });
+  }
 
   function shade() {
-    report.data.questions.forEach((_, place) => {
-      const cells = [...table.tBodies[0].querySelectorAll(`td[data-key="q${place}"][data-good]`)];
+    data.questions.forEach((_, place) => {
+      const cells = [...table.tBodies[0].querySelectorAll(`tr:not([hidden]) td[data-key="q${place}"][data-good]`)].filter((cell) => cell.dataset.good !== "");
       const values = cells.map((cell) => Number(cell.dataset.good));
       const least = Math.min(...values);
       const range = Math.max(...values) - least;
@@ -24,29 +47,30 @@
     const layer = row.dataset.layer;
     const names = `${row.dataset.reader} ${report.layerName(Number(layer))}`.toLowerCase();
     const found = /^\d+$/.test(wanted) ? layer === wanted || row.dataset.reader.includes(wanted) : names.includes(wanted);
-    return found && (!reader || !reader.value || row.dataset.reader === reader.value);
+    return found && !view.hidden.has(row.dataset.reader);
   }
 
   const hasScore = (row, key) => row.querySelector(`[data-key="${key}"]:not(.nothing)`) !== null;
 
-  /** Tasks that are left out, and those of which no row that is asked for has a score, have no column. */
+  /** Tasks that are left out, and those of which no row that is shown has a score, have no column. */
   function showColumns(asked) {
-    report.data.questions.forEach((_, place) => {
+    data.questions.forEach((_, place) => {
       const key = `q${place}`;
-      const box = boxes.find((candidate) => candidate.dataset.column === key);
-      const shown = (!box || box.checked) && (!asked.length || asked.some((row) => hasScore(row, key)));
+      const shown = !view.without.has(key) && (!asked.length || asked.some((row) => hasScore(row, key)));
       for (const cell of table.querySelectorAll(`[data-key="${key}"]`)) cell.hidden = !shown;
     });
-    for (const row of table.tFoot.rows) row.hidden = !row.querySelector("td:not(.nothing, [hidden])");
+    // Baselines have one score, that of the main metric.
+    for (const row of table.tFoot.rows) row.hidden = view.score !== "main" || view.hidden.has(row.dataset.reader) || !row.querySelector("td:not(.nothing, [hidden])");
   }
 
-  function filter() {
+  function show() {
     const asked = rows.filter(fits);
     showColumns(asked);
     const starred = (row) => !best || !best.checked || row.querySelector("[data-best]:not([hidden])") !== null;
     const shown = new Set(asked.filter(starred));
     for (const row of rows) row.hidden = !shown.has(row);
     document.getElementById("count").textContent = `${shown.size} of ${rows.length} rows`;
+    shade();
     pin();
   }
 
@@ -70,10 +94,10 @@
     report.choose({ question: Number(question), entry: Number(entry), layer: Number(layer) });
     document.getElementById("details").scrollIntoView();
   });
-  for (const control of [text, best, reader, ...boxes]) if (control) control.addEventListener("input", filter);
+  for (const control of [text, best]) control?.addEventListener("input", show);
   document.getElementById("filters").addEventListener("submit", (event) => event.preventDefault());
   document.addEventListener("choice", showChosen);
+  document.addEventListener("shown", () => { fill(); show(); });
   new ResizeObserver(pin).observe(table);
-  shade();
-  filter();
+  show();
 })();

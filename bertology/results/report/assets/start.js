@@ -60,6 +60,43 @@ const report = (() => {
     return scored.reduce((best, line) => (!best || sign * line.main[0] > sign * best.main[0] ? line : best), null)?.layer ?? 0;
   }
 
+  // What the whole page shows: models and tasks that are not hidden (q0 is the first of layers, h0 the first of heads), and one score.
+  const view = { hidden: new Set(), without: new Set(), score: "main" };
+
+  /** Tasks and models that are shown, with their places. */
+  const columns = () => data.questions.flatMap((question, q) => question.entries.map((entry, e) => ({ question, entry, q, e })))
+    .filter(({ q, entry }) => !view.without.has(`q${q}`) && !view.hidden.has(entry.label));
+
+  const scoreOf = (line) => line[view.score] ?? null;
+
+  /** What the score that is shown is called, and how it is written. */
+  function metricOf(question, entry) {
+    const own = { title: question.metric, percent: question.percent, decimals: question.decimals };
+    const share = { percent: true, decimals: 1 };
+    return { main: own, second: { title: entry.second ?? "–", percent: entry.secondPercent, decimals: entry.secondDecimals },
+      random: { ...own, title: `${question.metric} of random weights` }, control: { ...share, title: "accuracy on the control task" },
+      selectivity: { ...share, title: "selectivity" } }[view.score];
+  }
+
+  function watchChoices() {
+    const boxes = (id) => [...document.querySelectorAll(`#${id} input`)];
+    const score = document.getElementById("score");
+    const change = () => {
+      view.hidden = new Set(boxes("models").filter((box) => !box.checked).map((box) => box.dataset.model));
+      view.without = new Set(boxes("columns").filter((box) => !box.checked).map((box) => box.dataset.column));
+      view.score = score?.value ?? "main";
+      for (const part of document.querySelectorAll("[data-of-model]")) part.hidden = view.hidden.has(part.dataset.ofModel) || view.without.has(part.dataset.ofTask);
+      document.dispatchEvent(new Event("shown"));
+      // What is looked at must be among what is shown.
+      const some = columns();
+      if (some.length && !some.some(({ q, e }) => q === chosen.question && e === chosen.entry)) {
+        const { q, e } = some.find(({ q }) => q === chosen.question) ?? some[0];
+        choose({ question: q, entry: e });
+      }
+    };
+    for (const control of [...boxes("models"), ...boxes("columns"), score]) control?.addEventListener("input", change);
+  }
+
   function choose(change) {
     const sameTable = (change.question ?? chosen.question) === chosen.question && (change.entry ?? chosen.entry) === chosen.entry;
     Object.assign(chosen, change);
@@ -74,5 +111,6 @@ const report = (() => {
     document.dispatchEvent(new Event("choice"));
   }
 
-  return { data, element, svg, number, interval, count, layerName, colour, fillSelect, chosen, choose, bestLayer };
+  watchChoices();
+  return { data, element, svg, number, interval, count, layerName, colour, fillSelect, chosen, choose, bestLayer, view, columns, scoreOf, metricOf };
 })();

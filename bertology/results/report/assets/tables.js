@@ -16,14 +16,29 @@ report.tables = (() => {
     return sign * (typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a - b);
   }
 
-  function sortBy(table, head, direction) {
-    const { key, kind } = head.dataset;
-    for (const other of table.tHead.rows[0].cells) if (other.hasAttribute("aria-sort")) other.setAttribute("aria-sort", "none");
-    head.setAttribute("aria-sort", direction);
-    const body = table.tBodies[0];
-    const rows = [...body.rows].map((row) => ({ row, value: valueOf(row, key, kind) }));
-    rows.sort((a, b) => compare(a.value, b.value, direction === "ascending" ? 1 : -1));
-    body.append(...rows.map(({ row }) => row));
+  // How each table is sorted, by its id, which stays while its rows and headers are replaced.
+  const sortings = new Map();
+  const sorting = (table) => sortings.get(table.id) ?? [];
+
+  function sortBy(table, key, direction) {
+    const head = [...(table.tHead?.rows[0].cells ?? [])].find((cell) => cell.dataset.key === key && cell.hasAttribute("aria-sort"));
+    for (const cell of table.tHead?.rows[0].cells ?? []) if (cell.hasAttribute("aria-sort")) cell.setAttribute("aria-sort", "none");
+    if (key) sortings.set(table.id, [key, direction]);
+    else sortings.delete(table.id);
+    const rows = [...(table.tBodies[0]?.rows ?? [])].map((row, place) => {
+      row.dataset.place ??= place;
+      return { row, value: head ? valueOf(row, key, head.dataset.kind) : Number(row.dataset.place) };
+    });
+    head?.setAttribute("aria-sort", direction);
+    rows.sort((a, b) => compare(a.value, b.value, head && direction === "descending" ? -1 : 1));
+    table.tBodies[0]?.append(...rows.map(({ row }) => row));
+  }
+
+  /** Put a head and rows into a table, sorted as it was. */
+  function fill(table, heads, rows) {
+    table.replaceChildren(report.element("thead", {}, report.element("tr", {}, ...heads)), report.element("tbody", {}, ...rows));
+    const [key, direction] = sorting(table);
+    if (key) sortBy(table, key, direction);
   }
 
   /** Listens on the table, so that its rows and headers may be replaced. */
@@ -34,7 +49,7 @@ report.tables = (() => {
       // Numbers are looked at from the largest on, layers and names from the first on.
       const first = head.dataset.kind === "text" || head.dataset.key === "layer" ? "ascending" : "descending";
       const second = first === "ascending" ? "descending" : "ascending";
-      sortBy(table, head, head.getAttribute("aria-sort") === first ? second : first);
+      sortBy(table, head.dataset.key, head.getAttribute("aria-sort") === first ? second : first);
     });
   }
 
@@ -49,5 +64,5 @@ report.tables = (() => {
   }
 
   for (const table of document.querySelectorAll("table.sortable")) makeSortable(table);
-  return { sortHead, sortBy };
+  return { sortHead, sortBy, sorting, fill };
 })();
