@@ -24,8 +24,6 @@ SHADES = LinearSegmentedColormap.from_list("layers", ["#f4f8fc", "#c6dbef", "#7f
 DARK_SHADE = 0.82
 """Text is white on shades above this one."""
 _FORMATS = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-# The same bytes for the same figure, and text that can be searched, selected and set in another font.
-_AS_FILE = {"svg.hashsalt": "bertology", "svg.fonttype": "none", "pdf.fonttype": 42}
 _MARGIN = 0.06
 
 
@@ -53,6 +51,7 @@ def figure_bytes(figure: Figure, ending: Literal["png", "svg", "pdf"]) -> bytes:
     if ending not in _FORMATS:
         raise ResultsError(f"cannot draw a plot as {ending!r}: choose one of {', '.join(_FORMATS)}")
     out = io.BytesIO()
-    with mpl.rc_context(_AS_FILE):
+    # The same bytes for the same figure, and text that can be searched, selected and set in another font.
+    with mpl.rc_context({"svg.hashsalt": "bertology", "svg.fonttype": "none", "pdf.fonttype": 42}):
         figure.savefig(out, format=ending, metadata=_FORMATS[ending], bbox_inches="tight", pad_inches=_MARGIN)
     return out.getvalue()

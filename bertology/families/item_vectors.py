@@ -145,3 +145,9 @@ def _kind_of(data: TaskData) -> Items:
     if not fill_sentences(data.train, data.splits.train):
         return "spans"
     return "pairs" if data.train.n_spans == 2 else "sentences"
+
+
+def items_param(data: TaskData) -> dict[str, str]:
+    """What rows say of items that are no words: of what the control task labels each form at random."""
+    kind = _kind_of(data)
+    return {} if kind == "words" else {"items": kind}

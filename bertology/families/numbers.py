@@ -11,7 +11,7 @@ import numpy as np
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, FitError, quoted
 from bertology.families.cells import Stopwatch, versions, write_cell
-from bertology.families.item_vectors import check_pools, keep_fit, readable, vectors_of
+from bertology.families.item_vectors import check_pools, items_param, keep_fit, readable, vectors_of
 from bertology.families.items import ItemColumns, Problem, counts_of, weights_of
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import ByControl, scored_tables, selectivity_rows
@@ -190,6 +190,7 @@ def _fit(cells: FitCells, job: Job) -> None:
             cell = cells.cells[problem.control, problem.seed, layer]
             if problem.control == "none" and cells.weights.init == job.pair.request.init:
                 keep_fit(KeptFit.of(fitted, number, place), cells, data, job, cell)
+            params |= items_param(data)
             write_cell(
                 job.run,
                 cell,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology.families.cells import Stopwatch, write_cell
+from bertology.families.item_vectors import items_param
 from bertology.families.items import Problem, counts_of, sentence_names, targets_of
 from bertology.families.task_data import TaskData
 from bertology.families.tasks import FitCells, Job
@@ -70,7 +71,7 @@ def write_codes(cells: FitCells, data: TaskData, sources: Mapping[str, Any], job
                 job.run,
                 cells.cells[problem.control, problem.seed, layer],
                 _by_sentence(names, n_items, code.cluster_bits[place, column]),
-                facts={**facts, "params": _params(cells, code, place, column)},
+                facts={**facts, "params": _params(cells, code, place, column) | items_param(data)},
                 provenance=provenance,
                 notes=data.splits.notes,
             )

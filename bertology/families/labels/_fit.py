@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertology.activations import Entry
 from bertology.errors import FitError
 from bertology.families.cells import Stopwatch, versions, write_cell
-from bertology.families.item_vectors import keep_fit, readable, vectors_of
+from bertology.families.item_vectors import items_param, keep_fit, readable, vectors_of
 from bertology.families.items import ItemColumns, Problem, counts_of, labels_of, targets_of
 from bertology.families.labels._codelength import write_codes
 from bertology.families.splits import Splits
@@ -66,11 +66,13 @@ def fit(cells: FitCells, job: Job) -> None:
             cell = cells.cells[problem.control, problem.seed, layer]
             if is_kept and problem.control == "none":
                 keep_fit(KeptFit.of(fitted, number, place), cells, data, job, cell)
+            facts = _fit_facts(cells, fitted, number, place)
+            facts["params"] |= items_param(data)
             write_cell(
                 job.run,
                 cell,
                 columns.predictions(gold, predicted.labels[number, place], predicted.log_prob[number, place]),
-                facts={**counts, **_fit_facts(cells, fitted, number, place)},
+                facts={**counts, **facts},
                 provenance=provenance,
                 notes=data.splits.notes,
             )

@@ -26,6 +26,13 @@ from bertology.results.views.layers import INITS, LayerLine, LayerTable
 
 _FEW_RUNS = 5
 """Fewer runs than these are too few to estimate how much runs differ."""
+_FORMS = {
+    "words": "each word form",
+    "spans": "each span's wording",
+    "sentences": "each text, however often it occurs,",
+    "pairs": "each pair of texts, however often it occurs,",
+}
+"""By kind of items, what has one label in the control task."""
 _BASELINE_NOTES = {
     "word_majority": Note("majority", "the label most frequent in training, of all words or of the same word form"),
     "length": Note("length", "the label most frequent in training, of sentences with as many words"),
@@ -116,7 +123,8 @@ def _notes(table: LayerTable) -> Iterator[Note]:
     if table.n_draws:
         yield Note("random", _draws(table))
     if any(line.control_task for line in table.lines):
-        yield Note("control", "each word form has a random label (Hewitt & Liang 2019); selectivity: less that")
+        form = _FORMS[param_of(about, "items", "words")]
+        yield Note("control", f"{form} has a random label (Hewitt & Liang 2019); selectivity: less that")
     if strengths := _strengths_in_words(table):
         yield Note("C", strengths)
     if chances := chances_of(about):
