@@ -17,7 +17,7 @@ from bertology.results.views.grid import (
     model_of,
     number,
 )
-from bertology.results.views.heads import HeadTable, best_head_grid, line_label
+from bertology.results.views.heads import HeadTable, StepTable, best_head_grid, line_label
 from bertology.results.views.layer_grid import layer_grid
 from bertology.results.views.layers import LayerLine, LayerTable, Score
 
@@ -68,14 +68,16 @@ def headline(runs: Sequence[Run], questions: Sequence[Question]) -> str:
 
 def about(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """What the report is about: heading and value of models, corpora, tasks, date and number of scores."""
-    tables = [table for run in runs for table in (*run.tables, *run.head_tables, *run.step_tables)]
+    tables: list[LayerTable | HeadTable | StepTable] = []
+    for run in runs:
+        tables += (*run.tables, *run.head_tables, *run.step_tables)
     models = dict.fromkeys(", ".join(filter(None, [model_of(t.about), _size(t.about)])) for t in tables)
     rows = [row for run in runs for row in run.results.rows]
     days = sorted({row.started_utc[:10] for row in rows if row.started_utc})
     facts = {
         "Models": list(models),
-        "Corpora": dict.fromkeys(data_of(table.about) for table in tables),
-        "Tasks": dict.fromkeys(table.task for table in tables),
+        "Corpora": list(dict.fromkeys(data_of(table.about) for table in tables)),
+        "Tasks": list(dict.fromkeys(table.task for table in tables)),
         "Date": [" to ".join(dict.fromkeys([days[0], days[-1]]))] if days else [],
         "Scores": [f"{sum(row.value is not None for row in rows):,} in {counted(len(runs), 'run')}"],
     }

@@ -94,7 +94,8 @@ def _baselines(questions: Sequence[Question], *, with_model: bool) -> Iterator[s
         for place, (question, score) in enumerate(zip(questions, scores, strict=True)):
             metric = question.first.metric
             text = f"{number(score.value, metric=metric)}{_STAR_ROOM}{_interval(score, metric)}" if score else ""
-            cells.append(f'<td data-key="q{place}">{text}</td>' if score else _empty(place))
+            value = f' data-value="{score.value:.6f}"{_bounds(score)}' if score else ""
+            cells.append(f'<td data-key="q{place}"{value}>{text}</td>' if score else _empty(place))
         # A baseline of one model's items has that model's name after its own.
         owner = name.partition(", ")[2]
         yield f'<tr data-reader="{escape(owner)}"><th scope="row"{span}>{escape(name)}</th>{"".join(cells)}</tr>'

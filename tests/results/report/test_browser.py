@@ -389,13 +389,18 @@ def test_tables_and_drawings_can_be_had_as_files(shown, run):
     tables = {table.task: table for table in read_results(run).view().tables}
     table = list(csv.reader(io.StringIO(saved(page, "Scores by layer and task: download as CSV").decode())))
     head, *rows = table
+    assert {"pos · accuracy, %", "ner · accuracy, %"} < set(head)
     place = next(place for place, name in enumerate(head) if name.startswith("pos"))
     assert head[place + 1 : place + 4] == [f"{head[place]} low", f"{head[place]} high", f"{head[place]} in best set"]
     for row, line in zip(rows, tables["pos"].lines, strict=False):
         numbers = [float(text) for text in row[place : place + 3]]
         assert numbers == pytest.approx([line.main.value, line.main.low, line.main.high], abs=1e-5)
         assert row[place + 3] == str(line.in_best_set).lower()
-    assert [row[0] for row in rows[6:]] == ["majority", "word majority"]
+    for row, line in zip(rows[6:], tables["pos"].baselines, strict=True):
+        assert row[0] == line.label
+        assert [float(text) for text in row[place : place + 2]] == pytest.approx(
+            [line.main.value, line.main.low], abs=1e-5
+        )
     text = saved(page, "Scores by layer and task: download as LaTeX").decode()
     assert "\\toprule" in text
     best = next(line.main for line in tables["pos"].lines if line.in_best_set)

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from bertology.probing import get_probe
 from bertology.results import Results, read_outcomes, read_results
 from bertology.results.report import write_report
 
@@ -32,7 +33,20 @@ def cloze_runs(facts, pairs, made_up_cloze, pos, tmp_path_factory):
         for cell, found in facts.kept.items()
     }
     hostile = Results(renamed(facts, model=HOSTILE, group=HOSTILE, corpus=HOSTILE).rows, (), kept)
-    found = {"facts": facts, "pairs": pairs, "changes": negated, "one": one, "both": both, "hostile": hostile}
+    # Items as the probe has them, by which their texts are found.
+    items = get_probe("agreement").items("pocket")
+    ids = [item.id for item in items.items[:80]]
+    kept = {cell: dataclasses.replace(one, item_ids=ids) for cell, one in pairs.kept.items()}
+    known = Results(renamed(pairs, corpus_fingerprint=items.fingerprint).rows, (), kept)
+    found = {
+        "known": known,
+        "facts": facts,
+        "pairs": pairs,
+        "changes": negated,
+        "one": one,
+        "both": both,
+        "hostile": hostile,
+    }
     return {name: results.save(folder / name, tables=(), plots=()) for name, results in found.items()}
 
 
@@ -41,8 +55,8 @@ def details(folder, **options):
 
 
 def cards(page):
-    """The words of the summary."""
-    section = re.search(r'<section id="summary".*?</section>', page, re.DOTALL)[0]
+    """The words before the table of scores."""
+    section = re.search(r'<section id="about".*?(?=<section id="scores")', page, re.DOTALL)[0]
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", section)).replace("\xa0", " ").split())
 
 
@@ -233,6 +247,23 @@ def test_groups_and_prompts_in_a_browser(shown, files):
     assert page.locator("#detail-layer").input_value() == "4"
     assert page.locator("#excluded-table tbody tr").count() == 3
     assert "'so-so' in several pieces: 3" in page.locator("#excluded-table").inner_text()
+
+
+def test_prompts_are_shown_whole(shown, cloze_runs, files):
+    """With the mask, the candidates and the id, where what was asked is on this machine; else, or without text, not."""
+    page = shown("known")
+    first = page.locator("#prompts li").first
+    found = details(cloze_runs["known"])
+    place = next(i for i in range(len(found["ids"])) if found["wrong"][0][i] and not found["wrong"][4][i])
+    item = next(one for one in get_probe("agreement").items("pocket").items if one.id == found["ids"][place])
+    assert first.locator(".sentence").inner_text() == item.text.replace("{mask}", "[MASK]")
+    assert first.locator("mark").all_inner_texts() == ["[MASK]"]
+    assert f"candidates: {', '.join((item.answer, *item.rivals))}" in first.locator(".answers").inner_text()
+    assert item.id in first.locator(".id").inner_text()
+    page.locator("#prompts-find").fill(item.text.partition("{mask}")[2])
+    assert page.locator("#prompts li").count() >= 1
+    assert details(cloze_runs["pairs"])["prompts"] == []
+    assert details(cloze_runs["known"], with_text=False)["prompts"] == []
 
 
 def test_the_chart_calls_things_by_their_names(shown):

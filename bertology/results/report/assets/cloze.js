@@ -111,10 +111,10 @@ report.cloze = (() => {
     return element("li", {}, head, answers);
   }
 
-  /** The text of an item with its mask, and in a line of its own the one that it is compared with. */
+  /** The text of an item with its mask, and in a line of its own the second one. */
   function withText([text, other]) {
     const masked = (number) => report.data.sentences[number].split("{mask}").flatMap((part, place) => (place ? [element("mark", {}, "[MASK]"), part] : [part]));
-    return [...masked(text), ...(other === null ? [] : [element("br"), element("span", { class: "nothing" }, "compared with: "), ...masked(other)])];
+    return [...masked(text), ...(other === null ? [] : [element("br"), element("span", { class: "nothing" }, "second text: "), ...masked(other)])];
   }
 
   function said(layer, place, i, moving) {

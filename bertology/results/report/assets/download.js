@@ -18,6 +18,7 @@
     const [interval, star] = [".ci", ".star"].map((kind) => cell.querySelector(kind)?.textContent ?? "");
     const copy = cell.cloneNode(true);
     for (const part of copy.querySelectorAll(".ci, .star, title")) part.remove();
+    copy.querySelector(".unit")?.prepend(" · ");
     const { value, low = "", high = "" } = cell.dataset;
     return { text: plain(copy.textContent), interval: plain(interval), star: plain(star), value, low, high, span: cell.colSpan };
   }

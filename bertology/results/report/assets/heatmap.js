@@ -113,7 +113,7 @@ report.heatmaps = (() => {
   /** Layers by tasks, of each task the models next to each other; shades run over all that is shown of a task. */
   function drawLayers() {
     const figure = document.getElementById("heatmap");
-    const columns = report.columns().map(({ question, entry, q, e }) => ({ question, entry, q, e, group: question.label, label: entry.label }));
+    const columns = report.columns().filter(({ entry }) => entry.lines.some(report.scoreOf)).map(({ question, entry, q, e }) => ({ question, entry, q, e, group: question.label, label: entry.label }));
     const several = new Set(columns.map(({ entry }) => entry.label)).size > 1;
     const layers = [...new Set(columns.flatMap(({ entry }) => entry.lines.map(({ layer }) => layer)))].sort((a, b) => b - a);
     const cells = layers.map(() => []);
