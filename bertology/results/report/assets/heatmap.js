@@ -26,7 +26,7 @@ report.heatmaps = (() => {
     const names = rows.map(({ label }) => shortened(label, 40));
     const after = rows.map((row) => row.after ?? "");
     const beside = after.some(Boolean) ? letters(after, size) + 10 : 0;
-    const left = letters(names, size) + beside + 14;
+    const left = letters(names, size) + beside + 18;
     const grouped = new Set(groups).size > 1 || columns[0]?.group;
     const rise = slanted ? letters(labels, 12) * Math.sin(TURNED) + 14 : labels.some(Boolean) ? 20 : 0;
     const top = rise + (grouped ? 20 : 4);
