@@ -99,6 +99,9 @@ def test_baselines_are_those_of_texts(planted: Callable[..., Corpus], tiny_bert:
     }
     lexical = next(row for row in found.rows if row.control == "lexical")
     assert lexical.value == 1.0
+    notes = found.view().to_markdown()
+    assert "control: each text, however often it occurs, has a random label" in notes
+    assert "word form" not in notes
 
 
 def test_it_needs_the_name_of_a_column() -> None:
