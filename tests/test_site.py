@@ -15,7 +15,7 @@ import yaml
 from tests.test_house import ROOT, exported, modules
 
 DOCS = ROOT / "docs"
-BUILD = DOCS / "_build"
+BUILD = DOCS / "making"
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def page(site: Path, name: str, body: str) -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="the extra docs is not installed")
-def test_the_site_builds_without_a_warning_and_documents_every_name(tmp_path: Path) -> None:
+def test_the_sitemakings_without_a_warning_and_documents_every_name(tmp_path: Path) -> None:
     """``--strict`` fails on each warning: broken links and anchors, names without a page, addresses of other hosts."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
     # No connection leaves this machine: a build that asked for one would fail.

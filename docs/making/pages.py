@@ -13,6 +13,10 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = ROOT / "experiments"
+_REFERENCE = (
+    "Every public name, by the package that exports it; the tasks, the commands, and what an experiment file may hold. "
+    "What starts with an underscore is private to its package."
+)
 RESULTS = ROOT / "docs" / "experiments" / "results"
 
 
@@ -82,8 +86,7 @@ def reference_pages() -> dict[str, str]:
         lines += ["| name | what it is |", "|---|---|"]
         lines += [f"| [`{one.name}`]({one.name}.md) | {_summary(one)} |" for one in names]
         pages[f"reference/{package}/index.md"] = "\n".join(lines) + "\n"
-    lines = ["# Reference", "", "Every public name, by the package that exports it; the tasks, the commands, and what an"]
-    lines += ["experiment file may hold. What starts with an underscore is private to its package.", ""]
+    lines = ["# Reference", "", _REFERENCE, ""]
     lines += ["- [Tasks](tasks.md)", "- [Commands](commands.md)", "- [Fields of an experiment](experiment-file.md)", ""]
     lines += ["| package | names | what it does |", "|---|---|---|"]
     for package, names in by_package.items():
@@ -182,12 +185,14 @@ def _escaped(text: str) -> str:
 def experiment_file_page() -> str:
     """Every field of an experiment file, from the schema that editors complete and check by."""
     schema = json.loads((EXPERIMENTS / "experiment.schema.json").read_text(encoding="utf-8"))
-    lines = ["# Fields of an experiment", "", "From `experiments/experiment.schema.json`, which `bertology schema` prints.", ""]
+    source = "From `experiments/experiment.schema.json`, which `bertology schema` prints."
+    lines = ["# Fields of an experiment", "", source, ""]
     sections = {"Experiment": schema, **schema["$defs"]}
     for name, section in sections.items():
         kinds = [one for one in (section, *section.get("anyOf", ())) if "properties" in one]
         for kind in kinds:
-            lines += [f"## {name}", "", _inline(kind.get("description", "")), "", "| field | | default |", "|---|---|---|"]
+            lines += [f"## {name}", "", _inline(kind.get("description", "")), ""]
+            lines += ["| field | | default |", "|---|---|---|"]
             for field, about in kind["properties"].items():
                 default = "required" if field in kind.get("required", ()) else f"`{json.dumps(about.get('default'))}`"
                 lines.append(f"| `{field}` | {_inline(about.get('description', ''))} | {default} |")

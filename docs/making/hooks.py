@@ -69,7 +69,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def _notebook_index() -> str:
-    lines = ["# Notebooks", "", "Each asks one question, and is kept as it ran. They lie in `notebooks/` of the repository.", ""]
+    about = "Each asks one question, and is kept as it ran. They lie in `notebooks/` of the repository."
+    lines = ["# Notebooks", "", about, ""]
     for path in _notebooks():
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         first = "".join(cells[0]["source"])

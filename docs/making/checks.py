@@ -1,4 +1,4 @@
-"""What must hold of the built pages: nothing is fetched, every link and anchor leads somewhere, every name has a page."""
+"""What must hold of the built pages: nothing is fetched, links and anchors lead somewhere, every name has a page."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ class _Page(HTMLParser):
         self.anchors |= {values[name] for name in ("id", "name") if name in values}
         if tag == "a" and "href" in values:
             self.links.append(values["href"])
-        elif tag in _FETCHING and (address := values.get(_FETCHING[tag])):
-            if tag != "link" or _LINK_KINDS & set(values.get("rel", "").split()):
-                self.fetched.append(address)
+            return
+        address = values.get(_FETCHING.get(tag, ""))
+        if address and (tag != "link" or _LINK_KINDS & set(values.get("rel", "").split())):
+            self.fetched.append(address)
 
 
 @cache
@@ -81,6 +82,5 @@ def undocumented(site: Path) -> Iterator[str]:
         path = site / Path(one.page).with_suffix(".html")
         if not path.is_file():
             yield f"{one.package}.{one.name} has no page"
-        elif one.home == one.package:
-            if f"{one.package}.{one.name}" not in _read(path).anchors:
-                yield f"the page of {one.package}.{one.name} does not document it"
+        elif one.home == one.package and f"{one.package}.{one.name}" not in _read(path).anchors:
+            yield f"the page of {one.package}.{one.name} does not document it"

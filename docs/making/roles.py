@@ -1,4 +1,4 @@
-"""Docstrings as Markdown: Sphinx roles such as ``:func:`extract``` become links or code, doctests become code blocks."""
+"""Docstrings as Markdown: Sphinx roles such as ``:func:`extract``` become links or code, doctests code blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run the snippets of the page *In five lines* as they stand, in one namespace: ``python docs/_build/five_lines.py``.
+"""Run the snippets of the page *In five lines* as they stand, in one namespace: ``python docs/making/five_lines.py``.
 
 What needs a network gets a stand-in: ``datasets.load_dataset`` gives SST-2 from the folder of real corpora where
 ``BERTOLOGY_REAL_DATA`` names one, else a few sentences; the second model is the first one with weights drawn at random.
@@ -7,6 +7,7 @@ What needs a network gets a stand-in: ``datasets.load_dataset`` gives SST-2 from
 from __future__ import annotations
 
 import csv
+import itertools
 import os
 import sys
 import tempfile
@@ -51,7 +52,8 @@ def load_dataset(name: str) -> dict[str, StandIn]:
         if (folder / file).is_file():
             with (folder / file).open(encoding="utf-8", newline="") as lines:
                 read = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-                rows = [{"sentence": row["sentence"], "label": int(row["label"])} for row, _ in zip(read, range(400))]
+                some = itertools.islice(read, 400)
+                rows = [{"sentence": row["sentence"], "label": int(row["label"])} for row in some]
         else:
             wheres = ("the river", "the garden", "a field", "the house", "the lake", f"the {split}")
             rows = [

@@ -1,4 +1,4 @@
-"""Draw the figures of the gallery by the lines that it shows: ``python docs/_build/gallery.py [FOLDER]``."""
+"""Draw the figures of the gallery by the lines that it shows: ``python docs/making/gallery.py [FOLDER]``."""
 
 from __future__ import annotations
 
