@@ -14,7 +14,7 @@ cosine. Words are read as they are pooled, not piece by piece as in the paper.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.measures import sum_metric
-from bertology.probing import GeometryProbe
+from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe
 
 from ._text_sample import is_punctuation, words_of_sentences
 
@@ -69,13 +69,30 @@ class Contextuality(GeometryProbe):
         sum_metric("rogue_share", "share of the mean cosine from three dimensions", higher_is_better=False),
     )
     compares_layers = False
+    reads = ("test",)
+    baselines = ()
 
-    def words(self, sentences: Sentences) -> NDArray[np.int64]:
+    def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[np.int64]]:
         """All words of random sentences."""
-        return words_of_sentences(sentences, self.most_words)
+        return {"test": words_of_sentences(sentences["test"], self.most_words)}
 
-    def statistics(self, vectors: LayerVectors, sentences: Sentences) -> Iterator[LayerSums]:
+    def counts(self, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]) -> GeometryCounts:
+        """The words themselves."""
+        return GeometryCounts(len(words["test"]))
+
+    def statistics(
+        self, vectors: Mapping[str, LayerVectors], sentences: Mapping[str, Sentences]
+    ) -> Iterator[LayerSums]:
         """By word type, by sentence, and of the whole."""
+        return self._statistics(vectors["test"], sentences["test"])
+
+    def baseline(
+        self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]
+    ) -> Iterator[LayerSums]:
+        """There is none: words at random are part of the statistics."""
+        raise NotImplementedError(name)
+
+    def _statistics(self, vectors: LayerVectors, sentences: Sentences) -> Iterator[LayerSums]:
         words, of_sentence = vectors.words, sentences.sentence_of_word[vectors.words]
         types = np.where(is_punctuation(sentences, words), -1, sentences.forms.codes[words])
         sample, _ = geometry.WordSample.of(types, of_sentence, least=self.least_sentences)

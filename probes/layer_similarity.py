@@ -12,7 +12,7 @@ CKA follows the few directions of largest variance (Davari et al. 2023; Ding et 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from bertology import geometry
 from bertology.corpora import Sentences
 from bertology.measures import Metric, sum_metric
-from bertology.probing import GeometryProbe
+from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe
 
 from ._text_sample import words_of_sentences
 
@@ -43,6 +43,8 @@ class LayerSimilarity(GeometryProbe):
     question = "Which layers hold the same geometry, and where does it change?"
     reference = "Kornblith et al. 2019"
     compares_layers = True
+    reads = ("test",)
+    baselines = ()
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -53,13 +55,26 @@ class LayerSimilarity(GeometryProbe):
             sum_metric("moved_previous", "mean distance of both, over the length in the one before"),
         )
 
-    def words(self, sentences: Sentences) -> NDArray[np.int64]:
+    def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[np.int64]]:
         """All words of random sentences."""
-        return words_of_sentences(sentences, self.most_words)
+        return {"test": words_of_sentences(sentences["test"], self.most_words)}
 
-    def statistics(self, vectors: LayerVectors, sentences: Sentences) -> Iterator[LayerSums]:
+    def counts(self, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]) -> GeometryCounts:
+        """The words themselves."""
+        return GeometryCounts(len(words["test"]))
+
+    def statistics(
+        self, vectors: Mapping[str, LayerVectors], sentences: Mapping[str, Sentences]
+    ) -> Iterator[LayerSums]:
         """Of all pairs of the layers that are read."""
-        return geometry.layer_similarity(vectors, sentences.sentence_of_word[vectors.words], measures=self._names)
+        read = vectors["test"]
+        return geometry.layer_similarity(read, sentences["test"].sentence_of_word[read.words], measures=self._names)
+
+    def baseline(
+        self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]
+    ) -> Iterator[LayerSums]:
+        """There is none: random weights are what to compare with."""
+        raise NotImplementedError(name)
 
     @property
     def _names(self) -> list[str]:

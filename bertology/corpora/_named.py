@@ -11,13 +11,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, Final
 
 from bertology._files import cache_folder, explained_write_errors
 from bertology._inputs import exists, given_path, is_numeral
 from bertology._names import name_not_found
 from bertology.corpora._corpus import Corpus, join_corpora
 from bertology.corpora._files import corpus_name, files_in, split_of
+from bertology.corpora._made import apart, pseudowords
 from bertology.corpora._memory import corpus_of_data
 from bertology.corpora._table_columns import is_of_table, no_columns
 from bertology.corpora.formats.brackets import TREE_SUFFIXES, load_trees
@@ -27,6 +28,13 @@ from bertology.corpora.formats.conllu import load_conllu
 from bertology.corpora.formats.edge_jsonl import EDGE_SUFFIXES, load_edge_jsonl
 from bertology.corpora.formats.propbank import load_propbank, looks_like_propbank
 from bertology.corpora.formats.semeval import SEMEVAL_SUFFIXES, load_semeval, looks_like_semeval
+from bertology.corpora.formats.senses import (
+    SENSEVAL_LEXICAL_SUFFIXES,
+    load_senses,
+    load_senseval_lexical,
+    looks_like_senseval_lexical,
+    sense_files,
+)
 from bertology.corpora.formats.senteval import SENTEVAL_SUFFIXES, load_senteval, looks_like_senteval
 from bertology.corpora.formats.spacy_docs import load_docbin
 from bertology.corpora.formats.tables import TABLE_SUFFIXES, load_tables, looks_like_table
@@ -83,12 +91,18 @@ _EMBEDDED = {
     )
 }
 """Corpora that come with the package, made by a function of the number of training sentences; and a line on each."""
-_JOIN, _LAYER, _TASKS = "+", "#", "sentence_tasks:"
+_JOIN, _LAYER = "+", "#"
+_MADE: Final[Mapping[str, Callable[[Corpus], Corpus]]] = {
+    "sentence_tasks:": sentence_tasks,
+    "pseudowords:": pseudowords,
+    "apart:": apart,
+}
+"""By the beginning of a name what is made of the corpus that the rest of it names."""
 _KINDS = (
     "CoNLL-U (.conllu), spaCy (.spacy), edge JSONL (.jsonl, as PATH#layer), trees in brackets (.mrg, .ptb), CoNLL-2012 "
-    "(…_conll), SemEval-2010 Task 8, tasks of SentEval or pronouns of DPR and WSC273 (.txt, .c), tables (.csv, .tsv, "
-    ".jsonl, .parquet) of texts, or column files (.conll, .iob2, .txt …) "
-    "with train, dev or test in the name"
+    "(…_conll), SemEval-2010 Task 8, tasks of SentEval or pronouns of DPR and WSC273 (.txt, .c), senses of "
+    "CoarseWSD-20, WiC and WiC-TSV or of Senseval (.pos), tables (.csv, .tsv, .jsonl, .parquet) of texts, or column "
+    "files (.conll, .iob2, .txt …) with train, dev or test in the name"
 )
 
 
@@ -107,14 +121,16 @@ def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name
     training sentences, or a treebank such as ``ud:en_ewt``, downloaded when it is first used. Otherwise a path: a
     folder with a file for each split, or one file. The format is recognised by the suffix and the first lines:
     CoNLL-U, with the columns of Universal PropBank or without; ``.spacy``; trees in brackets; CoNLL-2012; SemEval-2010
-    Task 8; the probing tasks of SentEval; hard pronouns as of DPR and WSC273; one word and its tags a line; tables of
-    texts or lists of words (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``); or plain text of one sentence a line (for
-    extraction only).
+    Task 8; the probing tasks of SentEval; hard pronouns as of DPR and WSC273; words with senses as of CoarseWSD-20,
+    Senseval, WiC and WiC-TSV; one word and its tags a line; tables of texts or lists of words (``.csv``, ``.tsv``,
+    ``.jsonl``, ``.parquet``); or plain text of one sentence a line (for extraction only).
 
-    Three options are part of the name:
+    Options that are part of the name:
 
     - ``sentence_tasks:ud:en_ewt``: sentences with the labels of ten probing tasks, made from a treebank by
       :mod:`bertology.corpora.sentence_tasks`.
+    - ``apart:path/to/wic``: each text of a pair as a sentence of its own, read without the other.
+    - ``pseudowords:pocket``: two unrelated nouns as two senses of one word (see :func:`pseudowords`).
     - ``path/to/spr1#proto_roles``: the name of the targets of edge JSONL, which its files do not state.
     - ``path/to/UP_English-EWT+path/to/ud_english_ewt``: the targets of the first (Universal PropBank, Universal NER …)
       joined by ``sent_id`` to the words and annotation of the second (see :func:`join_corpora`).
@@ -167,8 +183,9 @@ def _by_name(name_or_path: str | Path, columns: str | Sequence[str] | None) -> C
             f"corpus {cut(str(name_or_path))}: it was in memory where it was named, and is not here; give it again, as "
             "in rerun(run, out, corpora=[frame]), or run the same on a file of it"
         )
-    if (treebank := _of_tasks(name_or_path)) is not None:
-        return sentence_tasks(_by_name(treebank, columns))
+    if (made := _made(name_or_path)) is not None:
+        make, rest = made
+        return make(_by_name(rest, columns))
     parts = _joined_parts(name_or_path)
     if parts is None:
         return _load(name_or_path, columns=columns)
@@ -200,10 +217,11 @@ def _load(name_or_path: str | Path, *, columns: str | Sequence[str] | None = Non
     return corpus
 
 
-def _of_tasks(name_or_path: str | Path) -> str | None:
-    """The treebank of which ``sentence_tasks:treebank`` names the tasks, unless there is a path of that name."""
-    is_name = str(name_or_path).startswith(_TASKS) and not exists(name_or_path)
-    return str(name_or_path).removeprefix(_TASKS) if is_name else None
+def _made(name_or_path: str | Path) -> tuple[Callable[[Corpus], Corpus], str] | None:
+    """What makes a corpus of another, and the name of that one, unless there is a path of that name."""
+    text = str(name_or_path)
+    starts = (start for start in _MADE if text.startswith(start) and not exists(name_or_path))
+    return next(((_MADE[start], text.removeprefix(start)) for start in starts), None)
 
 
 def _joined_parts(name_or_path: str | Path) -> tuple[str, str] | None:
@@ -226,8 +244,8 @@ def _with_layer(name_or_path: str | Path) -> tuple[Path, str | None]:
 def corpus_is_available(name_or_path: str | Path) -> bool:
     """Whether :func:`load_corpus` would find a corpus on this machine, without downloading anything."""
     text = str(name_or_path)
-    if (treebank := _of_tasks(text)) is not None:
-        return corpus_is_available(treebank)
+    if (made := _made(text)) is not None:
+        return corpus_is_available(made[1])
     if text in TREEBANKS:
         return _is_cached(TREEBANKS[text])
     if text in _EMBEDDED or (_is_embedded(text) and is_numeral(text.partition(":")[2])):
@@ -270,6 +288,10 @@ def _at(path: Path, *, joined: bool) -> Corpus | None:
         return load_propbank(path, joined=joined) if looks_like_propbank(treebank[0]) else load_conllu(path)
     if files([".spacy"]):
         return load_docbin(path)
+    if path.is_dir() and sense_files(path):
+        return load_senses(path)
+    if any(map(looks_like_senseval_lexical, files(SENSEVAL_LEXICAL_SUFFIXES))):
+        return load_senseval_lexical(path)
     if any(map(looks_like_table, files(TABLE_SUFFIXES))):
         return load_tables(path)
     if edges := files(EDGE_SUFFIXES):

@@ -6,7 +6,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bertology._files import digest
@@ -24,6 +24,8 @@ from bertology.errors import CorpusError, listed, quoted
 _LIST = re.compile(r"\[\s*(['\"\d-]|None|null|nan\b).*\]|\[\s*\]", re.DOTALL)
 """A cell of text that is a list as JSON or Python writes it."""
 _KINDS = {str: "text", bool: "a truth value", int: "a number", float: "a number"}
+TEXTS = "texts"
+"""Name of the targets that are the two texts of a pair."""
 _FEWEST_ROWS, _FEWEST_GROUPS = 10, 3
 
 
@@ -197,9 +199,9 @@ class _RowReader:
         if columns.text2 is not None:
             other = english_sentence(_text(cells[columns.text2], where, columns.text2))
             first, last = self._span(columns.at2, cells, other, where)
-            sentence, second = _joined(sentence, other), (first + n, last + n)
+            sentence, second = joined(sentence, other), (first + n, last + n)
             layers = {tags: (*values, *[None] * (len(sentence) - n)) for tags, values in layers.items()}
-        targets = {}
+        targets = dict(sentence.targets)
         for column in columns.label:
             label = self._spelt[column](cells[column])
             if label is None:
@@ -207,7 +209,7 @@ class _RowReader:
             else:
                 targets[column] = (Target(span1, label, second),)
         layers = {tags: values for tags, values in layers.items() if any(values)}
-        return Sentence(sentence.id, sentence.text, sentence.words, sentence.spans, layers, targets=targets)
+        return replace(sentence, layers=layers, targets=targets)
 
     def _first(self, cells: Mapping[str, Any], name: str, where: str) -> Sentence:
         """The sentence of the first text, or of the words."""
@@ -256,11 +258,14 @@ class _RowReader:
         return tuple(self._spelt[column](value) for value in values)
 
 
-def _joined(first: Sentence, second: Sentence) -> Sentence:
-    """Two texts as one sentence, a space between them."""
+def joined(first: Sentence, second: Sentence) -> Sentence:
+    """Two texts as one sentence, a space between them; the targets ``texts`` tell where each stands."""
     shift = len(first.text) + 1
     spans = (*first.spans, *((start + shift, end + shift) for start, end in second.spans))
-    return Sentence(first.id, f"{first.text} {second.text}", first.words + second.words, spans)
+    n, words = len(first), first.words + second.words
+    texts = (Target((0, n), "1"), Target((n, len(words)), "2"))
+    text = f"{first.text} {second.text}"
+    return Sentence(first.id, text, words, spans, targets={TEXTS: texts}, derived=frozenset({TEXTS}))
 
 
 @dataclass(frozen=True)

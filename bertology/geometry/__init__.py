@@ -1,8 +1,9 @@
 """Statistics of the vectors themselves, layer by layer, without anything fitted to labels.
 
 How contextual vectors are (``_contextuality.py``, to be read first), how many dimensions they use (``_spectrum.py``),
-which layers are alike (``_similarity.py``). All read a :class:`LayerVectors`, made of stored vectors or of arrays, and
-return :class:`LayerSums`: ratios of two sums over clusters, from which intervals and comparisons of layers follow.
+which layers are alike (``_similarity.py``), whether senses of a word lie apart (``_senses.py``). All read a
+:class:`LayerVectors`, made of stored vectors or of arrays, and return :class:`LayerSums`: ratios of two sums over
+clusters, from which intervals and comparisons of layers follow.
 """
 
 from bertology.geometry._contextuality import (
@@ -11,6 +12,22 @@ from bertology.geometry._contextuality import (
     intra_sentence_similarity,
     self_similarity,
     variance_shares,
+)
+from bertology.geometry._senses import (
+    SenseItems,
+    SensePredictions,
+    adjusted_rand,
+    area_under_curve,
+    best_threshold,
+    mean_macro_f1,
+    nearest_centroids,
+    nearest_neighbours,
+    pair_scores,
+    predict_senses,
+    sense_clusters,
+    sense_scores,
+    span_means,
+    v_measure,
 )
 from bertology.geometry._similarity import (
     layer_similarity,
@@ -24,12 +41,17 @@ from bertology.geometry._similarity import (
 )
 from bertology.geometry._spectrum import effective_rank, iso_score, matrix_entropy, spectrum
 from bertology.geometry._sums import LayerSums, jackknife_sums
-from bertology.geometry._vectors import LayerVectors
+from bertology.geometry._vectors import LayerVectors, unit_vectors
 
 __all__ = [
     "LayerSums",
     "LayerVectors",
+    "SenseItems",
+    "SensePredictions",
     "WordSample",
+    "adjusted_rand",
+    "area_under_curve",
+    "best_threshold",
     "contextuality",
     "effective_rank",
     "intra_sentence_similarity",
@@ -38,13 +60,23 @@ __all__ = [
     "layer_similarity",
     "linear_cka",
     "matrix_entropy",
+    "mean_macro_f1",
     "mutual_neighbours",
+    "nearest_centroids",
+    "nearest_neighbours",
     "neuron_matching",
+    "pair_scores",
+    "predict_senses",
     "procrustes",
     "pwcca",
     "rsa",
     "self_similarity",
+    "sense_clusters",
+    "sense_scores",
+    "span_means",
     "spectrum",
     "svcca",
+    "unit_vectors",
+    "v_measure",
     "variance_shares",
 ]

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.errors import CorpusError, ModelError
+from bertology.errors import CorpusError
 from bertology.geometry._spectrum import top_directions
 from bertology.geometry._sums import Clusters, Floats, Integers, LayerSums
-from bertology.geometry._vectors import Floats32, LayerVectors
+from bertology.geometry._vectors import Floats32, LayerVectors, unit_vectors
 
 _MOST = 1000
 """Occurrences of a type that are looked at (as Ethayarajh and Cai et al. do)."""
@@ -144,7 +144,7 @@ def _of_layer(vectors: Floats32, sample: WordSample, layer: int) -> dict[str, Fl
     }
     for name, variant in variants.items():
         # Standardised vectors of a layer in which all words are alike have no direction; raw ones should have one.
-        unit = _unit(variant, layer, may_vanish=name != "raw")
+        unit = unit_vectors(variant, layer, may_vanish=name != "raw")
         found[name] = self_similarity(unit[sample.places], sample.starts)
         found[f"{name}_baseline"] = self_similarity(unit[sample.shuffled], sample.starts)
     found["variance"] = explainable_variance(vectors[sample.places], sample.starts)
@@ -154,15 +154,6 @@ def _of_layer(vectors: Floats32, sample: WordSample, layer: int) -> dict[str, Fl
 
 def _projected(vectors: Floats32, directions: Floats32) -> Floats32:
     return np.asarray((vectors @ directions.T) @ directions)
-
-
-def _unit(vectors: Floats32, layer: int, *, may_vanish: bool = False) -> Floats32:
-    """Vectors of length 1."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    if not may_vanish and not (lengths > 0).all():
-        n_zero = int((lengths == 0).sum())
-        raise ModelError(f"layer {layer}: vectors of {n_zero} words are zero: they have no direction to compare")
-    return np.asarray(np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0))
 
 
 def self_similarity(unit: Floats32, starts: Integers) -> Floats:
@@ -228,8 +219,8 @@ def _to_mean(vectors: Floats32, bounds: Integers, layer: int) -> Floats:
     """``[sentence]`` mean cosine of words with the mean of their sentence."""
     n = np.diff(bounds)
     sums: Floats32 = np.add.reduceat(vectors, bounds[:-1], axis=0)
-    means = _unit(sums, layer, may_vanish=True)  # the direction of a sum is that of the mean
-    cosines = np.einsum("wd,wd->w", _unit(vectors, layer), np.repeat(means, n, axis=0)).astype(np.float64)
+    means = unit_vectors(sums, layer, may_vanish=True)  # the direction of a sum is that of the mean
+    cosines = np.einsum("wd,wd->w", unit_vectors(vectors, layer), np.repeat(means, n, axis=0)).astype(np.float64)
     return np.asarray(np.add.reduceat(cosines, bounds[:-1]) / n)
 
 

@@ -20,7 +20,8 @@ class LayerSums:
     """One statistic of some layers, with what each cluster adds to its numerator and denominator."""
 
     metric: str
-    layers: tuple[int, ...]
+    layers: tuple[int | None, ...]
+    """Numbers of layers; None for what reads no layer."""
     over: Floats
     """``[layer, cluster]`` numerators."""
     under: Floats
@@ -37,7 +38,13 @@ class LayerSums:
 
 
 def jackknife_sums(
-    metric: str, layers: tuple[int, ...], whole: Floats, influences: Floats, clusters: Clusters, *, group: str = ""
+    metric: str,
+    layers: tuple[int | None, ...],
+    whole: Floats,
+    influences: Floats,
+    clusters: Clusters,
+    *,
+    group: str = "",
 ) -> LayerSums:
     """A statistic that is no ratio of sums, in its linear approximation around all data.
 

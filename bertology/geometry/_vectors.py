@@ -90,3 +90,16 @@ class LayerVectors:
     def chunks(self) -> Iterator[tuple[NDArray[np.int64], Floats32]]:
         """All words once, in chunks: their places ``[m]`` and their vectors ``[layer, m, dim]``."""
         return self._read(self.layers)
+
+
+def unit_vectors(vectors: Floats32, layer: int, *, may_vanish: bool = False) -> Floats32:
+    """Vectors of length 1.
+
+    Raises:
+        ModelError: a vector is zero, unless it may be; then it stays so.
+    """
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not may_vanish and not (lengths > 0).all():
+        n_zero = int((lengths == 0).sum())
+        raise ModelError(f"layer {layer}: vectors of {n_zero} words are zero: they have no direction to compare")
+    return np.asarray(np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 from numpy import int64
 from numpy.typing import NDArray
@@ -14,6 +15,23 @@ from bertology.probing._contract import Probe
 
 if TYPE_CHECKING:
     from bertology.geometry import LayerSums, LayerVectors
+
+GeometrySplit = Literal["train", "dev", "test"]
+GeometryBaseline = Literal["majority", "lexical"]
+"""The most frequent answer in training; the same statistics of the words of the context, without any vector."""
+
+
+@dataclass(frozen=True)
+class GeometryCounts:
+    """How many items the statistics of a probe are about, and what is left out of them."""
+
+    n_items: int
+    n_train: int = 0
+    n_classes: int = 0
+    n_unseen_label: int = 0
+    """Items that train has no example of; they are scored."""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Items that are left out, by reason, but for words that the model cannot read."""
 
 
 class GeometryProbe(Probe):
@@ -27,23 +45,45 @@ class GeometryProbe(Probe):
     def compares_layers(self) -> bool:
         """Whether the statistics of a layer depend on which others are read."""
 
+    @property
     @abstractmethod
-    def words(self, sentences: Sentences) -> NDArray[int64]:
-        """``[word]`` numbers of the words whose vectors are read, ascending; a sample where the text is large.
+    def reads(self) -> tuple[GeometrySplit, ...]:
+        """The splits whose vectors are read."""
+
+    @property
+    @abstractmethod
+    def baselines(self) -> tuple[GeometryBaseline, ...]:
+        """What the layers stand beside; :meth:`baseline` computes each."""
+
+    @abstractmethod
+    def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[int64]]:
+        """By split ``[word]`` numbers of the words whose vectors are read, ascending; a sample of a large text.
 
         Raises:
             CorpusError: the text lacks what is asked about.
         """
 
     @abstractmethod
-    def statistics(self, vectors: LayerVectors, sentences: Sentences) -> Iterator[LayerSums]:
+    def counts(self, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[int64]]) -> GeometryCounts:
+        """The items of which all words are among ``words``: those of :meth:`words` that the model can read."""
+
+    @abstractmethod
+    def statistics(
+        self, vectors: Mapping[str, LayerVectors], sentences: Mapping[str, Sentences]
+    ) -> Iterator[LayerSums]:
         """The statistics of each layer; those of one name and group are in as many layers as they are defined for.
 
         Args:
-            vectors: of :meth:`words`, without those that the model cannot read.
-            sentences: the text.
+            vectors: by split, of :meth:`words` without those that the model cannot read.
+            sentences: by split.
 
         Raises:
             CorpusError: the text is too small.
             ModelError: vectors are zero, constant or not finite.
         """
+
+    @abstractmethod
+    def baseline(
+        self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[int64]]
+    ) -> Iterator[LayerSums]:
+        """The same statistics of one of :attr:`baselines`, in layer ``None``; ``words`` as of :meth:`counts`."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
-from bertology.errors import BertologyError, CorpusError, ModelError
-from bertology.families.cells import Stopwatch, write_cell
+from bertology.errors import CorpusError, ModelError
+from bertology.families.cells import Stopwatch, versions, write_cell
 from bertology.families.contract import SplitName, one_by_one
-from bertology.families.geometry._rows import geometry_tables
+from bertology.families.geometry._rows import baseline_tables, geometry_tables
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import corpus_columns
 from bertology.families.tasks import (
@@ -33,7 +37,7 @@ from bertology.families.tasks import (
 from bertology.families.unfitted import UnfittedFamily, own_readout, own_source
 from bertology.families.vectors import vector_identity
 from bertology.geometry import LayerSums, LayerVectors
-from bertology.probing import GeometryProbe, Probe
+from bertology.probing import GeometryCounts, GeometryProbe, Probe
 from bertology.results import HeadSums
 
 
@@ -48,8 +52,9 @@ class _Geometry(UnfittedFamily):
         return ("words",)
 
     def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:
-        """Test alone: nothing is trained or chosen."""
-        return ("test",)
+        """Those that the probe reads; test alone where nothing is told from examples."""
+        assert isinstance(probe, GeometryProbe)
+        return probe.reads
 
     def items(self, probe: Probe, source: str, *, most: int | None) -> None:
         return None
@@ -60,7 +65,8 @@ class _Geometry(UnfittedFamily):
     def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         """The text has what is asked about."""
         for config in configs:
-            _configured(probe, config).words(pair.splits.test)
+            with _named(probe):
+                _configured(probe, config).words(_texts(pair, probe))
 
     def asks_random_weights(self, probe: Probe) -> bool:
         """Always."""
@@ -68,10 +74,12 @@ class _Geometry(UnfittedFamily):
 
     def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
         """Three where the text is small for the model."""
-        return n_draws(pair, float(pair.splits.test.n_words), is_quick=True)
+        return n_draws(pair, float(_n_words(pair, probe)), is_quick=True)
 
     def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
-        return {"test_fingerprint": pair.splits.test.fingerprint} | own_source(probe)
+        return {f"{name}_fingerprint": text.fingerprint for name, text in _texts(pair, probe).items()} | own_source(
+            probe
+        )
 
     def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """Every layer; where layers are compared, what a cell holds depends on which others are read."""
@@ -81,14 +89,17 @@ class _Geometry(UnfittedFamily):
         return CellGrid(("none",), 1, layers, layers, identity)
 
     def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
-        """None: what words at random show is part of the statistics."""
-        return ()
+        """Those of the probe; of others, what words at random show is part of the statistics."""
+        assert isinstance(probe, GeometryProbe)
+        return tuple(name for name in probe.baselines if name in controls)
 
     def baseline_identity(self, config: ReadoutConfig) -> dict[str, Any]:
-        return {}
+        return {"reading": config.changes} if config.changes else {}
 
-    def unreadable(self, pair: Pair, probe: Probe) -> tuple[dict[str, Reasons], Windows]:
-        return {}, {}
+    def unreadable(self, pair: Pair, probe: Probe) -> tuple[Mapping[str, Reasons], Windows]:
+        """Words without a vector, of the splits that the probe reads."""
+        texts = _texts(pair, probe)
+        return {name: reasons for name, reasons in pair.unreadable.items() if name in texts}, {}
 
     def pass_key(self, group: FitGroup) -> None:
         """Each by itself."""
@@ -97,7 +108,7 @@ class _Geometry(UnfittedFamily):
         return one_by_one(groups, lambda group: _measure(group, job))
 
     def compute_baselines(self, baselines: BaselineCells, job: Job) -> None:
-        raise BertologyError(f"task {baselines.probe.task} has no baselines")
+        _write_baselines(baselines, job)
 
     def task_columns(self, pair: Pair, probe: Probe) -> dict[str, Any]:
         return corpus_columns(pair)
@@ -111,11 +122,12 @@ class _Geometry(UnfittedFamily):
         return geometry_tables(self, draws, scoring)
 
     def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> Tables:
-        return Tables(())
+        """Every statistic of every baseline."""
+        return baseline_tables(self, baselines, scoring)
 
     def cost(self, pair: Pair, groups: Sequence[FitGroup]) -> Cost:
         """Some products of all vectors with one another's dimensions, for each layer or pair of layers."""
-        n_words, n_layers, dim = pair.splits.test.n_words, len(pair.layers), pair.shape.dim
+        n_words, n_layers, dim = _n_words(pair, groups[0].probe), len(pair.layers), pair.shape.dim
         compared = any(_configured(one.probe, one.config).compares_layers for group in groups for one in group.members)
         times = n_layers**2 if compared else 4 * n_layers
         return Cost(2.0 * n_words * dim**2 * times, 4.0 * dim**2 * times, 0)
@@ -128,33 +140,83 @@ def _configured(probe: Probe, config: ReadoutConfig) -> GeometryProbe:
     return chosen
 
 
+def _texts(pair: Pair, probe: Probe) -> dict[str, Sentences]:
+    """The splits that a probe reads."""
+    assert isinstance(probe, GeometryProbe)
+    return {name: pair.splits.by_name[name] for name in probe.reads}
+
+
+def _n_words(pair: Pair, probe: Probe) -> int:
+    return sum(text.n_words for text in _texts(pair, probe).values())
+
+
+@contextmanager
+def _named(probe: Probe) -> Iterator[None]:
+    """Errors that name the task."""
+    try:
+        yield
+    except (CorpusError, ModelError) as error:
+        raise type(error)(f"task {probe.task}: {error}") from error
+
+
 def _measure(group: FitGroup, job: Job) -> None:
     """Compute the statistics of each member and write its cells."""
     for cells in group.members:
-        watch, text, entry = Stopwatch(), job.pair.splits.test, job.entries["test"]
-        probe, layers = _configured(cells.probe, cells.config), cells.layers_read
-        asked = probe.words(text)
-        vectors = LayerVectors.stored(entry, asked, layers)
-        skipped = skipped_words(entry)
-        reasons = [skipped[word] for word in np.setdiff1d(asked, vectors.words).tolist()]
-        try:
-            found = list(probe.statistics(vectors, text))
-        except (CorpusError, ModelError) as error:
-            raise type(error)(f"task {probe.task}: {error}") from error
-        facts = {
-            "n_train": 0,
-            "n_items": len(vectors),
-            "n_clusters": len(np.unique(text.sentence_of_word[vectors.words])),
-            "n_classes": 0,
-            "n_skipped": len(reasons),
-            "skip_reasons": {reason: reasons.count(reason) for reason in sorted(set(reasons))},
-            "n_unseen_label": 0,
-            "params": {"settings": cells.config.changes} if cells.config.changes else {},
-        }
+        watch, probe, layers = Stopwatch(), _configured(cells.probe, cells.config), cells.layers_read
+        texts = _texts(job.pair, probe)
+        with _named(probe):
+            asked = probe.words(texts)
+            vectors = {name: LayerVectors.stored(job.entries[name], asked[name], layers) for name in texts}
+            found = list(probe.statistics(vectors, texts))
+        read = {name: of_split.words for name, of_split in vectors.items()}
+        facts = _facts(probe, texts, asked, read, skipped_words(job.entries["test"]), cells.config)
         provenance = watch.provenance("torch", "transformers", "numpy", device="cpu", n_cells=len(cells.cells))
         for (_, _, layer), cell in cells.cells.items():
             sums = [_kept(one, layer) for one in found if layer in one.layers]
             write_cell(job.run, cell, sums, facts=facts, provenance=provenance, notes=job.pair.splits.notes)
+
+
+def _write_baselines(baselines: BaselineCells, job: Job) -> None:
+    """Compute what needs no vector on the words that the model can read, and write the cells."""
+    probe = _configured(baselines.probe, baselines.config)
+    texts = _texts(job.pair, probe)
+    with _named(probe):
+        asked = probe.words(texts)
+    read = {name: np.setdiff1d(asked[name], list(baselines.unreadable.get(name, ()))) for name in texts}
+    facts = _facts(probe, texts, asked, read, baselines.unreadable.get("test", {}), baselines.config)
+    for control, cell in baselines.cells.items():
+        with _named(probe):
+            found = list(probe.baseline(control, texts, read))  # type: ignore[arg-type]
+        provenance = {"versions": versions("numpy", "scikit-learn"), "wall_s": 0.0}
+        write_cell(job.run, cell, [_kept(one, None) for one in found], facts=facts, provenance=provenance)
+
+
+_Words = Mapping[str, NDArray[np.int64]]
+
+
+def _facts(
+    probe: GeometryProbe,
+    texts: Mapping[str, Sentences],
+    asked: _Words,
+    read: _Words,
+    why: Reasons,
+    config: ReadoutConfig,
+) -> dict[str, Any]:
+    """What is kept of cells besides their sums: counts of items, and what was left out."""
+    counts: GeometryCounts = probe.counts(texts, read)
+    skipped = Counter(counts.skipped) + Counter(
+        why[word] for word in np.setdiff1d(asked["test"], read["test"]).tolist()
+    )
+    return {
+        "n_train": counts.n_train,
+        "n_items": counts.n_items,
+        "n_clusters": len(np.unique(texts["test"].sentence_of_word[read["test"]])),
+        "n_classes": counts.n_classes,
+        "n_skipped": skipped.total(),
+        "skip_reasons": dict(sorted(skipped.items())),
+        "n_unseen_label": counts.n_unseen_label,
+        "params": {"settings": config.changes} if config.changes else {},
+    }
 
 
 def _kept(sums: LayerSums, layer: int | None) -> HeadSums:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from bertology.families.cells import columns_of
+from bertology.families.cells import Cell, columns_of
 from bertology.families.contract import Family
-from bertology.families.rows import ByControl, scored_tables
+from bertology.families.rows import ByControl, baseline_columns, cell_rows, scored_tables
 from bertology.families.scoring import Column, Mean, records_of
-from bertology.families.tasks import FitCells, Scoring, Tables
+from bertology.families.tasks import BaselineCells, FitCells, Scoring, Tables
 from bertology.measures import Bootstrap, bootstrap_ratio
 from bertology.results import HeadSums, ResultRow, read_head_sums, score_of
 
@@ -28,7 +28,7 @@ _CLUSTERS = {"sentences": "sentences", "types": "word types", "blocks": "blocks 
 def geometry_tables(family: Family, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
     """The rows and comparisons of one configuration on each draw of its weights."""
     metrics = draws[0].probe.scores
-    scored = [_scored(one, scoring) for one in draws]
+    scored = [_column(list(one.cells.values()), one.layers, scoring) for one in draws]
     columns = [{("none", 0): column} for column in scored]
 
     def by_group(control: str, of_control: ByControl, shared: Sequence[Mapping[str, Any]]) -> Iterator[ResultRow]:
@@ -49,40 +49,60 @@ def geometry_tables(family: Family, draws: Sequence[FitCells], scoring: Scoring)
 
     plain = [{key: replace(column, by_group={}) for key, column in by_key.items()} for by_key in columns]
     tables = scored_tables(family, draws, plain, scoring, metrics=metrics, more=by_group)
-    n_clusters = {(name, ""): scores.n_clusters for name, scores in scored[0].scores.items()}
-    n_clusters |= {key: scores.n_clusters for key, scores in scored[0].by_group.items()}
-    kinds = _cluster_kinds(draws[0], scoring)
-    # A statistic that is not defined for a layer, such as likeness with the layer before of the first, has no row.
-    rows = [row for row in tables.rows if row.value is not None and np.isfinite(row.value)]
-    return replace(tables, rows=tuple(_counted(row, n_clusters, kinds) for row in rows))
+    every = [sums for cell in draws[0].cells.values() for sums in read_head_sums(scoring.run, cell.id)]
+    return replace(tables, rows=_counted(tables.rows, scored[0], every))
 
 
-def _cluster_kinds(cells: FitCells, scoring: Scoring) -> dict[_Key, str]:
-    """What each statistic is resampled over."""
-    every = [sums for cell in cells.cells.values() for sums in read_head_sums(scoring.run, cell.id)]
-    return {(sums.metric, sums.group): sums.unit for sums in every}
+def baseline_tables(family: Family, baselines: BaselineCells, scoring: Scoring) -> Tables:
+    """The rows of baselines: the same statistics, of no layer."""
+    shared, metrics = baseline_columns(family, baselines, scoring), baselines.probe.scores
+    better = {metric.name: metric.higher_is_better for metric in metrics}
+    rows: list[ResultRow] = []
+    for control, cell in baselines.cells.items():
+        column = _column([cell], (None,), scoring)
+        where = {**shared, "control": control}
+        made = cell_rows(replace(column, by_group={}), 0, where, metrics=metrics)
+        for (metric, group), values in column.by_group.items():
+            of_group = {**where, **columns_of(column.records[0]), "group": group, **score_of(values, 0)}
+            made.append(
+                ResultRow(**of_group, higher_is_better=better.get(metric, True), main_metric=metric == metrics[0].name)
+            )
+        rows += _counted(made, column, read_head_sums(scoring.run, cell.id))
+    return Tables.of(rows)
 
 
-def _counted(row: ResultRow, n_clusters: Mapping[_Key, int], kinds: Mapping[_Key, str]) -> ResultRow:
-    """A row with the clusters of its own statistic, which may be other ones than those of the next; types are items."""
-    key = row.metric, row.group or ""
-    params = json.dumps({**json.loads(row.params_json), "clusters": _CLUSTERS[kinds[key]]}, sort_keys=True)
-    n_items = n_clusters[key] if kinds[key] == "types" else row.n_items
-    return replace(row, n_items=n_items, n_clusters=n_clusters[key], params_json=params)
+def _counted(rows: Sequence[ResultRow], column: Column, every: Sequence[HeadSums]) -> tuple[ResultRow, ...]:
+    """Rows with the clusters of their own statistic, which may be other ones than those of the next.
+
+    Where clusters are types, they are the items; where a statistic of a group divides by a number of items, these are.
+    One that is not defined for a layer, such as likeness with the layer before of the first, has no row.
+    """
+    n_clusters = {(name, ""): scores.n_clusters for name, scores in column.scores.items()}
+    n_clusters |= {key: scores.n_clusters for key, scores in column.by_group.items()}
+    kinds = {(sums.metric, sums.group): sums.unit for sums in every}
+    n_items = {(s.metric, s.group): s.under.sum() for s in every if s.group and s.unit == "sentences"}
+    counted = []
+    for row in rows:
+        if row.value is None or not np.isfinite(row.value):
+            continue
+        key = row.metric, row.group or ""
+        params = json.dumps({**json.loads(row.params_json), "clusters": _CLUSTERS[kinds[key]]}, sort_keys=True)
+        items = n_clusters[key] if kinds[key] == "types" else round(n_items.get(key, row.n_items))
+        counted.append(replace(row, n_items=items, n_clusters=n_clusters[key], params_json=params))
+    return tuple(counted)
 
 
-def _scored(cells: FitCells, scoring: Scoring) -> Column:
-    """All statistics of the layers of one model, each resampled over its own clusters."""
-    of_layers = tuple(cells.cells["none", 0, layer] for layer in cells.layers)
+def _column(cells: Sequence[Cell], layers: tuple[int | None, ...], scoring: Scoring) -> Column:
+    """All statistics of the cells of some layers of one model, each resampled over its own clusters."""
     kept: dict[_Key, dict[int, HeadSums]] = {}
-    for place, cell in enumerate(of_layers):
+    for place, cell in enumerate(cells):
         for sums in read_head_sums(scoring.run, cell.id):
             kept.setdefault((sums.metric, sums.group), {})[place] = sums
-    scores = {key: _bootstrap(key[0], by_place, len(of_layers), scoring) for key, by_place in kept.items()}
+    scores = {key: _bootstrap(key[0], by_place, len(cells), scoring) for key, by_place in kept.items()}
     return Column(
-        of_layers,
-        cells.layers,
-        records_of(scoring.run, of_layers),
+        tuple(cells),
+        layers,
+        records_of(scoring.run, tuple(cells)),
         {metric: values for (metric, group), values in scores.items() if not group},
         {key: values for key, values in scores.items() if key[1]},
     )

@@ -26,7 +26,7 @@ _TITLES = {
 }
 _THREE_DECIMALS = frozenset({"dspr", "nspr", "mrr", "importance"})
 _NOT_FRACTIONS = frozenset({"codelength_bits", "compression", "distance"}) | _THREE_DECIMALS
-_UNITS = ("_bits", "_nats", "_words", "_dimensions")
+_UNITS = ("_bits", "_nats", "_words", "_dimensions", "_neighbours", "_clusters")
 """What numbers that are no fractions are counted in, as their metrics' names end."""
 _SMALL = 0.1
 """Numbers in units that are smaller have one more decimal."""
