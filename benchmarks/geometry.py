@@ -83,8 +83,8 @@ def _with_extraction(text: Sentences, repeats: int) -> Line:
     def both() -> None:
         with own_cache():
             entry = _extracted(text)
-            vectors = LayerVectors.stored(entry, probe.words(text), entry.manifest.layers)
-            list(probe.statistics(vectors, text))
+            vectors = LayerVectors.stored(entry, probe.words({"test": text})["test"], entry.manifest.layers)
+            list(probe.statistics({"test": vectors}, {"test": text}))
 
     def alone() -> None:
         with own_cache():

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology import geometry
-from bertology._names import name_not_found
 from bertology.corpora import Sentences
+from bertology.errors import FitError, NameNotFoundError, listed, quoted
 from bertology.measures import sum_metric
 from bertology.probing import GeometryBaseline, GeometryCounts, GeometryProbe, Probe, ProbeFamily
 
@@ -67,6 +67,8 @@ class Senses(GeometryProbe):
 
     def words(self, sentences: Mapping[str, Sentences]) -> Mapping[str, NDArray[np.int64]]:
         """All words with senses."""
+        if self.layers_summed < 1:
+            raise FitError(f"layers_summed={self.layers_summed}: give 1 layer or more")
         data = sense_data(sentences, known="train")
         return {split: items.every_word for split, items in data.items.items()}
 
@@ -119,7 +121,7 @@ def _readable(sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np
 def _probe(name: str) -> Probe:
     kinds = {"clusters": SenseClusters(), "pairs": SensePairs()}
     if name not in kinds:
-        raise name_not_found("question about senses", name, kinds)
+        raise NameNotFoundError(f"unknown question about senses {quoted(name)}: there are {listed(kinds)}")
     return kinds[name]
 
 

@@ -69,7 +69,7 @@ def test_rows_are_statistics_of_the_encoders_vectors(tiny_bert: Path) -> None:
     results = run_probes(request, corpus=Corpus("small", {"test": text}))
     encoder = load_encoder(str(tiny_bert), device="cpu")
     vectors = LayerVectors.of_arrays(encoder.vectors(text).values)
-    expected = {(one.metric, one.group): one.values for one in PROBE.statistics(vectors, text)}
+    expected = {(one.metric, one.group): one.values for one in PROBE.statistics({"test": vectors}, {"test": text})}
     rows = results.rows
     assert {(row.metric, row.group or "") for row in rows} == set(expected)
     for row in rows:
@@ -83,7 +83,7 @@ def test_rows_are_statistics_of_the_encoders_vectors(tiny_bert: Path) -> None:
 
 def test_sentences_of_a_large_text_are_drawn_whole() -> None:
     text = load_corpus("pocket")["test"]
-    words = PROBE.with_settings({"most_words": 300}).words(text)
+    words = PROBE.with_settings({"most_words": 300}).words({"test": text})["test"]
     assert 250 < len(words) <= 300
     chosen, counts = np.unique(text.sentence_of_word[words], return_counts=True)
     assert (np.diff(text.starts)[chosen] == counts).all()

@@ -266,7 +266,7 @@ def group_grid(groups: GroupTable, *, most_layers: int | None = None) -> Grid:
         notes.append(Note("layers", f"{left_out} more in the other formats, for want of room"))
     headers = (*counts, *map(str, layers))
     if groups.are_statistics:
-        notes.append(Note("units", "fractions in percent; bits and numbers of dimensions as they are"))
+        notes.append(Note("units", "fractions in percent; bits and numbers as they are"))
         title = f"{table.task} · further statistics by layer"
         return Grid(title, headers, tuple(lines), tuple(notes), corner="Statistic")
     return Grid(table_title(table, " by group"), headers, tuple(lines), tuple(notes), corner="Group")
