@@ -24,9 +24,10 @@ def unit(vectors: Any) -> Any:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
-def two_senses(n: int, *, apart: float, dim: int = 12) -> tuple[Any, NDArray[np.int64]]:
-    senses = DICE.integers(0, 2, n)
-    return unit(DICE.normal(size=(n, dim)) + apart * np.where(senses, 1, -1)[:, None] * np.eye(dim)[0]), senses
+def two_senses(n: int, *, apart: float, dim: int = 12, seed: int = 5) -> tuple[Any, NDArray[np.int64]]:
+    dice = np.random.default_rng(seed)
+    senses = dice.integers(0, 2, n)
+    return unit(dice.normal(size=(n, dim)) + apart * np.where(senses, 1, -1)[:, None] * np.eye(dim)[0]), senses
 
 
 def items(words: Any, senses: Any) -> geometry.SenseItems:
@@ -35,7 +36,7 @@ def items(words: Any, senses: Any) -> geometry.SenseItems:
 
 
 def test_nearest_centroids_are_those_of_scikit_learn_on_unit_vectors() -> None:
-    (train, senses), (other, _) = two_senses(80, apart=1), two_senses(60, apart=1)
+    (train, senses), (other, _) = two_senses(80, apart=1), two_senses(60, apart=1, seed=6)
     centroids = unit(np.stack([train[senses == sense].mean(axis=0) for sense in (0, 1)]))
     around = np.concatenate([centroids + 0.25, centroids - 0.25])  # of which the means are the centroids
     expected = NearestCentroid().fit(around, [0, 1, 0, 1]).predict(other)
@@ -71,7 +72,7 @@ def test_two_distributions_are_told_apart_and_one_split_by_a_coin_is_not() -> No
         of_split = {split: items(np.zeros_like(senses[part]), senses[part]) for split, part in parts.items()}
         found = geometry.predict_senses({split: vectors[part] for split, part in parts.items()}, of_split)
         for sums in geometry.sense_scores((0,), [found], of_split["test"], ["word"]):
-            if sums.metric.endswith(("accuracy", "f1")):
+            if sums.metric.endswith("accuracy"):  # of two equal shares F1 may be lower
                 scored = bootstrap_ratio(sums.over, sums.under, metric=sums.metric, n_resamples=500, seed=0)
                 assert scored.ci_low[0] <= low + 1e-9, sums.metric
                 assert scored.ci_high[0] >= high - 1e-9, sums.metric
@@ -136,7 +137,7 @@ def test_v_measure_and_rand_index_are_those_of_scikit_learn() -> None:
 
 
 def test_clusters_of_senses() -> None:
-    (first, senses), (second, drawn) = two_senses(60, apart=4), two_senses(60, apart=0)
+    (first, senses), (second, drawn) = two_senses(60, apart=4), two_senses(60, apart=0, seed=6)
     vectors = np.concatenate([first, second])
     every = items([0] * 60 + [1] * 60, np.concatenate([senses, drawn]))
     sums = {
