@@ -26,7 +26,7 @@ _BASELINES_IN_WORDS = {
     ("word_majority", False): "Majority by word form",
     ("length", False): "Majority by number of words",
     ("word_mean", False): "The mean by word form",
-    ("lexical", False): "A classifier that is given the words and their places, and no vector,",
+    ("lexical", False): "A classifier that is given words, and no vector,",
     ("majority", True): "The most frequent answer of each group of this test, an oracle,",
 }
 """By name, and whether the model itself answers."""

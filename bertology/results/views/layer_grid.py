@@ -45,6 +45,11 @@ _BASELINE_NOTES = {
     "linear_chain": Note("chain", "each word joined to the one before it, punctuation passed over"),
 }
 """By control, what tables say of a baseline."""
+_STATISTIC_NOTES = {
+    "majority": Note("majority", "the answer most frequent in training, of a word's senses that of the word"),
+    "lexical": Note("words", "the same statistic of the other words of the context (TF-IDF): no vector"),
+}
+"""The same of baselines of statistics of the vectors themselves."""
 
 
 def layer_grid(table: LayerTable) -> Grid:
@@ -136,7 +141,8 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         of_all = controls["majority"].n_items
         oracle = "the answer most frequent in each group of this test itself, which no model may look at"
         yield Note("oracle", oracle + (f"; over all {of_all:,} items" if of_all != about.n_items else ""))
-    yield from (note for control, note in _BASELINE_NOTES.items() if control in controls)
+    notes = _STATISTIC_NOTES if is_statistic(about) else _BASELINE_NOTES
+    yield from (note for control, note in notes.items() if control in controls)
     if table.n_failed:
         yield Note("failed", f"{table.n_failed} cell{'s' * (table.n_failed > 1)} without a score")
 
