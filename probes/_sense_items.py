@@ -79,7 +79,7 @@ def sense_data(sentences: Mapping[str, Sentences], *, known: str) -> SenseData:
     if not words:
         _refuse(counts, of_test, known)
     # The most frequent sense first, of equals by name.
-    order = {word: sorted(counts[word], key=lambda sense, word=word: (-counts[word][sense], sense)) for word in words}
+    order = {word: [sense for _, sense in sorted((-n, sense) for sense, n in counts[word].items())] for word in words}
     code = {(word, sense): place for word, senses in order.items() for place, sense in enumerate(senses)}
     number = {word: place for place, word in enumerate(words)}
     skipped = Counter(

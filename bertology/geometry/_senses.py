@@ -94,7 +94,7 @@ def nearest_neighbours(train: Any, senses: Integers, other: Any, numbers: Sequen
 
 def _rounded(cosines: Any) -> Floats:
     """Cosines without the last digits, so that vectors which are the same are equally near."""
-    return np.round(np.asarray(cosines, dtype=np.float64), 6)
+    return np.asarray(np.round(np.asarray(cosines, dtype=np.float64), 6), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,33 +51,34 @@ def load_senses(path: Path) -> Corpus:
         CorpusError: a file is missing, or a line is not as it should be; the message names file and line.
     """
     splits: dict[str, list[Sentence]] = {"train": [], "dev": [], "test": []}
-    kinds = set()
+    references = set()
     for file in sense_files(path):
-        read = _read_as(file)
-        kinds.add(read)
+        read, reference = _read_as(file)
+        references.add(reference)
         sentences = at_least_one(read(file), f"{file}: nothing in it; give a file with sentences")
         splits[str(_split_of(file))] += sentences
-    if len(kinds) > 1:
+    if len(references) > 1:
         raise CorpusError(f"{path}: holds files of several sets; give the folder of one of them")
     made = {split: Sentences(sentences) for split, sentences in splits.items() if sentences}
-    is_tsv = kinds == {_wic_tsv}
-    reference = {_coarse: "Loureiro et al. 2021", _wic: "Pilehvar & Camacho-Collados 2019"}.get(
-        *kinds, "Breit et al. 2021"
-    )
-    return Corpus(corpus_name(path), made, language=None if is_tsv else "en", reference=reference)
+    (reference,) = references
+    return Corpus(corpus_name(path), made, language=None if reference == _OF_TSV else "en", reference=reference)
 
 
 _Read = Callable[[Path], Iterator[Sentence]]
 
 
-def _read_as(file: Path) -> _Read:
+_OF_TSV = "Breit et al. 2021"
+
+
+def _read_as(file: Path) -> tuple[_Read, str]:
+    """The reader of a file, and the paper that its set comes from."""
     if file.name.endswith(_EXAMPLES):
-        return _wic_tsv
+        return _wic_tsv, _OF_TSV
     n_fields = first_line(file).count("\t") + 1
     if n_fields not in (2, 5):
         due = "a place, TAB and a sentence (CoarseWSD-20), or word, class, places and two sentences (WiC)"
         raise CorpusError(f"{file}:1: {quoted(first_line(file).strip())} where {due} were due")
-    return _coarse if n_fields == 2 else _wic
+    return (_coarse, "Loureiro et al. 2021") if n_fields == 2 else (_wic, "Pilehvar & Camacho-Collados 2019")
 
 
 def _with_gold(file: Path, ending: str, gold: str) -> Iterator[tuple[int, str, str]]:
@@ -138,9 +139,10 @@ def _wic(file: Path) -> Iterator[Sentence]:
         word, _, places, *texts = _fields(line, 5, where, "word, class, places and two sentences")
         if places.count("-") != 1:
             raise CorpusError(f"{where}: {quoted(places)} where the places of {quoted(word)}, such as 2-5, were due")
-        both = [text.split() for text in texts]
-        spans = [_word_at(place, words, where) for place, words in zip(places.split("-"), both, strict=True)]
-        yield _pair(f"{_split_of(file)}-{number}", *both, *spans, label, f"{where} (gold)")
+        first, second = (text.split() for text in texts)
+        at, at2 = places.split("-")
+        span1, span2 = _word_at(at, first, where), _word_at(at2, second, where)
+        yield _pair(f"{_split_of(file)}-{number}", first, second, span1, span2, label, f"{where} (gold)")
 
 
 def _wic_tsv(file: Path) -> Iterator[Sentence]:
