@@ -179,7 +179,7 @@ def _both(vectors: Any, words: NDArray[np.int64], pairs: _Pairs) -> Any:
     return means.reshape(len(pairs.same), 2, -1)
 
 
-def _cosines(both: Any, layer: int | None, *, may_vanish: bool = False) -> Any:
+def _cosines(both: Any, layer: int, *, may_vanish: bool = False) -> Any:
     unit = geometry.unit_vectors(both.reshape(-1, both.shape[2]), layer, may_vanish=may_vanish).reshape(both.shape)
     return np.einsum("pd,pd->p", unit[:, 0], unit[:, 1])
 
