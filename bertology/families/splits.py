@@ -84,7 +84,7 @@ def choose_splits(corpus: Corpus, *, train: str, test: str) -> Splits:
         n = len(whole)
         raise CorpusError(f"split {quoted(train)} of {corpus.name} has {n} sentences: too few to hold some out")
     kept = Sentences(whole[i] for i in range(len(whole)) if i not in held_out)
-    note = f"no dev split: every {_HELD_OUT_EVERY}th sentence of {train} is held out to choose the strength by"
+    note = f"no dev split: every {_HELD_OUT_EVERY}th sentence of {train} is held out to choose by"
     return Splits(kept, Sentences(whole[i] for i in sorted(held_out)), corpus[test], (note,))
 
 
