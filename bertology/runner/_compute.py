@@ -60,7 +60,7 @@ class Context:
 
 
 def compute_units(units: Sequence[Unit], context: Context) -> list[Outcome | Exception]:
-    """Compute units that stand :func:`together`, if no one has; a failure of one does not stop the others."""
+    """Compute units that stand :func:`together`, if no one has; a failure of one is recorded, and stops no other."""
     done, mine = dict[str, Outcome | Exception](), list[Unit]()
     with contextlib.ExitStack() as locks:
         for unit in units if len(units) > 1 else ():
@@ -68,61 +68,46 @@ def compute_units(units: Sequence[Unit], context: Context) -> list[Outcome | Exc
                 locks.enter_context(RunFolder(context.run).lock(unit.key, wait=False))
                 mine += [] if finished(context.run, unit) else [unit]
         if mine:
-            done = {unit.key: outcome for unit, outcome in _in_one_pass(mine, context)}
+            done = _compute(mine, context)
     # Nobody waits for a unit while holding others, so that two runs cannot wait for each other.
     return [done.get(unit.key) or compute_unit(unit, context) for unit in units]
 
 
 def compute_unit(unit: Unit, context: Context) -> Outcome | Exception:
     """Compute a unit if no one has; a failure is recorded, and returned."""
-    run = context.run
     try:
-        with RunFolder(run).lock(unit.key, wait=context.wait):
-            if finished(run, unit):
-                return "found"
-            try:
-                _compute(unit, context)
-            except Exception as error:
-                # Whatever goes wrong in a cell is recorded there and does not stop the others.
-                write_failure(run, unit, error)
-                return error
-            forget_failures(run, unit.cells)
-            return "computed"
+        with RunFolder(context.run).lock(unit.key, wait=context.wait):
+            return "found" if finished(context.run, unit) else _compute([unit], context)[unit.key]
     except Timeout:
         return "busy"
 
 
-def _in_one_pass(units: Sequence[Unit], context: Context) -> Iterator[tuple[Unit, Outcome | Exception]]:
-    """Compute units that share a pass, whose locks are held."""
-    first, owners = units[0], {id(group): unit for unit in units for group in unit.draws}
-    label = f"{first.plan.pair.called(first.weights[0])}, {', '.join(unit.probe.task for unit in units)}"
-    job = _job(first, first.draws[0], context, label)
-    groups = [group for unit in units for group in unit.draws]
-    with one_thread():
-        for group, error in first.family.compute(groups, job):
-            unit = owners[id(group)]
-            if error is None:
-                forget_failures(context.run, unit.cells)
-                yield unit, "computed"
-            else:
-                write_failure(context.run, unit, error)
-                yield unit, error
-
-
-def _compute(unit: Unit, context: Context) -> None:
-    with one_thread():
-        if isinstance(unit.part, BaselineCells):
-            label = f"{unit.probe.task}, baselines"
-            unit.family.compute_baselines(unit.part, _job(unit, None, context, label))
-            return
-        for group in unit.part:
-            left = group.without(lambda cells: all_finished(context.run, cells.cells.values()))
-            if left is None:
-                continue
-            label = f"{unit.plan.pair.called(group.weights)}, {unit.probe.task}"
-            for _, error in unit.family.compute([left], _job(unit, left, context, label)):
-                if error is not None:
-                    raise error
+def _compute(units: Sequence[Unit], context: Context) -> dict[str, Outcome | Exception]:
+    """Compute units that share their passes, whose locks are held; the outcome of each by its key."""
+    first, tasks, failures = units[0], ", ".join(unit.probe.task for unit in units), dict[str, Exception]()
+    try:
+        with one_thread():
+            if isinstance(first.part, BaselineCells):
+                job = _job(first, None, context, f"{tasks}, baselines")
+                first.family.compute_baselines(first.part, job)
+            for draw in zip(*(unit.draws for unit in units), strict=True):
+                # Of a unit that was begun before some groups may be finished.
+                left = [group.without(lambda one: all_finished(context.run, one.cells.values())) for group in draw]
+                owners = {id(group): unit for unit, group in zip(units, left, strict=True)}
+                groups = [group for group in left if group is not None and owners[id(group)].key not in failures]
+                if groups:
+                    label = f"{first.plan.pair.called(groups[0].weights)}, {tasks}"
+                    for group, error in first.family.compute(groups, _job(first, groups[0], context, label)):
+                        failures |= {} if error is None else {owners[id(group)].key: error}
+    except Exception as error:
+        # Whatever goes wrong in a cell is recorded there and does not stop the others.
+        failures = {unit.key: error for unit in units if not finished(context.run, unit)} | failures
+    for unit in units:
+        if unit.key in failures:
+            write_failure(context.run, unit, failures[unit.key])
+        else:
+            forget_failures(context.run, unit.cells)
+    return {unit.key: failures.get(unit.key, "computed") for unit in units}
 
 
 def _job(unit: Unit, group: FitGroup | None, context: Context, label: str) -> Job:
