@@ -40,6 +40,8 @@ class ReadoutKind:
     """Whether the fitted readout has a posterior over its weights, which a variational code needs."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Settings of ``make`` that this version holds fixed."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of ``make`` that this version has other defaults of."""
     fitted_together: str | None = None
     """Name of a setting whose values in a sweep are fitted in the same passes over the data."""
     settings_problem: SettingsCheck = lambda settings, width: None
@@ -99,4 +101,4 @@ def make_readout(name: str, **settings: Any) -> Settings:
     if isinstance(make, str):
         make = imported(EntryPoint(kind.name, make, _REGISTRY.group), _REGISTRY.kind)
     checked = checked_settings(settings, make, owner=f"readout {kind.name}", fixed=frozenset(kind.fixed))
-    return make(**checked, **kind.fixed)
+    return make(**{**kind.defaults, **checked, **kind.fixed})
