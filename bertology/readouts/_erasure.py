@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bertology._spans import SpanChunk
 from bertology.errors import FitError
 from bertology.readouts._base import Targets, check_agreement, check_same_shape
 from bertology.readouts._sources import (
@@ -100,18 +98,11 @@ def erased(source: AnySource, erasure: Erasure) -> AnySource:
     check_same_shape(source, *erasure.bias.shape)
     shape = source.n_layers, source.n_items, source.dim, source.layers
     if isinstance(source, SpanSource):
-
-        def span_chunks() -> Iterator[SpanChunk]:
-            for chunk in source.chunks():
-                yield replace(chunk, words=erasure.erase(chunk.words))
-
-        return DerivedSpans(*shape, span_chunks, source.n_spans)
-
-    def chunks() -> Iterator[tuple[Tensor, Tensor]]:
-        for items, vectors in source.chunks():
-            yield items, erasure.erase(vectors)
-
-    return Derived(*shape, chunks)
+        chunks = source.chunks
+        return DerivedSpans(
+            *shape, lambda: (replace(one, words=erasure.erase(one.words)) for one in chunks()), source.n_spans
+        )
+    return Derived(*shape, lambda: ((items, erasure.erase(vectors)) for items, vectors in source.chunks()))
 
 
 def fit_erasure(source: FeatureSource, labels: Integers, n_classes: int, *, device: str = "cpu") -> Erasure:

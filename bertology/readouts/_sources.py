@@ -198,14 +198,9 @@ def _numbered(layers: Sequence[int] | None, n_layers: int) -> Sequence[int]:
 
 def layers_of(source: FeatureSource, places: Integers) -> FeatureSource:
     """Some of the layers of a source, by their places."""
-    chosen = torch.from_numpy(places)
-
-    def chunks() -> Iterator[tuple[Tensor, Tensor]]:
-        for items, vectors in source.chunks():
-            yield items, vectors[chosen.to(vectors.device)]
-
-    layers = tuple(source.layers[place] for place in places.tolist())
-    return Derived(len(places), source.n_items, source.dim, layers, chunks)
+    chosen, layers = torch.from_numpy(places), tuple(source.layers[place] for place in places.tolist())
+    part = (len(places), source.n_items, source.dim, layers)
+    return Derived(*part, lambda: ((items, vectors[chosen.to(vectors.device)]) for items, vectors in source.chunks()))
 
 
 def subset(source: AnySource, chosen: NDArray[np.bool_]) -> AnySource:
@@ -229,11 +224,7 @@ def subset(source: AnySource, chosen: NDArray[np.bool_]) -> AnySource:
 
         return DerivedSpans(*shape, span_chunks, source.n_spans)
 
-    def chunks() -> Iterator[tuple[Tensor, Tensor]]:
-        for items, vectors in used_chunks(source, wanted):
-            yield numbers[items], vectors
-
-    return Derived(*shape, chunks)
+    return Derived(*shape, lambda: ((numbers[items], vectors) for items, vectors in used_chunks(source, wanted)))
 
 
 def as_spans(source: AnySource) -> SpanSource:
@@ -241,12 +232,14 @@ def as_spans(source: AnySource) -> SpanSource:
     if isinstance(source, SpanSource):
         return source
 
-    def chunks() -> Iterator[SpanChunk]:
-        for items, vectors in source.chunks():
-            starts = torch.arange(len(items))
-            yield SpanChunk(items, vectors, torch.stack([starts, starts + 1], dim=1)[:, None])
+    shape = source.n_layers, source.n_items, source.dim, source.layers
+    return DerivedSpans(*shape, lambda: (_of_single_words(*chunk) for chunk in source.chunks()), 1)
 
-    return DerivedSpans(source.n_layers, source.n_items, source.dim, source.layers, chunks, 1)
+
+def _of_single_words(items: Tensor, words: Tensor, n_spans: int = 1) -> SpanChunk:
+    """Items of one or two spans of one word each, from the words ``[layer, m × span, dim]`` one after the other."""
+    starts = torch.arange(words.shape[1]).view(-1, n_spans)
+    return SpanChunk(items, words, torch.stack([starts, starts + 1], dim=2))
 
 
 def pooled(
@@ -278,12 +271,8 @@ def pooled(
     dim = source.dim * n_parts * (4 if compare else source.n_spans)
     if memory and isinstance(source, SpanVectors) and n_parts == 1:
         return source.pooled(pool, dim=dim, memory=memory)
-
-    def chunks() -> Iterator[tuple[Tensor, Tensor]]:
-        for chunk in source.chunks():
-            yield chunk.items, pool(chunk)
-
-    return Derived(source.n_layers, source.n_items, dim, source.layers, chunks)
+    shape = source.n_layers, source.n_items, dim, source.layers
+    return Derived(*shape, lambda: ((chunk.items, pool(chunk)) for chunk in source.chunks()))
 
 
 def pooled_parts(source: SpanSource, pooling: PlainPooling) -> SpanSource:
@@ -292,9 +281,7 @@ def pooled_parts(source: SpanSource, pooling: PlainPooling) -> SpanSource:
 
     def chunks() -> Iterator[SpanChunk]:
         for chunk in source.chunks():
-            starts = torch.arange(len(chunk.items) * n_spans).view(-1, n_spans)
-            words = _pooled_words(chunk, pooling).flatten(1, 2)
-            yield SpanChunk(chunk.items, words, torch.stack([starts, starts + 1], dim=2))
+            yield _of_single_words(chunk.items, _pooled_words(chunk, pooling).flatten(1, 2), n_spans)
 
     return DerivedSpans(source.n_layers, source.n_items, source.dim, source.layers, chunks, n_spans)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -212,7 +213,8 @@ def online_codelength(
     numbers, n_clusters = _number_clusters(clusters, train.n_items)
     used = item_weights(targets) > 0
     blocks, n_blocks = _blocks(numbers, np.asarray(used.any(axis=0)), fractions, seed=seed)
-    coder = _Coder(readout, train, targets, used, dev, dev_targets, seed, device, progress)
+    fit = partial(readout.fit, dev=dev, seed=seed, device=device, progress=progress)
+    coder = _Coder(fit, train, targets, used, dev, dev_targets)
     by_cluster, by_block = [], []
     for number in range(n_blocks):
         now = blocks == number
@@ -253,15 +255,12 @@ def _blocks(
 class _Coder:
     """Codes labels of some items by what others have shown."""
 
-    readout: Readout
+    fit: Callable[..., FittedReadout]
     train: Any  # of the kind that the readout reads: a mere vector an item, or spans
     targets: Targets
     used: NDArray[np.bool_]
     dev: Any
     dev_targets: Targets
-    seed: int
-    device: str
-    progress: Progress | None
 
     def bits(self, seen: NDArray[np.bool_], now: NDArray[np.bool_]) -> Floats:
         """``[problem, layer, item]`` of the items that are coded ``now``, after those that were ``seen``: 0 if unused.
@@ -279,15 +278,7 @@ class _Coder:
         before: Any = subset(self.train, seen)
         if not isinstance(before, SpanSource):  # readouts of spans keep what they need themselves
             before = in_memory(before, device=torch.device("cpu"), memory=_MEMORY)
-        fitted = self.readout.fit(
-            before,
-            known.only(able),
-            dev=self.dev,
-            dev_targets=dev_targets,
-            seed=self.seed,
-            device=self.device,
-            progress=self.progress,
-        )
+        fitted = self.fit(before, known.only(able), dev_targets=dev_targets)
         on_dev = item_weights(dev_targets) > 0
         smoothing = choose_smoothing(_log_probs(fitted, self.dev, dev_targets, on_dev), on_dev, uniform)
         used = self.used[able][:, now]

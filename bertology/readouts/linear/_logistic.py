@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -61,11 +63,13 @@ class LinearReadout(LabelReadout[FittedAffine]):
         path = StrengthPath.of(self.strengths, extensions=self.extensions, large_is_strong=False)
         device = data.device
         data = replace(data, train=resident(data.train, device), dev=resident(data.dev, device))
-        record = _Record.empty(path.strengths, data.shape)
+        whole = (*data.shape, len(path.strengths))
+        record = {name: np.full(whole, np.nan) for name in ("dev_accuracy", "gradient_norm")}
+        record |= {"iterations": np.zeros(whole, dtype=np.int64), "converged": np.zeros(whole, dtype=bool)}
         with Workers(device) as workers:
             search = _Search(path, _Solver.on(data, workers, self), data.dev, data.dev_targets, record)
             chosen, best = search.run(np.array(data.targets.strength_sources))
-        return FittedAffine(self.name, chosen, record.report(best))
+        return FittedAffine(self.name, chosen, FitReport.of_tried(path.strengths, best, **record))
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,8 @@ class _Search:
     solver: _Solver
     dev: FeatureSource
     dev_targets: Targets
-    record: _Record
+    record: Mapping[str, NDArray[Any]]
+    """What is known of the fits, ``[problem, layer, strength]`` by field of :class:`FitReport`."""
 
     def run(self, strength_sources: Integers) -> tuple[Affine, Integers]:
         """The regressions at their strengths, and ``[problem, layer]`` the places of these on the path."""
@@ -85,13 +90,13 @@ class _Search:
         layers = np.arange(self.dev.n_layers)
         places = np.tile(np.array(self.path.given), (len(leading), len(layers), 1))
         fitted, minima = self._fit(leading, layers, places)
-        regressions = fitted.pick(best_places(self.record.dev_accuracy[leading]) - self.path.given.start)
+        regressions = fitted.pick(best_places(self.record["dev_accuracy"][leading]) - self.path.given.start)
         # [end, problem, layer, parameter]: where fits beyond an end begin
         ends = minima.points.view(*places.shape, -1)[:, :, [0, -1]].movedim(2, 0)
         for row, problem in enumerate(leading.tolist()):
             regressions = self._beyond(problem, regressions, row, ends[:, row].clone())
-        best = np.zeros(self.record.dev_accuracy.shape[:2], dtype=np.int64)
-        best[leading] = best_places(self.record.dev_accuracy[leading])
+        best = np.zeros(self.record["dev_accuracy"].shape[:2], dtype=np.int64)
+        best[leading] = best_places(self.record["dev_accuracy"][leading])
         best = best[strength_sources]
         parts = [regressions]
         if len(following):
@@ -103,12 +108,12 @@ class _Search:
 
         ``best`` holds the problem in ``row``; ``ends [end, layer, parameter]`` are where fits at both ends ended.
         """
-        one = np.array([problem])
-        while len(layers := np.flatnonzero((places := self.path.next_places(self.record.dev_accuracy[one])[0]) >= 0)):
+        one, accuracy = np.array([problem]), self.record["dev_accuracy"]
+        while len(layers := np.flatnonzero((places := self.path.next_places(accuracy[one])[0]) >= 0)):
             end = (places[layers] >= self.path.given.stop).astype(np.int64)
             regressions, minima = self._fit(one, layers, places[None, layers, None], start=ends[end, layers])
             ends[end, layers] = minima.points
-            is_best = best_places(self.record.dev_accuracy[one])[0, layers] == places[layers]
+            is_best = best_places(accuracy[one])[0, layers] == places[layers]
             best = best.replaced(row, layers[is_best], regressions.only_layers(np.flatnonzero(is_best)))
         return best
 
@@ -119,36 +124,11 @@ class _Search:
         is_all = len(layers) == self.dev.n_layers
         solver, dev = (self.solver, self.dev) if is_all else (self.solver.at(layers), layers_of(self.dev, layers))
         regressions, minima = solver.solve(problems, np.array(self.path.strengths)[places], start=start)
-        record, where = self.record, (problems[:, None, None], layers[:, None], places)
-        record.dev_accuracy[where] = regressions.accuracy(dev, self.dev_targets.only(problems))
-        for kept, new in (
-            (record.iterations, minima.iterations),
-            (record.converged, minima.converged),
-            (record.gradient_norm, minima.gradient_norm),
-        ):
-            kept[where] = new.view(places.shape).cpu().numpy()
+        where = problems[:, None, None], layers[:, None], places
+        self.record["dev_accuracy"][where] = regressions.accuracy(dev, self.dev_targets.only(problems))
+        for name in ("iterations", "converged", "gradient_norm"):
+            self.record[name][where] = getattr(minima, name).view(places.shape).cpu().numpy()
         return regressions, minima
-
-
-@dataclass(frozen=True)
-class _Record:
-    """What is known of the fits, ``[problem, layer, strength]``."""
-
-    strengths: tuple[float, ...]
-    dev_accuracy: Floats
-    iterations: Integers
-    converged: NDArray[np.bool_]
-    gradient_norm: Floats
-
-    @classmethod
-    def empty(cls, strengths: tuple[float, ...], shape: tuple[int, int]) -> _Record:
-        whole = (*shape, len(strengths))
-        nothing = np.full(whole, np.nan)
-        return cls(strengths, nothing, np.zeros(whole, dtype=np.int64), np.zeros(whole, dtype=bool), nothing.copy())
-
-    def report(self, best: Integers) -> FitReport:
-        by_strength = {name: values for name, values in vars(self).items() if name != "strengths"}
-        return FitReport.of_tried(self.strengths, best, **by_strength)
 
 
 @dataclass(frozen=True)
