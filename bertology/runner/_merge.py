@@ -9,12 +9,12 @@ from typing import Any
 from bertology._files import explained_system_errors, write_atomically
 from bertology.errors import BertologyError
 from bertology.results import ComparisonRow, PredictionFolder, ResultRow, Results, read_results
+from bertology.results.tables.joined import put_row
 from bertology.runner._folder import OF_CELLS, RunFolder
 from bertology.runner._work import in_order, same_but_for_names
 from bertology.runner.experiment._settings import Experiment
 
 _REMEDY = "name another folder with --out"
-_Key = tuple[Any, ...]
 
 
 @explained_system_errors()
@@ -33,12 +33,15 @@ def merge_runs(runs: Sequence[Path], out: Path) -> Results:
     content = _merged_content(folders, records)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BertologyError(f"{out} is not empty: {_REMEDY}")
-    rows: dict[_Key, ResultRow] = {}
-    comparisons: dict[_Key, ComparisonRow] = {}
+    rows: dict[Any, ResultRow] = {}
+    comparisons: dict[Any, ComparisonRow] = {}
     for folder in folders:
         results = read_results(folder.path)
         for row in results.rows:
-            _put_row(rows, row, folder.path)
+            if (known := put_row(rows, row)) is not None:
+                values = f"{row.metric} of cell {row.cell_id} is {known.value} in one and {row.value} in {folder.path}"
+                remedy = "`bertology verify` says which was altered"
+                raise BertologyError(f"the runs contradict each other: {values}; {remedy}")
         comparisons.update({(row.family, row.cell_a, row.cell_b): row for row in results.comparisons})
         _copy_files(folder.path, out)
     experiment, merged = folders[0].experiment(), RunFolder(out)
@@ -90,19 +93,6 @@ def _check_names(experiment: Experiment, rows: Iterable[ResultRow]) -> None:
         controls = all(one.init == "random" and one.model not in fresh for one in (known, row))
         if known.model != row.model and not controls:
             raise same_but_for_names(*(f"{one.task} on {one.corpus}, {one.model}" for one in (known, row)))
-
-
-def _put_row(rows: dict[_Key, ResultRow], row: ResultRow, where: Path) -> None:
-    """Add a row; parts may have cells in common, of which the first stays."""
-    # Models of one architecture share the cells of their random weights, and each has rows of its own; the majority
-    # among the items that could be asked of a model is a row of that model's first cell.
-    key = (row.cell_id, row.control, row.metric, row.group, row.model, row.head, row.split)
-    known = rows.get(key)
-    if known is None or known.status == "failed":
-        rows[key] = row
-    elif row.status == "ok" and known.value != row.value:
-        values = f"{row.metric} of cell {row.cell_id} is {known.value} in one and {row.value} in {where}"
-        raise BertologyError(f"the runs contradict each other: {values}; `bertology verify` says which was altered")
 
 
 def _copy_files(run: Path, out: Path) -> None:
