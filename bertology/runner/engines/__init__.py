@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -39,6 +40,6 @@ def open_engine(
         from bertology.runner.engines._dask_pool import open_pool
 
         with open_pool(cluster, jobs=n_jobs, run=run, echo=echo) as pool:
-            yield dask_engine(pool)
+            yield partial(dask_engine, pool)
     else:
         yield local_engine(name, n_jobs)

@@ -37,7 +37,7 @@ from bertology.runner.engines._dask_tasks import (
     missing_shards,
     write_shard,
 )
-from bertology.runner.engines._local import Engine, Outcomes, in_telling_order, portions
+from bertology.runner.engines._local import Outcomes, in_telling_order, portions
 from bertology.runner.engines._sending import Transport, unpack
 
 _AGAIN_S = 1.0
@@ -76,22 +76,18 @@ class _Extraction:
             return True
 
 
-def dask_engine(pool: Pool) -> Engine:
-    """The engine that gives units to these workers."""
-
-    def engine(units: Sequence[Unit], context: Context) -> Outcomes:
-        run, cache = context.run.absolute(), cache_folder().absolute()
-        with _marked(run / "locks", cache) as token:
-            worker = WorkerContext(run, cache, token, context.device)
-            stage = _Stage(pool, units, replace(context, run=run), worker)
-            try:
-                yield from stage.outcomes()
-            finally:
-                stage.stop()
-                for folder in ("cells", "predictions"):
-                    look_afresh(run / folder)
-
-    return engine
+def dask_engine(pool: Pool, units: Sequence[Unit], context: Context) -> Outcomes:
+    """The engine that gives units to the workers of a pool."""
+    run, cache = context.run.absolute(), cache_folder().absolute()
+    with _marked(run / "locks", cache) as token:
+        worker = WorkerContext(run, cache, token, context.device)
+        stage = _Stage(pool, units, replace(context, run=run), worker)
+        try:
+            yield from stage.outcomes()
+        finally:
+            stage.stop()
+            for folder in ("cells", "predictions"):
+                look_afresh(run / folder)
 
 
 class _Stage:

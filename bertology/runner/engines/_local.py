@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from threading import Event
@@ -43,7 +44,8 @@ Engine = Callable[[Sequence[Unit], Context], Outcomes]
 
 def local_engine(name: Literal["joblib", "threads", "serial"], n_jobs: int) -> Engine:
     """The engine of that name on this machine; whichever is asked for, one job is done in this process."""
-    return serial if name == "serial" or n_jobs == 1 else {"joblib": _joblib, "threads": _threads}[name](n_jobs)
+    engine = _joblib if name == "joblib" else _threads
+    return serial if name == "serial" or n_jobs == 1 else partial(engine, n_jobs)
 
 
 def serial(units: Sequence[Unit], context: Context) -> Outcomes:
@@ -54,46 +56,42 @@ def serial(units: Sequence[Unit], context: Context) -> Outcomes:
             yield from _computed(load, context)
 
 
-def _threads(n_threads: int) -> Engine:
+def _threads(n_threads: int, units: Sequence[Unit], context: Context) -> Outcomes:
     """Fits side by side in threads of this process, each computing on one thread; everything else one by one.
 
     Threads start at once, where processes would take longer to start than many a fit to compute. What a person learns
     of fits comes in the order of the units, whichever ends first.
     """
-
-    def engine(units: Sequence[Unit], context: Context) -> Outcomes:
-        for portion in portions(units):
-            loads = together((yield from _with_vectors(portion, context)))
-            # Hooks and gates belong to the one model that is open, so that its passes do not run side by side.
-            fits = [load for load in loads if load[0][1].signals]
-            for load in [load for load in loads if not load[0][1].signals]:
-                with all_threads() if load[0][1].draws else contextlib.nullcontext():
-                    outcomes_of_load = _computed(load, context)
-                yield from outcomes_of_load
-            parts = [part for load in fits for part in _draw_by_draw(load)]
-            n_fits = sum(bool(unit.draws) for ((_, unit), *_) in parts)
-            sharing = replace(context, side_by_side=max(1, min(n_threads, n_fits)))
-            stopped, notes = Event(), [list[Note]() for _ in parts]
-            with ThreadPoolExecutor(n_threads) as pool, one_thread():
-                displays = [_in_thread(context.progress, stopped, kept) for kept in notes]
-                jobs = [replace(sharing, progress=display) for display in displays]
-                futures = [pool.submit(_computed, *job) for job in zip(parts, jobs, strict=True)]
-                ended = zip(futures, notes, strict=True)
-                try:
-                    for load in fits:
-                        outcomes: dict[int, list[Outcome | Exception]] = {number: [] for number, _ in load}
-                        for future, kept in itertools.islice(ended, len(_draw_by_draw(load))):
-                            for number, outcome in future.result():
-                                outcomes[number].append(outcome)
-                            for display, text in kept:
-                                display.note(text)
-                        yield from ((number, _of_all(of_unit)) for number, of_unit in outcomes.items())
-                finally:
-                    stopped.set()
-                    for future in futures:
-                        future.cancel()
-
-    return engine
+    for portion in portions(units):
+        loads = together((yield from _with_vectors(portion, context)))
+        # Hooks and gates belong to the one model that is open, so that its passes do not run side by side.
+        fits = [load for load in loads if load[0][1].signals]
+        for load in [load for load in loads if not load[0][1].signals]:
+            with all_threads() if load[0][1].draws else contextlib.nullcontext():
+                outcomes_of_load = _computed(load, context)
+            yield from outcomes_of_load
+        parts = [part for load in fits for part in _draw_by_draw(load)]
+        n_fits = sum(bool(unit.draws) for ((_, unit), *_) in parts)
+        sharing = replace(context, side_by_side=max(1, min(n_threads, n_fits)))
+        stopped, notes = Event(), [list[Note]() for _ in parts]
+        with ThreadPoolExecutor(n_threads) as pool, one_thread():
+            displays = [_in_thread(context.progress, stopped, kept) for kept in notes]
+            jobs = [replace(sharing, progress=display) for display in displays]
+            futures = [pool.submit(_computed, *job) for job in zip(parts, jobs, strict=True)]
+            ended = zip(futures, notes, strict=True)
+            try:
+                for load in fits:
+                    outcomes: dict[int, list[Outcome | Exception]] = {number: [] for number, _ in load}
+                    for future, kept in itertools.islice(ended, len(_draw_by_draw(load))):
+                        for number, outcome in future.result():
+                            outcomes[number].append(outcome)
+                        for display, text in kept:
+                            display.note(text)
+                    yield from ((number, _of_all(of_unit)) for number, of_unit in outcomes.items())
+            finally:
+                stopped.set()
+                for future in futures:
+                    future.cancel()
 
 
 def _draw_by_draw(load: list[Numbered]) -> list[list[Numbered]]:
@@ -149,35 +147,32 @@ class _InThread(Progress):
         self._notes.append((self._shown(), text))
 
 
-def _joblib(n_jobs: int) -> Engine:
-    def engine(units: Sequence[Unit], context: Context) -> Outcomes:
-        from joblib import Parallel, delayed
+def _joblib(n_jobs: int, units: Sequence[Unit], context: Context) -> Outcomes:
+    from joblib import Parallel, delayed
 
-        with sending(context.run) as send, _explained_ends():
-            for portion in portions(units):
-                loads = together((yield from _with_vectors(portion, context)))
-                if len(loads) < 2:
-                    # Starting processes takes longer than many a fit.
-                    for load in loads:
-                        yield from _computed(load, context)
-                    continue
-                parallel = Parallel(
-                    n_jobs=min(n_jobs, len(loads)),
-                    return_as="generator_unordered",
-                    pre_dispatch="all",
-                    initializer=end_with_parent,
-                    initargs=(os.getpid(),),
-                    # What is sent is small: nothing is put into files, for which a folder would be made elsewhere.
-                    max_nbytes=None,
-                    temp_folder=tempfile.gettempdir(),
-                )
-                sent = ([(number, send(unit)) for number, unit in load] for load in loads)
-                results = parallel(delayed(_unpacked)(load, context.run, context.device, context.wait) for load in sent)
-                with contextlib.closing(results):
-                    for outcomes in results:
-                        yield from outcomes
-
-    return engine
+    with sending(context.run) as send, _explained_ends():
+        for portion in portions(units):
+            loads = together((yield from _with_vectors(portion, context)))
+            if len(loads) < 2:
+                # Starting processes takes longer than many a fit.
+                for load in loads:
+                    yield from _computed(load, context)
+                continue
+            parallel = Parallel(
+                n_jobs=min(n_jobs, len(loads)),
+                return_as="generator_unordered",
+                pre_dispatch="all",
+                initializer=end_with_parent,
+                initargs=(os.getpid(),),
+                # What is sent is small: nothing is put into files, for which a folder would be made elsewhere.
+                max_nbytes=None,
+                temp_folder=tempfile.gettempdir(),
+            )
+            sent = ([(number, send(unit)) for number, unit in load] for load in loads)
+            results = parallel(delayed(_unpacked)(load, context.run, context.device, context.wait) for load in sent)
+            with contextlib.closing(results):
+                for outcomes in results:
+                    yield from outcomes
 
 
 def portions(units: Sequence[Unit]) -> Iterator[list[Numbered]]:
