@@ -7,7 +7,7 @@ resuming and tables are the same for all of them (:mod:`bertology.runner`) and k
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
 from bertology._registry import Registered, Registry
@@ -23,11 +23,10 @@ from bertology.families.tasks import (
     FitGroup,
     Job,
     Pair,
-    Reasons,
     Scoring,
     Signal,
     Tables,
-    Windows,
+    Unreadable,
 )
 from bertology.probing import Probe
 
@@ -120,7 +119,7 @@ class Family(ABC):
         """What decides the numbers of baselines besides :meth:`task_identity`, given the first configuration."""
 
     @abstractmethod
-    def unreadable(self, pair: Pair, probe: Probe) -> tuple[Mapping[str, Reasons], Windows]:
+    def unreadable(self, pair: Pair, probe: Probe) -> Unreadable:
         """What the model cannot read of the splits of a task, and so its baselines are not scored on."""
 
     # How they are computed.

@@ -94,10 +94,6 @@ class Numbers(VectorFamily):
             provenance = {"versions": versions("numpy"), "wall_s": 0.0}
             write_cell(job.run, cell, kept, facts=_counts(data), provenance=provenance, notes=data.splits.notes)
 
-    def fit_columns(self, pair: Pair, cells: FitCells) -> dict[str, Any]:
-        """How vectors are pooled."""
-        return {"pooling": pair.request.pooling}
-
     def main_metric(self, cells: FitCells, control: str) -> str:
         """The first of the task."""
         return cells.probe.scores[0].name

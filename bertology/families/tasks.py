@@ -36,6 +36,8 @@ Reasons = Mapping[int, str]
 """Words of a split that have no vector, by number, and why."""
 Signal = Literal["words", "cls"]
 """Stored vectors of a corpus: of its words, or of the special token before each sentence."""
+Unreadable = tuple[Mapping[str, Reasons], Windows]
+"""By split the words that a model cannot read, and the windows in which it reads the others, where they matter."""
 CellKey = tuple[str, int, int | None]
 """Control, seed and layer; the layer is None for a score that belongs to no single layer."""
 
@@ -119,7 +121,7 @@ class Pair:
         return {name: skipped[name] for name in splits if skipped[name]}
 
     @cached_property
-    def windows(self) -> tuple[Mapping[str, Reasons], Windows]:
+    def windows(self) -> Unreadable:
         """What heads are not asked about in dev and test: words that the model cannot read, and the windows of words.
 
         Only splits that have such words, or sentences that are read in several windows.

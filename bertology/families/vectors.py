@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from bertology.families.request import ReadoutConfig
 from bertology.families.rows import baseline_columns, cell_rows, corpus_columns
 from bertology.families.scoring import Counts, score_baselines
 from bertology.families.task_data import TRAIN_MEMORY, items_fingerprint
-from bertology.families.tasks import BaselineCells, FitGroup, Job, Pair, Reasons, Scoring, Signal, Tables, Windows
+from bertology.families.tasks import BaselineCells, FitCells, FitGroup, Job, Pair, Scoring, Signal, Tables, Unreadable
 from bertology.measures import Metric
 from bertology.probing import Probe, RepresentationProbe, is_installed
 from bertology.readouts import readout_kind
@@ -112,7 +112,7 @@ class VectorFamily(Family):
         """Nothing more."""
         return {}
 
-    def unreadable(self, pair: Pair, probe: Probe) -> tuple[Mapping[str, Reasons], Windows]:
+    def unreadable(self, pair: Pair, probe: Probe) -> Unreadable:
         """Words without a vector."""
         return pair.unreadable, {}
 
@@ -126,6 +126,11 @@ class VectorFamily(Family):
     def task_columns(self, pair: Pair, probe: Probe) -> dict[str, Any]:
         """Those of the corpus."""
         return corpus_columns(pair)
+
+    def fit_columns(self, pair: Pair, cells: FitCells) -> dict[str, Any]:
+        """How vectors are pooled; a code is of the training split."""
+        split = {"split": pair.request.train_split} if cells.config.codelength else {}
+        return {"pooling": pair.request.pooling, **split}
 
     def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> Tables:
         """Scores by the task's metrics."""

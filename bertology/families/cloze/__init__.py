@@ -23,10 +23,9 @@ from bertology.families.tasks import (
     FitGroup,
     Job,
     Pair,
-    Reasons,
     Scoring,
     Tables,
-    Windows,
+    Unreadable,
     n_draws,
 )
 from bertology.families.unfitted import UnfittedFamily, own_readout, own_source
@@ -97,7 +96,7 @@ class _Cloze(UnfittedFamily):
     def baseline_identity(self, config: ReadoutConfig) -> dict[str, Any]:
         return {}
 
-    def unreadable(self, pair: Pair, probe: Probe) -> tuple[Mapping[str, Reasons], Windows]:
+    def unreadable(self, pair: Pair, probe: Probe) -> Unreadable:
         """Nothing: which items a model can be asked is known when it is asked."""
         return {}, {}
 

@@ -21,10 +21,9 @@ from bertology.families.tasks import (
     FitGroup,
     Job,
     Pair,
-    Reasons,
     Scoring,
     Tables,
-    Windows,
+    Unreadable,
 )
 from bertology.families.unfitted import UnfittedFamily, own_readout, own_source
 from bertology.probing import AttentionProbe, GateProbe, HeadProbe, Probe
@@ -79,7 +78,7 @@ class _Heads(UnfittedFamily):
     def baseline_identity(self, config: ReadoutConfig) -> dict[str, Any]:
         return {"reading": config.changes} if config.changes else {}
 
-    def unreadable(self, pair: Pair, probe: Probe) -> tuple[Mapping[str, Reasons], Windows]:
+    def unreadable(self, pair: Pair, probe: Probe) -> Unreadable:
         """Words that the model cannot read, and the windows of the others: no head sees across two windows."""
         unreadable, windows = pair.windows
         splits = [name for name in self.splits_read(probe) if name in windows]

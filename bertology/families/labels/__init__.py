@@ -110,11 +110,6 @@ class _Labels(VectorFamily):
         """From the labels and words of the training split."""
         write_baselines(baselines, task_data(baselines.probe, job.pair.splits), job.run)
 
-    def fit_columns(self, pair: Pair, cells: FitCells) -> dict[str, Any]:
-        """How vectors are pooled; a code is of the training split."""
-        split = {"split": pair.request.train_split} if cells.config.codelength else {}
-        return {"pooling": pair.request.pooling, **split}
-
     def main_metric(self, cells: FitCells, control: str) -> str:
         """Of control tasks accuracy, or how short their code is."""
         own = control != "control_task" or cells.config.codelength

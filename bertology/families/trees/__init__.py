@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
@@ -71,9 +70,6 @@ class _Trees(VectorFamily):
 
     def compute_baselines(self, baselines: BaselineCells, job: Job) -> None:
         write_chains(baselines, job)
-
-    def fit_columns(self, pair: Pair, cells: FitCells) -> dict[str, Any]:
-        return {"pooling": pair.request.pooling}
 
     def main_metric(self, cells: FitCells, control: str) -> str:
         return cells.probe.scores[0].name
