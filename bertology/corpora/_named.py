@@ -246,8 +246,8 @@ def corpus_is_available(name_or_path: str | Path) -> bool:
     text = str(name_or_path)
     if (made := _made(text)) is not None:
         return corpus_is_available(made[1])
-    if text in TREEBANKS:
-        return _is_cached(TREEBANKS[text])
+    if (treebank := TREEBANKS.get(text)) is not None:
+        return all((treebank.folder / treebank.file_name(split)).is_file() for split in treebank.sha256)
     if text in _EMBEDDED or (_is_embedded(text) and is_numeral(text.partition(":")[2])):
         return True
     if exists(name_or_path):
@@ -325,11 +325,6 @@ def _no_such(name_or_path: str | Path, path: Path) -> Exception:
     near = difflib.get_close_matches(missing.name, siblings, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(str(missing.parent / name) for name in near)}?" if near else "check the path"
     return CorpusError(f"{path}: no such file or folder; {hint}")
-
-
-def _is_cached(treebank: Treebank) -> bool:
-    """Whether all files of a treebank have been downloaded before."""
-    return all((treebank.folder / treebank.file_name(split)).is_file() for split in treebank.sha256)
 
 
 def _load_treebank(name: str, treebank: Treebank) -> Corpus:

@@ -74,7 +74,8 @@ class LabelledArray:
         import pandas as pd
 
         *rows, columns = self.labels
-        places = itertools.product(*([_parts(label) for label in self.labels[name]] for name in rows))
+        levels = ([one if isinstance(one, tuple) else (one,) for one in self.labels[name]] for name in rows)
+        places = itertools.product(*levels)
         names = [part for name in rows for part in self.parts.get(name, (name,))]
         tuples = [tuple(itertools.chain.from_iterable(place)) for place in places]
         index = pd.MultiIndex.from_tuples(tuples, names=names) if len(names) > 1 else [one for (one,) in tuples]
@@ -94,10 +95,6 @@ class LabelledArray:
         """
         figure: Figure = import_module("bertology.attention").plot_head(self, title=title)
         return figure
-
-
-def _parts(label: Any) -> tuple[Any, ...]:
-    return label if isinstance(label, tuple) else (label,)
 
 
 def layers_from_end(layers: int | Sequence[int] | Literal["all"], *, lowest: int, n_layers: int) -> tuple[int, ...]:

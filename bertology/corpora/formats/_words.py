@@ -54,16 +54,12 @@ def penn_words(tokens: Sequence[str], tags: Sequence[str | None]) -> tuple[list[
             spaced[index] = False
     if spaced:
         spaced[-1] = True
-    return [_unescaped(token) for token in tokens], spaced
+    return [_ESCAPED.get(token) or token.replace("\\/", "/").replace("\\*", "*") for token in tokens], spaced
 
 
 def _lone_mark(token: str) -> str:
     """The mark that OntoNotes writes with a slash when it is a token of its own: ``/.``, ``/?``."""
     return token[1] if len(token) == 2 and token[0] == "/" and not token[1].isalnum() else token
-
-
-def _unescaped(token: str) -> str:
-    return _ESCAPED.get(token) or token.replace("\\/", "/").replace("\\*", "*")
 
 
 @lru_cache(maxsize=1)

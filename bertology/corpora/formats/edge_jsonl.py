@@ -150,10 +150,11 @@ def write_edge_jsonl(path: str | Path, sentences: Iterable[Sentence], *, layer: 
             if _GAPS.search(word):
                 reason = f"sentence {quoted(sentence.id)} has the word {quoted(word)}; spaces part words there"
                 raise CorpusError(f"{path}: {reason}")
+        kept = next((comment.removeprefix(_INFO) for comment in sentence.comments if comment.startswith(_INFO)), "{}")
         example = {
             "text": " ".join(sentence.words),
             "targets": [_plain(target) for target in sentence.targets.get(layer, ())],
-            "info": _info(sentence),
+            "info": {**json.loads(kept), "sent_id": sentence.id, "text": sentence.text},
         }
         lines.append(json.dumps(example, ensure_ascii=False) + "\n")
     if layer not in layers:
@@ -167,11 +168,6 @@ def _plain(target: Target) -> dict[str, Any]:
     if target.span2 is not None:
         spans["span2"] = list(target.span2)
     return {**spans, "label": target.label if isinstance(target.label, str) else list(target.label)}
-
-
-def _info(sentence: Sentence) -> dict[str, Any]:
-    kept = next((comment.removeprefix(_INFO) for comment in sentence.comments if comment.startswith(_INFO)), "{}")
-    return {**json.loads(kept), "sent_id": sentence.id, "text": sentence.text}
 
 
 def load_edge_jsonl(path: Path, *, layer: str) -> Corpus:

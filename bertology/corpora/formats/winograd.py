@@ -133,11 +133,6 @@ def _overlap(one: Span, other: Span) -> bool:
     return one[0] < other[1] and other[0] < one[1]
 
 
-def winograd_files(folder: Path) -> list[Path]:
-    """The files of a folder that hold such items, in order of name."""
-    return [path for path in files_in(folder, WINOGRAD_SUFFIXES) if looks_like_winograd(path)]
-
-
 def load_winograd(path: Path) -> Corpus:
     """The corpus in a folder of such files (``train.c``, ``test.c``), or in one file.
 
@@ -150,7 +145,9 @@ def load_winograd(path: Path) -> Corpus:
         CorpusError: no such file, or one that is not as it should be.
     """
     oddities = Oddities()
-    files = winograd_files(path) if path.is_dir() else [path]
+    files = [path]
+    if path.is_dir():
+        files = [file for file in files_in(path, WINOGRAD_SUFFIXES) if looks_like_winograd(file)]
     splits: dict[str, Sentences] = {}
     for file in files:
         split = split_of(file) or ("test" if len(files) == 1 else file.name.partition(".")[0].lower())

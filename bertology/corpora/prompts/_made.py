@@ -103,7 +103,9 @@ def maximum_items() -> tuple[MadeItem, ...]:
             for which, answer in (("largest", max(numbers)), ("smallest", min(numbers))):
                 text = _MAXIMUM.replace("{which}", which)
                 rivals = tuple(str(number) for number in numbers if number != answer)
-                prompt, blind = text.replace("{list}", _listed(numbers)), text.replace(" {list}", "")
+                *others, last = map(str, numbers)
+                prompt = text.replace("{list}", f"{', '.join(others)} and {last}")
+                blind = text.replace(" {list}", "")
                 group = f"{which} of {length}"
                 items.append(MadeItem(f"{name}-{which}", name, group, prompt, str(answer), rivals, blind))
     return tuple(items)
@@ -129,11 +131,6 @@ def addition_items() -> tuple[MadeItem, ...]:
                 blind = wording.replace("{one}", "{mask}").replace("{other}", "{mask}")
                 items.append(MadeItem(f"{name}-{place}", str(total), group, text, str(total), rivals, blind))
     return tuple(items)
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    *before, last = map(str, numbers)
-    return f"{', '.join(before)} and {last}"
 
 
 def drawn_order(things: Sequence[T], seed: str) -> list[T]:

@@ -37,7 +37,8 @@ def _pairs(row: Row) -> list[int]:
     sentence = row.sentence
     if _QUOTES & set(sentence.text):
         return []
-    whole = [_is_whole(row, word) for word in range(len(row))]
+    # Of letters or digits alone, and no part of a token.
+    whole = [sentence.words[word].isalnum() and _free(row, word) for word in range(len(row))]
     apart = [sentence.text[end:start].isspace() for (_, end), (start, _) in pairwise(sentence.spans)]
     lower = [word.lower() for word in sentence.words]
     return [
@@ -45,11 +46,6 @@ def _pairs(row: Row) -> list[int]:
         for word in range(1, len(row) - 1)
         if whole[word] and whole[word + 1] and apart[word - 1] and apart[word] and lower[word] != lower[word + 1]
     ]
-
-
-def _is_whole(row: Row, word: int) -> bool:
-    """Whether a word has letters or digits alone, and is no part of a token."""
-    return row.sentence.words[word].isalnum() and _free(row, word)
 
 
 def _free(row: Row, word: int) -> bool:

@@ -165,12 +165,6 @@ def _tokenizer_content(tokenizer: Any) -> tuple[dict[str, Any], dict[str, Any], 
     return left, dict(tokenizer.special_tokens_map), tokenizer.model_max_length
 
 
-def _weights_that_count(model: Any) -> dict[str, torch.Tensor]:
-    """All weights, but for a pooler under no head: it is part of no signal, and drawn anew where files lack it."""
-    is_bare = model.base_model is model
-    return {key: value for key, value in model.state_dict().items() if not (is_bare and key.startswith("pooler."))}
-
-
 def _saved(model: Any, tokenizer: Any, title: str) -> Path:
     """The folder of a copy in the cache folder, written where there is none with this content."""
     parent = cache_folder() / MODELS
@@ -180,7 +174,10 @@ def _saved(model: Any, tokenizer: Any, title: str) -> Path:
         with temporary_folder(parent, title) as made:
             copy = made / title
             with quiet_loading():
-                model.save_pretrained(copy, state_dict=_weights_that_count(model))
+                # But for a pooler under no head: it is part of no signal, and drawn anew where files lack it.
+                is_bare, weights = model.base_model is model, model.state_dict()
+                kept = {key: value for key, value in weights.items() if not (is_bare and key.startswith("pooler."))}
+                model.save_pretrained(copy, state_dict=kept)
                 tokenizer.save_pretrained(copy)
             folder = parent / model_fingerprint(ModelSource(title, copy)) / title
             if not folder.is_dir():

@@ -33,8 +33,11 @@ def model_frame(rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow])
             by_cell.setdefault(row.cell_id, []).append(row)
     names = short_names(row.model for row in rows)
     lines: list[dict[str, Any]] = []
-    families = dict.fromkeys(row.family for row in comparisons if _of_models(row, by_cell))
-    for family in families:
+    # Comparisons of two models, both of which are here.
+    of_models = [
+        row for row in comparisons if ": models at " in row.family and by_cell.keys() >= {row.cell_a, row.cell_b}
+    ]
+    for family in dict.fromkeys(row.family for row in of_models):
         of_family = [row for row in comparisons if row.family == family]
         is_best = ": models at their best layers " in family
         layers = [None] if is_best else sorted({row.layer_a for row in of_family if row.layer_a is not None})
@@ -44,12 +47,6 @@ def model_frame(rows: Sequence[ResultRow], comparisons: Sequence[ComparisonRow])
     if not lines:
         raise ResultsError("no models were compared; give several to probe(model=…), or call bertology.compare_models")
     return pd.DataFrame(lines)
-
-
-def _of_models(row: ComparisonRow, by_cell: dict[str, list[ResultRow]]) -> bool:
-    """Whether a comparison is one of two models, both of which are here."""
-    both = [by_cell.get(cell) for cell in (row.cell_a, row.cell_b)]
-    return ": models at " in row.family and all(both)
 
 
 def _lines(
