@@ -6,27 +6,16 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from bertology.errors import ResultsError
 from bertology.families.contract import family_of
-from bertology.families.scoring import Counts
 from bertology.families.vectors import VectorFamily
 from bertology.measures import METRICS, Bootstrap, Metric, bootstrap, compare, over_runs
 from bertology.probing import get_probe
-from bertology.results import (
-    ComparisonRow,
-    Predictions,
-    ResultRow,
-    Results,
-    comparison_rows,
-    read_outcomes,
-    reading_of,
-    write_predictions,
-)
+from bertology.results import ComparisonRow, Predictions, ResultRow, Results, comparison_rows, read_outcomes, reading_of
+from bertology.results.tables.predictions import prediction_table
 from bertology.results.views.layers import own_init
 
 _Cells = Mapping[int, Mapping[int, ResultRow]]
@@ -136,22 +125,15 @@ def _shared_items(results: Results, models: Mapping[str, _Cells], where: str) ->
 
 def _scores(results: Results, rows: Sequence[ResultRow], items: Sequence[str], metric: Metric) -> Bootstrap:
     """The metric of cells of one model and seed, over some of their items alone."""
-    with TemporaryDirectory() as folder:
-        for row in rows:
-            kept = _kept(results, row)
-            place = {item: number for number, item in enumerate(kept.item_ids)}
-            chosen = np.array([place[item] for item in items], dtype=np.int64)
-            columns = {name: getattr(kept, name)[chosen] for name in ("cluster", "gold", "pred", "score")}
-            extra = {name: [values[number] for number in chosen.tolist()] for name, values in kept.extra.items()}
-            write_predictions(Path(folder), row.cell_id, replace(kept, item_ids=list(items), extra=extra, **columns))
-        counts, labels = _counts(Path(folder), rows, metric)
-    return bootstrap(counts, [metric], labels=labels)[metric.name]
-
-
-def _counts(folder: Path, rows: Sequence[ResultRow], metric: Metric) -> Counts:
-    ids, probe = [row.cell_id for row in rows], get_probe(rows[0].task)
-    family = family_of(probe)
+    tables, ids = {}, [row.cell_id for row in rows]
+    for row in rows:
+        kept = _kept(results, row)
+        place = {item: number for number, item in enumerate(kept.item_ids)}
+        tables[row.cell_id] = prediction_table(kept).take([place[item] for item in items])
+    family = family_of(get_probe(rows[0].task))
     if isinstance(family, VectorFamily):
-        return family.count(folder, ids, (metric,))
-    outcomes = read_outcomes(folder, ids)
-    return outcomes.counts(metric.count_kind), outcomes.groups
+        counts, labels = family.count(tables, ids, (metric,))
+    else:
+        outcomes = read_outcomes(tables, ids)
+        counts, labels = outcomes.counts(metric.count_kind), outcomes.groups
+    return bootstrap(counts, [metric], labels=labels)[metric.name]

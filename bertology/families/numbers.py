@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from bertology.measures import Metric, count_numbers, mean_numbers
 from bertology.probing import Probe, RepresentationProbe
 from bertology.readouts import make_readout, readout_kind
 from bertology.results import Predictions, ResultRow, read_labels
+from bertology.results.tables.predictions import Kept
 
 _BASELINES = ("mean", "word_mean")
 _GAIN = 1e-4
@@ -98,7 +98,7 @@ class Numbers(VectorFamily):
         """The first of the task."""
         return cells.probe.scores[0].name
 
-    def count(self, run: Path, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+    def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         """Sums of numbers, errors and ranks."""
         kept = read_labels(run, ids)
         numbers = np.array(list(map(float, kept.labels)))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bertology.families.cells import Cell, CellRecord, read_cell
 from bertology.families.tasks import BaselineCells, FitCells, Scoring
 from bertology.measures import Bootstrap, Metric, bootstrap, over_runs
+from bertology.results.tables.predictions import Kept
 
 # Bytes of the counts of several seeds that are scored together.
 _TOGETHER = 1 << 26
@@ -75,7 +76,7 @@ class Mean:
 
 Counts = tuple[NDArray[Any], tuple[str, ...]]
 """``[layer, cluster, label, kind]`` counts, and the labels."""
-Count = Callable[[Path, Sequence[str], Sequence[Metric]], Counts]
+Count = Callable[[Kept, Sequence[str], Sequence[Metric]], Counts]
 """Counts what metrics are made of, in the predictions of cells (by id) in a run's folder that share their items."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from bertology.errors import BertologyError
@@ -18,6 +17,7 @@ from bertology.families.tasks import BaselineCells, FitCells, FitGroup, Job, Pai
 from bertology.measures import Metric
 from bertology.probing import Probe, RepresentationProbe, is_installed
 from bertology.readouts import readout_kind
+from bertology.results.tables.predictions import Kept
 
 
 def checked_configs(
@@ -56,7 +56,7 @@ class VectorFamily(Family):
         """Fit a group and write its cells."""
 
     @abstractmethod
-    def count(self, run: Path, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+    def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         """Counts that metrics are made of, in the predictions of cells in a run's folder that share their items."""
 
     @abstractmethod

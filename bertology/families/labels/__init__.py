@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from bertology.encoders import ModelShape
@@ -30,6 +29,7 @@ from bertology.families.vectors import VectorFamily, checked_configs, training_m
 from bertology.measures import Metric
 from bertology.probing import Probe, RepresentationProbe, SentenceProbe, get_probe, is_installed
 from bertology.readouts import readout_kind
+from bertology.results.tables.predictions import Kept
 
 _BASELINES = {
     "words": ("majority", "word_majority"),
@@ -115,7 +115,7 @@ class _Labels(VectorFamily):
         own = control != "control_task" or cells.config.codelength
         return metrics_of(cells)[0].name if own else "accuracy"
 
-    def count(self, run: Path, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+    def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         return count(run, ids, metrics)
 
     def task_metrics(self, probe: Probe) -> tuple[Metric, ...]:

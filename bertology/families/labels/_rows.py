@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from bertology.measures import Metric, bootstrap_ratio, count_labels, expected_l
 from bertology.probing import Probe
 from bertology.readouts import readout_kind
 from bertology.results import ResultRow, read_labels, read_scores, split_sets
+from bertology.results.tables.predictions import Kept
 
 _ACCURACY = find_metric("accuracy")
 
@@ -37,7 +37,7 @@ def with_accuracy(probe: Probe) -> tuple[Metric, ...]:
     return metrics if known else (*metrics, _ACCURACY)
 
 
-def count(run: Path, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+def count(run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
     """Counts of labels in the predictions of cells."""
     kept = read_labels(run, ids)
     labels, members = split_sets(kept.labels) if kept.label_sets else (kept.labels, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from pathlib import Path
 
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
@@ -29,6 +28,7 @@ from bertology.measures import Metric, count_trees
 from bertology.probing import Probe, RepresentationProbe
 from bertology.readouts import readout_kind
 from bertology.results import read_labels, read_scores
+from bertology.results.tables.predictions import Kept
 
 # Passes over the data that a fit takes, roughly, and the rank unless another is asked for.
 _EPOCHS, _RANK = 30, 64
@@ -74,7 +74,7 @@ class _Trees(VectorFamily):
     def main_metric(self, cells: FitCells, control: str) -> str:
         return cells.probe.scores[0].name
 
-    def count(self, run: Path, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
+    def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         """Edges, depths or arcs that gold and predicted trees share."""
         kept = read_labels(run, ids)
         agreement, _ = read_scores(run, ids)

@@ -122,6 +122,11 @@ def predictions_path(folder: Path, cell_id: str) -> Path:
 
 def write_predictions(folder: Path, cell_id: str, predictions: Predictions) -> str:
     """Write ``predictions/<cell_id>.parquet`` under ``folder``; returns the file's SHA-256 in hexadecimal digits."""
+    return _write(folder, cell_id, prediction_table(predictions))
+
+
+def prediction_table(predictions: Predictions) -> pa.Table:
+    """Predictions as the table that is kept of them, a line an item."""
     import pyarrow as pa
 
     def coded(codes: NDArray[np.integer], values: Sequence[str]) -> pa.DictionaryArray:
@@ -138,7 +143,7 @@ def write_predictions(folder: Path, cell_id: str, predictions: Predictions) -> s
     columns += [pa.array(predictions.extra[name], schema.field(name).type) for name in CLOZE if predictions.extra]
     if predictions.label_sets:
         schema = schema.with_metadata({**(schema.metadata or {}), **_SETS})
-    return _write(folder, cell_id, pa.Table.from_arrays(columns, schema=schema))
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _write(folder: Path, cell_id: str, table: pa.Table) -> str:
@@ -155,9 +160,15 @@ def _texts(values: tuple[str, ...]) -> pa.Array:
     return pa.array(values, pa.string())
 
 
-def _read_columns(folder: Path, cell_id: str, columns: Sequence[str] | None = None) -> pa.Table:
+Kept = Path | Mapping[str, Any]
+"""Where cells keep their predictions: a folder, or in memory what :func:`prediction_table` makes of each."""
+
+
+def _read_columns(kept: Kept, cell_id: str, columns: Sequence[str] | None = None) -> pa.Table:
     """A cell's predictions, or some of their columns."""
-    path = predictions_path(folder, cell_id)
+    if not isinstance(kept, Path):
+        return kept[cell_id]
+    path = predictions_path(kept, cell_id)
     table = read_parquet(path, what="the predictions of a cell", columns=columns)
     wanted = prediction_schema().names if columns is None else columns
     missing = [name for name in wanted if name not in table.column_names]
@@ -197,7 +208,7 @@ class PredictedLabels:
     label_sets: bool
 
 
-def read_labels(folder: Path, cell_ids: Sequence[str]) -> PredictedLabels:
+def read_labels(folder: Kept, cell_ids: Sequence[str]) -> PredictedLabels:
     """The labels of cells that predict the very same items, read and refused as by :func:`read_predictions`."""
     first = _read_columns(folder, cell_ids[0], ("cluster_id", "gold", "pred"))
     labels: dict[str, int] = {}
@@ -208,7 +219,7 @@ def read_labels(folder: Path, cell_ids: Sequence[str]) -> PredictedLabels:
     return PredictedLabels(gold, np.stack(pred), cluster, len(clusters), tuple(labels), _has_sets(first))
 
 
-def read_scores(folder: Path, cell_ids: Sequence[str]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+def read_scores(folder: Kept, cell_ids: Sequence[str]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     """Scores of cells for the very same items: ``[cell, item]`` the scores, and ``[item]`` the gold labels as text."""
     tables = [_read_columns(folder, cell_id, ("gold", "score")) for cell_id in cell_ids]
     scores = np.stack([table["score"].to_numpy().astype(np.float64) for table in tables])
@@ -245,7 +256,7 @@ class ClozeOutcomes:
         return self.items.count_choices(self.score, self.rival)
 
 
-def read_outcomes(folder: Path, cell_ids: Sequence[str], *, among: Collection[str] | None = None) -> ClozeOutcomes:
+def read_outcomes(folder: Kept, cell_ids: Sequence[str], *, among: Collection[str] | None = None) -> ClozeOutcomes:
     """The outcomes of cells of a cloze task that predict the very same items, ``among`` those alone if it is given."""
     shared = _read_columns(folder, cell_ids[0], ("item_id", "cluster_id", "group", "reason"))
     item_ids, reasons = shared["item_id"].to_pylist(), shared["reason"].to_pylist()
