@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures._metric import CountKind, Floats, Metric, ratio
+from bertology.measures._metric import CountKind, Floats, Metric, ratio, ratio_of_sums
 
 _RANKS = 1, 5, 10, 100
 _SENSITIVE = 0.01
@@ -117,48 +118,36 @@ def mean_over_groups(name: str, description: str, *, of: Metric, which: Callable
     return Metric(name, of.higher_is_better, description, score, of.count_kind, which)
 
 
-_Score = Callable[[NDArray[Any], Sequence[str]], Floats]
+def _mean(numerator: int, denominator: int, counts: NDArray[Any], labels: Sequence[str]) -> Floats:
+    """The mean over groups of one kind of counts over another."""
+    occurs = counts[..., denominator] > 0
+    shares = ratio(counts[..., numerator], counts[..., denominator])
+    return ratio(np.where(occurs, shares, 0.0).sum(axis=-1), occurs.sum(axis=-1))
 
 
-def _macro(numerator: int, denominator: int) -> _Score:
-    def score(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
-        occurs = counts[..., denominator] > 0
-        shares = ratio(counts[..., numerator], counts[..., denominator])
-        return ratio(np.where(occurs, shares, 0.0).sum(axis=-1), occurs.sum(axis=-1))
-
-    return score
-
-
-def _micro(numerator: int, denominator: int) -> _Score:
-    def score(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
-        return ratio(counts[..., numerator].sum(axis=-1), counts[..., denominator].sum(axis=-1))
-
-    return score
-
-
-def _metric(name: str, count_kind: CountKind, function: _Score, description: str) -> Metric:
+def _metric(name: str, count_kind: CountKind, score: tuple[Callable[..., Floats], int, int], what: str) -> Metric:
     over = "over all items" if name.startswith("micro_") else "its mean over groups"
-    return Metric(name, True, f"{description}, {over}", function, count_kind)
+    return Metric(name, True, f"{what}, {over}", partial(*score), count_kind)
 
 
 CLOZE_METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        _metric("p_at_1", "answers", _macro(1, 0), "share of answers that come first"),
-        _metric("p_at_5", "answers", _macro(2, 0), "share of answers among the first 5"),
-        _metric("p_at_10", "answers", _macro(3, 0), "share of answers among the first 10"),
-        _metric("p_at_100", "answers", _macro(4, 0), "share of answers among the first 100"),
-        _metric("mrr", "answers", _macro(5, 0), "one over the answer's place"),
-        _metric("micro_p_at_1", "answers", _micro(1, 0), "share of answers that come first"),
-        _metric("micro_mrr", "answers", _micro(5, 0), "one over the answer's place"),
-        _metric("choice_accuracy", "choices", _macro(1, 0), "share of choices that are right, ties left out"),
-        _metric("micro_choice_accuracy", "choices", _micro(1, 0), "share of choices that are right"),
-        _metric("sensitivity", "choices", _macro(3, 2), "share of items whose answer is more probable by over 0.01"),
-        _metric("consistency", "agreement", _macro(1, 0), "share of pairs of phrasings that are answered alike"),
-        _metric("all_right", "agreement", _macro(3, 2), "share of facts that are right in all phrasings"),
-        _metric("moved", "changes", _macro(1, 0), "share of items whose best word is another one in the changed text"),
+        _metric("p_at_1", "answers", (_mean, 1, 0), "share of answers that come first"),
+        _metric("p_at_5", "answers", (_mean, 2, 0), "share of answers among the first 5"),
+        _metric("p_at_10", "answers", (_mean, 3, 0), "share of answers among the first 10"),
+        _metric("p_at_100", "answers", (_mean, 4, 0), "share of answers among the first 100"),
+        _metric("mrr", "answers", (_mean, 5, 0), "one over the answer's place"),
+        _metric("micro_p_at_1", "answers", (ratio_of_sums, 1, 0), "share of answers that come first"),
+        _metric("micro_mrr", "answers", (ratio_of_sums, 5, 0), "one over the answer's place"),
+        _metric("choice_accuracy", "choices", (_mean, 1, 0), "share of choices that are right, ties left out"),
+        _metric("micro_choice_accuracy", "choices", (ratio_of_sums, 1, 0), "share of choices that are right"),
+        _metric("sensitivity", "choices", (_mean, 3, 2), "share of items whose answer is more probable by over 0.01"),
+        _metric("consistency", "agreement", (_mean, 1, 0), "share of pairs of phrasings that are answered alike"),
+        _metric("all_right", "agreement", (_mean, 3, 2), "share of facts that are right in all phrasings"),
+        _metric("moved", "changes", (_mean, 1, 0), "share of items whose best word is another one in the changed text"),
         _metric(
-            "probability_lost", "changes", _macro(2, 0), "probability that the best word loses in the changed text"
+            "probability_lost", "changes", (_mean, 2, 0), "probability that the best word loses in the changed text"
         ),
     )
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -48,11 +49,12 @@ def sum_metric(name: str, description: str, *, higher_is_better: bool = True) ->
         description: one line that states numerator and denominator.
         higher_is_better: whether high values are the ones of interest.
     """
-    return Metric(name, higher_is_better, description, _ratio_of_sums, "sums")
+    return Metric(name, higher_is_better, description, partial(ratio_of_sums, 0, 1), "sums")
 
 
-def _ratio_of_sums(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
-    return ratio(counts[..., 0].sum(axis=-1), counts[..., 1].sum(axis=-1))
+def ratio_of_sums(numerator: int, denominator: int, counts: NDArray[Any], labels: Sequence[str]) -> Floats:
+    """One kind of counts ``[..., label, kind]`` over another, both summed over labels."""
+    return ratio(counts[..., numerator].sum(axis=-1), counts[..., denominator].sum(axis=-1))
 
 
 def ratio(numerator: NDArray[Any], denominator: NDArray[Any]) -> Floats:

@@ -8,13 +8,13 @@ are not scored, which are punctuation.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertology.measures._metric import CountKind, Floats, Metric, ratio
+from bertology.measures._metric import CountKind, Floats, Metric, ratio, ratio_of_sums
 from bertology.measures._trees import Edge, tree_edges
 
 UNSCORED = "_"
@@ -114,14 +114,6 @@ _COUNTS: dict[str, Callable[[str, str], tuple[float, float, float, float]]] = {
 _Score = Callable[[NDArray[Any], Sequence[str]], Floats]
 
 
-def _share(numerator: int, denominator: int) -> _Score:
-    def score(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
-        summed = counts.sum(axis=-2)
-        return ratio(summed[..., numerator], summed[..., denominator])
-
-    return score
-
-
 def _correlation(counts: NDArray[Any], labels: Sequence[str]) -> Floats:
     """Mean over lengths of the mean over the sentences of that length, all of whose words weigh the same."""
     wanted = _correlated(labels)
@@ -149,17 +141,18 @@ def _metric(name: str, description: str, function: _Score, count_kind: CountKind
     return Metric(name, True, description, function, count_kind, enters=enters)
 
 
+_SHARE = partial(ratio_of_sums, 0, 1)
 _DISTANCES = "Spearman correlation of distances, by word, its mean over lengths of 5 to 50 words"
 _DEPTHS = "Spearman correlation of depths, by sentence, its mean over lengths of 5 to 50 words"
 TREE_METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        _metric("uuas", "share of undirected edges found, punctuation left out", _share(0, 1), "edges"),
+        _metric("uuas", "share of undirected edges found, punctuation left out", _SHARE, "edges"),
         _metric("dspr", _DISTANCES, _correlation, "edges"),
-        _metric("root_accuracy", "share of sentences whose root is least deep", _share(0, 1), "roots"),
+        _metric("root_accuracy", "share of sentences whose root is least deep", _SHARE, "roots"),
         _metric("nspr", _DEPTHS, _correlation, "roots"),
-        _metric("uas", "share of words with the right head, punctuation left out", _share(0, 1), "arcs"),
-        _metric("las", "share of words with the right head and relation", _share(2, 1), "arcs"),
+        _metric("uas", "share of words with the right head, punctuation left out", _SHARE, "arcs"),
+        _metric("las", "share of words with the right head and relation", partial(ratio_of_sums, 2, 1), "arcs"),
     )
 }
 """The metrics of trees, by name."""
