@@ -26,32 +26,6 @@ _DOCUMENT = "-DOCSTART-"
 _EMPTY = "no word in it; give a file with one word and its tags a line"
 
 
-def read_columns(
-    path: Path, oddities: Oddities | None = None, *, columns: str | Sequence[str] | None = None
-) -> Sentences:
-    """The sentences of a file with one word and its tags a line and blank lines between sentences.
-
-    Such files do not say where spaces are: the natural text is the words joined by single spaces, unless a
-    ``# text`` comment holds just these words, as in the files of Universal NER. ``-DOCSTART-`` lines end a sentence
-    and are left out. Layers ``ner`` and ``chunk`` are given in IOB2, and the targets
-    ``entities`` follow from ``ner``.
-
-    Args:
-        path: the file.
-        columns: what the columns hold, as ``"form,xpos,chunk"``: ``form``, ``id``, names of layers, ``_`` for a
-            column of no use. Inferred from the file when left out.
-        oddities: collects what is unusual but no error.
-
-    Raises:
-        CorpusError: the file or a line of it is not as it should be; the message names file and line.
-    """
-    return _read(path, _layout(path, columns), oddities or Oddities())
-
-
-def _layout(path: Path, columns: str | Sequence[str] | None) -> _Layout:
-    return _inferred_layout(path) if columns is None else _stated_layout(columns, path)
-
-
 def _read(path: Path, layout: _Layout, oddities: Oddities) -> Sentences:
     lines = array("q")
     sentences = Sentences(_sentences(path, layout, lines, oddities))
@@ -132,13 +106,28 @@ def _sentence(
 
 
 def load_columns(path: Path, *, columns: str | Sequence[str] | None = None) -> Corpus:
-    """The corpus in a folder of column files, one a split, or in one file."""
+    """The corpus in a folder of column files, one a split, or in one file.
+
+    Files have one word and its tags a line and blank lines between sentences. They do not say where spaces are: the
+    natural text is the words joined by single spaces, unless a ``# text`` comment holds just these words, as in the
+    files of Universal NER. ``-DOCSTART-`` lines end a sentence and are left out. Layers ``ner`` and ``chunk`` are given
+    in IOB2, and the targets ``entities`` follow from ``ner``.
+
+    Args:
+        path: the folder or file.
+        columns: what the columns hold, as ``"form,xpos,chunk"``: ``form``, ``id``, names of layers, ``_`` for a
+            column of no use. Inferred from the first file when left out.
+
+    Raises:
+        CorpusError: a file or a line of it is not as it should be; the message names file and line.
+    """
     files = split_files(path, COLUMN_SUFFIXES, what="column")
     oddities = Oddities()
-    layout: _Layout | None = None
+    # Of the first file, so that all splits have the same layers.
+    first = next(iter(files.values()))[0]
+    layout = _inferred_layout(first) if columns is None else _stated_layout(columns, first)
     splits = {}
     for split, paths in files.items():
-        layout = layout or _layout(paths[0], columns)  # of the first, so that all splits have the same layers
         parts = [_read(file, layout, oddities) for file in paths]
         splits[split] = parts[0] if len(parts) == 1 else Sentences(s for part in parts for s in part)
     return Corpus(corpus_name(path), splits, language=language_of(files), notes=oddities.notes())

@@ -47,20 +47,6 @@ def looks_like_conll2012(path: Path) -> bool:
     return _BEGIN.fullmatch(first_line(path)) is not None
 
 
-def read_conll2012(path: Path, oddities: Oddities | None = None) -> Iterator[Sentence]:
-    """The sentences of a file in the format of CoNLL-2012 (Pradhan et al. 2012), as OntoNotes is converted to it.
-
-    Layers are ``xpos``, ``lemma`` and ``ner`` (IOB2); targets ``constituents`` (all phrases but ``TOP``),
-    ``entities``, ``srl`` (predicate, argument, role) and ``coref`` (every pair of mentions in a sentence, label
-    ``"1"`` or ``"0"``), as far as a file has them. Words are written and spaced as in
-    :func:`~bertology.corpora.formats.brackets.read_trees`.
-
-    Raises:
-        CorpusError: the file or a line of it is not as it should be, brackets above all; the message names both.
-    """
-    return (sentence for _, sentence in _read(path, oddities or Oddities()))
-
-
 def _read(path: Path, oddities: Oddities) -> Iterator[tuple[str, Sentence]]:
     """Each sentence with the name of its document."""
     sentences = ((document, _sentence(rows, oddities)) for document, rows in _sentences(path))
@@ -207,7 +193,12 @@ def conll2012_files(folder: Path) -> list[Path]:
 
 
 def load_conll2012(path: Path) -> Corpus:
-    """The corpus in one file of CoNLL-2012, or in all those of a folder and below it.
+    """The corpus in one file of CoNLL-2012 (Pradhan et al. 2012), or in all those of a folder and below it.
+
+    Layers are ``xpos``, ``lemma`` and ``ner`` (IOB2); targets ``constituents`` (all phrases but ``TOP``),
+    ``entities``, ``srl`` (predicate, argument, role) and ``coref`` (every pair of mentions in a sentence, label
+    ``"1"`` or ``"0"``), as far as a file has them. Words are written and spaced as in
+    :func:`~bertology.corpora.formats.brackets.read_trees`.
 
     One file is the split its name speaks of, else ``test``. In a folder it is that of which its name or the first
     folder on the way to it speaks (``train/…``, ``development/…``). Where none speaks of any, splits are made: of ten

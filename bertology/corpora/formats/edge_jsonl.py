@@ -33,26 +33,6 @@ class _Shape:
     where: str = ""
 
 
-def read_edge_jsonl(path: Path, *, layer: str, oddities: Oddities | None = None) -> Iterator[Sentence]:
-    """The sentences of a file of edge-probing examples, one JSON object a line.
-
-    An object has ``text``, its words parted by spaces, and ``targets``: each with ``span1``, in two-span tasks
-    ``span2`` (``[start, end]`` of words, 0-based, end exclusive), and ``label``, a string, or a list of strings where
-    many labels may hold of a span. ``info`` is kept as a comment. Where it states the natural ``text`` that the words
-    spell, as :func:`write_edge_jsonl` writes it, that is the sentence's; else words are joined by single spaces.
-
-    Args:
-        path: the file.
-        layer: what to call the targets: ``constituents``, ``entities``, ``srl``, ``proto_roles``, ``coref``,
-            ``winograd``, ``relations`` or a name of one's own.
-        oddities: collects what is unusual but no error.
-
-    Raises:
-        CorpusError: the file or a line of it is not as it should be; the message names file, line and field.
-    """
-    return _read(path, layer, _Shape(), oddities or Oddities())
-
-
 def _read(path: Path, layer: str, shape: _Shape, oddities: Oddities) -> Iterator[Sentence]:
     if not _LAYER_NAME.fullmatch(layer):
         raise CorpusError(f"layer {quoted(layer)} is no name for targets; write small letters, digits and _")
@@ -135,7 +115,7 @@ def _label(plain: Any, where: str) -> str | tuple[str, ...]:
 def write_edge_jsonl(path: str | Path, sentences: Iterable[Sentence], *, layer: str) -> None:
     """Write the targets of one layer as edge-probing examples, one JSON object a line.
 
-    :func:`read_edge_jsonl` gives back words, natural text, identifiers, ``info`` and targets; word-level annotation
+    :func:`load_edge_jsonl` gives back words, natural text, identifiers, ``info`` and targets; word-level annotation
     and other targets have no place in this format and are left out. Sentences without a target are written too.
 
     Raises:
@@ -171,7 +151,21 @@ def _plain(target: Target) -> dict[str, Any]:
 
 
 def load_edge_jsonl(path: Path, *, layer: str) -> Corpus:
-    """The corpus in a folder of ``.jsonl`` files, one a split, or in one file."""
+    """The corpus in a folder of files of edge-probing examples, one a split, or in one file.
+
+    A line is a JSON object with ``text``, its words parted by spaces, and ``targets``: each with ``span1``, in two-span
+    tasks ``span2`` (``[start, end]`` of words, 0-based, end exclusive), and ``label``, a string, or a list of strings
+    where many labels may hold of a span. ``info`` is kept as a comment. Where it states the natural ``text`` that the
+    words spell, as :func:`write_edge_jsonl` writes it, that is the sentence's; else words are joined by single spaces.
+
+    Args:
+        path: the folder or file.
+        layer: what to call the targets: ``constituents``, ``entities``, ``srl``, ``proto_roles``, ``coref``,
+            ``winograd``, ``relations`` or a name of one's own.
+
+    Raises:
+        CorpusError: a file or a line of it is not as it should be; the message names file, line and field.
+    """
     shape = _Shape()
 
     def read(file: Path, oddities: Oddities) -> Iterator[Sentence]:

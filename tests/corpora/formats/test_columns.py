@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from bertology.corpora import load_corpus
-from bertology.corpora._files import Oddities
-from bertology.corpora.formats.columns import read_columns
+from bertology.corpora import Sentences, load_corpus
+from bertology.corpora.formats.columns import load_columns
 from bertology.errors import CorpusError
 
 NO_SPACING = "sentences without spacing, words joined by single spaces"
+
+
+def read_columns(path: Path, columns: str | None = None) -> Sentences:
+    return load_columns(path, columns=columns)["test"]
 
 
 @pytest.fixture
@@ -25,13 +28,13 @@ def written(tmp_path: Path):
 
 def test_conll_2000(written):
     path = written("# # B-NP\n1.8 CD I-NP\nfell VBD B-VP\n. . O\n\nUp IN B-PP\n")
-    oddities = Oddities()
-    first, second = read_columns(path, oddities=oddities)
+    corpus = load_columns(path)
+    first, second = corpus["test"]
     assert first.words == ("#", "1.8", "fell", ".")
     assert first.text == "# 1.8 fell ."
     assert first.layers == {"xpos": ("#", "CD", "VBD", "."), "chunk": ("B-NP", "I-NP", "B-VP", "O")}
     assert (first.id, second.id) == ("1", "2")
-    assert oddities.notes() == {NO_SPACING: "2, first at test.conll:1"}
+    assert corpus.notes == {NO_SPACING: "2, first at test.conll:1"}
 
 
 def test_conll_2003_in_iob1(written):
@@ -39,13 +42,13 @@ def test_conll_2003_in_iob1(written):
         "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\nGerman JJ I-NP I-MISC\ncall NN I-NP O\n"
         "Paris NNP B-NP I-LOC\n\n-DOCSTART- -X- O O\n\nBonn NNP I-NP I-LOC\nRome NNP I-NP B-LOC\n"
     )
-    oddities = Oddities()
-    sentences = read_columns(path, oddities=oddities)
+    corpus = load_columns(path)
+    sentences = corpus["test"]
     assert sentences[0].layers["chunk"] == ("B-NP", "B-VP", "B-NP", "I-NP", "B-NP")
     assert sentences[0].layers["ner"] == ("B-ORG", "O", "B-MISC", "O", "B-LOC")
     assert sentences[1].layers["ner"] == ("B-LOC", "B-LOC")
     assert sentences[1].layers["chunk"] == ("B-NP", "I-NP")
-    assert oddities.notes() == {
+    assert corpus.notes == {
         "-DOCSTART- lines, left out": "2, first at test.conll:1",
         NO_SPACING: "2, first at test.conll:3",
         "chunk tags turned from IOB1 into IOB2": "4, first at test.conll:3",

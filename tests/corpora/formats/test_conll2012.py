@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bertology.corpora import Sentence, load_corpus
-from bertology.corpora._files import Oddities
-from bertology.corpora.formats.conll2012 import read_conll2012
+from bertology.corpora import Corpus, Sentence, load_corpus
+from bertology.corpora.formats.conll2012 import load_conll2012
 from bertology.errors import CorpusError
 
 BEGIN, END = "#begin document (nw/made/00/made_0001); part 000\n", "#end document\n"
@@ -29,10 +28,14 @@ def _file(rows: list[str], *, begin: str = BEGIN, end: str = END) -> str:
     return begin + "".join(lines) + "\n" + end
 
 
-def _read(tmp_path: Path, text: str, oddities: Oddities | None = None) -> list[Sentence]:
+def _load(tmp_path: Path, text: str) -> Corpus:
     path = tmp_path / "made.v4_gold_conll"
     path.write_text(text)
-    return list(read_conll2012(path, oddities=oddities))
+    return load_conll2012(path)
+
+
+def _read(tmp_path: Path, text: str) -> list[Sentence]:
+    return list(_load(tmp_path, text)["test"])
 
 
 def _said(sentence: Sentence, layer: str) -> list[tuple[str, object, str]]:
@@ -85,12 +88,10 @@ def test_mentions_of_one_name_may_nest(tmp_path):
 
 
 def test_a_column_of_roles_without_predicate_is_listed(tmp_path):
-    oddities = Oddities()
-    _read(tmp_path, _file(["a NN * - - - - * (A0*) -", "b NN * - - - - * * -"]), oddities)
-    assert oddities.skipped() == {"columns of roles without a predicate (V": ("made.v4_gold_conll:2",)}
-    oddities = Oddities()
-    _read(tmp_path, _file(["a NN * - - - - * (V*) -"]), oddities)
-    assert oddities.notes()["predicates without arguments"] == "1: made.v4_gold_conll:2"
+    corpus = _load(tmp_path, _file(["a NN * - - - - * (A0*) -", "b NN * - - - - * * -"]))
+    assert corpus.skipped == {"columns of roles without a predicate (V": ("made.v4_gold_conll:2",)}
+    corpus = _load(tmp_path, _file(["a NN * - - - - * (V*) -"]))
+    assert corpus.notes["predicates without arguments"] == "1: made.v4_gold_conll:2"
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from bertology.corpora import Sentence, Sentences, Target
-from bertology.corpora._files import Oddities
-from bertology.corpora.formats.edge_jsonl import load_edge_jsonl, read_edge_jsonl, write_edge_jsonl
+from bertology.corpora.formats.edge_jsonl import load_edge_jsonl, write_edge_jsonl
 from bertology.errors import CorpusError
 
 ONE = {"span1": [0, 1], "label": "X"}
@@ -23,7 +22,7 @@ def _line(*targets: object, text: object = "the cat sat", **more: object) -> str
 def _read(tmp_path: Path, *lines: str) -> list[Sentence]:
     path = tmp_path / "edges.jsonl"
     path.write_text("".join(lines), encoding="utf-8")
-    return list(read_edge_jsonl(path, layer="made"))
+    return list(load_edge_jsonl(path, layer="made")["test"])
 
 
 def test_one_and_two_spans_and_many_labels(tmp_path):
@@ -47,13 +46,13 @@ def test_sentences_without_targets_and_blank_lines_are_no_error(tmp_path):
 
 
 def test_words_without_stated_spacing_are_counted(tmp_path):
-    oddities = Oddities()
     path = tmp_path / "edges.jsonl"
     path.write_text(_line(ONE) + _line(ONE, text="It 's", info={"text": "It's"}), encoding="utf-8")
-    first, second = read_edge_jsonl(path, layer="made", oddities=oddities)
+    corpus = load_edge_jsonl(path, layer="made")
+    first, second = corpus["test"]
     assert first.text == "the cat sat"
     assert second.text == "It's"
-    assert oddities.notes() == {"sentences without spacing, words joined by single spaces": "1, first at edges.jsonl:1"}
+    assert corpus.notes == {"sentences without spacing, words joined by single spaces": "1, first at edges.jsonl:1"}
 
 
 def test_what_is_written_is_read_again(tmp_path):
@@ -71,7 +70,7 @@ def test_what_is_written_is_read_again(tmp_path):
     plain = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert plain[0]["text"] == "It 's here ."
     assert plain[0]["targets"][0] == {"span1": [1, 2], "span2": [0, 1], "label": ["awareness", "volition"]}
-    again = list(read_edge_jsonl(path, layer="proto_roles"))
+    again = list(load_edge_jsonl(path, layer="proto_roles")["test"])
     assert [(s.id, s.text, s.words, s.spans, s.targets) for s in again] == [
         (s.id, s.text, s.words, s.spans, s.targets) for s in sentences
     ]
@@ -145,12 +144,12 @@ def test_bytes_that_are_not_utf8(tmp_path):
     path = tmp_path / "edges.jsonl"
     path.write_bytes(_line(ONE).encode() + b'{"text": "caf\xe9", "targets": []}\n')
     with pytest.raises(CorpusError, match=r"edges.jsonl:2: byte 0xe9 .* is not UTF-8"):
-        list(read_edge_jsonl(path, layer="made"))
+        load_edge_jsonl(path, layer="made")
 
 
 def test_layers_are_named_in_small_letters(tmp_path):
     with pytest.raises(CorpusError, match="layer 'Made Up' is no name for targets"):
-        list(read_edge_jsonl(tmp_path / "x.jsonl", layer="Made Up"))
+        load_edge_jsonl(tmp_path / "x.jsonl", layer="Made Up")
 
 
 def test_what_cannot_be_written(tmp_path):

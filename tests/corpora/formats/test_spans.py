@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bertology.corpora import Sentence, Sentences, Target
 from bertology.corpora.formats._spans import NotIob, entities_of, to_iob2
-from bertology.corpora.formats.columns import read_columns
+from bertology.corpora.formats.columns import load_columns
 from bertology.errors import CorpusError
 
 # spans of a sentence as pieces: (type or None, length); neighbouring pieces are different spans
@@ -127,7 +127,7 @@ def test_entities_of_tags_that_are_not_iob2(tags, message):
 def test_column_files_bring_entities_and_keep_their_fingerprint(tmp_path):
     path = tmp_path / "made.iob2"
     path.write_text("a\tB-X\nb\tI-X\nc\tO\n\nd\tO\n")
-    first, second = held = read_columns(path)
+    first, second = held = load_columns(path)["test"]
     assert first.targets == {"entities": (Target((0, 2), "X"),)}
     assert second.targets == {}
     bare = [Sentence.from_words(s.words, layers=s.layers) for s in held]
