@@ -26,7 +26,7 @@ them is below one half. In natural and nonce sentences more than is marked may t
 from dataclasses import dataclass
 from typing import Literal
 
-from bertology.corpora.prompts import AgreementPair, Unasked, read_agreement
+from bertology.corpora.prompts import AgreementPair, read_agreement
 from bertology.errors import BertologyError
 from bertology.pocket import AgreementItem, agreement_items
 from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut, ProbeFamily
@@ -65,8 +65,8 @@ class Agreement(ClozeProbe):
         items: list[ClozeItem] = []
         left_out: list[LeftOut] = []
         for pair in read_agreement(source):
-            if isinstance(pair, Unasked):
-                left_out.append(LeftOut(pair.id, pair.group, pair.reason))
+            if isinstance(pair, LeftOut):
+                left_out.append(pair)
                 continue
             group = self._group(pair)
             if not group:

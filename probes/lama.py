@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bertology.cloze import MASK
-from bertology.corpora.prompts import PrimedFact, Unasked, read_lama, read_pararel, read_primed
+from bertology.corpora.prompts import PrimedFact, read_lama, read_pararel, read_primed
 from bertology.errors import BertologyError
 from bertology.measures import find_metric, mean_over_groups
 from bertology.pocket import Fact, candidates, facts
@@ -77,7 +77,7 @@ class Lama(ClozeProbe):
             )
             for fact in found
         )
-        return ClozeItems(tuple(items), _left_out(unasked), clusters="subjects")
+        return ClozeItems(tuple(items), unasked, clusters="subjects")
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Paraphrases(ClozeProbe):
         for fact in found:
             objects.setdefault(fact.group, {})[fact.answer] = None
         vocabularies = {relation: tuple(words) for relation, words in objects.items()}
-        return ClozeItems(items, _left_out(unasked), vocabularies, clusters="facts")
+        return ClozeItems(items, unasked, vocabularies, clusters="facts")
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Negated(ClozeProbe):
             if not troubles[fact.id]
         )
         left_out = (LeftOut(fact.id, fact.group, troubles[fact.id]) for fact in found if troubles[fact.id])
-        return ClozeItems(items, (*_left_out(unasked), *left_out), clusters="subjects")
+        return ClozeItems(items, (*unasked, *left_out), clusters="subjects")
 
 
 def _negation_trouble(fact: PrimedFact) -> str:
@@ -188,7 +188,7 @@ class Misprimed(ClozeProbe):
         asked = [one for fact in found for one in _with_primes(fact, tuple(kinds[fact.set]))]
         items = tuple(one for one in asked if isinstance(one, ClozeItem))
         left_out = (one for one in asked if isinstance(one, LeftOut))
-        return ClozeItems(items, (*_left_out(unasked), *left_out), clusters="facts")
+        return ClozeItems(items, (*unasked, *left_out), clusters="facts")
 
 
 def _with_primes(fact: PrimedFact, kinds: tuple[str, ...]) -> Iterator[ClozeItem | LeftOut]:
@@ -203,10 +203,6 @@ def _with_primes(fact: PrimedFact, kinds: tuple[str, ...]) -> Iterator[ClozeItem
             yield LeftOut(name, group, "prime that is the answer")
         else:
             yield ClozeItem(name, fact.id, group, text, answer=fact.answer)
-
-
-def _left_out(unasked: tuple[Unasked, ...]) -> tuple[LeftOut, ...]:
-    return tuple(LeftOut(one.id, one.group, one.reason) for one in unasked)
 
 
 # The pocket world.

@@ -17,7 +17,7 @@ no version without what decides: there is no ``blind`` baseline.
 
 from dataclasses import dataclass
 
-from bertology.corpora.prompts import MinimalPair, Unasked, read_minimal_pairs
+from bertology.corpora.prompts import MinimalPair, read_minimal_pairs
 from bertology.pocket import agreement_items
 from bertology.probing import ClozeItem, ClozeItems, ClozeProbe, LeftOut
 
@@ -40,7 +40,7 @@ class MinimalPairs(ClozeProbe):
             return ClozeItems(_pocket(), clusters="pairs")
         found = tuple(read_minimal_pairs(source))
         items = tuple(_item(pair) for pair in found if isinstance(pair, MinimalPair))
-        left_out = tuple(LeftOut(pair.id, pair.group, pair.reason) for pair in found if isinstance(pair, Unasked))
+        left_out = tuple(pair for pair in found if isinstance(pair, LeftOut))
         return ClozeItems(items, left_out, clusters="frames")
 
 

@@ -1,6 +1,7 @@
 """What a probe is, and the probes that are installed."""
 
-from bertology.probing._cloze import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe, LeftOut
+from bertology.corpora.prompts import LeftOut
+from bertology.probing._cloze import ClozeAsks, ClozeItem, ClozeItems, ClozeProbe
 from bertology.probing._contract import Probe, ProbeFamily, RepresentationProbe, SentenceProbe, labels_in
 from bertology.probing._examples import (
     Examples,

@@ -11,6 +11,7 @@ from typing import Literal
 
 from bertology._files import canonical_json, digest
 from bertology.cloze import AnswerForm
+from bertology.corpora.prompts import LeftOut
 from bertology.errors import CorpusError, quoted
 from bertology.probing._contract import Probe
 
@@ -50,15 +51,6 @@ class ClozeItem:
     """The text that it is compared with; of ``choices`` the one in which the rivals are asked, if it is another."""
     blind: str = ""
     """The text without what decides; its last mask is the one that is asked about. Empty if there is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """An item that cannot be asked."""
-
-    id: str
-    group: str
-    reason: str
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from bertology.corpora.prompts._diagnostics import (
     with_article,
 )
 from bertology.corpora.prompts._documents import Document, read_documents
-from bertology.corpora.prompts._items import Unasked
+from bertology.corpora.prompts._items import LeftOut
 from bertology.corpora.prompts._lama import PrimedFact, read_lama, read_pararel, read_primed
 from bertology.corpora.prompts._made import (
     MADE,
@@ -34,13 +34,13 @@ __all__ = [
     "AgreementPair",
     "Diagnostics",
     "Document",
+    "LeftOut",
     "MadeItem",
     "MinimalPair",
     "NegationItem",
     "PragmaticItem",
     "PrimedFact",
     "RoleItem",
-    "Unasked",
     "addition_items",
     "affordance_items",
     "check_made",

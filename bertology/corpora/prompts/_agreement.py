@@ -10,7 +10,7 @@ from typing import Literal
 
 from bertology._inputs import is_numeral
 from bertology.corpora._files import first_line, text_lines
-from bertology.corpora.prompts._items import MASK, Unasked, files_of
+from bertology.corpora.prompts._items import MASK, LeftOut, files_of
 from bertology.corpora.prompts._minimal_pairs import STARRED, Stimulus, closed, stimuli
 from bertology.errors import CorpusError, quoted
 
@@ -54,7 +54,7 @@ def _attractors(number: int) -> str:
     return f"{number} attractor{'' if number == 1 else 's'}"
 
 
-def read_agreement(path: str | Path) -> Iterator[AgreementPair | Unasked]:
+def read_agreement(path: str | Path) -> Iterator[AgreementPair | LeftOut]:
     """Agreement items of a file, or of a folder with files of one kind, in the order in which they come.
 
     - Marvin & Linzen's stimuli: JSON lines with ``case``, ``condition`` and ``sentences``, or a table with tabs
@@ -93,12 +93,12 @@ def _kind_of(path: Path) -> AgreementKind:
     return "linzen" if first[0].isdigit() else "marvin_linzen"
 
 
-def _marvin_linzen(path: Path) -> Iterator[AgreementPair | Unasked]:
+def _marvin_linzen(path: Path) -> Iterator[AgreementPair | LeftOut]:
     for stimulus in stimuli(path):
         construction = stimulus.construction
         name = stimulus.case if construction is None else construction.name
         reason = _not_agreement(stimulus)
-        yield Unasked(stimulus.id, name, reason) if reason else _masked(stimulus, name)
+        yield LeftOut(stimulus.id, name, reason) if reason else _masked(stimulus, name)
 
 
 def _not_agreement(stimulus: Stimulus) -> str:
@@ -124,7 +124,7 @@ def _masked(stimulus: Stimulus, name: str) -> AgreementPair:
     return AgreementPair(stimulus.id, "marvin_linzen", text, right, wrong, frame, name, n_attractors, blind)
 
 
-def _gulordava(path: Path) -> Iterator[AgreementPair | Unasked]:
+def _gulordava(path: Path) -> Iterator[AgreementPair | LeftOut]:
     first: Mapping[str, str] | None = None
     where = str(path)
     for where, row in _rows(path):
@@ -159,7 +159,7 @@ def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
         raise CorpusError(f"{path}:{reader.line_num}: no row of a table ({error}); check its quotation marks") from None
 
 
-def _of_rows(correct: Mapping[str, str], wrong: Mapping[str, str], where: str) -> AgreementPair | Unasked:
+def _of_rows(correct: Mapping[str, str], wrong: Mapping[str, str], where: str) -> AgreementPair | LeftOut:
     words = correct["sent"].split()
     words = words[:-1] if words[-1] == "<eos>" else words
     for field in ("n_attr", "len_prefix"):
@@ -173,12 +173,12 @@ def _of_rows(correct: Mapping[str, str], wrong: Mapping[str, str], where: str) -
     structure = f"{'original' if correct['type'] == 'original' else 'nonce'} {correct['pattern']}"
     good, bad = correct["form"], wrong["form"]
     if good == bad:
-        return Unasked(name, _attractors(int(correct["n_attr"])), "the two forms are the same")
+        return LeftOut(name, _attractors(int(correct["n_attr"])), "the two forms are the same")
     words[place] = MASK
     return AgreementPair(name, "gulordava", " ".join(words), good, bad, frame, structure, int(correct["n_attr"]))
 
 
-def _linzen(path: Path) -> Iterator[AgreementPair | Unasked]:
+def _linzen(path: Path) -> Iterator[AgreementPair | LeftOut]:
     for number, line in enumerate(text_lines(path), 1):
         if not line.strip():
             continue
@@ -193,7 +193,7 @@ def _linzen(path: Path) -> Iterator[AgreementPair | Unasked]:
             raise CorpusError(f"{where}: {masked.split().count(STARRED)} {STARRED} in the sentence; write one")
         name = f"{path.stem}-{number}"
         if good == bad:
-            yield Unasked(name, _attractors(int(n_attractors)), "the two forms are the same")
+            yield LeftOut(name, _attractors(int(n_attractors)), "the two forms are the same")
         else:
             text = " ".join(MASK if word == STARRED else word for word in masked.split())
             yield AgreementPair(name, "linzen", text, good, bad, name, n_attractors=int(n_attractors))

@@ -100,8 +100,8 @@ def blind_prompt_of(template: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Unasked:
-    """An item of a source that cannot be scored, and the reason."""
+class LeftOut:
+    """An item of a source that cannot be asked, whatever the model, and why."""
 
     id: str
     group: str

@@ -14,7 +14,7 @@ from typing import Any
 from bertology._inputs import given_path
 from bertology.corpora._files import json_objects
 from bertology.corpora.prompts._items import (
-    Unasked,
+    LeftOut,
     blind_prompt_of,
     checked_template,
     mask_trouble,
@@ -99,7 +99,7 @@ def read_relations(path: str | Path) -> Mapping[str, LamaRelation]:
     return _GOOGLE_RE | relations
 
 
-def read_lama(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[Unasked, ...]]:
+def read_lama(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[LeftOut, ...]]:
     """The facts of LAMA as prompts, in order of file and line, and items that cannot be scored.
 
     Objects that name a relation (``predicate_id`` of T-REx, ``pred`` of Google-RE: ``/people/person/place_of_birth``)
@@ -122,14 +122,14 @@ def read_lama(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[Unasked, ..
     relations_file = _relations_file(path)
     relations = _GOOGLE_RE if relations_file is None else read_relations(relations_file)
     facts: list[LamaFact] = []
-    unasked: list[Unasked] = []
+    unasked: list[LeftOut] = []
     owners: dict[str, Path] = {}
     for file in files:
         for fact, trouble in _lama_facts(file, relations, relations_file):
             if owners.setdefault(fact.id, file) != file:
                 raise CorpusError(f"{file}: {fact.id} is in {owners[fact.id]}, too; give one of the two files")
             if trouble:
-                unasked.append(Unasked(fact.id, fact.group, trouble))
+                unasked.append(LeftOut(fact.id, fact.group, trouble))
             else:
                 facts.append(fact)
     return tuple(facts), tuple(unasked)
@@ -198,7 +198,7 @@ _FACTS, _PATTERNS = "trex_lms_vocab", "pattern_data/graphs_json"
 _PARAREL_LAYOUT = f"give ParaRel's data folder, with {_FACTS} and {_PATTERNS}, or a file of {_FACTS}"
 
 
-def read_pararel(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[Unasked, ...]]:
+def read_pararel(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[LeftOut, ...]]:
     """The facts of ParaRel, each in all patterns of its relation, and items that cannot be scored.
 
     These are facts of relations with fewer than two patterns (the paper leaves these relations out, too), with empty
@@ -216,7 +216,7 @@ def read_pararel(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[Unasked,
     if not files:
         raise CorpusError(f"{root / _FACTS}: no facts in it; {_PARAREL_LAYOUT}")
     facts: list[LamaFact] = []
-    unasked: list[Unasked] = []
+    unasked: list[LeftOut] = []
     for file in files:
         relation = file.name.removesuffix(".jsonl")
         patterns = _patterns(root / _PATTERNS / file.name)
@@ -225,7 +225,7 @@ def read_pararel(path: str | Path) -> tuple[tuple[LamaFact, ...], tuple[Unasked,
             texts = tuple(prompt_of(pattern, subject) for pattern in patterns)
             fact = LamaFact(f"{relation}:{number}", relation, subject, answer, texts[0] if texts else "", texts=texts)
             if trouble := _trouble(fact):
-                unasked.append(Unasked(fact.id, relation, trouble))
+                unasked.append(LeftOut(fact.id, relation, trouble))
             else:
                 facts.append(fact)
     return tuple(facts), tuple(unasked)
@@ -284,7 +284,7 @@ class PrimedFact(LamaFact):
     ``random``; empty where the source does not state it."""
 
 
-def read_primed(path: str | Path) -> tuple[tuple[PrimedFact, ...], tuple[Unasked, ...]]:
+def read_primed(path: str | Path) -> tuple[tuple[PrimedFact, ...], tuple[LeftOut, ...]]:
     """The facts of negated and misprimed LAMA, in order of file and line, and items that cannot be scored.
 
     The source has each fact in up to three folders, which differ by the word it is primed with; here it is one fact.
@@ -303,11 +303,11 @@ def read_primed(path: str | Path) -> tuple[tuple[PrimedFact, ...], tuple[Unasked
     if any(file.name == RELATIONS_FILE for file in files):
         raise CorpusError(f"{path}: LAMA as it was first, without negated or misprimed sentences; {_PRIMED_LAYOUT}")
     facts: dict[tuple[str, str, str, str], PrimedFact] = {}
-    unasked: list[Unasked] = []
+    unasked: list[LeftOut] = []
     for file in files:
         for where, fact, trouble in _primed_facts(file):
             if trouble:
-                unasked.append(Unasked(":".join((fact.id, *fact.misprimed)), fact.group, trouble))
+                unasked.append(LeftOut(":".join((fact.id, *fact.misprimed)), fact.group, trouble))
                 continue
             key = (fact.set, fact.group, fact.text, fact.answer)
             facts[key] = _merged(facts[key], fact, where) if key in facts else fact

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from bertology._inputs import described
 from bertology.corpora._files import at_least_one, json_objects, text_lines
-from bertology.corpora.prompts._items import MASK, Unasked, files_of, words_field
+from bertology.corpora.prompts._items import MASK, LeftOut, files_of, words_field
 from bertology.errors import CorpusError
 
 PairKind = Literal["blimp", "marvin_linzen"]
@@ -39,7 +39,7 @@ class MinimalPair:
     """BLiMP's field: *syntax*."""
 
 
-def read_minimal_pairs(path: str | Path) -> Iterator[MinimalPair | Unasked]:
+def read_minimal_pairs(path: str | Path) -> Iterator[MinimalPair | LeftOut]:
     """Minimal pairs of a file, or of the files of a folder, in the order in which they come.
 
     - BLiMP's JSON lines: ``sentence_good``, ``sentence_bad``, ``UID``, ``pairID``, ``linguistics_term``, ``field``.
@@ -58,7 +58,7 @@ def read_minimal_pairs(path: str | Path) -> Iterator[MinimalPair | Unasked]:
     for file in files_of(path, _SUFFIXES, what="minimal pairs"):
         for pair in at_least_one(_pairs(file), f"{file}: no item in it; name a file of minimal pairs"):
             same = pair.good == pair.bad
-            yield Unasked(pair.id, pair.group, "the two sentences are the same") if same else pair
+            yield LeftOut(pair.id, pair.group, "the two sentences are the same") if same else pair
 
 
 def _pairs(path: Path) -> Iterator[MinimalPair]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertology.corpora.prompts import AgreementPair, Unasked, read_agreement
+from bertology.corpora.prompts import AgreementPair, LeftOut, read_agreement
 from bertology.errors import CorpusError
 from bertology.measures import Grouped, find_metric
 
@@ -177,10 +177,10 @@ def test_what_is_no_agreement_or_differs_in_more_than_one_word_is_listed(tmp_pat
         stimulus("simple_agrmt", "the dog barks", "the  dog barks"),
     )
     assert list(read_agreement(path)) == [
-        Unasked("a-1", "simple NPI", "negative polarity, which is no agreement"),
-        Unasked("a-2", "simple", "the two sentences differ in more than one word"),
-        Unasked("a-4", "simple", "the two sentences differ in more than one word"),
-        Unasked("a-5", "simple", "the two sentences are the same"),
+        LeftOut("a-1", "simple NPI", "negative polarity, which is no agreement"),
+        LeftOut("a-2", "simple", "the two sentences differ in more than one word"),
+        LeftOut("a-4", "simple", "the two sentences differ in more than one word"),
+        LeftOut("a-5", "simple", "the two sentences are the same"),
     ]
 
 
@@ -190,7 +190,7 @@ def test_two_rows_of_a_table_are_an_item(tmp_path):
     text = 'The " key " to x {mask} .'
     assert pair == AgreementPair("L-3-1", "gulordava", text, "is", "are", "L-3", "nonce L", 1)
     assert pair.attractors == "1 attractor"
-    assert same == Unasked("L-3-1", "1 attractor", "the two forms are the same")
+    assert same == LeftOut("L-3-1", "1 attractor", "the two forms are the same")
 
 
 def test_natural_sentences_with_their_attractors(tmp_path):
@@ -204,7 +204,7 @@ def test_natural_sentences_with_their_attractors(tmp_path):
     text = "The key to the cabinets of men {mask} lost ."
     assert pair == AgreementPair("lgd_dataset-1", "linzen", text, "is", "are", "lgd_dataset-1", n_attractors=2)
     assert (pair.attractors, pair.structure, pair.blind) == ("2 attractors", "", "")
-    assert same == Unasked("lgd_dataset-2", "0 attractors", "the two forms are the same")
+    assert same == LeftOut("lgd_dataset-2", "0 attractors", "the two forms are the same")
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_a_folder_has_files_of_one_kind(tmp_path):
 
 def test_marvin_and_linzen_as_goldberg_counts_them(real_data: Callable[[str], Path]) -> None:
     found = list(read_agreement(real_data("marvin_linzen")))
-    assert Counter(pair.reason for pair in found if isinstance(pair, Unasked)) == {
+    assert Counter(pair.reason for pair in found if isinstance(pair, LeftOut)) == {
         "negative polarity, which is no agreement": 120 + 144 + 4_800 + 5_760
     }
     pairs = [pair for pair in found if isinstance(pair, AgreementPair)]

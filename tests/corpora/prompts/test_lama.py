@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bertology.corpora.prompts import Unasked, read_lama
+from bertology.corpora.prompts import LeftOut, read_lama
 from bertology.corpora.prompts._lama import LamaFact, LamaRelation, read_relations
 from bertology.errors import CorpusError
 
@@ -120,11 +120,11 @@ def test_what_cannot_be_asked_is_listed_with_its_reason(folder: Path) -> None:
     assert [fact.id for fact in facts] == ["P19:4"]
     group = "N-1 P19 place of birth"
     assert unasked == (
-        Unasked("Squad:1", "SQuAD", "no mask in the sentence"),
-        Unasked("Squad:2", "SQuAD", "more than one mask in the sentence"),
-        Unasked("P19:1", group, "subject without a label"),
-        Unasked("P19:2", group, "object without a label"),
-        Unasked("P19:3", group, "more than one mask in the sentence"),
+        LeftOut("Squad:1", "SQuAD", "no mask in the sentence"),
+        LeftOut("Squad:2", "SQuAD", "more than one mask in the sentence"),
+        LeftOut("P19:1", group, "subject without a label"),
+        LeftOut("P19:2", group, "object without a label"),
+        LeftOut("P19:3", group, "more than one mask in the sentence"),
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bertology.corpora.prompts import MinimalPair, Unasked, read_minimal_pairs
+from bertology.corpora.prompts import LeftOut, MinimalPair, read_minimal_pairs
 from bertology.errors import CorpusError
 
 PAIR = {
@@ -38,7 +38,7 @@ def test_a_pair_of_blimp(tmp_path):
 def test_twice_the_same_sentence_cannot_be_asked(tmp_path):
     path = write(tmp_path / "a.jsonl", PAIR | {"sentence_bad": "Dogs bark."}, PAIR | {"pairID": 8})
     same, pair = read_minimal_pairs(path)
-    assert same == Unasked("agreement_1-7", "agreement_1", "the two sentences are the same")
+    assert same == LeftOut("agreement_1-7", "agreement_1", "the two sentences are the same")
     assert pair.id == "agreement_1-8"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bertology.corpora.prompts import Unasked, read_pararel
+from bertology.corpora.prompts import LeftOut, read_pararel
 from bertology.corpora.prompts._lama import LamaFact
 from bertology.errors import CorpusError
 
@@ -48,11 +48,11 @@ def test_what_cannot_be_asked_is_listed_with_its_reason(root: Path) -> None:
     facts, unasked = read_pararel(root)
     assert [fact.id for fact in facts] == ["P19:1"]
     assert unasked == (
-        Unasked("P1:1", "P1", "relation with a single pattern"),
-        Unasked("P2:1", "P2", "relation without a pattern"),
-        Unasked("P3:1", "P3", "subject without a label"),
-        Unasked("P3:2", "P3", "object without a label"),
-        Unasked("P3:3", "P3", "more than one mask in the sentence"),
+        LeftOut("P1:1", "P1", "relation with a single pattern"),
+        LeftOut("P2:1", "P2", "relation without a pattern"),
+        LeftOut("P3:1", "P3", "subject without a label"),
+        LeftOut("P3:2", "P3", "object without a label"),
+        LeftOut("P3:3", "P3", "more than one mask in the sentence"),
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bertology.corpora.prompts import PrimedFact, Unasked, read_primed
+from bertology.corpora.prompts import LeftOut, PrimedFact, read_primed
 from bertology.errors import CorpusError
 
 
@@ -90,9 +90,9 @@ def test_what_cannot_be_asked_is_listed_with_its_reason(folder: Path) -> None:
     facts, unasked = read_primed(folder)
     assert len(facts) == 1
     assert unasked == (
-        Unasked("T-REx:P20:1:low-ranked", "T-REx P20", "object without a label"),
-        Unasked("T-REx:P20:2:low-ranked", "T-REx P20", "no mask in the sentence"),
-        Unasked("T-REx:P20:3:low-ranked", "T-REx P20", "more than one mask in the sentence"),
+        LeftOut("T-REx:P20:1:low-ranked", "T-REx P20", "object without a label"),
+        LeftOut("T-REx:P20:2:low-ranked", "T-REx P20", "no mask in the sentence"),
+        LeftOut("T-REx:P20:3:low-ranked", "T-REx P20", "more than one mask in the sentence"),
     )
 
 
