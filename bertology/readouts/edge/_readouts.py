@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import InitVar, asdict, dataclass, replace
 from typing import ClassVar, Literal, cast, get_args
 
 from bertology.errors import FitError
@@ -83,8 +83,12 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
     dev items goes up in steps: with many training items a fit may learn for long between two of them."""
     round_steps: int = 100
     """Least number of batches between two evaluations on dev: after a pass over few items, scores hardly change."""
-    version: int = 2
-    """Of the defaults: each registered name has its own."""
+    version: InitVar[int] = 2
+    """Of the defaults, which the registered name states; no setting."""
+    _version: ClassVar[int]
+
+    def __post_init__(self, version: int) -> None:
+        object.__setattr__(self, "_version", version)
 
     @abstractmethod
     def columns(self, layers: Sequence[int]) -> Columns:
@@ -96,7 +100,7 @@ class SpanReadout(LabelReadout[FittedEdge | FittedPooled]):
 
     @property
     def name(self) -> str:
-        return f"{self.stem}.v{self.version}"
+        return f"{self.stem}.v{self._version}"
 
     @property
     def mixing(self) -> tuple[float, float]:
