@@ -37,8 +37,8 @@ T = TypeVar("T")
 class Family(ABC):
     """How one kind of question is answered, for every probe of that kind.
 
-    A family has no state. What a probe or a corpus lacks is raised as a :class:`bertology.BertologyError` by the method
-    that finds it, in one line that names the task.
+    A family has no state. Methods that are not abstract do what suits most kinds. What a probe or a corpus lacks is
+    raised as a :class:`bertology.BertologyError` by the method that finds it, in one line that names the task.
     """
 
     # Which questions, and what they need.
@@ -47,23 +47,26 @@ class Family(ABC):
     def answers(self, probe: Probe) -> bool:
         """Whether the probe is of this kind; it is of exactly one family's."""
 
-    @abstractmethod
     def signals(self, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
-        """The stored vectors of the corpus that readout configurations read, extracted before anything is computed."""
+        """The stored vectors of the corpus that readout configurations read, extracted before anything is computed.
+
+        None, unless a family says otherwise: the model runs when cells are computed.
+        """
+        return ()
 
     @abstractmethod
     def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:
         """The splits of the corpus that the task needs; none for a task with items of its own."""
 
-    @abstractmethod
     def items(self, probe: Probe, source: str, *, most: int | None) -> TaskItems | None:
-        """Items of the probe's own, which are not sentences of a corpus.
+        """Items of the probe's own, which are not sentences of a corpus; None where there are none.
 
         Args:
             probe: the question.
             source: name or path of where they come from.
             most: at most so many items of each group.
         """
+        return None
 
     @abstractmethod
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
@@ -73,26 +76,24 @@ class Family(ABC):
             BertologyError: one does not fit the task or the model.
         """
 
-    @abstractmethod
     def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
         """The configurations in their order, those in one place that share their passes over the data.
 
         Configurations may come as they are written in an experiment, unchecked.
         """
+        return tuple((config,) for config in configs)
 
-    @abstractmethod
-    def check_settings(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+    def check_settings(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:  # noqa: B027
         """Raise what is wrong with settings, as far as :meth:`configs` does not find it without torch."""
 
-    @abstractmethod
-    def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
+    def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:  # noqa: B027
         """Raise what would keep the task from being computed, as far as it can be known without the model's weights."""
 
     # Which cells there are.
 
-    @abstractmethod
     def asks_random_weights(self, probe: Probe) -> bool:
         """Whether random weights are a control of the task."""
+        return True
 
     @abstractmethod
     def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
@@ -106,39 +107,49 @@ class Family(ABC):
     def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """The cells of a readout configuration on weights of one initialisation."""
 
-    @abstractmethod
     def fewest_columns(self, probe: Probe, config: ReadoutConfig | None, *, layers: int, seeds: int) -> int:
         """The fewest cells of a readout configuration (None: the task's own), before any model or corpus is known."""
+        return layers
 
-    @abstractmethod
     def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
         """The baselines of a task among the controls that are asked for."""
+        return ()
 
-    @abstractmethod
     def baseline_identity(self, config: ReadoutConfig) -> dict[str, Any]:
         """What decides the numbers of baselines besides :meth:`task_identity`, given the first configuration."""
+        return {}
 
-    @abstractmethod
     def unreadable(self, pair: Pair, probe: Probe) -> Unreadable:
         """What the model cannot read of the splits of a task, and so its baselines are not scored on."""
+        return {}, {}
 
     # How they are computed.
 
-    @abstractmethod
     def pass_key(self, group: FitGroup) -> Hashable | None:
         """What groups on the same weights have in common that are computed in one pass; None: each by itself."""
+        return None
 
-    @abstractmethod
     def compute(self, groups: Sequence[FitGroup], job: Job) -> Iterator[tuple[FitGroup, Exception | None]]:
         """Compute groups of one :meth:`pass_key` and write their cells, each as it is finished.
 
         Yields:
             Each group when its cells are written, or with what went wrong, which does not stop the others.
         """
+        return one_by_one(groups, lambda group: self.compute_group(group, job))
 
-    @abstractmethod
+    def compute_group(self, group: FitGroup, job: Job) -> None:
+        """Compute one group and write its cells, where :meth:`compute` takes one after the other."""
+        for cells in group.members:
+            self.compute_cells(cells, job)
+
+    def compute_cells(self, cells: FitCells, job: Job) -> None:
+        """Compute and write the cells of one configuration, where nothing in its group is computed with it."""
+        lacking = "compute_cells, compute_group or compute, of which its family has none"
+        raise BertologyError(f"task {cells.probe.task} needs {lacking}")
+
     def compute_baselines(self, baselines: BaselineCells, job: Job) -> None:
         """Compute baselines and write their cells."""
+        raise BertologyError(f"task {baselines.probe.task} has no baselines")
 
     # How they become rows.
 
@@ -146,21 +157,21 @@ class Family(ABC):
     def task_columns(self, pair: Pair, probe: Probe) -> dict[str, Any]:
         """Columns of all rows of a task: ``corpus_fingerprint``, ``split``, ``language``, ``annotation``."""
 
-    @abstractmethod
     def fit_columns(self, pair: Pair, cells: FitCells) -> dict[str, Any]:
         """Further columns of the rows of a readout configuration, such as ``pooling``."""
+        return {"pooling": None}
 
-    @abstractmethod
     def main_metric(self, cells: FitCells, control: str) -> str:
         """The metric by which cells of a control are named where they could not be computed."""
+        return cells.probe.scores[0].name
 
     @abstractmethod
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
         """The rows and comparisons of a readout configuration, on each draw of its weights."""
 
-    @abstractmethod
     def baseline_rows(self, baselines: BaselineCells, scoring: Scoring) -> Tables:
         """The rows of baselines."""
+        return Tables(())
 
     # What they will cost.
 

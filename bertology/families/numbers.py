@@ -12,13 +12,12 @@ from bertology.errors import BertologyError, FitError, quoted
 from bertology.families.cells import Stopwatch, versions, write_cell
 from bertology.families.item_vectors import check_pools, items_param, keep_fit, readable, vectors_of
 from bertology.families.items import ItemColumns, Problem, counts_of, weights_of
-from bertology.families.request import Init, ReadoutConfig
+from bertology.families.request import ReadoutConfig
 from bertology.families.rows import ByControl, scored_tables, selectivity_rows
 from bertology.families.scoring import Counts, score_fits
 from bertology.families.task_data import TaskData, task_data
 from bertology.families.tasks import (
     BaselineCells,
-    CellGrid,
     Cost,
     FitCells,
     FitGroup,
@@ -26,9 +25,8 @@ from bertology.families.tasks import (
     Pair,
     Scoring,
     Tables,
-    n_draws,
 )
-from bertology.families.vectors import VectorFamily, checked_configs, vector_identity
+from bertology.families.vectors import VectorFamily, checked_configs
 from bertology.measures import Metric, count_numbers, mean_numbers
 from bertology.probing import Probe, RepresentationProbe
 from bertology.readouts import make_readout, readout_kind
@@ -62,26 +60,13 @@ class Numbers(VectorFamily):
         numbers_of(data)
         check_pools(pair, data, configs)
 
-    def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
-        """Three where the corpus is small for the model."""
-        n_words = pair.request.seeds * sum(split.n_words for split in pair.splits.by_name.values())
-        return n_draws(pair, float(n_words), is_quick=True)
-
-    def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
-        """Every layer and seed, with numbers drawn anew for each form where the model is no control itself."""
-        layers = pair.layers_of(config)
-        with_control = "control_task" in pair.request.controls and init == pair.request.init
-        controls = ("none", "control_task") if with_control else ("none",)
-        return CellGrid(controls, pair.request.seeds, layers, layers, vector_identity(pair))
-
     def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
         """The mean of the training numbers, and of those of the same word form."""
         return tuple(name for name in _BASELINES if name in controls)
 
-    def compute_group(self, group: FitGroup, job: Job) -> None:
-        """One configuration after the other."""
-        for cells in group.members:
-            _fit(cells, job)
+    def compute_cells(self, cells: FitCells, job: Job) -> None:
+        """Numbers are drawn anew for each form where they are a control."""
+        _fit(cells, job)
 
     def compute_baselines(self, baselines: BaselineCells, job: Job) -> None:
         """From the numbers and words of the training split."""
@@ -94,19 +79,11 @@ class Numbers(VectorFamily):
             provenance = {"versions": versions("numpy"), "wall_s": 0.0}
             write_cell(job.run, cell, kept, facts=_counts(data), provenance=provenance, notes=data.splits.notes)
 
-    def main_metric(self, cells: FitCells, control: str) -> str:
-        """The first of the task."""
-        return cells.probe.scores[0].name
-
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         """Sums of numbers, errors and ranks."""
         kept = read_labels(run, ids)
         numbers = np.array(list(map(float, kept.labels)))
         return count_numbers(numbers[kept.gold], numbers[kept.pred], kept.cluster, n_clusters=kept.n_clusters), ()
-
-    def task_metrics(self, probe: Probe) -> tuple[Metric, ...]:
-        """Those of the probe."""
-        return probe.scores
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
         """Scores with selectivity."""

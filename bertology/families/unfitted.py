@@ -7,41 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from bertology.errors import BertologyError
-from bertology.families.contract import Family
 from bertology.families.request import ReadoutConfig
-from bertology.families.tasks import FitCells, Pair, Signal
 from bertology.probing import Probe, is_installed, source_fingerprint
 from bertology.readouts import readout_kind
-
-
-class UnfittedFamily(Family):
-    """A family that reads a signal of the running model and fits nothing to it: seeds change no score."""
-
-    def signals(self, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
-        """Nothing is stored: the model runs when cells are computed."""
-        return ()
-
-    def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
-        """Each by itself."""
-        return tuple((config,) for config in configs)
-
-    def check_settings(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """Settings are the probe's and were checked with the configurations."""
-
-    def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
-        """What the data lacks is found when it is read."""
-
-    def fewest_columns(self, probe: Probe, config: ReadoutConfig | None, *, layers: int, seeds: int) -> int:
-        """One for each layer."""
-        return layers
-
-    def fit_columns(self, pair: Pair, cells: FitCells) -> dict[str, Any]:
-        """Nothing is pooled."""
-        return {"pooling": None}
-
-    def main_metric(self, cells: FitCells, control: str) -> str:
-        """The first of the task."""
-        return cells.probe.scores[0].name
 
 
 def own_source(probe: Probe) -> dict[str, Any]:

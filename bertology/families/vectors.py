@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from bertology.errors import BertologyError
-from bertology.families.contract import Family, SplitName, one_by_one
-from bertology.families.request import ReadoutConfig
+from bertology.families.contract import Family, SplitName
+from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import baseline_columns, cell_rows, corpus_columns
 from bertology.families.scoring import Counts, score_baselines
 from bertology.families.task_data import TRAIN_MEMORY, items_fingerprint
-from bertology.families.tasks import BaselineCells, FitCells, FitGroup, Job, Pair, Scoring, Signal, Tables, Unreadable
+from bertology.families.tasks import (
+    BaselineCells,
+    CellGrid,
+    FitCells,
+    Pair,
+    Scoring,
+    Signal,
+    Tables,
+    Unreadable,
+    n_draws,
+)
 from bertology.measures import Metric
 from bertology.probing import Probe, RepresentationProbe, is_installed
 from bertology.readouts import readout_kind
@@ -52,16 +62,15 @@ class VectorFamily(Family):
     """A family that fits readouts to the stored vectors of the sentences of a corpus."""
 
     @abstractmethod
-    def compute_group(self, group: FitGroup, job: Job) -> None:
-        """Fit a group and write its cells."""
-
-    @abstractmethod
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         """Counts that metrics are made of, in the predictions of cells in a run's folder that share their items."""
 
-    @abstractmethod
+    has_control_task: ClassVar[bool] = True
+    """Whether what is asked could be memorised by the form of words."""
+
     def task_metrics(self, probe: Probe) -> tuple[Metric, ...]:
         """What the task and its baselines are counted for."""
+        return probe.scores
 
     def signals(self, configs: Sequence[ReadoutConfig]) -> tuple[Signal, ...]:
         """Vectors of words, but where the special token before the text is read."""
@@ -70,9 +79,6 @@ class VectorFamily(Family):
     def splits_read(self, probe: Probe) -> tuple[SplitName, ...]:
         """All three."""
         return ("train", "dev", "test")
-
-    def items(self, probe: Probe, source: str, *, most: int | None) -> None:
-        """None: items are words, spans or sentences of the corpus."""
 
     def fitted_together(self, probe: Probe, configs: Sequence[ReadoutConfig]) -> tuple[tuple[ReadoutConfig, ...], ...]:
         """Those that differ in nothing but the setting that their readout declares as ``fitted_together``."""
@@ -93,35 +99,38 @@ class VectorFamily(Family):
         for config in configs:
             make_readout(str(config.readout), **config.settings)
 
-    def asks_random_weights(self, probe: Probe) -> bool:
-        """Always."""
-        return True
-
     def task_identity(self, pair: Pair, probe: Probe) -> dict[str, Any]:
         """Fingerprints of all splits; of a probe that is not installed, whose version guards nothing, of its items."""
         identity = {f"{name}_fingerprint": split.fingerprint for name, split in pair.splits.by_name.items()}
         own = {} if is_installed(probe) else {"items_fingerprint": items_fingerprint(probe, pair.splits)}
         return {**identity, **own}
 
+    def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
+        """Three where one vector is read for an item and the corpus is small for the model."""
+        kinds = {readout_kind(str(config.readout)).reads for config in configs}
+        is_quick = kinds <= {"words", "numbers"} and not any(config.codelength for config in configs)
+        n_words = pair.request.seeds * sum(split.n_words for split in pair.splits.by_name.values())
+        return n_draws(pair, float(n_words), is_quick=is_quick)
+
+    def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
+        """Every layer, or with mixtures what they mix, with the control task where the model is no control itself."""
+        kind, layers = readout_kind(str(config.readout)), pair.layers_of(config)
+        columns: tuple[int | None, ...] = (None,) if kind.columns == "all" else layers
+        mixed: dict[int | None, Mapping[str, Any]] = {}
+        for layer in columns if kind.columns != "layer" else ():
+            mixed[layer] = {"mixed_layers": [below for below in layers if layer is None or below <= layer]}
+        is_asked = "control_task" in pair.request.controls and init == pair.request.init
+        controls = ("none", "control_task") if is_asked and self.has_control_task else ("none",)
+        return CellGrid(controls, pair.request.seeds, columns, layers, vector_identity(pair), mixed)
+
     def fewest_columns(self, probe: Probe, config: ReadoutConfig | None, *, layers: int, seeds: int) -> int:
         """A score for each layer and seed; one for each seed with mixtures of all layers."""
         is_mixed = config is not None and readout_kind(str(config.readout)).columns == "all"
         return (1 if is_mixed else layers) * seeds
 
-    def baseline_identity(self, config: ReadoutConfig) -> dict[str, Any]:
-        """Nothing more."""
-        return {}
-
     def unreadable(self, pair: Pair, probe: Probe) -> Unreadable:
         """Words without a vector."""
         return pair.unreadable, {}
-
-    def pass_key(self, group: FitGroup) -> None:
-        """Each by itself."""
-
-    def compute(self, groups: Sequence[FitGroup], job: Job) -> Iterator[tuple[FitGroup, Exception | None]]:
-        """One group after the other."""
-        return one_by_one(groups, lambda group: self.compute_group(group, job))
 
     def task_columns(self, pair: Pair, probe: Probe) -> dict[str, Any]:
         """Those of the corpus."""

@@ -127,7 +127,8 @@ def _mean(numerator: int, denominator: int, counts: NDArray[Any], labels: Sequen
 
 def _metric(name: str, count_kind: CountKind, score: tuple[Callable[..., Floats], int, int], what: str) -> Metric:
     over = "over all items" if name.startswith("micro_") else "its mean over groups"
-    return Metric(name, True, f"{what}, {over}", partial(*score), count_kind)
+    function, numerator, denominator = score
+    return Metric(name, True, f"{what}, {over}", partial(function, numerator, denominator), count_kind)
 
 
 CLOZE_METRICS: dict[str, Metric] = {

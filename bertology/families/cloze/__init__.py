@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from bertology.encoders import ModelShape
 from bertology.errors import BertologyError, CorpusError
 from bertology.families.cloze._ask import ask_cells, read_vocabulary, write_majority
 from bertology.families.cloze._rows import baseline_tables, tables
-from bertology.families.contract import SplitName, one_by_one
+from bertology.families.contract import Family, SplitName
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.tasks import (
     PIECES_A_WORD,
@@ -25,14 +25,13 @@ from bertology.families.tasks import (
     Pair,
     Scoring,
     Tables,
-    Unreadable,
     n_draws,
 )
-from bertology.families.unfitted import UnfittedFamily, own_readout, own_source
+from bertology.families.unfitted import own_readout, own_source
 from bertology.probing import ClozeItems, ClozeProbe, Probe
 
 
-class _Cloze(UnfittedFamily):
+class _Cloze(Family):
     """What does a model put where a word is left out, or which of two texts does it find more probable?"""
 
     def answers(self, probe: Probe) -> bool:
@@ -65,9 +64,6 @@ class _Cloze(UnfittedFamily):
                 raise BertologyError(f"task {probe.task} has no settings: leave {', '.join(config.settings)} out")
         return configs
 
-    def asks_random_weights(self, probe: Probe) -> bool:
-        return True
-
     def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
         """Three where the texts are short for the model."""
         return n_draws(pair, _words_read(pair, probe), is_quick=True)
@@ -93,22 +89,8 @@ class _Cloze(UnfittedFamily):
         assert isinstance(probe, ClozeProbe)
         return ("majority",) if probe.asks == "answers" and "majority" in controls else ()
 
-    def baseline_identity(self, config: ReadoutConfig) -> dict[str, Any]:
-        return {}
-
-    def unreadable(self, pair: Pair, probe: Probe) -> Unreadable:
-        """Nothing: which items a model can be asked is known when it is asked."""
-        return {}, {}
-
-    def pass_key(self, group: FitGroup) -> None:
-        return None
-
-    def compute(self, groups: Sequence[FitGroup], job: Job) -> Iterator[tuple[FitGroup, Exception | None]]:
-        def ask(group: FitGroup) -> None:
-            for cells in group.members:
-                ask_cells(cells, job)
-
-        return one_by_one(groups, ask)
+    def compute_cells(self, cells: FitCells, job: Job) -> None:
+        ask_cells(cells, job)
 
     def compute_baselines(self, baselines: BaselineCells, job: Job) -> None:
         write_majority(baselines, _items_of(job.pair, baselines.probe), job.run)

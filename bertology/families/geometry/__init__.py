@@ -14,7 +14,7 @@ from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
 from bertology.errors import CorpusError, ModelError
 from bertology.families.cells import Stopwatch, versions, write_cell
-from bertology.families.contract import SplitName, one_by_one
+from bertology.families.contract import Family, SplitName
 from bertology.families.geometry._rows import baseline_tables, geometry_tables
 from bertology.families.request import Init, ReadoutConfig
 from bertology.families.rows import corpus_columns
@@ -30,18 +30,18 @@ from bertology.families.tasks import (
     Scoring,
     Signal,
     Tables,
-    Windows,
+    Unreadable,
     n_draws,
     skipped_words,
 )
-from bertology.families.unfitted import UnfittedFamily, own_readout, own_source
+from bertology.families.unfitted import own_readout, own_source
 from bertology.families.vectors import vector_identity
 from bertology.geometry import LayerSums, LayerVectors
 from bertology.probing import GeometryCounts, GeometryProbe, Probe
 from bertology.results import HeadSums
 
 
-class _Geometry(UnfittedFamily):
+class _Geometry(Family):
     """What shape do the vectors of a text have, and how does it change from layer to layer?"""
 
     def answers(self, probe: Probe) -> bool:
@@ -56,9 +56,6 @@ class _Geometry(UnfittedFamily):
         assert isinstance(probe, GeometryProbe)
         return probe.reads
 
-    def items(self, probe: Probe, source: str, *, most: int | None) -> None:
-        return None
-
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
         return own_readout(probe, asked, "vectors.v1", about="the vectors themselves")
 
@@ -67,10 +64,6 @@ class _Geometry(UnfittedFamily):
         for config in configs:
             with _named(probe):
                 _configured(probe, config).words(_texts(pair, probe))
-
-    def asks_random_weights(self, probe: Probe) -> bool:
-        """Always."""
-        return True
 
     def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
         """Three where the text is small for the model."""
@@ -96,16 +89,13 @@ class _Geometry(UnfittedFamily):
     def baseline_identity(self, config: ReadoutConfig) -> dict[str, Any]:
         return {"reading": config.changes} if config.changes else {}
 
-    def unreadable(self, pair: Pair, probe: Probe) -> tuple[Mapping[str, Reasons], Windows]:
+    def unreadable(self, pair: Pair, probe: Probe) -> Unreadable:
         """Words without a vector, of the splits that the probe reads."""
         texts = _texts(pair, probe)
         return {name: reasons for name, reasons in pair.unreadable.items() if name in texts}, {}
 
-    def pass_key(self, group: FitGroup) -> None:
-        """Each by itself."""
-
-    def compute(self, groups: Sequence[FitGroup], job: Job) -> Iterator[tuple[FitGroup, Exception | None]]:
-        return one_by_one(groups, lambda group: _measure(group, job))
+    def compute_group(self, group: FitGroup, job: Job) -> None:
+        _measure(group, job)
 
     def compute_baselines(self, baselines: BaselineCells, job: Job) -> None:
         _write_baselines(baselines, job)

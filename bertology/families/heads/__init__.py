@@ -7,7 +7,7 @@ from typing import Any
 
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
-from bertology.families.contract import SplitName, one_by_one
+from bertology.families.contract import Family, SplitName
 from bertology.families.heads._read import close_gates, maps_read, read_maps, write_baselines
 from bertology.families.heads._rows import head_rows
 from bertology.families.request import Init, ReadoutConfig, parse_layers
@@ -25,11 +25,11 @@ from bertology.families.tasks import (
     Tables,
     Unreadable,
 )
-from bertology.families.unfitted import UnfittedFamily, own_readout, own_source
+from bertology.families.unfitted import own_readout, own_source
 from bertology.probing import AttentionProbe, GateProbe, HeadProbe, Probe
 
 
-class _Heads(UnfittedFamily):
+class _Heads(Family):
     """What do attention heads look at, and what does the model lose without them?"""
 
     def answers(self, probe: Probe) -> bool:
@@ -39,9 +39,6 @@ class _Heads(UnfittedFamily):
         """Test, and dev where heads are chosen."""
         assert isinstance(probe, HeadProbe)
         return ("dev", "test") if probe.chooses else ("test",)
-
-    def items(self, probe: Probe, source: str, *, most: int | None) -> None:
-        return None
 
     def configs(self, probe: Probe, asked: Sequence[ReadoutConfig], shape: ModelShape) -> tuple[ReadoutConfig, ...]:
         if isinstance(probe, GateProbe):
@@ -92,7 +89,10 @@ class _Heads(UnfittedFamily):
         """One pass over each split for everything that reads attention maps; gates are closed task by task."""
         if maps_read(groups[0]) is not None:
             return read_maps(groups, job)
-        return one_by_one(groups, lambda group: close_gates(group, job))
+        return super().compute(groups, job)
+
+    def compute_group(self, group: FitGroup, job: Job) -> None:
+        close_gates(group, job)
 
     def compute_baselines(self, baselines: BaselineCells, job: Job) -> None:
         write_baselines(baselines, job)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
@@ -23,9 +23,8 @@ from bertology.families.tasks import (
     Pair,
     Scoring,
     Tables,
-    n_draws,
 )
-from bertology.families.vectors import VectorFamily, checked_configs, training_memory, vector_identity
+from bertology.families.vectors import VectorFamily, checked_configs, training_memory
 from bertology.measures import Metric
 from bertology.probing import Probe, RepresentationProbe, SentenceProbe, get_probe, is_installed
 from bertology.readouts import readout_kind
@@ -69,31 +68,17 @@ class _Labels(VectorFamily):
         for task in dict.fromkeys(config.erase for config in configs if config.erase is not None):
             erased_data(task, pair.splits)
 
-    def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
-        """Three where single words are read and the corpus is small for the model."""
-        is_quick = all(readout_kind(str(one.readout)).reads == "words" and not one.codelength for one in configs)
-        n_words = pair.request.seeds * sum(split.n_words for split in pair.splits.by_name.values())
-        return n_draws(pair, float(n_words), is_quick=is_quick)
-
     def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
-        """Every layer, or with mixtures what they mix, with the control task where the model is no control itself."""
-        kind, layers = readout_kind(str(config.readout)), pair.layers_of(config)
-        columns: tuple[int | None, ...] = (None,) if kind.columns == "all" else layers
-        mixed: dict[int | None, Mapping[str, Any]] = {}
-        for layer in columns if kind.columns != "layer" else ():
-            mixed[layer] = {"mixed_layers": [below for below in layers if layer is None or below <= layer]}
-        identity = vector_identity(pair)
-        if are_compared(task_data(probe, pair.splits)):
-            identity["pairs"] = "compared"
+        """What is added to the vectors, or erased from them, decides numbers too."""
+        grid = super().grid(pair, probe, config, init)
+        identity: dict[str, Any] = {"pairs": "compared"} if are_compared(task_data(probe, pair.splits)) else {}
         if config.erase is not None:
             erased = get_probe(config.erase)
             if not is_installed(erased):
                 problem = f"{config.erase} is known to this process alone"
                 raise BertologyError(f"task {probe.task}: {problem}; only an installed task can be erased")
             identity["erased_version"] = erased.version
-        with_control = "control_task" in pair.request.controls and init == pair.request.init
-        controls = ("none", "control_task") if with_control else ("none",)
-        return CellGrid(controls, pair.request.seeds, columns, layers, identity, mixed)
+        return replace(grid, identity={**grid.identity, **identity})
 
     def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
         """The most frequent label, that of the word's form, and of spans what their words tell."""
@@ -101,10 +86,8 @@ class _Labels(VectorFamily):
         of = "sentences" if isinstance(probe, SentenceProbe) else readout_kind(probe.readout).reads
         return tuple(name for name in _BASELINES[of] if name in controls)
 
-    def compute_group(self, group: FitGroup, job: Job) -> None:
-        """Fit its readouts, of which there is one."""
-        for cells in group.members:
-            fit(cells, job)
+    def compute_cells(self, cells: FitCells, job: Job) -> None:
+        fit(cells, job)
 
     def compute_baselines(self, baselines: BaselineCells, job: Job) -> None:
         """From the labels and words of the training split."""

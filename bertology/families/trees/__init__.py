@@ -6,13 +6,12 @@ from collections.abc import Collection, Sequence
 
 from bertology.encoders import ModelShape
 from bertology.errors import BertologyError
-from bertology.families.request import Init, ReadoutConfig
+from bertology.families.request import ReadoutConfig
 from bertology.families.rows import scored_tables
 from bertology.families.scoring import Counts, score_fits
 from bertology.families.task_data import task_data
 from bertology.families.tasks import (
     BaselineCells,
-    CellGrid,
     Cost,
     FitCells,
     FitGroup,
@@ -20,10 +19,9 @@ from bertology.families.tasks import (
     Pair,
     Scoring,
     Tables,
-    n_draws,
 )
 from bertology.families.trees._fit import fit_trees, write_chains
-from bertology.families.vectors import VectorFamily, checked_configs, training_memory, vector_identity
+from bertology.families.vectors import VectorFamily, checked_configs, training_memory
 from bertology.measures import Metric, count_trees
 from bertology.probing import Probe, RepresentationProbe
 from bertology.readouts import readout_kind
@@ -36,6 +34,8 @@ _EPOCHS, _RANK = 30, 64
 
 class _Trees(VectorFamily):
     """Is the tree of a sentence in the geometry of its words' vectors, and in which layer?"""
+
+    has_control_task = False
 
     def answers(self, probe: Probe) -> bool:
         return isinstance(probe, RepresentationProbe) and readout_kind(probe.readout).reads == "trees"
@@ -53,15 +53,6 @@ class _Trees(VectorFamily):
     def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         task_data(probe, pair.splits)
 
-    def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
-        """One unless more are asked for."""
-        return n_draws(pair, 0, is_quick=False)
-
-    def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
-        """Every layer and seed; a control task there is not, as trees are no labels that could be memorised."""
-        layers = pair.layers_of(config)
-        return CellGrid(("none",), pair.request.seeds, layers, layers, vector_identity(pair))
-
     def baselines(self, probe: Probe, controls: Collection[str]) -> tuple[str, ...]:
         return tuple(name for name in ("linear_chain",) if name in controls)
 
@@ -71,17 +62,11 @@ class _Trees(VectorFamily):
     def compute_baselines(self, baselines: BaselineCells, job: Job) -> None:
         write_chains(baselines, job)
 
-    def main_metric(self, cells: FitCells, control: str) -> str:
-        return cells.probe.scores[0].name
-
     def count(self, run: Kept, ids: Sequence[str], metrics: Sequence[Metric]) -> Counts:
         """Edges, depths or arcs that gold and predicted trees share."""
         kept = read_labels(run, ids)
         agreement, _ = read_scores(run, ids)
         return count_trees(kept.gold, kept.pred, kept.labels, agreement, count_kind=metrics[0].count_kind)
-
-    def task_metrics(self, probe: Probe) -> tuple[Metric, ...]:
-        return probe.scores
 
     def rows(self, draws: Sequence[FitCells], scoring: Scoring) -> Tables:
         metrics = draws[0].probe.scores

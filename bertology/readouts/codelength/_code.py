@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -213,7 +213,7 @@ def online_codelength(
     numbers, n_clusters = _number_clusters(clusters, train.n_items)
     used = item_weights(targets) > 0
     blocks, n_blocks = _blocks(numbers, np.asarray(used.any(axis=0)), fractions, seed=seed)
-    fit = partial(readout.fit, dev=dev, seed=seed, device=device, progress=progress)
+    fit = partial(readout.fit, dev=cast(Any, dev), seed=seed, device=device, progress=progress)
     coder = _Coder(fit, train, targets, used, dev, dev_targets)
     by_cluster, by_block = [], []
     for number in range(n_blocks):
