@@ -71,7 +71,7 @@ class _Labels(VectorFamily):
     def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """What is added to the vectors, or erased from them, decides numbers too."""
         grid = super().grid(pair, probe, config, init)
-        identity: dict[str, Any] = {"pairs": "compared"} if are_compared(task_data(probe, pair.splits)) else {}
+        identity: dict[str, str | int] = {"pairs": "compared"} if are_compared(task_data(probe, pair.splits)) else {}
         if config.erase is not None:
             erased = get_probe(config.erase)
             if not is_installed(erased):
