@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -85,8 +85,10 @@ def cache_folder() -> Path:
     return Path(user_cache_dir("bertology", appauthor=False))
 
 
-def write_atomically(path: Path, content: bytes, *, remedy: str = "choose another folder") -> None:
-    """Write ``content`` beside ``path`` and rename it into place, so that readers see all of it or nothing."""
+def write_atomically(
+    path: Path, content: bytes | Sequence[bytes | memoryview], *, remedy: str = "choose another folder"
+) -> None:
+    """Write ``content``, or its parts, beside ``path`` and rename it into place: readers see all of it or nothing."""
     with explained_write_errors(path, remedy=remedy):
         prefix, suffix = temporary_affixes(path.name)
         try:
@@ -96,7 +98,7 @@ def write_atomically(path: Path, content: bytes, *, remedy: str = "choose anothe
             handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(content)
+                file.writelines([content] if isinstance(content, bytes) else content)
             os.chmod(temporary, 0o644)  # noqa: PTH101 (a Path of every file costs more than the call)
             os.replace(temporary, path)  # noqa: PTH105
         except BaseException:

@@ -83,7 +83,7 @@ def extract(
 def _write_entry(job: Extraction) -> Entry:
     progress, pieces, checksums = job.progress, job.pieces, job.prepare()
     progress.start(sum(pieces), unit="pieces")
-    # One shard is written while the next is computed; never more than two are in memory.
+    # One shard is written while the next is computed; never more than two are in memory, and seldom two whole ones.
     with ThreadPoolExecutor(1) as writer, job.workers:
         writing: tuple[int, Future[str]] | None = None
         for number, checksum in enumerate(checksums):
@@ -95,6 +95,7 @@ def _write_entry(job: Extraction) -> Entry:
                 checksums[writing[0]] = writing[1].result()
             give_back_freed_memory()
             writing = number, writer.submit(job.write, number, vectors)
+            del vectors  # freed as soon as it is written
         if writing is not None:
             checksums[writing[0]] = writing[1].result()
     progress.finish()

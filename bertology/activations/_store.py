@@ -19,7 +19,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
-from safetensors.numpy import save
 
 from bertology._files import (
     cache_folder,
@@ -226,14 +225,27 @@ def shard_name(number: int) -> str:
 
 
 def write_shard(path: Path, vectors: NDArray[np.generic], layers: Sequence[int]) -> str:
-    """Write ``vectors [layer, word, dim]`` as one shard and return its checksum."""
-    tensors = {_LAYER.format(layer): vectors[place] for place, layer in enumerate(layers)}
-    state = hashlib.blake2b(digest_size=16)
+    """Write ``vectors [layer, word, dim]`` as one shard and return its checksum.
+
+    The file is what ``safetensors.numpy.save`` makes, which would hold all of it in memory once more.
+    """
+    rows = {
+        _LAYER.format(layer): np.ascontiguousarray(values).data for layer, values in zip(layers, vectors, strict=True)
+    }
     # safetensors lays tensors of one type out by name, which is the order of layers here.
-    for name in sorted(tensors):
-        state.update(np.ascontiguousarray(tensors[name]).data)
+    parts = dict(sorted(rows.items()))
+    state = hashlib.blake2b(digest_size=16)
+    for part in parts.values():
+        state.update(part)
     checksum = state.hexdigest()
-    write_atomically(path, save(tensors, metadata={"blake2b": checksum}), remedy=_REMEDY)
+    header: dict[str, Any] = {"__metadata__": {"blake2b": checksum}}
+    for number, (name, part) in enumerate(parts.items()):
+        offsets = [number * part.nbytes, (number + 1) * part.nbytes]
+        header[name] = {"dtype": f"F{8 * part.itemsize}", "shape": part.shape, "data_offsets": offsets}
+    head = json.dumps(header, separators=(",", ":")).encode()
+    head += b" " * (-len(head) % _HEADER_LENGTH_BYTES)  # so that tensors are aligned
+    length = len(head).to_bytes(_HEADER_LENGTH_BYTES, "little")
+    write_atomically(path, [length, head, *parts.values()], remedy=_REMEDY)
     return checksum
 
 

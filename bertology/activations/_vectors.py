@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -14,10 +15,11 @@ from torch import Tensor
 
 from bertology._names import name_not_found
 from bertology._spans import SpanChunk, check_spans
-from bertology.activations._store import Entry, OpenShard
+from bertology.activations._store import Entry, OpenShard, StoredType
 
 CHUNK_WORDS = 2048
 DEFAULT_MEMORY = 2 << 30
+_TYPES: dict[StoredType, torch.dtype] = {"float16": torch.float16, "float32": torch.float32}
 _GAP = 64
 """Two words with more rows than these between them are read apart."""
 
@@ -25,7 +27,7 @@ Chunk = TypeVar("Chunk")
 
 
 class _StoredItems(ABC, Generic[Chunk]):
-    """Items with vectors of an entry, in chunks; those converted to float32 stay in memory up to a number of bytes."""
+    """Items with vectors of an entry, in chunks of float32; up to a number of bytes, they stay in memory as stored."""
 
     def __init__(self, entry: Entry, layers: Sequence[int] | None, memory: int) -> None:
         self.layers = tuple(entry.manifest.layers if layers is None else layers)
@@ -33,23 +35,25 @@ class _StoredItems(ABC, Generic[Chunk]):
             if layer not in entry.manifest.layers:
                 raise name_not_found("layer of the stored vectors", str(layer), map(str, entry.manifest.layers))
         self.n_layers, self.dim = len(self.layers), entry.manifest.dim
+        self.dtype = _TYPES[entry.manifest.recipe.stored_dtype]
         self._entry, self._memory = entry, memory
         self._kept: dict[int, Chunk] = {}
         self._kept_bytes = 0
-        self._open: tuple[int, OpenShard] | None = None
 
     def chunks(self) -> Iterator[Chunk]:
         """All items once, in the same order every time."""
         for number, (first, last) in enumerate(self._cuts()):
-            if number not in self._kept:
-                chunk, n_bytes = self._read(first, last)
-                if self._kept_bytes + n_bytes > self._memory:
-                    yield chunk
-                    del chunk  # or it would be held while the next is read
-                    continue
-                self._kept[number] = chunk
-                self._kept_bytes += n_bytes
-            yield self._kept[number]
+            # A chunk with a name here would be held while the next is read.
+            yield self._in_float32(self._stored(number, first, last))
+
+    def _stored(self, number: int, first: int, last: int) -> Chunk:
+        if number in self._kept:
+            return self._kept[number]
+        chunk, n_bytes = self._read(first, last)
+        if self._kept_bytes + n_bytes <= self._memory:
+            self._kept[number] = chunk
+            self._kept_bytes += n_bytes
+        return chunk
 
     @abstractmethod
     def _cuts(self) -> Iterator[tuple[int, int]]:
@@ -57,44 +61,45 @@ class _StoredItems(ABC, Generic[Chunk]):
 
     @abstractmethod
     def _read(self, first: int, last: int) -> tuple[Chunk, int]:
-        """A chunk of items, and the bytes of its vectors."""
+        """A chunk of items in the type in which it is kept, and the bytes of its vectors."""
+
+    @abstractmethod
+    def _in_float32(self, chunk: Chunk) -> Chunk:
+        """A chunk with its vectors converted."""
 
     def _vectors(self, place: NDArray[np.int32]) -> Tensor:
         """Vectors ``[layer, word, dim]`` of the words at ``place`` ``[word, 2]`` (shard and row), in any order."""
         order = np.lexsort((place[:, 1], place[:, 0]))
         ordered = place[order].astype(np.int64)
         is_sorted = bool((order[1:] > order[:-1]).all())
-        vectors = torch.empty(self.n_layers, len(place), self.dim)
+        vectors = torch.empty(self.n_layers, len(place), self.dim, dtype=self.dtype)
+        # A shard is open for one chunk: what is read of a map counts as memory of the process until the map is closed.
+        shards = {number: OpenShard(self._entry.shard_path(number)) for number in set(ordered[:, 0].tolist())}
         # Rows far apart are read apart, so that no more is read than is needed.
         far = (np.diff(ordered[:, 0]) != 0) | (np.diff(ordered[:, 1]) > _GAP)
         for first, last in itertools.pairwise([0, *(np.flatnonzero(far) + 1).tolist(), len(ordered)]):
-            shard = self._shard(int(ordered[first, 0]))
+            shard = shards[int(ordered[first, 0])]
             rows = ordered[first:last, 1]
             low, high = int(rows[0]), int(rows[-1]) + 1
             into = slice(first, last) if is_sorted else torch.from_numpy(order[first:last])
-            for number, layer in enumerate(self.layers):
+            for layer_vectors, layer in zip(vectors, self.layers, strict=True):
                 stored = torch.from_numpy(shard.rows(layer, low, high))
-                vectors[number, into] = (stored if high - low == last - first else stored[rows - low]).float()
+                layer_vectors[into] = stored if high - low == last - first else stored[rows - low]
         return vectors
-
-    def _shard(self, number: int) -> OpenShard:
-        if self._open is None or self._open[0] != number:
-            self._open = number, OpenShard(self._entry.shard_path(number))
-        return self._open[1]
 
 
 class WordVectors(_StoredItems[tuple[Tensor, Tensor]]):
     """Features ``[layer, item, dim]`` of chosen words, for readouts.
 
     Items come in the order of the store, in chunks of their numbers ``[m]`` and their vectors ``[layer, m, dim]``.
-    Chunks already converted to float32 stay in memory up to ``memory`` bytes, so that passes after the first are
-    faster and memory does not grow with the corpus.
+    Chunks stay in memory in the type in which they are stored, up to ``memory`` bytes, so that passes after the first
+    are faster and memory does not grow with the corpus; all are handed out in float32.
 
     Args:
         entry: the stored vectors.
         words: ``[item]`` numbers of the words; each must have a vector (see ``Entry.place``).
         layers: those to read, in this order; all that the entry holds when left out.
-        memory: bytes of converted chunks to keep.
+        memory: bytes of chunks to keep.
 
     Raises:
         NameNotFoundError: the entry has no such layer.
@@ -128,6 +133,9 @@ class WordVectors(_StoredItems[tuple[Tensor, Tensor]]):
         vectors = self._vectors(self._place[first:last])
         return (torch.from_numpy(self._order[first:last]), vectors), vectors.nbytes
 
+    def _in_float32(self, chunk: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        return chunk[0], chunk[1].float()
+
     def _cuts(self) -> Iterator[tuple[int, int]]:
         shards = self._place[:, 0]
         for start, end in itertools.pairwise([0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(shards)]):
@@ -147,7 +155,7 @@ class SpanVectors(_StoredItems[SpanChunk]):
         spans: ``[item, span, 2]`` numbers of words through the split, end exclusive, one or two spans an item; each
             word must have a vector (see ``Entry.place``).
         layers: those to read, in this order; all that the entry holds when left out.
-        memory: bytes of converted chunks to keep.
+        memory: bytes of chunks to keep.
         only_read: leave words without a vector out of their spans, each of which must have a word that has one.
 
     Raises:
@@ -204,6 +212,9 @@ class SpanVectors(_StoredItems[SpanChunk]):
         items = torch.from_numpy(self._order[first:last])
         return SpanChunk(items, vectors, torch.from_numpy(places)), vectors.nbytes
 
+    def _in_float32(self, chunk: SpanChunk) -> SpanChunk:
+        return replace(chunk, words=chunk.words.float())
+
 
 class _PooledVectors(_StoredItems[tuple[Tensor, Tensor]]):
     """One vector for each item of spans, in chunks as those of :class:`WordVectors`, and kept as they are.
@@ -219,6 +230,7 @@ class _PooledVectors(_StoredItems[tuple[Tensor, Tensor]]):
         self, spans: SpanVectors, pool: Callable[[SpanChunk], Tensor], *, dim: int, memory: int = DEFAULT_MEMORY
     ) -> None:
         super().__init__(spans._entry, spans.layers, memory)
+        self.dtype = torch.float32
         self.n_items, self.dim = spans.n_items, dim
         self._spans, self._pool = spans, pool
 
@@ -226,6 +238,9 @@ class _PooledVectors(_StoredItems[tuple[Tensor, Tensor]]):
         return self._spans._cuts()
 
     def _read(self, first: int, last: int) -> tuple[tuple[Tensor, Tensor], int]:
-        chunk, _ = self._spans._read(first, last)
+        chunk = self._spans._in_float32(self._spans._read(first, last)[0])
         vectors = self._pool(chunk)
         return (chunk.items, vectors), vectors.nbytes
+
+    def _in_float32(self, chunk: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        return chunk

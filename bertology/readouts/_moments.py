@@ -88,12 +88,12 @@ class Sample:
     items: Tensor
     """``[place]`` their numbers in the source."""
     source: ArrayFeatures
-    """Their vectors, on the device."""
+    """Their vectors, on the device, in the type that they have in the source."""
     is_everything: bool
     """Whether no used item was left out."""
 
     def at(self, layers: Tensor) -> Sample:
-        return Sample(self.items, self.source.at(layers), self.is_everything)
+        return Sample(self.items, self.source.at(layers.tolist()), self.is_everything)
 
 
 def choose_items(weights: Tensor, size: int, *, seed: int = 0) -> Tensor:
@@ -123,7 +123,7 @@ def survey(source: FeatureSource, weights: Tensor, in_sample: Tensor, workers: W
     used = (weights > 0).any(dim=0).cpu()
     size, n_kept = int(in_sample.sum()), 0
     kept_items = torch.empty(size, dtype=torch.int64)
-    kept = torch.empty(source.n_layers, size, source.dim, device=weights.device)
+    kept = torch.empty(source.n_layers, size, source.dim, dtype=source.dtype, device=weights.device)
 
     def watched() -> Iterator[tuple[Tensor, Tensor]]:
         nonlocal n_kept

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from copy import copy
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar, get_args, runtime_checkable
 
 import numpy as np
@@ -54,6 +55,10 @@ class Shaped(Protocol):
 class FeatureSource(Shaped, Protocol):
     """Vectors of the same items in several layers, handed out in chunks as often as they are asked for."""
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type that the vectors have been converted from, so that they can be kept in it without loss."""
+
     def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
         """All items once, in an order that is the same from pass to pass.
 
@@ -87,6 +92,7 @@ class Derived(Generic[Chunk]):
     dim: int
     layers: Sequence[int]
     chunks: Callable[[], Iterator[Chunk]]
+    dtype: torch.dtype = field(default=torch.float32, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -123,18 +129,29 @@ class ArrayFeatures:
             )
         self.n_layers, self.n_items, self.dim = map(int, values.shape)
         self.layers = _numbered(layers, self.n_layers)
+        self.dtype = torch.float16 if values.dtype in (np.float16, torch.float16) else torch.float32
         is_near = not isinstance(values, Tensor) or values.device.type == "cpu"
         self._chunk_items = chunk_items or (CHUNK_ITEMS if is_near else _CHUNK_ON_ACCELERATOR)
+        self._places = list(range(self.n_layers))
 
-    def at(self, places: Tensor) -> ArrayFeatures:
-        layers = [self.layers[place] for place in places.tolist()]
-        return ArrayFeatures(self._values[places], layers=layers, chunk_items=self._chunk_items)
+    def at(self, places: Sequence[int]) -> ArrayFeatures:
+        """The same items in some of the layers; the vectors are not copied."""
+        chosen = copy(self)
+        chosen._places = [self._places[place] for place in places]
+        chosen.n_layers, chosen.layers = len(places), tuple(self.layers[place] for place in places)
+        return chosen
+
+    def layer(self, place: int) -> Tensor:
+        """A copy of the vectors of one layer, ``[item, dim]`` in float32."""
+        return torch.as_tensor(self._values[self._places[place]]).to(torch.float32, copy=True)
 
     def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
         """All items in order, as ``[m]`` item numbers and ``[layer, m, dim]`` float32 vectors."""
+        # a list of layers would make a copy of every chunk
+        layers: Any = slice(None) if self._places == list(range(len(self._values))) else self._places
         for first in range(0, self.n_items, self._chunk_items):
             last = min(first + self._chunk_items, self.n_items)
-            part = self._values[:, first:last]
+            part = self._values[layers, first:last]
             if not isinstance(part, Tensor):  # torch wants to be able to write, which a memory map may refuse
                 part = torch.from_numpy(part.astype(np.float32, copy=not part.flags.writeable))
             yield torch.arange(first, last), part.float()
@@ -198,9 +215,15 @@ def _numbered(layers: Sequence[int] | None, n_layers: int) -> Sequence[int]:
 
 def layers_of(source: FeatureSource, places: Integers) -> FeatureSource:
     """Some of the layers of a source, by their places."""
+    if isinstance(source, ArrayFeatures):
+        return source.at(places.tolist())
     chosen, layers = torch.from_numpy(places), tuple(source.layers[place] for place in places.tolist())
     part = (len(places), source.n_items, source.dim, layers)
-    return Derived(*part, lambda: ((items, vectors[chosen.to(vectors.device)]) for items, vectors in source.chunks()))
+
+    def chunks() -> Iterator[tuple[Tensor, Tensor]]:
+        return ((items, vectors[chosen.to(vectors.device)]) for items, vectors in source.chunks())
+
+    return Derived(*part, chunks, dtype=source.dtype)
 
 
 def subset(source: AnySource, chosen: NDArray[np.bool_]) -> AnySource:
@@ -224,7 +247,10 @@ def subset(source: AnySource, chosen: NDArray[np.bool_]) -> AnySource:
 
         return DerivedSpans(*shape, span_chunks, source.n_spans)
 
-    return Derived(*shape, lambda: ((numbers[items], vectors) for items, vectors in used_chunks(source, wanted)))
+    def chunks() -> Iterator[tuple[Tensor, Tensor]]:
+        return ((numbers[items], vectors) for items, vectors in used_chunks(source, wanted))
+
+    return Derived(*shape, chunks, dtype=source.dtype)
 
 
 def as_spans(source: AnySource) -> SpanSource:

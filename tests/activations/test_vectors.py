@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
+from safetensors.numpy import save
 
 from bertology.activations import Entry, Recipe, WordVectors, extract
 from bertology.activations import _vectors as vectors_module
+from bertology.activations._store import StoredType, write_shard
 from bertology.corpora import Sentences
 from bertology.encoders import Encoder
 from bertology.errors import NameNotFoundError
@@ -36,6 +42,33 @@ def test_every_item_once_a_pass_whatever_is_kept_in_memory(
         assert np.array_equal(x, x_again)
     kept = sum(x.nbytes for _, x in source._kept.values())
     assert kept <= memory
+
+
+@pytest.mark.parametrize(("stored", "width"), [("float16", 2), ("float32", 4)])
+def test_what_is_kept_takes_no_more_than_on_disk(
+    encoder: Encoder, sentences: Sentences, recipe: Recipe, stored: StoredType, width: int
+) -> None:
+    entry = extract(lambda: encoder, sentences, recipe=replace(recipe, stored_dtype=stored), layers=(0, 2))
+    source = WordVectors(entry, np.arange(entry.manifest.n_words), memory=1 << 30)
+    passes = [list(source.chunks()) for _ in range(2)]
+    assert all(vectors.dtype == torch.float32 for chunks in passes for _, vectors in chunks)
+    assert source.dtype == getattr(torch, stored)
+    kept = sum(vectors.nbytes for _, vectors in source._kept.values())
+    assert kept == entry.manifest.n_bytes == 2 * entry.manifest.n_words * entry.manifest.dim * width
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux lists the maps of a process")
+def test_no_shard_stays_mapped(entry: Entry) -> None:
+    for _ in WordVectors(entry, np.arange(entry.manifest.n_words), memory=0).chunks():
+        assert entry.folder.name not in Path("/proc/self/maps").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_a_shard_is_what_safetensors_writes(tmp_path: Path, dtype: type[np.generic]) -> None:
+    vectors = np.random.default_rng(0).normal(size=(3, 37, 5)).astype(dtype)
+    checksum = write_shard(tmp_path / "shard", vectors, [0, 3, 12])
+    tensors = {"layer_00": vectors[0], "layer_03": vectors[1], "layer_12": vectors[2]}
+    assert (tmp_path / "shard").read_bytes() == save(tensors, metadata={"blake2b": checksum})
 
 
 def test_a_layer_that_is_not_stored(entry: Entry) -> None:

@@ -45,9 +45,11 @@ class Spread:
     def of(cls, sample: Sample, workers: Workers) -> Spread:
 
         def measure(layer: int) -> tuple[Tensor, Tensor, Tensor]:
-            vectors = torch.cat([chunk[layer] for _, chunk in sample.source.chunks()])  # [item, dim]
-            vectors = vectors - vectors.mean(0)
-            correlation = (vectors / vectors.square().mean(0).clamp(min=1e-12).sqrt()).T.cov(correction=0)
+            vectors = sample.source.layer(layer)  # [item, dim], changed in place: another copy would be as large
+            vectors -= vectors.mean(0)
+            vectors /= vectors.square().mean(0).clamp(min=1e-12).sqrt()
+            vectors -= vectors.mean(0)
+            correlation = vectors.T @ vectors / len(vectors)
             return correlation, *torch.linalg.eigh(correlation)
 
         return cls(*(torch.stack(part) for part in zip(*workers.map(measure, sample.source.n_layers), strict=True)))
@@ -162,7 +164,7 @@ def measure_curvature(
     blocks: dict[tuple[int, int], Sequence[_Blocks]] = {}
 
     def measure(layer: int) -> None:
-        vectors = torch.cat([chunk[layer] for _, chunk in sample.source.chunks()])  # [item, dim]
+        vectors = sample.source.layer(layer)  # [item, dim]
         for problem in range(fits.shape[0]):
             first = (problem * fits.n_layers + layer) * n_strengths
             fit_rows, middle = slice(first, first + n_strengths), first + n_strengths // 2
@@ -175,9 +177,8 @@ def measure_curvature(
             frequency = items.frequency[problem]
             uncertainty[fit_rows] = variance.sum(2).maximum(_LEAST * frequency * (1 - frequency))
             if first_alike[problem] == problem:
-                standard = (vectors - fits.mean[middle]) / fits.std[middle]
-                own = variance[middle - first], uncertainty[middle]
-                blocks[problem, layer] = _blocks(standard, *own, frequency > 0, correlations[layer], most_blocks)
+                mine = fits.mean[middle], fits.std[middle], variance[middle - first], uncertainty[middle]
+                blocks[problem, layer] = _blocks(vectors, *mine, frequency > 0, correlations[layer], most_blocks)
 
     workers.map(measure, fits.n_layers)
     alike = torch.tensor(first_alike, device=points.device)
@@ -185,16 +186,26 @@ def measure_curvature(
 
 
 def _blocks(
-    vectors: Tensor, variance: Tensor, uncertainty: Tensor, present: Tensor, correlations: Tensor, most: int
+    vectors: Tensor,
+    mean: Tensor,
+    std: Tensor,
+    variance: Tensor,
+    uncertainty: Tensor,
+    present: Tensor,
+    correlations: Tensor,
+    most: int,
 ) -> list[_Blocks]:
-    """Blocks of one layer, from ``[item, dim]`` vectors and ``[class, item]`` variances that sum to ``uncertainty``."""
+    """Blocks of one layer, from ``[item, dim]`` vectors, not standardised yet, and ``[class, item]`` variances.
+
+    The variances of a class sum to its ``uncertainty``.
+    """
     n_uncertain = min(_UNCERTAIN * vectors.shape[1], len(vectors))
     blocks = []
     for several in _shared_out(uncertainty, present, most):
         means, covariances = [], []
         for classes in several:
             weight, items = variance[classes].sum(0).topk(n_uncertain)
-            rows, whole = vectors[items], uncertainty[classes].sum()
+            rows, whole = (vectors[items] - mean) / std, uncertainty[classes].sum()
             means.append(weight @ rows / whole)
             second = (rows * weight[:, None]).T @ rows + (whole - weight.sum()).clamp(min=0) * correlations
             covariances.append(second / whole - means[-1][:, None] * means[-1])

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertology._memory import give_back_freed_memory
 from bertology._workers import Workers
 from bertology.readouts._base import FitReport, Targets, best_places
 from bertology.readouts._fitting import LabelReadout, TrainingData
@@ -148,7 +149,9 @@ class _Solver:
         wanted = max(_SAMPLE_A_FEATURE * train.dim, int(items.used.sum()) // 2)
         size = min(wanted, _SAMPLE_ITEMS, _SAMPLE_BYTES // (4 * train.n_layers * train.dim))
         moments, sample = survey(train, items.weights, choose_items(items.weights, size, seed=data.seed), workers)
-        return cls(data, moments, sample, Spread.of(sample, workers), workers, readout)
+        spread = Spread.of(sample, workers)
+        give_back_freed_memory()
+        return cls(data, moments, sample, spread, workers, readout)
 
     def at(self, layers: Integers) -> _Solver:
         chosen = torch.from_numpy(layers).to(self.data.device)
@@ -176,6 +179,7 @@ class _Solver:
         curvature = measure_curvature(
             fits, self.sample, sampled, start, self.spread.correlations, workers, memory=_CURVATURE_BYTES
         )
+        give_back_freed_memory()  # a fit takes the most from here on
         on_all = on_sample if self.sample.is_everything else Objective(fits, self.data.train, items, workers)
         minima = self._minimise("all items", on_all, start, curvature)
         coefficients, intercepts = fits.for_raw(torch.arange(len(fits), device=some.device), minima.points)

@@ -168,6 +168,30 @@ def test_moments_of_features_far_from_zero() -> None:
     assert torch.isinf(moments.std[..., 3]).all()
 
 
+def test_a_sample_takes_no_more_than_its_source() -> None:
+    vectors = np.random.default_rng(0).normal(size=(3, 500, 4)).astype(np.float16)
+    weights, chosen = torch.ones(1, 500), torch.arange(500) % 3 == 0
+    workers = Workers(torch.device("cpu"))
+    sample = survey(ArrayFeatures(vectors, chunk_items=64), weights, chosen, workers)[1]
+    assert sample.source.dtype == torch.float16
+    assert survey(ArrayFeatures(vectors.astype(np.float32)), weights, chosen, workers)[1].source.dtype == torch.float32
+    some = sample.at(torch.tensor([2, 0]))
+    (items, held), *more = some.source.chunks()
+    assert not more
+    assert (items.tolist(), held.dtype) == (list(range(167)), torch.float32)
+    np.testing.assert_array_equal(held.numpy(), vectors[[2, 0]][:, chosen.numpy()])
+    np.testing.assert_array_equal(some.at(torch.tensor([1])).source.layer(0).numpy(), held[1])
+    assert some.source._values is sample.source._values
+
+
+def test_features_of_a_sample_are_correlated_as_numpy_says() -> None:
+    setting = Setting()
+    before = setting.sample.source.layer(1).numpy()
+    spread = Spread.of(setting.sample, setting.workers)
+    np.testing.assert_allclose(spread.correlations[1].numpy(), np.corrcoef(before.T), atol=1e-6)
+    np.testing.assert_array_equal(setting.sample.source.layer(1).numpy(), before)
+
+
 def test_no_items_at_all() -> None:
     empty = ArrayFeatures(np.zeros((2, 0, 3), dtype=np.float32))
     with pytest.raises(FitError, match="no vectors"):
