@@ -111,10 +111,11 @@ class Workers:
             place = number % len(jobs)
             if self._pool is None:
                 jobs[place](*chunk)
-                continue
-            if (last := busy[place]) is not None:
-                last.result()
-            busy[place] = self._pool.submit(jobs[place], *chunk)
+            else:
+                if (last := busy[place]) is not None:
+                    last.result()
+                busy[place] = self._pool.submit(jobs[place], *chunk)
+            del chunk  # or it would be held while the next is made
         for last in filter(None, busy):
             last.result()
 

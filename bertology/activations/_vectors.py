@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Generic, TypeVar
 
@@ -121,6 +122,13 @@ class WordVectors(_StoredItems[tuple[Tensor, Tensor]]):
             raise ValueError("words without vectors were chosen; leave them out by Entry.place")
         self._order = np.lexsort((place[:, 1], place[:, 0]))
         self._place = place[self._order]
+
+    def at(self, places: Sequence[int]) -> WordVectors:
+        """The same words in some of the layers, by their places in ``layers``; the others are not read."""
+        chosen = copy(self)
+        chosen.layers, chosen.n_layers = tuple(self.layers[place] for place in places), len(places)
+        chosen._memory, chosen._kept = 0, {}
+        return chosen
 
     def array(self) -> NDArray[np.float32]:
         """All features at once, ``[layer, item, dim]``, in the order in which words were chosen."""

@@ -134,13 +134,16 @@ def survey(source: FeatureSource, weights: Tensor, in_sample: Tensor, workers: W
             kept[:, places] = vectors if inside.all() else vectors[:, inside]
             n_kept = places.stop
             yield items, vectors
+            del items, vectors  # or they would be held while the next are read
 
     chunks = watched()
     first = next(chunks, None)
     if first is None:
         raise FitError("there are no vectors to fit on: give at least one item")
     sums = [_Sums(weights, first[1][:, :1]) for _ in range(workers.n)]
-    workers.spread(itertools.chain([first], chunks), [part.add for part in sums])
+    chunks = itertools.chain([first], chunks)
+    del first  # or it would be held to the end
+    workers.spread(chunks, [part.add for part in sums])
     first_sum = functools.reduce(torch.add, (part.first for part in sums))
     second_sum = functools.reduce(torch.add, (part.second for part in sums))
     check_finite(source, second_sum)

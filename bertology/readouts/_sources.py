@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertology._spans import SpanChunk, check_spans
-from bertology.activations import SpanVectors
+from bertology.activations import SpanVectors, WordVectors
 from bertology.errors import FitError
 
 Floats = NDArray[np.float64]
@@ -215,7 +215,7 @@ def _numbered(layers: Sequence[int] | None, n_layers: int) -> Sequence[int]:
 
 def layers_of(source: FeatureSource, places: Integers) -> FeatureSource:
     """Some of the layers of a source, by their places."""
-    if isinstance(source, ArrayFeatures):
+    if isinstance(source, ArrayFeatures | WordVectors):
         return source.at(places.tolist())
     chosen, layers = torch.from_numpy(places), tuple(source.layers[place] for place in places.tolist())
     part = (len(places), source.n_items, source.dim, layers)
@@ -377,10 +377,9 @@ def resident(source: FeatureSource, device: torch.device) -> FeatureSource:
 
 def used_chunks(source: FeatureSource, used: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """The chunks of ``source`` without items that are not ``used`` ``[item]``, which is on the processor."""
-    for chunk in source.chunks():
-        items, vectors = without_unused(*chunk, used)
-        if len(items):
-            yield items, vectors
+    # A chunk that had a name here would be held while the next is made.
+    chunks = map(lambda chunk: without_unused(*chunk, used), source.chunks())  # noqa: C417
+    return filter(lambda chunk: len(chunk[0]), chunks)
 
 
 def without_unused(items: Tensor, vectors: Tensor, used: Tensor) -> tuple[Tensor, Tensor]:

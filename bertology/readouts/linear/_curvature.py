@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bertology._memory import give_back_freed_memory
 from bertology._workers import Workers
 from bertology.readouts._moments import Items, Sample
 from bertology.readouts.linear._objective import Fits
@@ -172,6 +173,7 @@ def measure_curvature(
                 intercepts[fit_rows, :, None], coefficients[fit_rows], vectors.T.expand(n_strengths, -1, -1)
             )
             variance = scores.softmax(1)  # [strength, class, item]
+            del scores
             variance *= 1 - variance
             variance *= items.weights[problem] / items.total[problem].clamp(min=1e-30).float()
             frequency = items.frequency[problem]
@@ -179,6 +181,7 @@ def measure_curvature(
             if first_alike[problem] == problem:
                 mine = fits.mean[middle], fits.std[middle], variance[middle - first], uncertainty[middle]
                 blocks[problem, layer] = _blocks(vectors, *mine, frequency > 0, correlations[layer], most_blocks)
+        give_back_freed_memory()  # what stays of a layer lies between what does not
 
     workers.map(measure, fits.n_layers)
     alike = torch.tensor(first_alike, device=points.device)

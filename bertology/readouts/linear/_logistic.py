@@ -176,6 +176,7 @@ class _Solver:
         on_sample = Objective(fits, self.sample.source, sampled, workers)
         if start is None:
             start = self._minimise("a sample", on_sample, fits.start(), Bound(fits, self.spread), _ROUGH).points
+        give_back_freed_memory()
         curvature = measure_curvature(
             fits, self.sample, sampled, start, self.spread.correlations, workers, memory=_CURVATURE_BYTES
         )
