@@ -155,5 +155,6 @@ class VectorFamily(Family):
 
 
 def training_memory(pair: Pair, n_items: int) -> float:
-    """Bytes of converted vectors that a fit keeps between its passes over the training items."""
-    return min(TRAIN_MEMORY, n_items * len(pair.layers) * pair.shape.dim * 4)
+    """Bytes of vectors that a fit keeps between its passes over the training items."""
+    width = 2 if pair.request.stored_dtype == "float16" else 4
+    return min(TRAIN_MEMORY, n_items * len(pair.layers) * pair.shape.dim * width)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -29,6 +29,7 @@ from bertology.readouts._base import (
 from bertology.readouts._moments import Items, Moments
 from bertology.readouts._sources import FeatureSource, Floats, Integers
 
+Value = TypeVar("Value")
 Scores = Iterable[tuple[Tensor, int, Tensor]]
 """Item numbers ``[m]``, the place of a layer, and scores ``[problem, option, class, m]`` under each of some options."""
 ADAM: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "fused": True, "amsgrad": False, "maximize": False}
@@ -293,3 +294,17 @@ def single_report(
         converged=converged[:, :, None],
         gradient_norm=gradient_norm[:, :, None],
     )
+
+
+def moved(value: Value, device: torch.device) -> Value:
+    """The same with all tensors in it, through dataclasses, tuples and lists, on a device."""
+    if device.type == "cpu":
+        return value
+    changed: Any = value
+    if isinstance(value, Tensor):
+        changed = value.to(device)
+    elif isinstance(value, tuple | list):
+        changed = type(value)(moved(part, device) for part in value)
+    elif is_dataclass(value) and not isinstance(value, type):
+        changed = replace(value, **{part.name: moved(getattr(value, part.name), device) for part in fields(value)})
+    return changed  # type: ignore[no-any-return]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar, get_args, runtime_checkable
 
 import numpy as np
@@ -19,7 +19,6 @@ from bertology.errors import FitError
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Chunk = TypeVar("Chunk")
-Value = TypeVar("Value")
 PlainPooling = Literal["first", "last", "mean", "max", "endpoints"]
 """Poolings of a span without parameters; ``max`` is taken in each dimension, ``endpoints`` is the
 first word's vector followed by the last word's."""
@@ -132,7 +131,7 @@ class ArrayFeatures:
         self.dtype = torch.float16 if values.dtype in (np.float16, torch.float16) else torch.float32
         is_near = not isinstance(values, Tensor) or values.device.type == "cpu"
         self._chunk_items = chunk_items or (CHUNK_ITEMS if is_near else _CHUNK_ON_ACCELERATOR)
-        self._places = list(range(self.n_layers))
+        self._places: Sequence[int] = range(self.n_layers)
 
     def at(self, places: Sequence[int]) -> ArrayFeatures:
         """The same items in some of the layers; the vectors are not copied."""
@@ -147,14 +146,12 @@ class ArrayFeatures:
 
     def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
         """All items in order, as ``[m]`` item numbers and ``[layer, m, dim]`` float32 vectors."""
-        # a list of layers would make a copy of every chunk
-        layers: Any = slice(None) if self._places == list(range(len(self._values))) else self._places
         for first in range(0, self.n_items, self._chunk_items):
-            last = min(first + self._chunk_items, self.n_items)
-            part = self._values[layers, first:last]
+            layers = slice(None) if isinstance(self._places, range) else self._places  # a list makes a copy
+            part = self._values[layers, first : first + self._chunk_items]
             if not isinstance(part, Tensor):  # torch wants to be able to write, which a memory map may refuse
                 part = torch.from_numpy(part.astype(np.float32, copy=not part.flags.writeable))
-            yield torch.arange(first, last), part.float()
+            yield torch.arange(first, first + part.shape[1]), part.float()
 
 
 class ArraySpans:
@@ -376,30 +373,14 @@ def resident(source: FeatureSource, device: torch.device) -> FeatureSource:
 
 
 def used_chunks(source: FeatureSource, used: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """The chunks of ``source`` without items that are not ``used`` ``[item]``, which is on the processor."""
-    # A chunk that had a name here would be held while the next is made.
-    chunks = map(lambda chunk: without_unused(*chunk, used), source.chunks())  # noqa: C417
-    return filter(lambda chunk: len(chunk[0]), chunks)
+    """The chunks of ``source`` with ``used`` ``[item]`` items alone; none is held while the next is made."""
+    return filter(lambda chunk: len(chunk[0]), map(lambda chunk: without_unused(*chunk, used), source.chunks()))  # noqa: C417
 
 
 def without_unused(items: Tensor, vectors: Tensor, used: Tensor) -> tuple[Tensor, Tensor]:
     """A chunk without the items that are not ``used`` ``[item]``."""
     wanted = used[items]
     return (items, vectors) if wanted.all() else (items[wanted], vectors[:, wanted])
-
-
-def moved(value: Value, device: torch.device) -> Value:
-    """The same with all tensors in it, through dataclasses, tuples and lists, on a device."""
-    if device.type == "cpu":
-        return value
-    changed: Any = value
-    if isinstance(value, Tensor):
-        changed = value.to(device)
-    elif isinstance(value, tuple | list):
-        changed = type(value)(moved(part, device) for part in value)
-    elif is_dataclass(value) and not isinstance(value, type):
-        changed = replace(value, **{part.name: moved(getattr(value, part.name), device) for part in fields(value)})
-    return changed  # type: ignore[no-any-return]
 
 
 def check_finite(source: Shaped, sums: Tensor) -> None:

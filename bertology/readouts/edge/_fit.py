@@ -13,8 +13,7 @@ from torch.optim.adam import adam
 
 from bertology._workers import Workers
 from bertology.readouts._base import Targets, class_weights, item_weights
-from bertology.readouts._fitting import ADAM, IMPOSSIBLE, EarlyStopping, TrainingData
-from bertology.readouts._sources import moved
+from bertology.readouts._fitting import ADAM, IMPOSSIBLE, EarlyStopping, TrainingData, moved
 from bertology.readouts.edge._fitted import FittedEdge, Scorer, dev_scores, with_parts
 from bertology.readouts.edge._model import (
     Design,

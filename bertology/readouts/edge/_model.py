@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from bertology.readouts._fitting import moved
 from bertology.readouts._moments import JoinedChunks
-from bertology.readouts._sources import SpanSource, moved, span_rows
+from bertology.readouts._sources import SpanSource, span_rows
 
 Pooling = Literal["attention", "first", "last", "mean", "endpoints"]
 Reads = Literal["one", "mix", "cat"]

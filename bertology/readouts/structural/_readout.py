@@ -16,8 +16,9 @@ from torch import Tensor
 from bertology._workers import Workers
 from bertology.errors import FitError, ResultsError
 from bertology.readouts._base import Progress, Settings, check_same_shape
+from bertology.readouts._fitting import moved
 from bertology.readouts._kept import load_fit, save_fit
-from bertology.readouts._sources import Floats, Integers, SpanSource, moved
+from bertology.readouts._sources import Floats, Integers, SpanSource
 from bertology.readouts.structural._batches import Asks, TreeTargets, TreeWindows, held_out
 from bertology.readouts.structural._training import Maps, MapTrainer, Plateau, squared_distances
 
