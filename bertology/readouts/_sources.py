@@ -147,7 +147,7 @@ class ArrayFeatures:
     def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
         """All items in order, as ``[m]`` item numbers and ``[layer, m, dim]`` float32 vectors."""
         for first in range(0, self.n_items, self._chunk_items):
-            layers = slice(None) if isinstance(self._places, range) else self._places  # a list makes a copy
+            layers: Any = slice(None) if isinstance(self._places, range) else self._places  # a list makes a copy
             part = self._values[layers, first : first + self._chunk_items]
             if not isinstance(part, Tensor):  # torch wants to be able to write, which a memory map may refuse
                 part = torch.from_numpy(part.astype(np.float32, copy=not part.flags.writeable))
