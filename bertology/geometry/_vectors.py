@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bertology.activations import Entry, WordVectors
+from bertology.activations import Entry
 from bertology.errors import ModelError
 
 Floats32 = NDArray[np.float32]
@@ -38,6 +38,8 @@ class LayerVectors:
     @classmethod
     def stored(cls, entry: Entry, words: NDArray[np.int64], layers: Sequence[int]) -> LayerVectors:
         """Of an entry of the store; words without a vector are left out of :attr:`words`."""
+        from bertology.activations import WordVectors  # imports torch, which naming the statistics need not
+
         words = words[entry.place[words, 0] >= 0]
 
         def read(chosen: tuple[int, ...]) -> Iterator[tuple[NDArray[np.int64], Floats32]]:
