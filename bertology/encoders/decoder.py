@@ -60,7 +60,8 @@ class SequenceModel:
         with torch.inference_mode():
             output = self.model(input_ids=ids, decoder_input_ids=labels, output_attentions=True, return_dict=True)
         found: dict[DecoderKind, dict[int, Tensor]] = {}
-        for kind, maps in (("cross", output.cross_attentions), ("decoder", output.decoder_attentions)):
+        read: dict[DecoderKind, Any] = {"cross": output.cross_attentions, "decoder": output.decoder_attentions}
+        for kind, maps in read.items():
             by_layer = dict(enumerate(maps, start=1))
             check_finite(f"{kind} attention maps", by_layer, name=self.name, model=self.model, by_head=True)
             found[kind] = {layer: one[0].float().cpu() for layer, one in by_layer.items()}
@@ -84,7 +85,7 @@ def load_sequence_model(encoder: Encoder) -> SequenceModel:
     config, path = model.config, encoder.source.folder / "config.json"
     no_parameters_learn(model)
     model.to(encoder.device)
-    facts = {what: _first_of(config, names) for what, names in _FIELDS.items()}
+    facts: dict[str, Any] = {what: _first_of(config, names) for what, names in _FIELDS.items()}
     for what, value in facts.items():
         if value is None:
             raise ModelError(f"{path}: no {_FIELDS[what][0]}, so the {what} is not known; add it")

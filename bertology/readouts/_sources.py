@@ -374,7 +374,15 @@ def resident(source: FeatureSource, device: torch.device) -> FeatureSource:
 
 def used_chunks(source: FeatureSource, used: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """The chunks of ``source`` with ``used`` ``[item]`` items alone; none is held while the next is made."""
-    return filter(lambda chunk: len(chunk[0]), map(lambda chunk: without_unused(*chunk, used), source.chunks()))  # noqa: C417
+
+    def of_used(chunk: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        return without_unused(*chunk, used)
+
+    return filter(_has_items, map(of_used, source.chunks()))
+
+
+def _has_items(chunk: tuple[Tensor, Tensor]) -> bool:
+    return len(chunk[0]) > 0
 
 
 def without_unused(items: Tensor, vectors: Tensor, used: Tensor) -> tuple[Tensor, Tensor]:

@@ -83,7 +83,8 @@ class Input:
         member = (places >= first) & (places < last)
         if level == "word":
             member[:, list(self.gaps)] = False
-        return member.float()
+        covered: Tensor = member.float()
+        return covered
 
 
 @dataclass(frozen=True, eq=False)
