@@ -71,7 +71,7 @@ class _Labels(VectorFamily):
     def grid(self, pair: Pair, probe: Probe, config: ReadoutConfig, init: Init) -> CellGrid:
         """What is added to the vectors, or erased from them, decides numbers too."""
         grid = super().grid(pair, probe, config, init)
-        identity: dict[str, str | int] = {"pairs": "compared"} if are_compared(task_data(probe, pair.splits)) else {}
+        identity: dict[str, str | int] = {"pairs": "compared"} if _are_compared(pair, probe) else {}
         if config.erase is not None:
             erased = get_probe(config.erase)
             if not is_installed(erased):
@@ -113,6 +113,14 @@ class _Labels(VectorFamily):
         n_cells = sum(len(group.cells) for group in groups)
         flops = 4.0 * _PASSES * len(data.train) * pair.shape.dim * len(data.labels) * n_cells
         return Cost(flops, training_memory(pair, len(data.train)), len(data.test))
+
+
+def _are_compared(pair: Pair, probe: Probe) -> bool:
+    """Whether items are pairs that are compared; of a task that cannot be computed its cells report why."""
+    try:
+        return are_compared(task_data(probe, pair.splits))
+    except BertologyError:
+        return False
 
 
 FAMILY = _Labels()
