@@ -67,4 +67,4 @@ class SenseClusters(GeometryProbe):
         self, name: GeometryBaseline, sentences: Mapping[str, Sentences], words: Mapping[str, NDArray[np.int64]]
     ) -> Iterator[LayerSums]:
         """There is none: the adjusted Rand index is 0 at random."""
-        raise NotImplementedError(name)
+        return iter(())
