@@ -10,7 +10,7 @@ from bertology._lazy import lazy_attributes
 from bertology.errors import BertologyError
 
 if TYPE_CHECKING:
-    from bertology._api import probe
+    from bertology._api import neighbours, probe
     from bertology.corpora import Corpus, Sentence, load_corpus
     from bertology.encoders import Encoder, load_encoder
     from bertology.families.models import compare_models
@@ -30,6 +30,7 @@ __all__ = [
     "compare_models",
     "load_corpus",
     "load_encoder",
+    "neighbours",
     "probe",
     "read_results",
     "register_probe",

@@ -1,22 +1,22 @@
-"""The main job in one call."""
+"""The main job in one call, and the nearest occurrences of a word."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertology._files import explained_system_errors
 from bertology._memory import explained_shortage
 from bertology._names import short_names
-from bertology.activations import BarProgress, can_show, silent
-from bertology.corpora import Corpus, kept_name, load_corpus
+from bertology.activations import BarProgress, Recipe, can_show, silent
+from bertology.corpora import Corpus, Sentence, Sentences, kept_name, load_corpus
 from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.families.models import compare_models
-from bertology.families.request import CONTROLS, parse_controls, parse_names
+from bertology.families.request import CONTROLS, parse_controls, parse_layers, parse_names
 from bertology.probing import Probe, known_probe
 from bertology.results import Results
 from bertology.runner import ProbeRequest, run_probes
@@ -24,6 +24,7 @@ from bertology.runner.experiment import Experiment
 
 if TYPE_CHECKING:
     from bertology.encoders import Encoder
+    from bertology.geometry import Neighbours
 
 Asked = str | Probe | type[Probe]
 """The name of a probe, the probe itself, or its class."""
@@ -137,3 +138,103 @@ def _named(task: Asked | Sequence[Asked]) -> tuple[str, ...]:
     if doubled is not None:
         raise BertologyError(f"task {doubled} is asked for twice: give each probe a task of its own")
     return parse_names(names)
+
+
+@explained_system_errors()
+@explained_shortage("this search")
+def neighbours(
+    text: str | Sentence,
+    word: str,
+    *,
+    occurrence: int | None = None,
+    corpus: Any = "pocket",
+    model: str | Path | Encoder | tuple[Any, Any] = "pocket",
+    layers: str | Sequence[int] = "all",
+    k: int = 10,
+    split: str = "all",
+    tag: str | None = None,
+    sense: str | None = None,
+    progress: bool | None = None,
+    **settings: Any,
+) -> Neighbours:
+    """The nearest occurrences of a word's occurrence in a corpus, by the cosine of their vectors, in every layer.
+
+    >>> from bertology import neighbours
+    >>> found = neighbours("We sat on the bank of the river.", "bank", corpus="ud:en_ewt")  # doctest: +SKIP
+
+    The vectors of the corpus come from the store, where probes of the same model and corpus keep theirs, or are
+    extracted into it. Search is exact, in blocks read from the store, so that memory does not grow with the corpus.
+
+    Args:
+        text: a text, whose words are found by the rules of English, or an annotated sentence. Where it is one of the
+            corpus, the word is not its own neighbour, and its tag and sense are known from there.
+        word: the form of a word in it, in whatever case.
+        occurrence: which one, from 1, where the word stands in the text several times.
+        corpus: what is searched: a name or path, a :class:`~bertology.Corpus`, or data in memory.
+        model: as of :func:`probe`.
+        layers: ``all``, ``"0-6"``, ``"3,5,-1"`` or numbers; 0 is the embedding output.
+        k: how many neighbours.
+        split: splits that are searched, with commas, or ``all``.
+        tag: the word's own tag, where the text does not have it; neighbours are compared with it.
+        sense: the word's own sense, likewise.
+        progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
+        settings: further fields of :class:`bertology.runner.ProbeRequest` that decide vectors: ``pooling``, ``dtype``,
+            ``stored_dtype``, ``on_long``, ``max_pieces``, ``device``, ``sentences``, ``columns``, ``revision``,
+            ``trust_remote_code``.
+
+    Returns:
+        The neighbours: shows as a table in a notebook; has ``.frame`` (a row a neighbour) and ``.shares`` (a row a
+        layer).
+
+    Raises:
+        BertologyError: the word is not in the text, or there is no such corpus, model or layer.
+    """
+    from bertology.activations import extract, read_words
+    from bertology.encoders import load_encoder, model_fingerprint, model_shape, resolve_model
+    from bertology.geometry import LayerVectors, SearchedText, find_neighbours, word_place
+    from bertology.parsing import sentence_of_text
+
+    request = ProbeRequest(model=_name_of(model), **settings)
+    sentence = text if isinstance(text, Sentence) else sentence_of_text(text)
+    place = word_place(sentence, word, occurrence)
+    loaded = load_corpus(corpus, columns=request.columns)
+    splits = {name: loaded[name] for name in (loaded.splits if split == "all" else parse_names(split))}
+    if request.sentences is not None:
+        splits = {name: sentences[: request.sentences] for name, sentences in splits.items()}
+    source = resolve_model(request.model, revision=request.revision)
+    chosen = parse_layers(layers, model_shape(source).n_layers)
+    encoder = load_encoder(
+        source,
+        dtype=request.dtype,
+        device=request.device,
+        trust_remote_code=request.trust_remote_code,
+        max_pieces=request.max_pieces,
+    )
+    own = read_words(encoder, Sentences([sentence]), layers=chosen, pooling=request.pooling).numpy()
+    read = {}
+    for name, sentences in splits.items():
+        recipe = Recipe(
+            model_fingerprint=model_fingerprint(source),
+            text_fingerprint=sentences.text_fingerprint,
+            pooling=request.pooling,
+            compute_dtype=request.dtype,
+            stored_dtype=request.stored_dtype,  # type: ignore[arg-type]
+            on_long=request.on_long,
+            max_pieces=request.max_pieces,
+        )
+        shown = can_show() if progress is None else progress
+        bar = BarProgress(f"{source.title} reads {loaded.name} {name}") if shown else silent
+        entry = extract(lambda: encoder, sentences, recipe=recipe, layers=chosen, progress=bar)
+        read[name] = partial(LayerVectors.stored, entry, layers=chosen)
+    return find_neighbours(
+        sentence,
+        place,
+        own[:, place],
+        SearchedText(splits, read),
+        layers=chosen,
+        k=k,
+        tag=tag,
+        sense=sense,
+        model=source.title,
+        corpus=loaded.name,
+    )

@@ -7,7 +7,20 @@ from typing import Annotated, cast
 import typer
 
 from bertology import __version__
-from bertology.cli import attention, cache, cloze, doctor, listings, pretrain, probe, report, run, tokenize, tree
+from bertology.cli import (
+    attention,
+    cache,
+    cloze,
+    doctor,
+    listings,
+    neighbours,
+    pretrain,
+    probe,
+    report,
+    run,
+    tokenize,
+    tree,
+)
 
 # Typer itself names only one of the errors of a command that is not written as it should be; this is what all are.
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
@@ -38,7 +51,7 @@ def options(
 for command in (
     *(probe.probe, run.run, run.plan, run.merge, run.verify, run.rerun, run.schema, report.report, tree.tree),
     *(cloze.cloze, attention.attention, listings.tasks, listings.readouts, listings.models, listings.corpora),
-    *(doctor.doctor, pretrain.pretrain, tokenize.tokenize),
+    *(doctor.doctor, pretrain.pretrain, tokenize.tokenize, neighbours.neighbours),
 ):
     app.command()(command)
 app.add_typer(cache.app, name="cache")

@@ -3,7 +3,8 @@
 How contextual vectors are (``_contextuality.py``, to be read first), how many dimensions they use (``_spectrum.py``),
 which layers are alike (``_similarity.py``), whether senses of a word lie apart (``_senses.py``). All read a
 :class:`LayerVectors`, made of stored vectors or of arrays, and return :class:`LayerSums`: ratios of two sums over
-clusters, from which intervals and comparisons of layers follow.
+clusters, from which intervals and comparisons of layers follow. ``_neighbours.py`` finds the nearest occurrences of a
+word, which the page of ``map`` shows.
 """
 
 from bertology.geometry._contextuality import (
@@ -13,6 +14,8 @@ from bertology.geometry._contextuality import (
     self_similarity,
     variance_shares,
 )
+from bertology.geometry._neighbours import Neighbours, find_neighbours, nearest_occurrences, word_place
+from bertology.geometry._occurrences import Occurrence, SearchedText
 from bertology.geometry._senses import (
     SenseItems,
     SensePredictions,
@@ -46,6 +49,9 @@ from bertology.geometry._vectors import LayerVectors, unit_vectors
 __all__ = [
     "LayerSums",
     "LayerVectors",
+    "Neighbours",
+    "Occurrence",
+    "SearchedText",
     "SenseItems",
     "SensePredictions",
     "WordSample",
@@ -54,6 +60,7 @@ __all__ = [
     "best_threshold",
     "contextuality",
     "effective_rank",
+    "find_neighbours",
     "intra_sentence_similarity",
     "iso_score",
     "jackknife_sums",
@@ -64,6 +71,7 @@ __all__ = [
     "mutual_neighbours",
     "nearest_centroids",
     "nearest_neighbours",
+    "nearest_occurrences",
     "neuron_matching",
     "pair_scores",
     "predict_senses",
@@ -79,4 +87,5 @@ __all__ = [
     "unit_vectors",
     "v_measure",
     "variance_shares",
+    "word_place",
 ]

@@ -1,0 +1,204 @@
+"""The words of a text that is searched: their forms, tags and senses by number, and where each of them stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertology.corpora import Sentence, Sentences
+from bertology.geometry._vectors import Floats32, LayerVectors
+
+Integers = NDArray[np.int64]
+TAG_LAYERS = ("upos", "xpos")
+"""Layers of tags, of which the first that a text has is taken."""
+SENSE = "sense"
+"""Name of the targets, or of the layer of words, that hold senses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One word where it stands."""
+
+    split: str
+    sentence: str
+    """Id of its sentence."""
+    text: str
+    span: tuple[int, int]
+    """Place of the word in the text (code points, end exclusive)."""
+    word: str
+    tag: str | None
+    sense: str | None
+
+    def context(self, width: int) -> tuple[str, str]:
+        """The text before and after the word, at most so many characters of each, cut ends marked by ``…``."""
+        before, after = self.text[: self.span[0]], self.text[self.span[1] :]
+        if len(before) > width:
+            before = "…" + before[len(before) - width + 1 :]
+        if len(after) > width:
+            after = after[: width - 1] + "…"
+        return before, after
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """One value or none of each word: ``values[codes[word]]``, −1 for none."""
+
+    codes: NDArray[np.int32]
+    values: tuple[str, ...]
+
+    def of(self, word: int) -> str | None:
+        """The value of a word."""
+        code = int(self.codes[word])
+        return None if code < 0 else self.values[code]
+
+    def same(self, value: str | None) -> NDArray[np.bool_]:
+        """``[word]`` which words have the value; none has None."""
+        code = self.values.index(value) if value in self.values else None
+        return np.zeros(len(self.codes), dtype=np.bool_) if code is None else self.codes == code
+
+
+class SearchedText:
+    """The words of some splits, numbered through, with their vectors.
+
+    Args:
+        splits: the sentences by the name of their split.
+        read: for each split gives the vectors of chosen words, by their numbers ``[word]`` in the split; words that
+            have none are left out. Layers are the same in all splits.
+    """
+
+    def __init__(self, splits: Mapping[str, Sentences], read: Mapping[str, Callable[[Integers], LayerVectors]]) -> None:
+        self.splits, self._read = MappingProxyType(dict(splits)), dict(read)
+        self._names = tuple(splits)
+        self._whole = {name: read[name](np.arange(splits[name].n_words)) for name in self._names}
+        self.starts = np.cumsum([0, *(sentences.n_words for sentences in splits.values())])
+        """``[split + 1]`` number of the first word of each split, and the number of words."""
+
+    @property
+    def n_words(self) -> int:
+        """Number of words, those without a vector included."""
+        return int(self.starts[-1])
+
+    @cached_property
+    def n_skipped(self) -> int:
+        """Number of words without a vector."""
+        return self.n_words - sum(map(len, self._whole.values()))
+
+    @cached_property
+    def words(self) -> Integers:
+        """Numbers of the words that have a vector."""
+        parts = [start + self._whole[name].words for name, start in zip(self._names, self.starts, strict=False)]
+        return np.concatenate(parts)
+
+    def chunks(self) -> Iterator[tuple[Integers, Floats32]]:
+        """All words with a vector once, in chunks: their numbers ``[m]``, and their vectors ``[layer, m, dim]``."""
+        for name, start in zip(self._names, self.starts, strict=False):
+            vectors = self._whole[name]
+            for items, values in vectors.chunks():
+                yield start + vectors.words[items], values
+
+    def of(self, layer: int, words: Integers) -> Floats32:
+        """Vectors ``[word, dim]`` of chosen words, which have one, in a layer."""
+        whole = np.empty((len(words), next(iter(self._whole.values())).dim), dtype=np.float32)
+        parts = np.searchsorted(self.starts, words, side="right") - 1
+        for part in np.unique(parts):
+            here = parts == part
+            whole[here] = self._read[self._names[part]](words[here] - self.starts[part]).of(layer)
+        return whole
+
+    @cached_property
+    def forms(self) -> Codes:
+        """Word forms in lower case."""
+        return self._joined([_lowered(sentences) for sentences in self.splits.values()])
+
+    @cached_property
+    def tags(self) -> Codes:
+        """Tags of words: those of the first of the layers ``upos`` and ``xpos`` that there is."""
+        layer = next((name for name in TAG_LAYERS if any(name in one.layers for one in self.splits.values())), None)
+        return self._joined([_of_layer(sentences, layer) for sentences in self.splits.values()])
+
+    @cached_property
+    def senses(self) -> Codes:
+        """Senses of words, from the targets ``sense`` or the layer of that name."""
+        return self._joined([_of_senses(sentences) for sentences in self.splits.values()])
+
+    def _joined(self, parts: Sequence[Codes]) -> Codes:
+        place = {value: number for number, value in enumerate(dict.fromkeys(v for part in parts for v in part.values))}
+        codes = []
+        for part in parts:
+            to_joined = np.array([*(place[value] for value in part.values), -1], dtype=np.int32)
+            codes.append(to_joined[part.codes])
+        return Codes(np.concatenate(codes), tuple(place))
+
+    def sentence_of(self, words: Integers) -> tuple[Integers, Integers]:
+        """``[word]`` the place of the split of each word, and the number of its sentence there."""
+        parts = np.searchsorted(self.starts, words, side="right") - 1
+        numbers = np.empty(len(words), dtype=np.int64)
+        for part, sentences in enumerate(self.splits.values()):
+            here = parts == part
+            numbers[here] = sentences.sentence_of_word[words[here] - self.starts[part]]
+        return parts, numbers
+
+    def occurrence(self, word: int) -> Occurrence:
+        """A word where it stands."""
+        (part,), (number,) = self.sentence_of(np.array([word]))
+        name = self._names[part]
+        sentences, place = self.splits[name], int(word - self.starts[part])
+        first, last = sentences.char_spans[place].tolist()
+        text = sentences.text(int(number))
+        return Occurrence(
+            name, sentences.id(int(number)), text, (first, last), sentences.word(place),
+            self.tags.of(word), self.senses.of(word),
+        )  # fmt: skip
+
+    def places_of(self, sentence: Sentence, place: int) -> list[int]:
+        """Numbers of words that stand where the word at ``place`` of ``sentence`` does, in sentences of that text."""
+        found = []
+        for sentences, start in zip(self.splits.values(), self.starts.tolist(), strict=False):
+            for number in range(len(sentences)):
+                if sentences.text(number) == sentence.text:
+                    first, last = sentences.starts[number : number + 2].tolist()
+                    spans = sentences.char_spans[first:last].tolist()
+                    found += [
+                        start + first + at for at, span in enumerate(spans) if tuple(span) == sentence.spans[place]
+                    ]
+        return found
+
+
+def tag_of(sentence: Sentence, place: int) -> str | None:
+    """The tag of a word of a sentence."""
+    return next((sentence.layers[name][place] for name in TAG_LAYERS if name in sentence.layers), None)
+
+
+def sense_of(sentence: Sentence, place: int) -> str | None:
+    """The sense of a word of a sentence."""
+    for target in sentence.targets.get(SENSE, ()):
+        if target.span1[0] <= place < target.span1[1]:
+            return target.labels[0] if target.labels else None
+    return sentence.layers[SENSE][place] if SENSE in sentence.layers else None
+
+
+def _lowered(sentences: Sentences) -> Codes:
+    place: dict[str, int] = {}
+    codes = [place.setdefault(form.lower(), len(place)) for form in sentences.forms.values]
+    return Codes(np.array(codes, dtype=np.int32)[sentences.forms.codes], tuple(place))
+
+
+def _of_layer(sentences: Sentences, name: str | None) -> Codes:
+    if name is None or name not in sentences.layers:
+        return Codes(np.full(sentences.n_words, -1, dtype=np.int32), ())
+    return Codes(sentences.layers[name].codes, sentences.layers[name].values)
+
+
+def _of_senses(sentences: Sentences) -> Codes:
+    codes, place = np.full(sentences.n_words, -1, dtype=np.int32), dict[str, int]()
+    for number, targets in sentences.targets(SENSE):
+        for target in targets:
+            if target.labels:
+                first, last = (int(sentences.starts[number]) + at for at in target.span1)
+                codes[first:last] = place.setdefault(target.labels[0], len(place))
+    return Codes(codes, tuple(place)) if place else _of_layer(sentences, SENSE)

@@ -1,0 +1,87 @@
+"""``bertology neighbours``: shares by layer, neighbours in context, and what is not possible."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertology.corpora import load_corpus
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture
+def neighbours(bertology: Command, tiny_bert: Path, tiny_corpus: Path) -> Command:
+    """Three neighbours in the embeddings and the first layer of the tiny model, unless told otherwise."""
+
+    def run(*arguments: str | Path) -> Any:
+        plain = {"--model": tiny_bert, "--corpus": tiny_corpus, "--layers": "0,1", "-k": "3"}
+        given = [part for option, value in plain.items() if option not in arguments for part in (option, value)]
+        return bertology("neighbours", *given, *arguments)
+
+    return run
+
+
+def test_table_has_shares_and_the_words_in_context(neighbours: Command, tiny_corpus: Path) -> None:
+    found = neighbours("The dogs see the <b>.", "--word", "Dogs")
+    assert found.status == 0, found.err
+    lines = found.out.splitlines()
+    assert lines[0] == "The [dogs] see the <b>."
+    assert lines[2].split() == ["layer", "same", "word", "(dogs)", "most", "frequent", "tag"]
+    assert [line.split()[0] for line in lines[3:5]] == ["0", "1"]
+    n_words = sum(len(one) for split in load_corpus(str(tiny_corpus)).splits.values() for one in split)
+    assert f"share of the 3 nearest of {n_words:,} words of {tiny_corpus.name}" in found.out
+    start = lines.index("layer 1")
+    block = lines[start + 1 :]
+    assert len(block) == 3
+    # Words stand below each other, and cosines fall.
+    cosines = [float(line.split()[0]) for line in block]
+    assert cosines == sorted(cosines, reverse=True)
+    assert all(len(line) <= 100 for line in lines)
+
+
+def test_csv_and_json_hold_the_same(neighbours: Command) -> None:
+    arguments = ("The dogs see the dogs.", "--word", "dogs", "--occurrence", "2", "--tag", "NOUN")
+    rows = list(csv.DictReader(io.StringIO(neighbours(*arguments, "--format", "csv").out)))
+    plain = json.loads(neighbours(*arguments, "--format", "json").out)
+    assert plain["span"] == [17, 21]
+    assert [line["layer"] for line in plain["layers"]] == [0, 1]
+    flat = [(line["layer"], one) for line in plain["layers"] for one in line["neighbours"]]
+    assert len(rows) == len(flat) == 6
+    for row, (layer, one) in zip(rows, flat, strict=True):
+        assert int(row["layer"]) == layer
+        assert one["text"][one["start"] : one["end"]] == one["word"] == row["word"]
+        assert float(row["cosine"]) == pytest.approx(one["cosine"])
+    for line in plain["layers"]:
+        assert line["same_tag"] == pytest.approx(sum(one["tag"] == "NOUN" for one in line["neighbours"]) / 3)
+        assert line["same_sense"] is None
+
+
+def test_a_sentence_of_the_corpus_brings_its_tag_and_is_no_neighbour(neighbours: Command, tiny_corpus: Path) -> None:
+    sentence = next(one for one in load_corpus(str(tiny_corpus))["test"] if len(one) > 4)
+    word = next(word for word in sentence.words if sentence.words.count(word) == 1 and word.isalpha())
+    found = json.loads(neighbours("--sentence", sentence.id, "--word", word, "--format", "json").out)
+    assert found["tag"] == sentence.layers["upos"][sentence.words.index(word)]
+    assert all(one["sentence"] != sentence.id for line in found["layers"] for one in line["neighbours"][:1])
+
+
+def test_mistakes_are_one_line(neighbours: Command) -> None:
+    for arguments, message in (
+        (("The dogs see.", "--word", "cats"), "word 'cats' is not in the text"),
+        (("Dogs see dogs.", "--word", "dogs"), "choose one with --occurrence 1 to 2"),
+        (("Dogs see dogs.", "--word", "dogs", "--occurrence", "3"), "it stands 2 times"),
+        (("--word", "dogs"), "give a text, or the id of a sentence of the corpus with --sentence"),
+        (("--word", "dogs", "--sentence", "no"), "unknown sentence of tiny"),
+        (("Dogs see.", "--word", "dogs", "-k", "0"), "k is 0"),
+        (("Dogs see.", "--word", "dogs", "-k", "99999"), "give a lower k"),
+        (("Dogs see.", "--word", "dogs", "--tag", "NOON"), "no word of tiny has the tag 'NOON'; there is"),
+        (("Dogs see.", "--word", "dogs", "--split", "tests"), "did you mean test"),
+        (("Dogs see.", "--word", "dogs", "--layers", "9"), "layer '9'"),
+    ):
+        assert message in neighbours(*arguments).one_line()
