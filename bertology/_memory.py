@@ -19,10 +19,17 @@ _AMOUNTS = re.compile(r"allocate (\d+) bytes|mmap (\d+) bytes|malloc of size (\d
 REMEDY = "give fewer sentences or layers, compute in bfloat16 (--dtype), or run fewer processes (--jobs)"
 
 
+_LARGE = 8 << 20
+_LARGE_FROM = -3
+"""``M_MMAP_THRESHOLD`` of glibc."""
+
+
 def give_back_freed_memory() -> None:
     """Return freed memory to the operating system, where the C library has a call for it (glibc); else do nothing.
 
-    Tensors of ever new shapes leave holes behind, and what a process holds would slowly grow with the corpus.
+    Tensors of ever new shapes leave holes behind, and what a process holds would slowly grow with the corpus. From the
+    first call on, blocks of 16 MiB and more are returned as soon as they are freed; glibc would otherwise come to keep
+    blocks of up to 32 MiB, such as a chunk of vectors, among small ones that hold them back.
     """
     if (trim := _trim()) is not None:
         trim(0)
@@ -31,7 +38,9 @@ def give_back_freed_memory() -> None:
 @cache
 def _trim() -> Callable[[int], int] | None:
     try:
-        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+        library = ctypes.CDLL(None)
+        trim: Callable[[int], int] = library.malloc_trim
+        library.mallopt(_LARGE_FROM, _LARGE)
     except (OSError, TypeError, AttributeError):  # no C library of that name, or another one than glibc
         return None
     return trim

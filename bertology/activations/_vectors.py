@@ -93,14 +93,14 @@ class WordVectors(_StoredItems[tuple[Tensor, Tensor]]):
     """Features ``[layer, item, dim]`` of chosen words, for readouts.
 
     Items come in the order of the store, in chunks of their numbers ``[m]`` and their vectors ``[layer, m, dim]``.
-    Chunks stay in memory in the type in which they are stored, up to ``memory`` bytes, so that passes after the first
-    are faster and memory does not grow with the corpus; all are handed out in float32.
+    If all of them take no more than ``memory`` bytes, they stay in memory in the type in which they are stored, so that
+    passes after the first are faster and memory does not grow with the corpus; all are handed out in float32.
 
     Args:
         entry: the stored vectors.
         words: ``[item]`` numbers of the words; each must have a vector (see ``Entry.place``).
         layers: those to read, in this order; all that the entry holds when left out.
-        memory: bytes of chunks to keep.
+        memory: bytes of chunks to keep, all or none: passes would be little faster for a part of them.
 
     Raises:
         NameNotFoundError: the entry has no such layer.
@@ -117,6 +117,8 @@ class WordVectors(_StoredItems[tuple[Tensor, Tensor]]):
     ) -> None:
         super().__init__(entry, layers, memory)
         self.n_items = len(words)
+        if self.n_layers * len(words) * self.dim * self.dtype.itemsize > memory:
+            self._memory = 0
         place = entry.place[words]
         if (place < 0).any():
             raise ValueError("words without vectors were chosen; leave them out by Entry.place")
