@@ -17,6 +17,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 _SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first, so that no process waits for it at the end."""
+    items.sort(key=lambda item: item.path.name != "test_site.py")
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Callable[[str], Path]:
     """The folder or file ``name`` of the real corpora; the test skips, saying what is missing, where it is absent."""

@@ -12,6 +12,7 @@ from sklearn.metrics import accuracy_score
 import bertology
 from bertology import load_corpus, read_results
 from bertology.errors import ResultsError
+from bertology.families.request import ReadoutConfig
 from bertology.results import Results
 
 
@@ -22,7 +23,10 @@ def run(tiny_bert: Path, tiny_corpus: Path, tmp_path_factory: pytest.TempPathFac
         patch.setenv("BERTOLOGY_CACHE", str(tmp_path_factory.mktemp("cache")))
         tasks = ["pos", "edge_dependencies", "structural_distance"]
         controls = ["majority", "random"]
-        found = bertology.probe(tasks, model=tiny_bert, corpus=tiny_corpus, layers="0,2", controls=controls, out=out)
+        quick = {"edge_dependencies": (ReadoutConfig("edge", {"max_epochs": 1, "round_steps": 1}),)}
+        found = bertology.probe(
+            tasks, model=tiny_bert, corpus=tiny_corpus, layers="0,2", controls=controls, out=out, configs=quick
+        )
     return found, out
 
 

@@ -18,8 +18,8 @@ import pytest
 from tests.commands import Running, assert_same, commands
 
 SEED = 20190709
-N_MOMENTS = 10
-N_WRITES = 3
+N_MOMENTS = 4
+N_WRITES = 2
 
 Start = Callable[..., Running]
 
@@ -46,10 +46,10 @@ def undisturbed(start: Start, tmp_path_factory: pytest.TempPathFactory) -> tuple
     return run.folder / "out", run.seconds
 
 
-def test_killed_at_ten_random_moments(start: Start, undisturbed: tuple[Path, float], tmp_path: Path) -> None:
+def test_killed_at_random_moments(start: Start, undisturbed: tuple[Path, float], tmp_path: Path) -> None:
     whole, seconds = undisturbed
     draw = random.Random(SEED)
-    # One moment in each tenth of the run, so that early and late ones are among them.
+    # One moment in each quarter of the run, so that early and late ones are among them.
     moments = [(number + draw.random()) / N_MOMENTS for number in range(N_MOMENTS)]
     for attempt in range(3 * N_MOMENTS):
         run = start(tmp_path / str(attempt))

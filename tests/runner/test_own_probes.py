@@ -259,8 +259,9 @@ def test_engines_give_the_same_for_a_class_of_a_script(
 
 def test_the_class_of_the_readme_finds_nouns_above_the_embeddings() -> None:
     (block,) = [block for block in fenced("README.md", "python") if "register_probe" in block]
-    assert "\nbertology.probe(" in block
+    asked = 'bertology.probe("before_noun")'
+    assert f"\n{asked} " in block
     namespace: dict[str, Any] = {}
-    exec(block.replace("\nbertology.probe(", "\ntable = bertology.probe("), namespace)
+    exec(block.replace(asked, 'table = bertology.probe("before_noun", layers=[0, 2, 4], controls="none")'), namespace)
     layers = [line.main.value for line in namespace["table"].view().tables[0].lines]
     assert layers[0] < 0.93 < 0.96 < max(layers), layers
