@@ -140,9 +140,9 @@ class ArrayFeatures:
         chosen.n_layers, chosen.layers = len(places), tuple(self.layers[place] for place in places)
         return chosen
 
-    def layer(self, place: int, items: Tensor) -> Tensor:
-        """The vectors of ``[m]`` items in one layer, ``[m, dim]`` in float32."""
-        return torch.as_tensor(self._values[self._places[place]])[items].float()
+    def layer(self, place: int) -> Tensor:
+        """A copy of the vectors of one layer, ``[item, dim]`` in float32."""
+        return torch.as_tensor(self._values[self._places[place]]).to(torch.float32, copy=True)
 
     def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
         """All items in order, as ``[m]`` item numbers and ``[layer, m, dim]`` float32 vectors."""

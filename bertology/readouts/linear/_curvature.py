@@ -21,7 +21,6 @@ from torch import Tensor
 from bertology._memory import give_back_freed_memory
 from bertology._workers import Workers
 from bertology.readouts._moments import Items, Sample
-from bertology.readouts._sources import ArrayFeatures
 from bertology.readouts.linear._objective import Fits
 
 _UNCERTAIN = 6
@@ -47,15 +46,11 @@ class Spread:
     def of(cls, sample: Sample, workers: Workers) -> Spread:
 
         def measure(layer: int) -> tuple[Tensor, Tensor, Tensor]:
-            source, n_items = sample.source.at([layer]), len(sample.items)
-            mean = torch.stack([vectors[0].sum(0) for _, vectors in source.chunks()]).sum(0) / n_items
-            squares = [(vectors[0] - mean).square_().sum(0) for _, vectors in source.chunks()]
-            scale = (torch.stack(squares).sum(0) / n_items).clamp(min=1e-12).rsqrt()
-            products = torch.zeros(source.dim, source.dim, device=mean.device)
-            for _, vectors in source.chunks():
-                rows = (vectors[0] - mean).mul_(scale)
-                products.addmm_(rows.T, rows)
-            correlation = products / n_items
+            vectors = sample.source.layer(layer)  # [item, dim], changed in place: another copy would be as large
+            vectors -= vectors.mean(0)
+            vectors /= vectors.square().mean(0).clamp(min=1e-12).sqrt()
+            vectors -= vectors.mean(0)
+            correlation = vectors.T @ vectors / len(vectors)
             return correlation, *torch.linalg.eigh(correlation)
 
         return cls(*(torch.stack(part) for part in zip(*workers.map(measure, sample.source.n_layers), strict=True)))
@@ -170,22 +165,22 @@ def measure_curvature(
     blocks: dict[tuple[int, int], Sequence[_Blocks]] = {}
 
     def measure(layer: int) -> None:
-        source = sample.source.at([layer])
+        vectors = sample.source.layer(layer)  # [item, dim]
         for problem in range(fits.shape[0]):
             first = (problem * fits.n_layers + layer) * n_strengths
             fit_rows, middle = slice(first, first + n_strengths), first + n_strengths // 2
-            variance = torch.empty(n_strengths, fits.n_classes, len(sample.items), device=points.device)
-            for places, vectors in source.chunks():
-                part = variance[:, :, places[0] : places[-1] + 1]
-                scores = vectors.mT.expand(n_strengths, -1, -1)
-                torch.softmax(torch.baddbmm(intercepts[fit_rows, :, None], coefficients[fit_rows], scores), 1, out=part)
+            scores = torch.baddbmm(
+                intercepts[fit_rows, :, None], coefficients[fit_rows], vectors.T.expand(n_strengths, -1, -1)
+            )
+            variance = scores.softmax(1)  # [strength, class, item]
+            del scores
             variance *= 1 - variance
             variance *= items.weights[problem] / items.total[problem].clamp(min=1e-30).float()
             frequency = items.frequency[problem]
             uncertainty[fit_rows] = variance.sum(2).maximum(_LEAST * frequency * (1 - frequency))
             if first_alike[problem] == problem:
                 mine = fits.mean[middle], fits.std[middle], variance[middle - first], uncertainty[middle]
-                blocks[problem, layer] = _blocks(source, *mine, frequency > 0, correlations[layer], most_blocks)
+                blocks[problem, layer] = _blocks(vectors, *mine, frequency > 0, correlations[layer], most_blocks)
         give_back_freed_memory()  # what stays of a layer lies between what does not
 
     workers.map(measure, fits.n_layers)
@@ -194,7 +189,7 @@ def measure_curvature(
 
 
 def _blocks(
-    source: ArrayFeatures,
+    vectors: Tensor,
     mean: Tensor,
     std: Tensor,
     variance: Tensor,
@@ -203,17 +198,17 @@ def _blocks(
     correlations: Tensor,
     most: int,
 ) -> list[_Blocks]:
-    """Blocks of a source's only layer, whose vectors are not standardised yet, and ``[class, item]`` variances.
+    """Blocks of one layer, from ``[item, dim]`` vectors, not standardised yet, and ``[class, item]`` variances.
 
     The variances of a class sum to its ``uncertainty``.
     """
-    n_uncertain = min(_UNCERTAIN * source.dim, source.n_items)
+    n_uncertain = min(_UNCERTAIN * vectors.shape[1], len(vectors))
     blocks = []
     for several in _shared_out(uncertainty, present, most):
         means, covariances = [], []
         for classes in several:
             weight, items = variance[classes].sum(0).topk(n_uncertain)
-            rows, whole = (source.layer(0, items) - mean) / std, uncertainty[classes].sum()
+            rows, whole = (vectors[items] - mean) / std, uncertainty[classes].sum()
             means.append(weight @ rows / whole)
             second = (rows * weight[:, None]).T @ rows + (whole - weight.sum()).clamp(min=0) * correlations
             covariances.append(second / whole - means[-1][:, None] * means[-1])

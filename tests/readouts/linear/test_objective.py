@@ -180,17 +180,16 @@ def test_a_sample_takes_no_more_than_its_source() -> None:
     assert not more
     assert (items.tolist(), held.dtype) == (list(range(167)), torch.float32)
     np.testing.assert_array_equal(held.numpy(), vectors[[2, 0]][:, chosen.numpy()])
-    np.testing.assert_array_equal(some.at(torch.tensor([1])).source.layer(0, items).numpy(), held[1])
+    np.testing.assert_array_equal(some.at(torch.tensor([1])).source.layer(0).numpy(), held[1])
     assert some.source._values is sample.source._values
 
 
 def test_features_of_a_sample_are_correlated_as_numpy_says() -> None:
     setting = Setting()
-    everything = torch.arange(len(setting.sample.items))
-    before = setting.sample.source.layer(1, everything).numpy()
+    before = setting.sample.source.layer(1).numpy()
     spread = Spread.of(setting.sample, setting.workers)
     np.testing.assert_allclose(spread.correlations[1].numpy(), np.corrcoef(before.T), atol=1e-6)
-    np.testing.assert_array_equal(setting.sample.source.layer(1, everything).numpy(), before)
+    np.testing.assert_array_equal(setting.sample.source.layer(1).numpy(), before)
 
 
 def test_no_items_at_all() -> None:
