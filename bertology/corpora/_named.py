@@ -165,8 +165,8 @@ def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name
 
 def kept_name(corpus: Corpus) -> str:
     """The name by which :func:`load_corpus` finds a corpus in memory again, in this process: what it is called, and the
-    beginning of its fingerprint. The embedded corpus has its own."""
-    if _is_embedded(corpus.name):
+    beginning of its fingerprint. The embedded corpus, whole, has its own."""
+    if _is_embedded(corpus.name) and _named(corpus.name).fingerprint == corpus.fingerprint:
         return corpus.name
     name = f"{corpus.name} #{corpus.fingerprint[:_DIGITS]}"
     _KEPT[name] = corpus

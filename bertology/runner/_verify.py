@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bertology._files import explained_system_errors, file_sha256, read_checksums, read_json, shortened
 from bertology.corpora import kept_name, load_corpus
+from bertology.encoders import resolve_model
 from bertology.errors import BertologyError, NameNotFoundError
 from bertology.families.cells import Cell
 from bertology.probing import get_probe
@@ -118,7 +120,11 @@ def rerun(run: Path, out: Path, *, options: RunOptions | None = None, corpora: S
         kept_name(load_corpus(corpus))
     experiment = RunFolder(run).experiment()
     for task in experiment.tasks:
-        _check_known(task.name, run)
+        remedy = "if it was registered in the process that made the run, call bertology.register_probe before rerun"
+        _check_known(run, get_probe, task.name, remedy=remedy)
+    for model in experiment.models:
+        remedy = "if it was in memory where the run was made, call Encoder.from_model(…, name=…) before rerun"
+        _check_known(run, partial(resolve_model, revision=model.revision), model.name, remedy=remedy)
     before = _scores(run)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BertologyError(f"{out} is not empty: name another folder with --out")
@@ -137,11 +143,10 @@ def rerun(run: Path, out: Path, *, options: RunOptions | None = None, corpora: S
     return Repetition(summary, len(before.keys() & after.keys()), tuple(sorted(moved)))
 
 
-def _check_known(task: str, run: Path) -> None:
+def _check_known(run: Path, find: Callable[[str], Any], name: str, *, remedy: str) -> None:
     try:
-        get_probe(task)
+        find(name)
     except NameNotFoundError as error:
-        remedy = "if it was registered in the process that made the run, call bertology.register_probe before rerun"
         raise BertologyError(f"{run}: {error}; {remedy}") from None
 
 

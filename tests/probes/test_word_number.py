@@ -37,7 +37,8 @@ def corpus() -> Corpus:
 
 def test_places_are_read_off_the_embeddings_and_noise_is_not(corpus: Corpus) -> None:
     tasks = ["word_number:place", "word_number:noise"]
-    rows = probe(tasks, corpus=corpus, layers="0,4", random_draws=1, progress=False).to_pandas()
+    results = probe(tasks, corpus=corpus, layers="0,4", random_draws=1, progress=False)
+    rows = results.to_pandas()
     own = rows[(rows.control == "none") & (rows.init == "pretrained") & (rows.metric == "r2")]
     value = {(row.task, row.layer): row.value for row in own.itertuples()}
     assert value["word_number:place", 0] > 0.6
@@ -47,6 +48,7 @@ def test_places_are_read_off_the_embeddings_and_noise_is_not(corpus: Corpus) -> 
     assert set(rows[rows.control == "none"].metric) == {"r2", "spearman", "selectivity"}
     mean = rows[(rows.control == "mean") & (rows.metric == "r2")]
     assert (mean.value <= 0).all()
+    assert "each word form has the number of a training item at random (Hewitt & Liang 2019)" in str(results)
 
 
 def test_labels_that_are_no_numbers_are_named(corpus: Corpus) -> None:

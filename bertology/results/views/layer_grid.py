@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from bertology.measures import CiMethod
 from bertology.results.tables.rows import answers_itself, chances_of, clusters_of, is_statistic, param_of
+from bertology.results.views.frames import tally_of
 from bertology.results.views.grid import (
     BEST_NOTE,
     NOTHING,
@@ -129,7 +130,8 @@ def _notes(table: LayerTable) -> Iterator[Note]:
         yield Note("random", _draws(table))
     if any(line.control_task for line in table.lines):
         form = _FORMS[param_of(about, "items", "words")]
-        yield Note("control", f"{form} has a random label (Hewitt & Liang 2019); selectivity: less that")
+        label = "the number of a training item at random" if tally_of(table.metric) == "numbers" else "a random label"
+        yield Note("control", f"{form} has {label} (Hewitt & Liang 2019); selectivity: less that")
     if strengths := _strengths_in_words(table):
         yield Note("C", strengths)
     if chances := chances_of(about):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -16,8 +17,10 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 from bertology import Corpus, Encoder, load_corpus, load_encoder, probe
 from bertology.attention import view
 from bertology.encoders import ModuleAdapter, model_fingerprint, model_name, resolve_model
-from bertology.errors import ModelError
+from bertology.encoders.loading import resolve
+from bertology.errors import BertologyError, ModelError
 from bertology.pocket import model_folder
+from bertology.runner import rerun
 
 
 @pytest.fixture(autouse=True)
@@ -206,3 +209,16 @@ def test_a_module_that_does_not_fit_is_named_in_one_line(tokenizer: Any) -> None
     encoder = Encoder.from_model(drawn(0), tokenizer, adapter=replace(ADAPTER, fresh=None), name="no-fresh")
     with pytest.raises(ModelError, match="ModuleAdapter\\(fresh=…\\)"):
         probe("pos", model=encoder, controls="random", layers="0", progress=False)
+
+
+def test_rerun_of_a_module_in_memory_says_what_to_give_again(tokenizer: Any, corpus: Corpus, tmp_path: Path) -> None:
+    def encoder() -> Encoder:
+        return Encoder.from_model(drawn(3), tokenizer, adapter=ADAPTER, name="own-module")
+
+    probe("pos", model=encoder(), corpus=corpus, layers="1", controls="none", out=tmp_path / "run", progress=False)
+    with patch.dict(resolve._KEPT, clear=True):
+        remedy = r"unknown model 'own-module'.*call Encoder.from_model\(…, name=…\) before rerun"
+        with pytest.raises(BertologyError, match=remedy):
+            rerun(tmp_path / "run", tmp_path / "lost")
+        encoder()
+        assert not rerun(tmp_path / "run", tmp_path / "again").moved
