@@ -7,14 +7,15 @@ vertical one: in figures, in the heatmaps of the report, and in the attention vi
 from __future__ import annotations
 
 import io
-from typing import Literal
+from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from bertology.errors import ResultsError
+from bertology._files import write_derived
+from bertology.errors import ResultsError, StoreError, quoted
 
 # Okabe & Ito's colours, told apart by colour-blind readers; markers and line styles tell them apart in grey.
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
@@ -28,13 +29,26 @@ _MARGIN = 0.06
 
 
 class ShownFigure(Figure):
-    """A figure that a notebook displays by itself."""
+    """A figure that a notebook displays by itself, cropped to what is drawn."""
+
+    def save(self, path: str | Path) -> Path:
+        """Write the figure as ``.svg``, ``.pdf`` or ``.png``; text stays text, which can be searched and edited.
+
+        Raises:
+            StoreError: the name ends otherwise, or the file cannot be written.
+        """
+        path = Path(path)
+        ending = path.suffix.lower().removeprefix(".")
+        if ending not in _FORMATS:
+            raise StoreError(f"cannot draw {quoted(path.name)}: name a file that ends in .svg, .pdf or .png")
+        write_derived(path.parent, {path.name: figure_bytes(self, ending)}, remedy="name another file")
+        return path
 
     def _repr_png_(self) -> bytes:
         return figure_bytes(self, "png")
 
 
-def new_figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> ShownFigure:
     """An empty figure of so many inches, laid out by what stands in it."""
     figure = ShownFigure(figsize=(width, height), dpi=200, layout="constrained")
     FigureCanvasAgg(figure)
@@ -46,10 +60,13 @@ def write_caption(figure: Figure, text: str) -> None:
     figure.supxlabel(text, fontsize=7.5, color=GREY, x=0.01, ha="left", multialignment="left")
 
 
-def figure_bytes(figure: Figure, ending: Literal["png", "svg", "pdf"]) -> bytes:
+def figure_bytes(figure: Figure, ending: str) -> bytes:
     """A figure as a file's content, cropped to what is drawn."""
     if ending not in _FORMATS:
         raise ResultsError(f"cannot draw a plot as {ending!r}: choose one of {', '.join(_FORMATS)}")
+    # Laid out once: each time again everything moves by a fraction of a point.
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
     out = io.BytesIO()
     # The same bytes for the same figure, and text that can be searched, selected and set in another font.
     with mpl.rc_context({"svg.hashsalt": "bertology", "svg.fonttype": "none", "pdf.fonttype": 42}):

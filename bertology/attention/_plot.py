@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from bertology._files import write_derived
+from bertology._figures import DARK_SHADE, GREY, SHADES, TEXT, ShownFigure, new_figure, write_caption
 from bertology._fonts import Fonts
 from bertology.encoders import LabelledArray
-from bertology.errors import ResultsError, StoreError, quoted
+from bertology.errors import ResultsError
 
-# The shades of all heatmaps here: one hue from pale to deep, which survives print in grey.
-_SHADES = LinearSegmentedColormap.from_list("heads", ["#f4f8fc", "#c6dbef", "#7fb8dc", "#2474b3"])
-_GREY, _TEXT = "#5A5A5A", "#222222"
-_DARK = 0.82
 _CELL = 0.3
 _MOST_WRITTEN = 12
 """Most heads in a layer whose values are still legible in their cells."""
@@ -35,36 +25,6 @@ _MOST_UNITS = 160
 """Rows or columns of a map that a page can hold with names beside them."""
 _FEW_UNITS, _MANY_UNITS = 16, 48
 _NAME_SIZE, _MOST_LETTERS = 8.0, 24
-_FORMATS = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
-
-
-class HeadFigure(Figure):
-    """A figure that a notebook displays by itself, cropped to what is drawn."""
-
-    def save(self, path: str | Path) -> Path:
-        """Write the figure as ``.svg``, ``.pdf`` or ``.png``; text stays text, which can be searched and edited.
-
-        Raises:
-            StoreError: the name ends otherwise, or the file cannot be written.
-        """
-        path = Path(path)
-        ending = path.suffix.lower().removeprefix(".")
-        if ending not in _FORMATS:
-            raise StoreError(f"cannot draw {quoted(path.name)}: name a file that ends in .svg, .pdf or .png")
-        write_derived(path.parent, {path.name: self._bytes(ending)}, remedy="name another file")
-        return path
-
-    def _repr_png_(self) -> bytes:
-        return self._bytes("png")
-
-    def _bytes(self, ending: str) -> bytes:
-        # Laid out once: each time again everything moves by a fraction of a point.
-        self.draw_without_rendering()
-        self.set_layout_engine("none")
-        out = io.BytesIO()
-        with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "bertology", "pdf.fonttype": 42}):
-            self.savefig(out, format=ending, bbox_inches="tight", pad_inches=0.04, metadata=_FORMATS[ending])
-        return out.getvalue()
 
 
 def plot_head(
@@ -72,7 +32,7 @@ def plot_head(
     *,
     title: str | Sequence[str] | None = None,
     label: str = "attention weight",
-) -> HeadFigure:
+) -> ShownFigure:
     """Draw the attention map of a head as shades, from the words of rows to those of columns, which label them.
 
     Args:
@@ -96,18 +56,17 @@ def plot_head(
     cell = 0.3 if max(max(one.shape) for one in maps) <= _MANY_UNITS else 0.16
     sides = [[max(1.6, cell * size) for size in one.shape] for one in maps]
     size = (sum(longest + width + 0.9 for _, width in sides) + 0.9, max(height for height, _ in sides) + longest + 1.0)
-    figure = HeadFigure(figsize=size, dpi=200, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(*size)
     most = max(float(one.values.max()) for one in maps) or 1.0
     axes = figure.subplots(1, len(maps), squeeze=False, width_ratios=[longest + width for _, width in sides])[0]
     for ax, one, name in zip(axes, maps, titles, strict=True):
         _draw_map(ax, one, name, most, fonts)
     bar = figure.colorbar(axes[0].collections[0], ax=axes, fraction=0.3 / size[0], aspect=14 * max(1, size[1] / 3))
-    bar.set_label(label, fontsize=7.5, color=_TEXT)
-    bar.ax.tick_params(labelsize=7, color=_GREY, labelcolor=_TEXT)
+    bar.set_label(label, fontsize=7.5, color=TEXT)
+    bar.ax.tick_params(labelsize=7, color=GREY, labelcolor=TEXT)
     bar.outline.set_visible(False)
     if note := fonts.note():
-        figure.supxlabel(note, fontsize=7.5, color=_GREY, x=0.01, ha="left")
+        write_caption(figure, note)
     return figure
 
 
@@ -137,7 +96,7 @@ def _clipped(unit: str) -> str:
 def _draw_map(ax: Axes, one: LabelledArray, title: str, most: float, fonts: Fonts) -> None:
     """Rows from the top down, as they are read; columns from left to right."""
     values = np.asarray(one.values, dtype=np.float64)
-    ax.pcolormesh(values, cmap=_SHADES, vmin=0, vmax=most, edgecolors="white", linewidth=0.4)
+    ax.pcolormesh(values, cmap=SHADES, vmin=0, vmax=most, edgecolors="white", linewidth=0.4)
     ax.set_aspect("equal")
     ax.set_anchor("N")
     ax.invert_yaxis()
@@ -147,24 +106,24 @@ def _draw_map(ax: Axes, one: LabelledArray, title: str, most: float, fonts: Font
         axis.set_ticks(np.arange(len(one.labels[name])) + 0.5, [fonts.drawable(_clipped(u)) for u in one.labels[name]])
     ax.xaxis.tick_top()
     ax.xaxis.set_label_position("top")
-    ax.tick_params(length=0, labelsize=_NAME_SIZE, labelcolor=_TEXT)
+    ax.tick_params(length=0, labelsize=_NAME_SIZE, labelcolor=TEXT)
     # A dollar sign begins no formula.
     text: dict[str, Any] = {"fontfamily": list(fonts.families), "parse_math": False}
     for tick in ax.get_yticklabels():
         tick.set(**text)
     for tick in ax.get_xticklabels():
         tick.set(rotation=90, ha="center", va="bottom", **text)
-    ax.set_ylabel("from (rows)", fontsize=_NAME_SIZE, color=_GREY)
-    ax.set_xlabel("to (columns)", fontsize=_NAME_SIZE, color=_GREY)
+    ax.set_ylabel("from (rows)", fontsize=_NAME_SIZE, color=GREY)
+    ax.set_xlabel("to (columns)", fontsize=_NAME_SIZE, color=GREY)
     for place in one.breaks.get("from", ()):
-        ax.axhline(place, color=_TEXT, linewidth=1)
+        ax.axhline(place, color=TEXT, linewidth=1)
     for place in one.breaks.get("to", ()):
-        ax.axvline(place, color=_TEXT, linewidth=1)
-    ax.set_title(fonts.drawable(title), loc="left", fontsize=9.5, fontweight="bold", color=_TEXT, parse_math=False)
+        ax.axvline(place, color=TEXT, linewidth=1)
+    ax.set_title(fonts.drawable(title), loc="left", fontsize=9.5, fontweight="bold", color=TEXT, parse_math=False)
     ax.spines[:].set_visible(False)
 
 
-def plot_heads(panels: Sequence[tuple[str, NDArray[np.float64]]], layers: Sequence[int]) -> Figure:
+def plot_heads(panels: Sequence[tuple[str, NDArray[np.float64]]], layers: Sequence[int]) -> ShownFigure:
     """Draw each statistic, its name and ``[layer, head]`` values, in a panel: layers from the bottom up, heads from
     left to right.
 
@@ -180,15 +139,13 @@ def plot_heads(panels: Sequence[tuple[str, NDArray[np.float64]]], layers: Sequen
     columns = min(_COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     size = (columns * _width(n_heads), rows * (0.85 + _CELL * len(layers)) + 0.3)
-    figure = HeadFigure(figsize=size, dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(*size)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax, (name, values) in zip(axes, panels, strict=False):
         _draw(ax, name, values, layers)
     for ax in axes[len(panels) :]:
         ax.remove()
-    caption = "Shades run from the least to the greatest head of each statistic (in brackets)."
-    figure.supxlabel(caption, fontsize=7.5, color=_GREY, x=0.01, ha="left")
+    write_caption(figure, "Shades run from the least to the greatest head of each statistic (in brackets).")
     return figure
 
 
@@ -203,18 +160,18 @@ def _draw(ax: Axes, name: str, values: NDArray[np.float64], layers: Sequence[int
     spread = greatest - least
     # Where all heads are alike none stands out.
     shades = (values - least) / spread if spread > 0 else np.where(np.isfinite(values), 0.0, np.nan)
-    ax.pcolormesh(shades, cmap=_SHADES, vmin=0, vmax=1, edgecolors="white", linewidth=0.8)
+    ax.pcolormesh(shades, cmap=SHADES, vmin=0, vmax=1, edgecolors="white", linewidth=0.8)
     if n_heads <= _MOST_WRITTEN:
         _write(ax, values, shades)
-    ax.set_xticks(np.arange(n_heads) + 0.5, list(map(str, range(1, n_heads + 1))), fontsize=6.5, color=_TEXT)
-    ax.set_yticks(np.arange(len(layers)) + 0.5, list(map(str, layers)), fontsize=6.5, color=_TEXT)
+    ax.set_xticks(np.arange(n_heads) + 0.5, list(map(str, range(1, n_heads + 1))), fontsize=6.5, color=TEXT)
+    ax.set_yticks(np.arange(len(layers)) + 0.5, list(map(str, layers)), fontsize=6.5, color=TEXT)
     ax.tick_params(length=0)
     bounds = f"({least:.2f}…{greatest:.2f})" if len(finite) else "(nothing to count)"
     # Where there is no room for it in one line next to the next panel's, in two.
     is_long = len(f"{name} {bounds}") > _LETTERS * _width(n_heads)
-    ax.set_title(f"{name}\n{bounds}" if is_long else f"{name} {bounds}", fontsize=8.5, color=_TEXT)
-    ax.set_xlabel("head", fontsize=7.5, color=_TEXT)
-    ax.set_ylabel("layer", fontsize=7.5, color=_TEXT)
+    ax.set_title(f"{name}\n{bounds}" if is_long else f"{name} {bounds}", fontsize=8.5, color=TEXT)
+    ax.set_xlabel("head", fontsize=7.5, color=TEXT)
+    ax.set_ylabel("layer", fontsize=7.5, color=TEXT)
     ax.spines[:].set_visible(False)
 
 
@@ -225,5 +182,5 @@ def _write(ax: Axes, values: NDArray[np.float64], shades: NDArray[np.float64]) -
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
             text = f"{value:.2f}".removeprefix("0") if fraction else f"{value:.1f}"
-            color = "white" if shades[row, column] > _DARK else _TEXT
+            color = "white" if shades[row, column] > DARK_SHADE else TEXT
             ax.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=5.5, color=color)

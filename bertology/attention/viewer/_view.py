@@ -22,7 +22,7 @@ from bertology.encoders import Encoder, load_encoder, model_name
 from bertology.errors import BertologyError, NameNotFoundError, ResultsError, StoreError, quoted
 
 if TYPE_CHECKING:
-    from bertology.attention._plot import HeadFigure
+    from bertology._figures import ShownFigure
 
 _HEIGHT = 760
 _HEAD = re.compile(r"L([0-9]{1,9})H([0-9]{1,9})", re.IGNORECASE)
@@ -63,7 +63,7 @@ class AttentionView:
         write_derived(path.parent, {path.name: self.html.encode()}, remedy="name another file")
         return path
 
-    def plot(self) -> HeadFigure:
+    def plot(self) -> ShownFigure:
         """The one head that was chosen as a labelled heatmap, of two panels side by side; see :func:`plot_head`.
 
         Raises:
