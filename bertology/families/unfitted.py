@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from bertology.errors import BertologyError
+from bertology.errors import BertologyError, CorpusError, ModelError
 from bertology.families.request import ReadoutConfig
 from bertology.probing import Probe, is_installed, source_fingerprint
 from bertology.readouts import readout_kind
@@ -35,3 +36,12 @@ def own_readout(probe: Probe, asked: Sequence[ReadoutConfig], readout: str, *, a
     for config in asked:
         probe.with_settings(config.settings)
     return tuple(replace(config, readout=readout) for config in asked)
+
+
+@contextmanager
+def named_task(probe: Probe) -> Iterator[None]:
+    """Name the task in errors about what its text or its model lacks."""
+    try:
+        yield
+    except (CorpusError, ModelError) as error:
+        raise type(error)(f"task {probe.task}: {error}") from error

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from bertology.corpora import Sentences
 from bertology.encoders import ModelShape
-from bertology.errors import CorpusError, ModelError
 from bertology.families.cells import Stopwatch, versions, write_cell
 from bertology.families.contract import Family, SplitName
 from bertology.families.geometry._rows import baseline_tables, geometry_tables
@@ -34,7 +32,7 @@ from bertology.families.tasks import (
     n_draws,
     skipped_words,
 )
-from bertology.families.unfitted import own_readout, own_source
+from bertology.families.unfitted import named_task, own_readout, own_source
 from bertology.families.vectors import vector_identity
 from bertology.geometry import LayerSums, LayerVectors
 from bertology.probing import GeometryCounts, GeometryProbe, Probe
@@ -62,7 +60,7 @@ class _Geometry(Family):
     def check(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> None:
         """The text has what is asked about."""
         for config in configs:
-            with _named(probe):
+            with named_task(probe):
                 _configured(probe, config).words(_texts(pair, probe))
 
     def n_draws(self, pair: Pair, probe: Probe, configs: Sequence[ReadoutConfig]) -> int:
@@ -140,21 +138,12 @@ def _n_words(pair: Pair, probe: Probe) -> int:
     return sum(text.n_words for text in _texts(pair, probe).values())
 
 
-@contextmanager
-def _named(probe: Probe) -> Iterator[None]:
-    """Errors that name the task."""
-    try:
-        yield
-    except (CorpusError, ModelError) as error:
-        raise type(error)(f"task {probe.task}: {error}") from error
-
-
 def _measure(group: FitGroup, job: Job) -> None:
     """Compute the statistics of each member and write its cells."""
     for cells in group.members:
         watch, probe, layers = Stopwatch(), _configured(cells.probe, cells.config), cells.layers_read
         texts = _texts(job.pair, probe)
-        with _named(probe):
+        with named_task(probe):
             asked = probe.words(texts)
             vectors = {name: LayerVectors.stored(job.entries[name], asked[name], layers) for name in texts}
             found = list(probe.statistics(vectors, texts))
@@ -170,12 +159,12 @@ def _write_baselines(baselines: BaselineCells, job: Job) -> None:
     """Compute what needs no vector on the words that the model can read, and write the cells."""
     probe = _configured(baselines.probe, baselines.config)
     texts = _texts(job.pair, probe)
-    with _named(probe):
+    with named_task(probe):
         asked = probe.words(texts)
     read = {name: np.setdiff1d(asked[name], list(baselines.unreadable.get(name, ()))) for name in texts}
     facts = _facts(probe, texts, asked, read, baselines.unreadable.get("test", {}), baselines.config)
     for control, cell in baselines.cells.items():
-        with _named(probe):
+        with named_task(probe):
             found = list(probe.baseline(control, texts, read))  # type: ignore[arg-type]
         provenance = {"versions": versions("numpy", "scikit-learn"), "wall_s": 0.0}
         write_cell(job.run, cell, [_kept(one, None) for one in found], facts=facts, provenance=provenance)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bertology.attention import HeadRatios
-from bertology.errors import BertologyError, CorpusError
+from bertology.errors import BertologyError
 from bertology.families.cells import Stopwatch, versions, write_cell
 from bertology.families.contract import one_by_one
 from bertology.families.request import ReadoutConfig
 from bertology.families.splits import Splits
 from bertology.families.tasks import BaselineCells, FitCells, FitGroup, Job
+from bertology.families.unfitted import named_task
 from bertology.probing import AttentionProbe, GateProbe, HeadProbe
 from bertology.results import HeadSums
 
@@ -41,7 +41,7 @@ class _Question:
         probe = configured(group.members[0])
         assert isinstance(probe, AttentionProbe)
         names = ("dev", "test") if probe.chooses and len(splits.dev) else ("test",)
-        with _named_task(probe):
+        with named_task(probe):
             return cls(group, probe, {name: probe.statistics(splits.by_name[name]) for name in names})
 
 
@@ -55,15 +55,6 @@ class _Read:
     skipped: Mapping[str, int]
     pairs: Mapping[str, int]
     """Where sentences were read two at a time: how many pairs there were, and how many were too long for that."""
-
-
-@contextlib.contextmanager
-def _named_task(probe: HeadProbe) -> Iterator[None]:
-    """Name the task in errors about what its text lacks."""
-    try:
-        yield
-    except CorpusError as error:
-        raise CorpusError(f"task {probe.task}: {error}") from error
 
 
 def configured(cells: FitCells | BaselineCells) -> HeadProbe:
@@ -135,7 +126,7 @@ def write_baselines(baselines: BaselineCells, job: Job) -> None:
     skipped = Counter(baselines.unreadable.get("test", {}).values())
     read = np.delete(splits.test.sentence_of_word, list(baselines.unreadable.get("test", {})))
     for control, cell in baselines.cells.items():
-        with _named_task(probe):
+        with named_task(probe):
             ratios = probe.baseline(
                 control,  # type: ignore[arg-type]
                 chosen_on=splits.by_name[chosen_on],
