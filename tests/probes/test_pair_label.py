@@ -83,6 +83,8 @@ def test_whether_two_texts_are_alike_is_read_off_their_vectors_and_off_new_texts
     }
     table = probe("pair_label:same", model=tiny_bert, corpus=Corpus("alike", splits), layers="0", controls="none")
     assert next(row.value for row in table.rows if row.metric == "accuracy") > 0.95
+    assert "90 items in 90 pairs" in str(table)
+    assert "over test pairs" in str(table)
     found = table.fitted("pair_label:same", 0).predict(
         [("the dogs saw", "the dogs saw"), ("the boys saw", "the cats saw")]
     )

@@ -321,7 +321,8 @@ def answers_itself(row: ResultRow) -> bool:
 
 def clusters_of(row: ResultRow) -> str:
     """What the clusters behind a row are: what its task calls them, ``sentences`` if it has no word for them."""
-    return str(param_of(row, "clusters", "clusters" if answers_itself(row) else "sentences"))
+    known = "clusters" if answers_itself(row) else "pairs" if param_of(row, "items") == "pairs" else "sentences"
+    return str(param_of(row, "clusters", known))
 
 
 def is_statistic(row: ResultRow) -> bool:

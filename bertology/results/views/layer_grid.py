@@ -152,8 +152,9 @@ def _notes(table: LayerTable) -> Iterator[Note]:
 def _intervals(table: LayerTable) -> str:
     """How intervals of the main metric were made, what they are over and what they leave out."""
     own_head, code = answers_itself(table.about), "codelength" in param_of(table.about, "settings", {})
-    fitted = "training sentences" if code else "test sentences"
-    units = clusters_of(table.about) if own_head or is_statistic(table.about) else fitted
+    units = clusters_of(table.about)
+    if not (own_head or is_statistic(table.about)):
+        units = f"{'training' if code else 'test'} {units}"
     known: dict[str, str] = {
         CiMethod.BCA: f"bootstrap over {units}",
         CiMethod.RUNS_BCA: f"bootstrap over seeds × {units}",
