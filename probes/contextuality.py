@@ -7,9 +7,10 @@ more, one occurrence a sentence; punctuation is left out. A type and its baselin
 and the same estimator, which the paper's do not.
 
 Besides: shares of the variance between types, between the tags of a type, and within; self-similarity in standardised
-dimensions (Timkey & van Schijndel 2021) and without the mean and the largest principal components (Mu & Viswanath
-2018); IsoScore (Rudman et al. 2022), effective rank, matrix entropy, and what three rogue dimensions add to the mean
-cosine. Words are read as they are pooled, not piece by piece as in the paper.
+dimensions (Timkey & van Schijndel 2021), without the mean and the largest principal components (Mu & Viswanath 2018),
+and around the means of clusters (Cai et al. 2021); IsoScore (Rudman et al. 2022), effective rank, matrix entropy, and
+what three rogue dimensions add to the mean cosine. Words are read as they are pooled, not piece by piece as in the
+paper.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ class Contextuality(GeometryProbe):
         sum_metric("self_similarity_by_token", "self-similarity less anisotropy, words weighted by occurrences"),
         sum_metric("self_similarity_standardised", "the same difference in standardised dimensions"),
         sum_metric("self_similarity_without_top", "the same without the mean and the largest principal components"),
+        sum_metric("self_similarity_cluster_centred", "the same around the means of clusters of vectors"),
+        sum_metric("anisotropy_cluster_centred", "mean cosine of words at random around them", higher_is_better=False),
         sum_metric("intra_sentence_similarity", "mean cosine of words with the mean of their sentence"),
         sum_metric("intra_sentence_similarity_adjusted", "the same, less that of words at random"),
         sum_metric("explainable_variance", "share of a word's variance on its first principal component"),

@@ -22,6 +22,10 @@ _MOST = 1000
 """Occurrences of a type that are looked at (as Ethayarajh and Cai et al. do)."""
 _MOST_FOR_VARIANCE = 200
 """Of them those whose principal component is computed, which takes time cubic in their number."""
+_MOST_CLUSTERS, _CLUSTERED, _SILHOUETTE_WORDS = 15, 2000, 1000
+"""Clusters that vectors fall into at most; words that are clustered, and those of them that silhouettes compare."""
+_LEAST_SILHOUETTE = 0.1
+"""Below it vectors are one cluster."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +106,8 @@ def contextuality(vectors: LayerVectors, sample: WordSample) -> Iterator[LayerSu
 
     Besides differences from the baseline there is the ratio (raw − b) / (1 − b), and self-similarity in vectors whose
     dimensions are standardised (Timkey & van Schijndel 2021), and without their mean and their dim / 100 largest
-    principal components (Mu & Viswanath 2018).
+    principal components (Mu & Viswanath 2018), and around the means of the clusters that vectors fall into
+    (:func:`cluster_centred`; Cai et al. 2021, who look at pairs inside a cluster alone).
 
     Yields:
         The statistics of all layers, over types.
@@ -127,6 +132,8 @@ def contextuality(vectors: LayerVectors, sample: WordSample) -> Iterator[LayerSu
     yield sums("self_similarity_by_token", (raw - baseline) * sample.counts, sample.counts[None].astype(float))
     yield sums("self_similarity_standardised", stacked["standardised"] - stacked["standardised_baseline"])
     yield sums("self_similarity_without_top", stacked["without_top"] - stacked["without_top_baseline"])
+    yield sums("self_similarity_cluster_centred", stacked["clustered"] - stacked["clustered_baseline"])
+    yield sums("anisotropy_cluster_centred", stacked["clustered_baseline"])
     yield sums("explainable_variance", stacked["variance"])
     yield sums("explainable_variance_adjusted", stacked["variance"] - stacked["variance_baseline"])
 
@@ -141,6 +148,7 @@ def _of_layer(vectors: Floats32, sample: WordSample, layer: int) -> dict[str, Fl
         # A dimension that never varies tells no two words apart.
         "standardised": np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > 0),
         "without_top": centred - _projected(centred, top_directions(centred, max(1, vectors.shape[1] // 100))),
+        "clustered": cluster_centred(centred),
     }
     for name, variant in variants.items():
         # Standardised vectors of a layer in which all words are alike have no direction; raw ones should have one.
@@ -150,6 +158,29 @@ def _of_layer(vectors: Floats32, sample: WordSample, layer: int) -> dict[str, Fl
     found["variance"] = explainable_variance(vectors[sample.places], sample.starts)
     found["variance_baseline"] = explainable_variance(vectors[sample.shuffled], sample.starts)
     return found
+
+
+def cluster_centred(vectors: Floats32, *, seed: int = 0) -> Floats32:
+    """Vectors ``[word, dim]`` less the mean of their cluster (Cai et al. 2021, §3).
+
+    Clusters are those of k-means on 2,000 words at random, k from 2 to 15 by the largest silhouette; where none reaches
+    0.1 all vectors are one cluster.
+    """
+    from sklearn.cluster import KMeans  # takes half a second to import
+    from sklearn.metrics import silhouette_score
+
+    rng = np.random.default_rng(seed)
+    some = vectors[rng.permutation(len(vectors))[:_CLUSTERED]]
+    n_distinct = len(np.unique(some, axis=0))
+    best, labels = _LEAST_SILHOUETTE, np.zeros(len(vectors), dtype=np.int64)
+    for k in range(2, min(_MOST_CLUSTERS, n_distinct - 1) + 1):
+        fitted = KMeans(k, n_init=1, random_state=seed).fit(some)
+        silhouette = silhouette_score(
+            some, fitted.labels_, sample_size=min(_SILHOUETTE_WORDS, len(some)), random_state=0
+        )
+        if silhouette > best:
+            best, labels = float(silhouette), fitted.predict(vectors).astype(np.int64)
+    return np.asarray(vectors - _group_means(vectors.astype(np.float64), labels), dtype=np.float32)
 
 
 def _projected(vectors: Floats32, directions: Floats32) -> Floats32:

@@ -8,6 +8,7 @@ from sklearn.decomposition import PCA
 
 from bertology.errors import CorpusError, ModelError
 from bertology.geometry import LayerVectors, WordSample, contextuality, intra_sentence_similarity, variance_shares
+from bertology.geometry._contextuality import cluster_centred
 
 RNG = np.random.default_rng
 
@@ -79,6 +80,22 @@ def test_a_constant_vector_makes_the_cosine_that_follows_and_standardising_remov
     assert found["anisotropy", ""][0] == pytest.approx(expected, abs=0.01)
     assert found["self_similarity_adjusted", ""][0] == pytest.approx(0, abs=0.01)
     assert found["self_similarity_standardised", ""][0] == pytest.approx(0, abs=0.01)
+
+
+@pytest.mark.parametrize("n_clusters", [1, 4])
+def test_centring_clusters_removes_what_their_means_share(n_clusters: int) -> None:
+    """Around the mean of their own cluster independent words have cosine 0, be it one of several or the only one."""
+    rng, dim, n = RNG(1), 32, 3000
+    means = 6 * rng.normal(size=(n_clusters, dim))
+    labels = rng.integers(0, n_clusters, n)
+    vectors = (rng.normal(size=(n, dim)) + means[labels]).astype(np.float32)
+    own = np.stack([vectors[labels == label].mean(axis=0) for label in range(n_clusters)])
+    assert cluster_centred(vectors) == pytest.approx(vectors - own[labels], abs=1e-4)
+    sample, _ = WordSample.of(np.arange(n) % 300, np.repeat(np.arange(n // 6), 6))
+    found = by_metric(contextuality(LayerVectors.of_arrays(vectors[None]), sample))
+    assert found["anisotropy", ""][0] > 0.1
+    assert found["anisotropy_cluster_centred", ""][0] == pytest.approx(0, abs=0.01)
+    assert found["self_similarity_cluster_centred", ""][0] == pytest.approx(0, abs=0.01)
 
 
 def test_words_without_context_are_the_same_everywhere() -> None:
