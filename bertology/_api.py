@@ -63,7 +63,7 @@ def probe(
             without a vector), of sentences ``length`` (the number of words alone), of trees ``linear_chain``,
             ``random`` (the encoder with random weights) and ``control_task`` (Hewitt & Liang 2019), of texts ``blind``,
             of attention heads ``offset``, ``nearest``, ``head_match`` and ``rule``, of numbers ``mean`` and
-            ``word_mean``; or ``"all"``, or ``"none"``.
+            ``word_mean``, of word order ``first`` and ``last``; or ``"all"``, or ``"none"``.
         out: a folder to keep the run in; the cache when left out. Of several models each has a folder of its own there.
         progress: whether to draw bars; by default in a notebook, and if standard error is a terminal.
         settings: further fields of :class:`bertology.runner.ProbeRequest`, such as ``dtype``, ``pooling``,

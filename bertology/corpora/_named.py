@@ -21,11 +21,13 @@ from bertology.corpora._files import corpus_name, files_in, split_of
 from bertology.corpora._made import apart, pseudowords
 from bertology.corpora._memory import corpus_of_data
 from bertology.corpora._table_columns import is_of_table, no_columns
+from bertology.corpora._word_order import word_order
 from bertology.corpora.formats.brackets import TREE_SUFFIXES, load_trees
 from bertology.corpora.formats.columns import COLUMN_SUFFIXES, load_columns, looks_like_columns
 from bertology.corpora.formats.conll2012 import conll2012_files, load_conll2012, looks_like_conll2012
 from bertology.corpora.formats.conllu import load_conllu
 from bertology.corpora.formats.edge_jsonl import EDGE_SUFFIXES, load_edge_jsonl
+from bertology.corpora.formats.open_sesame import load_open_sesame, open_sesame_files
 from bertology.corpora.formats.propbank import load_propbank, looks_like_propbank
 from bertology.corpora.formats.semeval import SEMEVAL_SUFFIXES, load_semeval, looks_like_semeval
 from bertology.corpora.formats.senses import (
@@ -96,12 +98,13 @@ _MADE: Final[Mapping[str, Callable[[Corpus], Corpus]]] = {
     "sentence_tasks:": sentence_tasks,
     "pseudowords:": pseudowords,
     "apart:": apart,
+    "word_order:": word_order,
 }
 """By the beginning of a name what is made of the corpus that the rest of it names."""
 _KINDS = (
     "CoNLL-U (.conllu), spaCy (.spacy), edge JSONL (.jsonl, as PATH#layer), trees in brackets (.mrg, .ptb), CoNLL-2012 "
     "(…_conll), SemEval-2010 Task 8, tasks of SentEval or pronouns of DPR and WSC273 (.txt, .c), senses of "
-    "CoarseWSD-20, WiC and WiC-TSV or of Senseval (.pos), tables (.csv, .tsv, .jsonl, .parquet) of texts, or column "
+    "CoarseWSD-20, WiC and WiC-TSV or of Senseval (.pos), sentences of Lin et al. 2019 (aux.train …), tables (.csv, .tsv, .jsonl, .parquet) of texts, or column "
     "files (.conll, .iob2, .txt …) with train, dev or test in the name"
 )
 
@@ -122,7 +125,7 @@ def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name
     folder with a file for each split, or one file. The format is recognised by the suffix and the first lines:
     CoNLL-U, with the columns of Universal PropBank or without; ``.spacy``; trees in brackets; CoNLL-2012; SemEval-2010
     Task 8; the probing tasks of SentEval; hard pronouns as of DPR and WSC273; words with senses as of CoarseWSD-20,
-    Senseval, WiC and WiC-TSV; one word and its tags a line; tables of texts or lists of words (``.csv``, ``.tsv``,
+    Senseval, WiC and WiC-TSV; the generated sentences of Lin et al. (2019); one word and its tags a line; tables of texts or lists of words (``.csv``, ``.tsv``,
     ``.jsonl``, ``.parquet``); or plain text of one sentence a line (for extraction only).
 
     Options that are part of the name:
@@ -131,6 +134,7 @@ def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name
       :mod:`bertology.corpora.sentence_tasks`.
     - ``apart:path/to/wic``: each text of a pair as a sentence of its own, read without the other.
     - ``pseudowords:pocket``: two unrelated nouns as two senses of one word (see :func:`pseudowords`).
+    - ``word_order:ud:en_ewt``: test on what parts order from structure, train on the rest (see :func:`word_order`).
     - ``path/to/spr1#proto_roles``: the name of the targets of edge JSONL, which its files do not state.
     - ``path/to/UP_English-EWT+path/to/ud_english_ewt``: the targets of the first (Universal PropBank, Universal NER …)
       joined by ``sent_id`` to the words and annotation of the second (see :func:`join_corpora`).
@@ -290,6 +294,8 @@ def _at(path: Path, *, joined: bool) -> Corpus | None:
         return load_docbin(path)
     if path.is_dir() and sense_files(path):
         return load_senses(path)
+    if path.is_dir() and open_sesame_files(path):
+        return load_open_sesame(path)
     if any(map(looks_like_senseval_lexical, files(SENSEVAL_LEXICAL_SUFFIXES))):
         return load_senseval_lexical(path)
     if any(map(looks_like_table, files(TABLE_SUFFIXES))):

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from bertology.geometry import LayerSums, LayerVectors
 
 GeometrySplit = Literal["train", "dev", "test"]
-GeometryBaseline = Literal["majority", "lexical"]
-"""The most frequent answer in training; the same statistics of the words of the context, without any vector."""
+GeometryBaseline = Literal["majority", "lexical", "first", "last"]
+"""The most frequent answer in training; the same statistics of words, without any vector; the first or last word of
+the kind that is asked for."""
 
 
 @dataclass(frozen=True)

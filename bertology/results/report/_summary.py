@@ -26,6 +26,8 @@ _BASELINES_IN_WORDS = {
     ("word_majority", False): "Majority by word form",
     ("length", False): "Majority by number of words",
     ("word_mean", False): "The mean by word form",
+    ("first", False): "The first word of the kind asked for",
+    ("last", False): "The last word of the kind asked for",
     ("lexical", False): "A classifier that is given words, and no vector,",
     ("majority", True): "The most frequent answer of each group of this test, an oracle,",
 }

@@ -34,6 +34,8 @@ Control = Literal[
     "rule",
     "mean",
     "word_mean",
+    "first",
+    "last",
 ]
 ATTENTION = frozenset({"attention", "gates"})
 """Readouts of attention heads, and of the model with heads closed."""

@@ -47,8 +47,15 @@ _BASELINE_NOTES = {
 }
 """By control, what tables say of a baseline."""
 _STATISTIC_NOTES = {
-    "majority": Note("majority", "the answer most frequent in training, of a word's senses that of the word"),
-    "lexical": Note("words", "the same statistic of the other words of the context (TF-IDF): no vector"),
+    "majority": Note(
+        "majority", "the answer most frequent in training, of a word's senses that of the word; of order the place"
+    ),
+    "lexical": Note(
+        "words",
+        "the same statistic of the other words of the context (TF-IDF), in word order of each word's form and place: no "
+        "vector",
+    ),
+    "first": Note("first", "the first word of the kind asked for, and last the last one"),
 }
 """The same of baselines of statistics of the vectors themselves."""
 

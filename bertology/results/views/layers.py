@@ -32,6 +32,8 @@ BASELINES = {
     "linear_chain": "linear chain",
     "mean": "mean",
     "word_mean": "word mean",
+    "first": "first",
+    "last": "last",
 }
 ORACLE = "majority (oracle)"
 """What the majority is called that is counted on the answers of the test itself, as nothing is trained."""
