@@ -135,7 +135,8 @@ class WordOrder(GeometryProbe):
 
     def _sums(self, layers: tuple[int | None, ...], right: NDArray[np.float64], items: _Items) -> Iterator[LayerSums]:
         def sums(which: NDArray[np.bool_], group: str = "") -> LayerSums:
-            return geometry.LayerSums("accuracy", layers, right * which, which[None] * 1.0, "sentences", group)
+            under = which[None].astype(np.float64)
+            return geometry.LayerSums("accuracy", layers, right * under, under, "sentences", group)
 
         yield sums(items.asked)
         agree = items.gold == items.first
@@ -160,7 +161,8 @@ class _Items:
     """Whether the score is of it: order and structure part."""
 
     def of(self, chosen: NDArray[np.bool_]) -> _Items:
-        return _Items(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
+        ends, asked = self.ends[chosen], self.asked[chosen]
+        return _Items(self.gold[chosen], self.first[chosen], self.last[chosen], self.starts[chosen], ends, asked)
 
     def readable(self, words: NDArray[np.int64]) -> _Items:
         """Those of which every word is among ``words``, ascending."""
@@ -197,13 +199,13 @@ def _marked_words(sentences: Sentences, name: str) -> _Items:
     for number, targets in sentences.targets(name):
         start, end = sentences.starts[number : number + 2]
         places = [start + target.span1[0] for target in targets]
-        gold = [place for place, target in zip(places, targets, strict=True) if target.label == "yes"]
-        if len(gold) != 1 or any(target.label not in ("yes", "no") for target in targets):
-            what = f"{len(gold)} words with the label 'yes' in column {quoted(name)}"
+        asked = [place for place, target in zip(places, targets, strict=True) if target.label == "yes"]
+        if len(asked) != 1 or any(target.label not in ("yes", "no") for target in targets):
+            what = f"{len(asked)} words with the label 'yes' in column {quoted(name)}"
             raise CorpusError(f"sentence {sentences.id(number)} has {what}: give one, and 'no' for others of its kind")
-        rows.append((gold[0], min(places), max(places), start, end))
-    columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
-    return _Items(*columns, columns[0] != columns[1])
+        rows.append((asked[0], min(places), max(places), start, end))
+    gold, first, last, starts, ends = np.array(rows, dtype=np.int64).reshape(-1, 5).T
+    return _Items(gold, first, last, starts, ends, gold != first)
 
 
 def _scores(vectors: Mapping[str, Any], items: Mapping[str, _Items]) -> NDArray[np.float64]:

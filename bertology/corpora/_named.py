@@ -104,8 +104,8 @@ _MADE: Final[Mapping[str, Callable[[Corpus], Corpus]]] = {
 _KINDS = (
     "CoNLL-U (.conllu), spaCy (.spacy), edge JSONL (.jsonl, as PATH#layer), trees in brackets (.mrg, .ptb), CoNLL-2012 "
     "(…_conll), SemEval-2010 Task 8, tasks of SentEval or pronouns of DPR and WSC273 (.txt, .c), senses of "
-    "CoarseWSD-20, WiC and WiC-TSV or of Senseval (.pos), sentences of Lin et al. 2019 (aux.train …), tables (.csv, .tsv, .jsonl, .parquet) of texts, or column "
-    "files (.conll, .iob2, .txt …) with train, dev or test in the name"
+    "CoarseWSD-20, WiC and WiC-TSV or of Senseval (.pos), sentences of Lin et al. 2019 (aux.train …), tables (.csv, "
+    ".tsv, .jsonl, .parquet) of texts, or column files (.conll, .iob2, .txt …) with train, dev or test in the name"
 )
 
 
@@ -125,8 +125,9 @@ def load_corpus(corpus: Any, *, columns: str | Sequence[str] | None = None, name
     folder with a file for each split, or one file. The format is recognised by the suffix and the first lines:
     CoNLL-U, with the columns of Universal PropBank or without; ``.spacy``; trees in brackets; CoNLL-2012; SemEval-2010
     Task 8; the probing tasks of SentEval; hard pronouns as of DPR and WSC273; words with senses as of CoarseWSD-20,
-    Senseval, WiC and WiC-TSV; the generated sentences of Lin et al. (2019); one word and its tags a line; tables of texts or lists of words (``.csv``, ``.tsv``,
-    ``.jsonl``, ``.parquet``); or plain text of one sentence a line (for extraction only).
+    Senseval, WiC and WiC-TSV; the generated sentences of Lin et al. (2019); one word and its tags a line; tables of
+    texts or lists of words (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``); or plain text of one sentence a line (for
+    extraction only).
 
     Options that are part of the name:
 

@@ -52,8 +52,7 @@ _STATISTIC_NOTES = {
     ),
     "lexical": Note(
         "words",
-        "the same statistic of the other words of the context (TF-IDF), in word order of each word's form and place: no "
-        "vector",
+        "the same statistic of the other words of the context (TF-IDF), of order of forms and places: no vector",
     ),
     "first": Note("first", "the first word of the kind asked for, and last the last one"),
 }
@@ -125,7 +124,8 @@ def _notes(table: LayerTable) -> Iterator[Note]:
     trained = f"{',' * (',' in table.reading)} trained on {about.n_train:,} items"
     trained += f", mean of {table.n_seeds} seeds" if table.n_seeds > 1 else ""
     if is_statistic(about):
-        yield Note("readout", "none: statistics of the vectors themselves")
+        own = f"the task's own, from {about.n_train:,} items of train" if about.n_train else "none"
+        yield Note("readout", f"{own}: statistics of the vectors themselves")
     else:
         own = ", the model's own head: nothing is trained"
         yield Note("readout", f"{table.reading}{own if answers_itself(about) else trained}")
