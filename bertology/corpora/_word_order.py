@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import chain, zip_longest
 from typing import Final
 
 from bertology.corpora._corpus import Corpus
@@ -22,8 +23,8 @@ def word_order(corpus: Corpus) -> Corpus:
     Every auxiliary (``AUX``) of a sentence is a target ``main_auxiliary``, with the label ``yes`` for the one that
     belongs to the root, of several the first, and ``no`` for others; every noun (``NOUN``) a target ``subject_noun``,
     ``yes`` for the root's subject. Where there is no such word, there are no targets. Sentences of train and dev in
-    which the first auxiliary is not the main one, or the first noun not the subject, are moved to the end of test: what
-    is trained on the rest has never been shown that order and structure may part (Lin, Tan & Frank 2019).
+    which the first auxiliary is not the main one, or the first noun not the subject, are moved to test, where
+    they alternate with its own: nothing in the rest shows that order and structure may part (Lin, Tan & Frank 2019).
 
     Raises:
         CorpusError: no sentence has a tree with parts of speech, or there is no train or test.
@@ -35,12 +36,19 @@ def word_order(corpus: Corpus) -> Corpus:
     if not any(sentence.targets.keys() & _ASKED.keys() for some in marked.values() for sentence in some):
         remedy = "give a treebank with upos, heads and deprel"
         raise CorpusError(f"word_order:{corpus.name}: no sentence has an auxiliary or a subject noun; {remedy}")
+    moved: list[Sentence] = []
     for name in ("train", "dev"):
         if name in marked:
-            marked["test"] += filter(_parts, marked[name])
+            moved += filter(_parts, marked[name])
             marked[name] = [sentence for sentence in marked[name] if not _parts(sentence)]
+    marked["test"] = list(alternating(moved, marked["test"]))
     splits = {name: Sentences(sentences) for name, sentences in marked.items()}
     return replace(corpus, name=f"word_order:{corpus.name}", splits=splits)
+
+
+def alternating(*some: Iterable[Sentence]) -> Iterator[Sentence]:
+    """The first of each, the second of each, and so on, until the longest ends."""
+    return (one for one in chain.from_iterable(zip_longest(*some)) if one is not None)
 
 
 def _marked(sentence: Sentence) -> Sentence:

@@ -1,4 +1,4 @@
-"""What probes of geometry ask: statistics of the vectors of a text, with nothing fitted to labels."""
+"""What probes of geometry ask: statistics of the vectors of a text; what is fitted, the probe itself fits."""
 
 from __future__ import annotations
 

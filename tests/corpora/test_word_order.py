@@ -40,10 +40,10 @@ def test_a_treebank_is_divided() -> None:
     texts = {name: [sentence.text for sentence in text] for name, text in corpus.splits.items()}
     assert texts["train"] == ["dogs can swim", "go"]
     assert texts["dev"] == ["dogs could have swum"]
-    assert texts["test"] == ["dogs can swim", "dogs that can swim are cats", "queen bees swim"]
+    assert texts["test"] == ["dogs that can swim are cats", "dogs can swim", "queen bees swim"]
     assert gold(corpus["train"][1]) == {}
     assert gold(corpus["dev"][0]) == {"main_auxiliary": "could:yes have:no", "subject_noun": "dogs:yes"}
-    assert gold(corpus["test"][1]) == {"main_auxiliary": "can:no are:yes", "subject_noun": "dogs:yes cats:no"}
+    assert gold(corpus["test"][0]) == {"main_auxiliary": "can:no are:yes", "subject_noun": "dogs:yes cats:no"}
     assert gold(corpus["test"][2]) == {"subject_noun": "queen:no bees:yes"}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +11,7 @@ from bertology.corpora._corpus import Corpus
 from bertology.corpora._files import at_least_one, corpus_name, files_in, text_lines
 from bertology.corpora._sentence import Sentence, Target
 from bertology.corpora._sentences import Sentences
-from bertology.corpora._word_order import MAIN_AUXILIARY, SUBJECT_NOUN
+from bertology.corpora._word_order import MAIN_AUXILIARY, SUBJECT_NOUN, alternating
 from bertology.errors import CorpusError, quoted
 
 _TARGETS: Final = {"aux": MAIN_AUXILIARY, "sbjn": SUBJECT_NOUN}
@@ -59,9 +58,9 @@ def load_open_sesame(path: Path) -> Corpus:
 
     train = [list(marked(f"{stem}.train")) for stem in stems]
     splits = {
-        "train": _alternating(*([one for n, one in enumerate(some) if n % _DEV != _DEV - 1] for some in train)),
-        "dev": _alternating(*(some[_DEV - 1 :: _DEV] for some in train)),
-        "test": _alternating(*(marked(f"{stem}{suffix}") for suffix in (".test", ".gen") for stem in stems)),
+        "train": alternating(*([one for n, one in enumerate(some) if n % _DEV != _DEV - 1] for some in train)),
+        "dev": alternating(*(some[_DEV - 1 :: _DEV] for some in train)),
+        "test": alternating(*(marked(f"{stem}{suffix}") for suffix in (".test", ".gen") for stem in stems)),
     }
     made = {name: Sentences(sentences) for name, sentences in splits.items()}
     return Corpus(corpus_name(path), made, language="en", reference="Lin et al. 2019")
@@ -90,7 +89,3 @@ def _lines(file: Path) -> Iterator[tuple[int, tuple[list[str], int]]]:
 def _asked_for(lines: _Lines) -> frozenset[str]:
     """The words that are the answer somewhere: all auxiliaries, or all nouns, of the grammar."""
     return frozenset(words[place] for words, place in lines.values())
-
-
-def _alternating(*some: Iterator[Sentence] | list[Sentence]) -> Iterator[Sentence]:
-    return (one for one in chain.from_iterable(zip_longest(*some)) if one is not None)
