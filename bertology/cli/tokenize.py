@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,7 +44,10 @@ def tokenize(
     model: Annotated[
         list[str] | None, typer.Option("--model", "-m", help="pocket, a folder, or a hub id; several are compared.")
     ] = None,
-    corpus: Annotated[str | None, typer.Option("--corpus", "-c", help="Measure how this corpus is cut.")] = None,
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option("--corpus", "-c", help="Measure how this corpus is cut; of several, each beside the first."),
+    ] = None,
     columns: Annotated[str | None, typer.Option(help=COLUMNS_HELP)] = None,
     split: Annotated[str, typer.Option(help="The split of the corpus.")] = "test",
     morphs: Annotated[
@@ -59,7 +63,7 @@ def tokenize(
     from bertology.encoders.tokenization import trace_tokens
     from bertology.errors import CorpusError
 
-    if text is None and corpus is None and morphs is None:
+    if text is None and not corpus and morphs is None:
         raise CorpusError("nothing to cut: give a text, --corpus or --morphs")
     if out is not None and not text:
         raise CorpusError("--out writes the steps of a text: give one")
@@ -71,8 +75,9 @@ def tokenize(
             typer.echo(_steps(name, trace))
         if out is not None:
             _write_page(out, text, traces)
-    if corpus is not None:
-        typer.echo(_corpus_table(load_corpus(corpus, columns=columns), split, readers))
+    corpora = [load_corpus(name, columns=columns) for name in corpus or ()]
+    for one in corpora:
+        typer.echo(_corpus_table(one, split, readers, reference=None if one is corpora[0] else corpora[0]))
     if morphs is not None:
         typer.echo(_morph_table(morphs, readers))
 
@@ -88,13 +93,17 @@ def _steps(name: str, trace: TokenTrace) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _corpus_table(loaded: Corpus, split: str, readers: dict[str, PieceReader]) -> str:
+def _corpus_table(corpus: Corpus, split: str, readers: dict[str, PieceReader], *, reference: Corpus | None) -> str:
     from bertology._names import name_not_found
-    from bertology.encoders.tokenization import tokenizer_scores
+    from bertology.encoders.tokenization import tokenizer_parity, tokenizer_scores
 
-    if split not in loaded:
-        raise name_not_found(f"split of corpus {loaded.name}", split, loaded.splits)
-    by_model = {name: tokenizer_scores(reader, loaded[split]) for name, reader in readers.items()}
+    if split not in corpus:
+        raise name_not_found(f"split of corpus {corpus.name}", split, corpus.splits)
+    by_model = {name: list(tokenizer_scores(reader, corpus[split])) for name, reader in readers.items()}
+    if reference is not None:
+        for name, reader in readers.items():
+            if (parity := tokenizer_parity(reader, corpus[split], reference[split])) is not None:
+                by_model[name].append(replace(parity, measure=f"parity with {reference.name}"))
     rows = [["measure", *by_model]]
     for scores in zip(*by_model.values(), strict=True):
         cells = []
@@ -102,7 +111,7 @@ def _corpus_table(loaded: Corpus, split: str, readers: dict[str, PieceReader]) -
             interval = "" if math.isnan(score.ci_low) else f" [{score.ci_low:.3f}, {score.ci_high:.3f}]"
             cells.append(f"{score.value:.3f}{interval}")
         rows.append([scores[0].measure.replace("_", " "), *cells])
-    n_words = f"{loaded[split].n_words:,} words of {loaded.name} {split}; [ ] 95 %, bootstrap over sentences"
+    n_words = f"{corpus[split].n_words:,} words of {corpus.name} {split}; [ ] 95 %, bootstrap over sentences"
     return f"{_aligned(rows)}\n\n{n_words}\n"
 
 

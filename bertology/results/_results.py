@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from bertology._files import explained_system_errors, write_derived
 from bertology._names import name_not_found, short_names
-from bertology.corpora import Corpus, load_corpus
+from bertology.corpora import Corpus
 from bertology.errors import ResultsError
 from bertology.results._view import View
 from bertology.results.fitted import FittedProbe
@@ -22,7 +22,7 @@ from bertology.results.views.across import group_tables, statistic_tables
 from bertology.results.views.frames import confusion, group_scores, per_label_scores, score_frame, tally_of, tree_items
 from bertology.results.views.grid import named
 from bertology.results.views.heads import head_tables, step_tables
-from bertology.results.views.items import item_frame
+from bertology.results.views.items import corpora_with, item_frame, kept_of, scores_of_items
 from bertology.results.views.layers import BASELINES, layer_tables, refuse_mixtures
 from bertology.results.views.models import model_frame
 from bertology.results.views.pipeline import pipeline_lines
@@ -163,20 +163,37 @@ class Results:
         """Gold by predicted labels at one layer: :func:`confusion`; arguments as in :meth:`per_label`."""
         return confusion(self._predictions_of(task, layer, **chosen))
 
-    def per_group(self, task: str, layer: int | None, *, metric: str | None = None, **chosen: Any) -> pd.DataFrame:
+    def per_group(
+        self,
+        task: str,
+        layer: int | None,
+        *,
+        metric: str | None = None,
+        by: Literal["pieces"] | Sequence[str] | None = None,
+        texts: Any = None,
+        **chosen: Any,
+    ) -> pd.DataFrame:
         """Scores of each group of items, such as a relation or construction, at one layer: :func:`group_scores`.
 
         The ``metric`` is the task's main one when left out; other arguments as in :meth:`per_label`.
+
+        Args:
+            by: what groups words, instead of the task's own groups: ``"pieces"``, how many the tokenizer makes of each;
+                or a name for each line of :meth:`predictions`, empty for those that are left out (:func:`scores_by`).
+            texts: the corpus, as of :meth:`predictions`, for ``by="pieces"``.
 
         Raises:
             ResultsError: no such cell, several of them, or its items stand in no groups.
             NameNotFoundError: groups have no such metric.
         """
         first = self._row_of(task, layer, **chosen)
+        if by is not None:
+            corpora = corpora_with(self.corpora, texts, [first])
+            return scores_of_items(self.rows, first, kept_of(self.kept, first), corpora, by=by, metric=metric)
         same = (row for row in self.rows if (row.cell_id, row.control) == (first.cell_id, first.control))
         rows = [row for row in same if row.group is not None and row.status == "ok"]
         if not rows:
-            in_none = "its items stand in no groups; see .to_pandas() for the whole"
+            in_none = "its items stand in no groups; group words with by=, or see .to_pandas() for the whole"
             raise ResultsError(f"task {task}, layer {layer}: {in_none}")
         known = dict.fromkeys(row.metric for row in rows)
         if metric is not None and metric not in known:
@@ -215,12 +232,7 @@ class Results:
         """
         given = {"task": task, "layer": layer, "control": control, **chosen}
         found = self.only(**{name: value for name, value in given.items() if value is not None})
-        corpora = dict(self.corpora)
-        if texts is not None:
-            corpus = load_corpus(texts)
-            if corpus.fingerprint not in {row.corpus_fingerprint for row in found.rows}:
-                raise ResultsError(f"texts: {corpus.name} is not what was probed; give the corpus of these results")
-            corpora[corpus.fingerprint] = corpus
+        corpora = corpora_with(self.corpora, texts, found.rows)
         return item_frame(self.rows, found.rows, self.kept, corpora, any_init="init" in chosen)
 
     def fitted(self, task: str, layer: int | None, **chosen: Any) -> FittedProbe:
@@ -295,10 +307,7 @@ class Results:
 
     def _predictions_of(self, task: str, layer: int | None, **chosen: Any) -> Predictions:
         row = self._row_of(task, layer, **chosen)
-        if row.cell_id not in self.kept:
-            none = f"no predictions kept of cell {row.cell_id}; run it with --out"
-            raise ResultsError(f"task {task}, layer {layer}: {none}")
-        kept, tally = self.kept[row.cell_id], tally_of(row.metric)
+        kept, tally = kept_of(self.kept, row), tally_of(row.metric)
         if kept.is_cloze:
             raise ResultsError(f"task {task} has no labels: .per_group({task!r}, {layer}) tells its groups apart")
         return kept if tally == "labels" else tree_items(kept, tally)

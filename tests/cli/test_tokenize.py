@@ -34,6 +34,14 @@ def test_tokenizers_side_by_side(bertology: Command, tiny_bert: Path, tmp_path: 
     assert "words of two morphs" in found.out
 
 
+def test_corpora_are_compared_with_the_first(bertology: Command) -> None:
+    found = bertology("tokenize", "--corpus", "pocket", "--corpus", "pseudowords:pocket", "--corpus", "pocket:8000")
+    assert found.status == 0
+    assert found.out.count("fertility") == 3
+    (parity,) = [line.split() for line in found.out.splitlines() if line.startswith("parity with pocket")]
+    assert parity[3] == "1.000"
+
+
 def test_mistakes_are_one_line(bertology: Command, tmp_path: Path) -> None:
     for arguments, message in (
         ((), "nothing to cut"),

@@ -4,11 +4,15 @@ import csv
 import dataclasses
 import io
 import re
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from bertology import load_corpus, probe
+from bertology.corpora import Sentences
+from bertology.encoders import load_reader, resolve_model
 from bertology.errors import BertologyError, ResultsError
 from bertology.results import Results, read_results
 from bertology.results.views.across import GroupTable, group_grid
@@ -244,3 +248,51 @@ def test_one_table_is_chosen_by_its_task(facts, pairs):
         view.plot_groups("pos")
     assert len(view.by_group().grids) == 2
     assert view.plot_groups("agreement").axes[0].get_title(loc="left") == "agreement · choice accuracy, %"
+
+
+def test_words_are_grouped_by_their_pieces_or_as_one_likes(tiny_bert, tmp_path):
+    whole = load_corpus("pocket")
+    corpus = replace(whole, splits={name: whole[name][:60] for name in ("train", "dev", "test")})
+    tasks = ["pos", "word_number:length"]
+    results = probe(tasks, corpus=with_lengths(corpus), model=tiny_bert, layers="1", controls="majority", out=tmp_path)
+    reader = load_reader(resolve_model(str(tiny_bert)))
+    lines = results.predictions("pos", 1)
+    pieces = [len(reader.backend.encode(word, add_special_tokens=False).ids) for word in lines["word"]]
+    by_pieces = results.per_group("pos", 1, by="pieces")
+    for n, name in ((1, "1 piece"), (2, "2 pieces"), (3, "3 pieces")):
+        chosen = lines[np.array(pieces) == n]
+        assert by_pieces.loc[name, "items"] == len(chosen) > 0
+        assert by_pieces.loc[name, "clusters"] == chosen["sentence"].nunique()
+        assert by_pieces.loc[name, "value"] == pytest.approx((chosen.gold == chosen.predicted).mean())
+        assert by_pieces.loc[name, "ci_low"] <= by_pieces.loc[name, "value"] <= by_pieces.loc[name, "ci_high"]
+    assert by_pieces["items"].sum() == len(lines)
+    first = results.per_group("pos", 1, by=["" if place != "1" else "first" for place in lines["place"]])
+    assert first.loc["first", "items"] == 60
+    numbers, read = results.predictions("word_number:length", 1), read_results(tmp_path)
+    errors = ((numbers.gold.astype(float) - numbers.predicted.astype(float)) ** 2).sum()
+    spread = ((numbers.gold.astype(float) - numbers.gold.astype(float).mean()) ** 2).sum()
+    whole = results.per_group("word_number:length", 1, by=["all"] * len(numbers)).loc["all", "value"]
+    assert whole == pytest.approx(1 - errors / spread, abs=1e-4)
+    for message, change in {
+        "cannot be counted without its text: give it with texts=": lambda: read.per_group("pos", 1, by="pieces"),
+        "2 names of groups for": lambda: results.per_group("pos", 1, by=["a", "b"]),
+        "unknown grouping of words 'piece': did you mean pieces": lambda: results.per_group("pos", 1, by="piece"),
+        "reads no pieces": lambda: results.per_group("pos", None, control="majority", by="pieces"),
+    }.items():
+        with pytest.raises(BertologyError, match=message):
+            change()
+    assert read.per_group("pos", 1, by="pieces", texts=with_lengths(corpus)).equals(by_pieces)
+
+
+def with_lengths(corpus):
+    """Words with their number of letters."""
+    return replace(
+        corpus,
+        splits={
+            name: Sentences(
+                replace(one, layers={**one.layers, "length": tuple(str(len(word)) for word in one.words)})
+                for one in split
+            )
+            for name, split in corpus.splits.items()
+        },
+    )

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertology._inputs import opened
-from bertology.corpora import Texts, as_sentences
+from bertology.corpora import Sentences, Texts, as_sentences
 from bertology.encoders.alignment.pieces import PieceReader
 from bertology.errors import CorpusError, quoted
 from bertology.measures import bootstrap_ratio
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.integer[Any]]
 ALPHA = 2.5
 """The order of Rényi's entropy that goes best with translation quality (Zouhar et al. 2023)."""
 _MARKS = "▁Ġ"
@@ -53,17 +54,9 @@ def tokenizer_scores(reader: PieceReader, texts: Texts, *, n_resamples: int = 20
         CorpusError: the text has no word that the tokenizer can read.
     """
     sentences = as_sentences(texts)
-    pieces = reader.tokenize(sentences)
-    read = np.flatnonzero(pieces.word_window >= 0)
+    read, word, ids = _pieces_of_words(reader, sentences)
     if not len(read):
         raise CorpusError("no word of the text can be tokenised: give text with words")
-    first = pieces.window_starts[pieces.word_window[read]] + pieces.word_first[read]
-    last = pieces.window_starts[pieces.word_window[read]] + pieces.word_last[read]
-    word = np.repeat(np.arange(len(read)), last - first)
-    places = np.arange(len(word)) - np.repeat((last - first).cumsum() - (last - first), last - first)
-    places += np.repeat(first, last - first)
-    word, places = word[~pieces.gaps[places]], places[~pieces.gaps[places]]
-    ids = pieces.ids[places]
     n_pieces = np.bincount(word, minlength=len(read))
     is_unknown = np.zeros(len(ids), dtype=bool) if reader.unknown_id is None else ids == reader.unknown_id
     vocabulary = reader.backend.get_vocab_size(with_added_tokens=True)
@@ -72,7 +65,7 @@ def tokenizer_scores(reader: PieceReader, texts: Texts, *, n_resamples: int = 20
     _, cluster = np.unique(sentences.sentence_of_word[read], return_inverse=True)
     of_piece = cluster[word]
 
-    def by_sentence(values: Any, clusters: NDArray[np.integer[Any]]) -> Floats:
+    def by_sentence(values: Any, clusters: Integers) -> Floats:
         sums = np.bincount(clusters, np.asarray(values, dtype=np.float64), minlength=int(cluster[-1]) + 1)
         return np.asarray(sums, dtype=np.float64)
 
@@ -94,6 +87,56 @@ def tokenizer_scores(reader: PieceReader, texts: Texts, *, n_resamples: int = 20
     return (*scores, TokenizerScore("vocabulary_used", used, float("nan"), float("nan")))
 
 
+def count_pieces(reader: PieceReader, texts: Texts) -> NDArray[np.int64]:
+    """``[word]`` number of pieces of each word of some texts; 0 where a word cannot be read."""
+    sentences = as_sentences(texts)
+    read, word, _ = _pieces_of_words(reader, sentences)
+    counts = np.zeros(sentences.n_words, dtype=np.int64)
+    counts[read] = np.bincount(word, minlength=len(read))
+    return counts
+
+
+def tokenizer_parity(
+    reader: PieceReader, texts: Texts, reference: Texts, *, n_resamples: int = 2000
+) -> TokenizerScore | None:
+    """Pieces of a text over pieces of its translation, ``reference`` (the *premium* of Petrov et al. 2023).
+
+    Sentences are translations of one another if they have the same id; others are left out.
+
+    Args:
+        reader: the tokenizer.
+        texts: sentences with ids, as those of parallel treebanks.
+        reference: the same in the language that is compared with.
+        n_resamples: of the bootstrap over pairs of sentences.
+
+    Returns:
+        1 where the same is said in as many pieces; None where no sentence of one text has an id of the other.
+    """
+    lengths = []
+    for one in (as_sentences(texts), as_sentences(reference)):
+        of_sentence = np.bincount(one.sentence_of_word, count_pieces(reader, one), minlength=len(one))
+        lengths.append({one.id(number): n for number, n in enumerate(of_sentence.tolist()) if one.id(number) and n})
+    shared = [name for name in lengths[0] if name in lengths[1]]
+    if not shared:
+        return None
+    over, under = (np.array([[of_text[name] for name in shared]]) for of_text in lengths)
+    found = bootstrap_ratio(over, under, metric="parity", n_resamples=n_resamples)
+    return TokenizerScore("parity", float(found.values[0]), float(found.ci_low[0]), float(found.ci_high[0]))
+
+
+def _pieces_of_words(reader: PieceReader, sentences: Sentences) -> tuple[Integers, Integers, Integers]:
+    """The words that can be read, and of each piece of one its place among them and its number in the vocabulary."""
+    pieces = reader.tokenize(sentences)
+    read = np.flatnonzero(pieces.word_window >= 0)
+    first = pieces.window_starts[pieces.word_window[read]] + pieces.word_first[read]
+    last = pieces.window_starts[pieces.word_window[read]] + pieces.word_last[read]
+    word = np.repeat(np.arange(len(read)), last - first)
+    places = np.arange(len(word)) - np.repeat((last - first).cumsum() - (last - first), last - first)
+    places += np.repeat(first, last - first)
+    is_piece = ~pieces.gaps[places]
+    return read, word[is_piece], pieces.ids[places[is_piece]]
+
+
 def _single_characters(reader: PieceReader, vocabulary: int) -> NDArray[np.bool_]:
     """``[piece]`` whether a piece of the vocabulary is one character, marks of words aside."""
     flags = np.zeros(vocabulary, dtype=bool)
@@ -103,7 +146,7 @@ def _single_characters(reader: PieceReader, vocabulary: int) -> NDArray[np.bool_
     return flags
 
 
-def _renyi(ids: NDArray[np.integer[Any]], clusters: NDArray[np.integer[Any]], vocabulary: int) -> tuple[Floats, Floats]:
+def _renyi(ids: Integers, clusters: Integers, vocabulary: int) -> tuple[Floats, Floats]:
     """Rényi efficiency as a mean over sentences: itself, and to first order what each sentence changes of it."""
     n_clusters = int(clusters.max()) + 1
     _, codes = np.unique(ids, return_inverse=True)

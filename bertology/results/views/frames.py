@@ -8,9 +8,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bertology._names import short_names
-from bertology.measures import METRICS, RELATION, UNSCORED, CountKind, count_labels, label_scores, read_edges, read_root
+from bertology.errors import ResultsError
+from bertology.measures import (
+    METRICS,
+    RELATION,
+    UNSCORED,
+    CountKind,
+    bootstrap,
+    count_labels,
+    count_numbers,
+    label_scores,
+    read_edges,
+    read_root,
+)
 from bertology.results.tables.predictions import Predictions, split_sets
 from bertology.results.tables.rows import ResultRow, chances_of, reading_of, sort_key
 from bertology.results.views.across import group_names
@@ -76,6 +89,46 @@ def group_scores(rows: Sequence[ResultRow]) -> pd.DataFrame:
     if any(chance is not None for chance in chances):
         frame["chance"] = np.array(chances, dtype=np.float64)
     frame.attrs["metric"] = rows[0].metric
+    return frame
+
+
+def scores_by(kept: Predictions, groups: Sequence[str], metric: str) -> pd.DataFrame:
+    """Scores of groups into which the items of one cell are sorted, with 95 % intervals over clusters.
+
+    Columns are ``items``, ``clusters``, ``value``, ``ci_low`` and ``ci_high``.
+
+    Args:
+        kept: predicted labels, or predicted numbers.
+        groups: ``[item]`` the name of the group of each item; empty for items that are left out.
+        metric: the name of a metric of labels or numbers.
+
+    Raises:
+        ResultsError: another number of names than of items, or a metric of something else.
+    """
+    import pandas as pd
+
+    kind, names = tally_of(metric), np.asarray(groups, dtype=object)
+    if len(names) != len(kept.gold):
+        raise ResultsError(f"by: {len(names)} names of groups for {len(kept.gold)} items; give one for each item")
+    if kind not in ("labels", "numbers"):
+        raise ResultsError(f"items of {metric} are no labels or numbers of words, which groups could divide")
+    lines = {}
+    for name in dict.fromkeys(name for name in names.tolist() if name):
+        clusters, cluster = np.unique(kept.cluster[names == name], return_inverse=True)
+        gold, pred = kept.gold[names == name], kept.pred[names == name][None]
+        counts: NDArray[Any]
+        labels: Sequence[str] = ()
+        if kind == "numbers":
+            numbers = np.array(list(map(float, kept.labels)))
+            counts = count_numbers(numbers[gold], numbers[pred], cluster, n_clusters=len(clusters))
+        else:
+            labels, members = split_sets(kept.labels) if kept.label_sets else (kept.labels, None)
+            counts = count_labels(gold, pred, cluster, n_labels=len(labels), n_clusters=len(clusters), members=members)
+        score = bootstrap(counts, [metric], labels=labels)[metric]
+        lines[name] = (len(gold), len(clusters), score.values[0], score.ci_low[0], score.ci_high[0])
+    columns = ["items", "clusters", *_SCORE]
+    frame = pd.DataFrame.from_dict(lines, orient="index", columns=columns).rename_axis("group")
+    frame.attrs["metric"] = metric
     return frame
 
 

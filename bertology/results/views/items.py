@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bertology._names import short_names
-from bertology.corpora import Corpus, Sentences
+from bertology._names import name_not_found, short_names
+from bertology.corpora import Corpus, Sentences, load_corpus
 from bertology.errors import ResultsError
+from bertology.measures import METRICS
 from bertology.results.fitted import BETWEEN_SPANS, spans_of
 from bertology.results.tables.predictions import CLOZE, Predictions
 from bertology.results.tables.rows import ATTENTION, ResultRow, param_of, reading_of
-from bertology.results.views.frames import tally_of, tree_items
+from bertology.results.views.frames import scores_by, tally_of, tree_items
 from bertology.results.views.layers import BASELINES, own_init
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _ABOUT = ("task", "corpus", "split", "model", "layer", "init", "control", "seed")
 _ITEM = ("sentence", "text", "place", "word", "gold", "predicted", "probability")
+_MANY_PIECES = 4
 _COLUMNS = (*_ABOUT[:4], "readout", *_ABOUT[4:], *_ITEM)
 
 
@@ -40,10 +42,7 @@ def item_frame(
     names, texts = short_names(row.model for row in every), _Texts(corpora)
     parts: list[dict[str, Any]] = []
     for row in _cells(every, rows, any_init=any_init):
-        if row.cell_id not in kept:
-            none = f"no predictions kept of cell {row.cell_id}; run it with --out"
-            raise ResultsError(f"task {row.task}, layer {row.layer}: {none}")
-        part = _items(row, kept[row.cell_id], texts)
+        part = _items(row, kept_of(kept, row), texts)
         about = {name: getattr(row, name) for name in _ABOUT} | {"readout": reading_of(row) or None}
         about["model"] = names.get(row.model or "")
         parts.append({name: [value] * len(part["gold"]) for name, value in about.items()} | part)
@@ -92,6 +91,79 @@ def _items(row: ResultRow, kept: Predictions, texts: _Texts) -> dict[str, Any]:
     places = [item.rpartition(":")[::2] for item in kept.item_ids]
     words = texts.words(row, tuple(places))
     return {**part, "sentence": [name for name, _ in places], "place": [place for _, place in places], **words}
+
+
+def corpora_with(known: Mapping[str, Corpus], texts: Any, rows: Sequence[ResultRow]) -> dict[str, Corpus]:
+    """The corpora that are known by fingerprint, and the one that ``texts`` names, which must be that of rows."""
+    if texts is None:
+        return dict(known)
+    corpus = load_corpus(texts)
+    if corpus.fingerprint not in {row.corpus_fingerprint for row in rows}:
+        raise ResultsError(f"texts: {corpus.name} is not what was probed; give the corpus of these results")
+    return {**known, corpus.fingerprint: corpus}
+
+
+def kept_of(kept: Mapping[str, Predictions], row: ResultRow) -> Predictions:
+    """The predictions of the cell of a row.
+
+    Raises:
+        ResultsError: none are kept.
+    """
+    if row.cell_id not in kept:
+        none = f"no predictions kept of cell {row.cell_id}; run it with --out"
+        raise ResultsError(f"task {row.task}, layer {row.layer}: {none}")
+    return kept[row.cell_id]
+
+
+def scores_of_items(
+    every: Sequence[ResultRow],
+    row: ResultRow,
+    kept: Predictions,
+    corpora: Mapping[str, Corpus],
+    *,
+    by: str | Sequence[str],
+    metric: str | None,
+) -> pd.DataFrame:
+    """:meth:`Results.per_group` of the items of the cell of ``row``, which is one of ``every``, grouped ``by``."""
+    same = [one for one in every if (one.cell_id, one.control) == (row.cell_id, row.control)]
+    ranked = sorted(same, key=lambda one: not one.main_metric)
+    known = dict.fromkeys(one.metric for one in ranked if one.metric in METRICS)
+    if metric is not None and metric not in known:
+        raise name_not_found(f"metric of task {row.task}", metric, known)
+    if isinstance(by, str) and by != "pieces":
+        raise name_not_found("grouping of words", by, ["pieces"])
+    groups = _piece_groups(row, kept, corpora) if isinstance(by, str) else list(map(str, by))
+    return scores_by(kept, groups, metric or next(iter(known))).sort_index()
+
+
+def _piece_groups(row: ResultRow, kept: Predictions, corpora: Mapping[str, Corpus]) -> list[str]:
+    """By number of pieces, ``[item]`` the group of each item: of the words of its spans together.
+
+    Raises:
+        ResultsError: the corpus is not known here, or its items are no words.
+        BertologyError: the tokenizer of the model cannot be loaded.
+    """
+    from bertology.encoders import load_reader, resolve_model  # imports torch
+    from bertology.encoders.tokenization import count_pieces
+
+    corpus = corpora.get(row.corpus_fingerprint)
+    if corpus is None or row.split not in corpus:
+        raise ResultsError(f"pieces of {row.corpus} cannot be counted without its text: give it with texts=")
+    if row.model is None:
+        raise ResultsError(f"{row.control} reads no pieces: choose a layer of a model")
+    sentences = corpus[row.split]
+    n_pieces, numbers = count_pieces(load_reader(resolve_model(row.model)), sentences), _numbers(sentences)
+    groups = []
+    for item in kept.item_ids:
+        name, _, place = item.rpartition(":")
+        if name not in numbers or not place:
+            raise ResultsError(
+                f"task {row.task} asks of whole sentences or prompts, which are not told by their pieces"
+            )
+        start = int(sentences.starts[numbers[name]])
+        n = sum(int(n_pieces[start + first : start + last].sum()) for first, last in spans_of(place))
+        groups.append(f"{n} piece{'s' * (n > 1)}" if n < _MANY_PIECES else f"{_MANY_PIECES} pieces or more")
+    return groups
 
 
 class _Texts:

@@ -7,8 +7,16 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from bertology import load_corpus
+from bertology.corpora import Sentence, Sentences
 from bertology.encoders import load_reader, resolve_model
-from bertology.encoders.tokenization import morph_scores, read_morphs, tokenizer_scores, trace_tokens
+from bertology.encoders.tokenization import (
+    count_pieces,
+    morph_scores,
+    read_morphs,
+    tokenizer_parity,
+    tokenizer_scores,
+    trace_tokens,
+)
 from bertology.errors import CorpusError, ModelError
 
 LINES = [sentence.text for sentence in load_corpus("pocket")["train"][:300]]
@@ -127,3 +135,24 @@ def test_what_cannot_be_followed_is_refused() -> None:
     words = Tokenizer(models.WordLevel({"a": 0}, unk_token="a"))
     with pytest.raises(ModelError, match="of kind WordLevel"):
         trace_tokens(words, "a")
+
+
+def test_pieces_are_counted_by_word_and_translations_compared_by_their_pieces() -> None:
+    reader = load_reader(resolve_model("pocket"))
+    text = Sentences(
+        [
+            Sentence.from_words(["the", "dogs", "unhappily", "sleep"], id="a"),
+            Sentence.from_words(["dogs"], id="b"),
+            Sentence.from_words(["the", "the"], id="c"),
+        ]
+    )
+    counts = count_pieces(reader, text)
+    expected = [len(reader.backend.encode(word, add_special_tokens=False).ids) for word in text.words]
+    assert counts.tolist() == expected
+    assert max(expected) > 1
+    other = Sentences([Sentence.from_words(["dogs", "the"], id="b"), Sentence.from_words(["the"] * 4, id="c")])
+    parity = tokenizer_parity(reader, other, text)
+    assert parity is not None
+    n_dogs, n_the = expected[1], expected[0]
+    assert parity.value == pytest.approx((n_dogs + 5 * n_the) / (n_dogs + 2 * n_the))
+    assert tokenizer_parity(reader, ["the dogs"], text) is None
