@@ -147,7 +147,7 @@ def test_pieces_are_counted_by_word_and_translations_compared_by_their_pieces() 
         ]
     )
     counts = count_pieces(reader, text)
-    expected = [len(reader.backend.encode(word, add_special_tokens=False).ids) for word in text.words]
+    expected = [len(reader.backend.encode(word, add_special_tokens=False).ids) for one in text for word in one.words]
     assert counts.tolist() == expected
     assert max(expected) > 1
     other = Sentences([Sentence.from_words(["dogs", "the"], id="b"), Sentence.from_words(["the"] * 4, id="c")])
